@@ -1,0 +1,57 @@
+//! The tools of the benchmark; `bench/run` puts them together.
+//!
+//! | command | |
+//! |---|---|
+//! | `bench seed DIRECTORY USERS [URL]` | makes a build of so many users, in the directory or in the PostgreSQL database; writes `token` and `key` |
+//! | `bench record ADDRESS DIRECTORY EXPECTED` | asks the floor for every answer and writes them down |
+//! | `bench load ADDRESS DIRECTORY EXPECTED OPERATION SECONDS PID…` | measures one operation, checking every answer |
+//! | `bench first ADDRESS DIRECTORY PATH` | waits for the first 200 and prints the milliseconds |
+//! | `bench builds DIRECTORY COUNT` | makes many builds, each with a super admin alone; writes `tokens` |
+//! | `bench visit ADDRESS DIRECTORY` | reads and writes in each of them |
+//! | `bench sorted ADDRESS DIRECTORY` | prints how long the first page of users takes in every order |
+//! | `bench table FILE` | prints the table of what was measured |
+
+mod expected;
+mod footprint;
+mod load;
+mod process;
+mod request;
+mod seed;
+mod table;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Why a command failed, for people.
+pub type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["seed", directory, users] => seed::run(directory, users, None),
+        ["seed", directory, users, url] => seed::run(directory, users, Some(url)),
+        ["record", address, directory, expected] => {
+            expected::record(address, Path::new(directory), Path::new(expected))
+        }
+        ["load", address, directory, expected, operation, seconds, pids @ ..] => {
+            load::run(address, Path::new(directory), Path::new(expected), operation, seconds, pids)
+        }
+        ["first", address, directory, path] => load::first(address, Path::new(directory), path),
+        ["builds", directory, count] => footprint::builds(directory, count),
+        ["visit", address, directory] => footprint::visit(address, Path::new(directory)),
+        ["sorted", address, directory] => footprint::sorted(address, Path::new(directory)),
+        ["table", file] => table::print(Path::new(file)),
+        _ => Err("see the top of bench/src/main.rs".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

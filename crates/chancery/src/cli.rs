@@ -1,0 +1,224 @@
+//! The command line (document 4, section 1).
+//!
+//! Every setting is also a flag of every command, so `chancery build create` takes the new super admin from
+//! `--admin-username` and `--admin-password` like `chancery serve` on an empty data directory.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::settings::Flags;
+
+/// A multi-tenant records platform with an HTTP API.
+#[derive(Parser)]
+#[command(name = "chancery", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// File with settings [default: chancery.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Settings given as flags.
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Serve the main API and the history service, or one of them
+    Serve {
+        /// The one to serve [default: both, in one process]
+        part: Option<Part>,
+    },
+    /// Create, list and delete builds (tenants)
+    #[command(subcommand)]
+    Build(BuildCommand),
+    /// Create users and set passwords
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Print the two API keys
+    Keys,
+    /// Copy the embedded data directory into a new directory, while the server runs or not
+    Backup {
+        /// The new directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+}
+
+/// One of the two services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The main API
+    Api,
+    /// The history service
+    History,
+}
+
+/// Commands on builds; a running server serves a new one at once.
+#[derive(Subcommand)]
+pub enum BuildCommand {
+    /// Create a build with a super admin (--admin-username, --admin-password)
+    Create {
+        /// Its domain
+        domain: String,
+    },
+    /// List the builds
+    List,
+    /// Delete a build with everything in it
+    Delete {
+        /// Its domain
+        domain: String,
+        /// Really
+        #[arg(long)]
+        yes: bool,
+        /// Delete its history tenant too
+        #[arg(long)]
+        with_history: bool,
+    },
+}
+
+/// Commands on users.
+#[derive(Subcommand)]
+pub enum UserCommand {
+    /// Create an active user with a password
+    Create {
+        /// Whose password it is
+        #[command(flatten)]
+        user: UserPassword,
+        /// Type of the account
+        #[arg(long, value_enum)]
+        account_type: AccountType,
+    },
+    /// Set a user's password, unlock the account and end its sessions
+    SetPassword {
+        /// Whose password it is
+        #[command(flatten)]
+        user: UserPassword,
+    },
+}
+
+/// A user of a build and a password.
+#[derive(Args)]
+pub struct UserPassword {
+    /// Domain of the user's build
+    #[arg(long, value_name = "DOMAIN")]
+    pub build: String,
+    /// The user's e-mail address
+    #[arg(long)]
+    pub username: String,
+    /// The password; asked for on the terminal when it is not given
+    #[arg(long)]
+    pub password: Option<String>,
+}
+
+/// The account types that an operator may give (document 1; `one_time_completion` accounts only the server makes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are those of document 1")]
+pub enum AccountType {
+    Internal,
+    External,
+    Full,
+    SuperAdmin,
+    ServiceInternal,
+    ServiceExternal,
+}
+
+impl AccountType {
+    /// The name that document 1 uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            AccountType::Internal => "internal",
+            AccountType::External => "external",
+            AccountType::Full => "full",
+            AccountType::SuperAdmin => "super_admin",
+            AccountType::ServiceInternal => "service_internal",
+            AccountType::ServiceExternal => "service_external",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Cli {
+        Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn refused(line: &str) -> bool {
+        Cli::try_parse_from(line.split_whitespace()).is_err()
+    }
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_takes_one_part_or_both() {
+        assert!(matches!(parse("chancery serve").command, Command::Serve { part: None }));
+        assert!(matches!(parse("chancery serve api").command, Command::Serve { part: Some(Part::Api) }));
+        assert!(matches!(parse("chancery serve history").command, Command::Serve { part: Some(Part::History) }));
+        assert!(refused("chancery serve files"));
+    }
+
+    #[test]
+    fn settings_stand_before_or_behind_the_command() {
+        assert_eq!(parse("chancery --data x serve").flags.data.as_deref(), Some("x"));
+        let cli = parse("chancery serve --history-listen [::1]:1 --config other.toml");
+        assert_eq!(cli.flags.history_listen.as_deref(), Some("[::1]:1"));
+        assert_eq!(cli.config, Some(PathBuf::from("other.toml")));
+    }
+
+    #[test]
+    fn every_setting_is_a_flag_in_kebab_case() {
+        let names = serde_json::to_value(Flags::default()).unwrap();
+        for name in names.as_object().unwrap().keys() {
+            let flag = format!("--{}", name.replace('_', "-"));
+            assert!(!refused(&format!("chancery serve {flag} x")), "{flag}");
+        }
+    }
+
+    #[test]
+    fn builds_are_created_listed_and_deleted() {
+        let cli = parse("chancery build create a.example --admin-username x@a.example --admin-password pw");
+        assert!(matches!(cli.command, Command::Build(BuildCommand::Create { domain }) if domain == "a.example"));
+        assert_eq!(cli.flags.admin_username.as_deref(), Some("x@a.example"));
+        assert!(matches!(parse("chancery build list").command, Command::Build(BuildCommand::List)));
+        let cli = parse("chancery build delete a.example --yes");
+        let Command::Build(BuildCommand::Delete { domain, yes, with_history }) = cli.command else { panic!() };
+        assert_eq!((domain.as_str(), yes, with_history), ("a.example", true, false));
+    }
+
+    #[test]
+    fn users_are_created_with_a_type() {
+        let user = "--build a.example --username u@a.example";
+        let cli = parse(&format!("chancery user create {user} --account-type service_internal --password pw"));
+        let Command::User(UserCommand::Create { user: created, account_type }) = cli.command else { panic!() };
+        assert_eq!(account_type.name(), "service_internal");
+        assert_eq!(created.password.as_deref(), Some("pw"));
+        assert!(refused(&format!("chancery user create {user} --account-type robot --password pw")));
+        let cli = parse(&format!("chancery user set-password {user}"));
+        assert!(matches!(cli.command, Command::User(UserCommand::SetPassword { user }) if user.password.is_none()));
+    }
+
+    #[test]
+    fn backup_needs_its_directory() {
+        assert!(refused("chancery backup"));
+        let cli = parse("chancery backup copy");
+        assert!(matches!(cli.command, Command::Backup { directory } if directory == *"copy"));
+        assert!(matches!(parse("chancery keys").command, Command::Keys));
+    }
+
+    #[test]
+    fn names_of_account_types_are_those_of_the_command_line() {
+        for kind in AccountType::value_variants() {
+            assert_eq!(kind.to_possible_value().unwrap().get_name(), kind.name());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What each command does (document 4, section 1).
+
+use crate::cli::{BuildCommand, Command, Part, UserCommand, UserPassword};
+use crate::secrets_file::{API_KEY, HISTORY_API_KEY, SECRET_KEY, read_or_create};
+use crate::serve;
+use crate::settings::Settings;
+use indicatif::{ProgressBar, ProgressStyle};
+use platform::app::{App, Config, OpenError};
+use platform::builds;
+use platform::clock::{Clock, random_token};
+use std::fs::DirBuilder;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use store::Engine;
+
+/// Why a command failed, in one line.
+pub type Failure = String;
+
+/// Runs a command.
+pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
+    match command {
+        Command::Serve { part } => {
+            let (api, history) = (part != Some(Part::History), part != Some(Part::Api));
+            serve::run(settings, api, history).await
+        }
+        Command::Build(command) => build(command, settings).await,
+        Command::User(command) => user(command, settings).await,
+        Command::Keys => keys(&settings),
+        Command::Backup { directory } => backup(&settings, &directory).await,
+    }
+}
+
+/// Opens the application as the settings say; `bound` is where the main API listens, if it does.
+pub async fn open(settings: &Settings, bound: SocketAddr) -> Result<App, Failure> {
+    App::open(config(settings, bound)?).await.map_err(|error| match error {
+        OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
+        error => error.to_string(),
+    })
+}
+
+fn config(settings: &Settings, bound: SocketAddr) -> Result<Config, Failure> {
+    let engine = match &settings.database_url {
+        Some(url) => Engine::Postgres { url: url.clone() },
+        None => Engine::Sqlite { directory: settings.data.clone() },
+    };
+    let secret_key = match (&settings.secret_key, &settings.database_url) {
+        (Some(key), _) => key.clone(),
+        (None, Some(_)) => {
+            return Err("CHANCERY_SECRET_KEY: must be set with PostgreSQL, the same for all processes".to_owned());
+        }
+        (None, None) => generated(&settings.data, SECRET_KEY)?,
+    };
+    // Only the embedded default has a build of its own to fall back on.
+    let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
+    Ok(Config {
+        engine,
+        data: settings.data.clone(),
+        secret_key,
+        base_url: settings.base_url(bound),
+        sign_in_url: settings.sign_in_url.clone(),
+        fallback_build: settings.fallback_build.clone().or(fallback),
+        outbound_allow: settings.outbound_allow.clone(),
+        trusted_proxies: settings.trusted_proxies.clone(),
+        cors_origins: settings.cors_origins.clone(),
+        lock_attempts: settings.lock_attempts,
+        lock_seconds: settings.lock_seconds,
+        address_attempts: settings.address_attempts,
+        access_token_seconds: settings.access_token_seconds,
+        refresh_token_seconds: settings.refresh_token_seconds,
+        sso_provider_a_issuer: settings.sso_provider_a_issuer.clone(),
+        sso_provider_b_issuer: settings.sso_provider_b_issuer.clone(),
+        clock: Clock::system(),
+    })
+}
+
+fn generated(data: &Path, name: &str) -> Result<String, Failure> {
+    read_or_create(data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
+}
+
+/// On an empty embedded data directory: the build `localhost` with a super admin (document 4, section 1, "first start").
+pub async fn first_start(app: &App, settings: &Settings) -> Result<(), Failure> {
+    if settings.database_url.is_some() || !builds::list(app).await?.is_empty() {
+        return Ok(());
+    }
+    let password = settings.admin_password.clone().unwrap_or_else(random_token);
+    builds::create(app, "localhost", &settings.admin_username, &password).await.map_err(|error| {
+        // The fields of this user are settings here.
+        error.replace("username: ", "CHANCERY_ADMIN_USERNAME: ").replace("password: ", "CHANCERY_ADMIN_PASSWORD: ")
+    })?;
+    if settings.admin_password.is_none() {
+        println!(
+            "The build localhost was made. Sign in as {} with the password {password} (it is shown this once).",
+            settings.admin_username
+        );
+    } else {
+        println!("The build localhost was made. Sign in as {}.", settings.admin_username);
+    }
+    Ok(())
+}
+
+async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure> {
+    let app = open(&settings, settings.listen).await?;
+    match command {
+        BuildCommand::Create { domain } => {
+            let password = settings.admin_password.clone().unwrap_or_else(random_token);
+            let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
+            println!("The build {} was made.", build.domain);
+            if settings.admin_password.is_none() {
+                println!(
+                    "Sign in as {} with the password {password} (it is shown this once).",
+                    settings.admin_username
+                );
+            }
+        }
+        BuildCommand::List => {
+            for build in builds::list(&app).await? {
+                println!("{}\t{}\t{}", build.domain, build.state, resource::time::show(build.created_at));
+            }
+        }
+        BuildCommand::Delete { domain, yes, .. } => {
+            if !yes {
+                return Err(format!("{domain}: everything in the build would be lost; say --yes if that is meant"));
+            }
+            builds::delete(&app, &domain).await?;
+            println!("The build {domain} was deleted.");
+        }
+    }
+    app.store.close().await;
+    Ok(())
+}
+
+async fn user(command: UserCommand, settings: Settings) -> Result<(), Failure> {
+    let app = open(&settings, settings.listen).await?;
+    match command {
+        UserCommand::Create { user, account_type } => {
+            let build = builds::find(&app, &user.build).await?;
+            builds::create_user(&app, &build, &user.username, account_type.name(), &password(&user)?).await?;
+            println!("The user {} was made.", user.username);
+        }
+        UserCommand::SetPassword { user } => {
+            let build = builds::find(&app, &user.build).await?;
+            builds::set_password(&app, &build, &user.username, &password(&user)?).await?;
+            println!("The password of {} was set.", user.username);
+        }
+    }
+    app.store.close().await;
+    Ok(())
+}
+
+fn password(user: &UserPassword) -> Result<String, Failure> {
+    match &user.password {
+        Some(password) => Ok(password.clone()),
+        None if std::io::stdin().is_terminal() => {
+            rpassword::prompt_password("Password: ").map_err(|error| error.to_string())
+        }
+        None => Err("--password: must be given where there is no terminal to ask on".to_owned()),
+    }
+}
+
+fn keys(settings: &Settings) -> Result<(), Failure> {
+    let key = |set: &Option<String>, name| set.clone().map_or_else(|| generated(&settings.data, name), Ok);
+    println!("CHANCERY_API_KEY={}", key(&settings.api_key, API_KEY)?);
+    println!("CHANCERY_HISTORY_API_KEY={}", key(&settings.history_api_key, HISTORY_API_KEY)?);
+    Ok(())
+}
+
+/// A consistent copy of the embedded data directory: the list of builds first, so that every build in it is copied
+/// after it, then keys and mails.
+async fn backup(settings: &Settings, target: &Path) -> Result<(), Failure> {
+    if settings.database_url.is_some() {
+        return Err("backup copies the embedded data directory; for PostgreSQL use its own tools".to_owned());
+    }
+    if !settings.data.join("control.db").exists() {
+        return Err(format!("{}: there is no data directory", settings.data.display()));
+    }
+    let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    // Both directories stand before the first copy is synced, and are as private as the original.
+    for directory in [target, &target.join("builds")] {
+        DirBuilder::new().mode(0o700).create(directory).map_err(|error| words(directory, error))?;
+    }
+    let app = open(settings, settings.listen).await?;
+    let all = builds::list(&app).await?;
+    let style =
+        ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(all.len() as u64 + 1).with_style(style).with_message("databases");
+    app.store.backup(None, target.join("control.db")).await.map_err(|error| error.to_string())?;
+    bar.inc(1);
+    for build in all.iter().filter(|build| build.state == "active") {
+        let name = platform::app::database_name(build.id);
+        let copy = target.join("builds").join(format!("{name}.db"));
+        match app.store.backup(Some(&name), copy).await {
+            // Deleted meanwhile: then the copy is without it, too.
+            Ok(()) | Err(store::Error::Missing) => bar.inc(1),
+            Err(error) => return Err(format!("{}: {error}", build.domain)),
+        }
+    }
+    bar.finish();
+    app.store.close().await;
+    copy_rest(&settings.data, target)
+}
+
+/// Everything that is no database.
+fn copy_rest(from: &Path, to: &Path) -> Result<(), Failure> {
+    let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    for entry in std::fs::read_dir(from).map_err(|error| words(from, error))? {
+        let entry = entry.map_err(|error| words(from, error))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if path.is_dir() {
+            std::fs::create_dir_all(&target).map_err(|error| words(&target, error))?;
+            copy_rest(&path, &target)?;
+        } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {
+            match std::fs::copy(&path, &target) {
+                // A mail that was sent, or a temporary file, may be gone meanwhile.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(words(&path, error)),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! The one binary: settings, commands, serve.
+
+mod cli;
+mod commands;
+mod log;
+mod secrets_file;
+mod serve;
+mod settings;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let settings = match settings::Settings::load(&cli.flags, cli.config.as_deref()) {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("the runtime does not start: {error}")),
+    };
+    match runtime.block_on(commands::run(cli.command, settings)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(line: &str) -> ExitCode {
+    eprintln!("chancery: {line}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,600 @@
+//! The settings of a deployment (document 4, section 1).
+//!
+//! A setting is written once, as a field of [`Flags`]. Its other names follow from that one: `history_listen` is the
+//! flag `--history-listen`, the environment variable `CHANCERY_HISTORY_LISTEN` and the key `history_listen` of
+//! `chancery.toml`. The first of these that is given counts, else the default; an empty value counts as not given, since
+//! that is what a container file with an unset variable passes on.
+//!
+//! A wrong value is one line that names the setting where it was given. Values that may hold a password are not repeated
+//! in that line, and [`Settings`] has no `Debug` form.
+//!
+//! Unknown keys of the file are errors. Unknown variables `CHANCERY_…` are not: orchestrators make such names up
+//! themselves (`CHANCERY_PORT` for a service called chancery).
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use platform::address::{Ranges, Trusted};
+use serde::Serialize;
+
+/// Read when `--config` names no other file; it may be absent.
+const FILE: &str = "chancery.toml";
+
+/// Bounds of what counts or lasts: large enough for everybody, small enough to be added to any time.
+const POSITIVE: RangeInclusive<i64> = 1..=1_000_000_000;
+
+/// The settings as the command line gives them: each a text that is checked later, so that a wrong one is told the same
+/// way wherever it was given.
+#[derive(clap::Args, Serialize, Default, Clone)]
+#[command(next_help_heading = "Settings (also as CHANCERY_… in the environment, or in chancery.toml)")]
+pub struct Flags {
+    /// Where the embedded stores, files and generated keys live [default: ./chancery-data]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<String>,
+    /// Address of the main API [default: 127.0.0.1:8000]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Address of the history service [default: 127.0.0.1:8001]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    pub history_listen: Option<String>,
+    /// postgres://… [default: SQLite under the data directory]
+    #[arg(long, global = true, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// http(s)://user:password@host:8123 of ClickHouse [default: embedded under the data directory]
+    #[arg(long, global = true, value_name = "URL")]
+    pub history_database_url: Option<String>,
+    /// s3://bucket/prefix, for instance [default: the data directory]
+    #[arg(long, global = true, value_name = "URL")]
+    pub files_url: Option<String>,
+    /// Store of the document management integration [default: none]
+    #[arg(long, global = true, value_name = "URL")]
+    pub document_store_url: Option<String>,
+    /// Public address of the main API [default: its listener]
+    #[arg(long, global = true, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// Public address of the history service [default: its listener]
+    #[arg(long, global = true, value_name = "URL")]
+    pub history_url: Option<String>,
+    /// Front end that mails and single sign-on lead to; {build} stands for the build's domain [default: the build's own]
+    #[arg(long, global = true, value_name = "URL")]
+    pub sign_in_url: Option<String>,
+    /// Key for tokens and for secrets at rest [default: generated; required with PostgreSQL]
+    #[arg(long, global = true, value_name = "KEY")]
+    pub secret_key: Option<String>,
+    /// X-API-Key of the main API [default: generated]
+    #[arg(long, global = true, value_name = "KEY")]
+    pub api_key: Option<String>,
+    /// X-API-Key of the history service [default: generated]
+    #[arg(long, global = true, value_name = "KEY")]
+    pub history_api_key: Option<String>,
+    /// Super admin of a new build [default: admin@example.com]
+    #[arg(long, global = true, value_name = "EMAIL")]
+    pub admin_username: Option<String>,
+    /// That super admin's password [default: random, printed once]
+    #[arg(long, global = true, value_name = "PASSWORD")]
+    pub admin_password: Option<String>,
+    /// Build that serves unknown hosts [default: localhost; none with PostgreSQL]
+    #[arg(long, global = true, value_name = "DOMAIN")]
+    pub fallback_build: Option<String>,
+    /// Private networks that addresses of tenants may lead to, comma-separated [default: none]
+    #[arg(long, global = true, value_name = "NETWORKS")]
+    pub outbound_allow: Option<String>,
+    /// Addresses or networks of proxies whose X-Forwarded-… count, comma-separated [default: none]
+    #[arg(long, global = true, value_name = "NETWORKS")]
+    pub trusted_proxies: Option<String>,
+    /// Origins of separate front ends, comma-separated [default: none]
+    #[arg(long, global = true, value_name = "ORIGINS")]
+    pub cors_origins: Option<String>,
+    /// Wrong passwords in a row that lock an account [default: 5]
+    #[arg(long, global = true, value_name = "NUMBER")]
+    pub lock_attempts: Option<String>,
+    /// How long a lock lasts, and within what time the attempts count [default: 900]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub lock_seconds: Option<String>,
+    /// Failed sign-ins and reset requests of one address in five minutes; 0: no bound [default: 100]
+    #[arg(long, global = true, value_name = "NUMBER")]
+    pub address_attempts: Option<String>,
+    /// How long an access token lasts [default: 900]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub access_token_seconds: Option<String>,
+    /// How long a refresh token lasts [default: 604800]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub refresh_token_seconds: Option<String>,
+    /// How long an upload waits for its use [default: 86400]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub upload_seconds: Option<String>,
+    /// Issuer of provider_a, with {tenant_id} in it [default: none]
+    #[arg(long, global = true, value_name = "URL")]
+    pub sso_provider_a_issuer: Option<String>,
+    /// Issuer of provider_b, with {tenant_id} in it [default: none]
+    #[arg(long, global = true, value_name = "URL")]
+    pub sso_provider_b_issuer: Option<String>,
+}
+
+/// The settings, checked.
+#[derive(Clone)]
+#[allow(
+    dead_code,
+    reason = "all settings are checked from the first day; what reads the last of them is still to come"
+)]
+pub struct Settings {
+    /// Where the embedded stores, files and generated keys live.
+    pub data: PathBuf,
+    /// Listener of the main API.
+    pub listen: SocketAddr,
+    /// Listener of the history service.
+    pub history_listen: SocketAddr,
+    /// `postgres://…`; `None`: embedded SQLite.
+    pub database_url: Option<String>,
+    /// `http(s)://…` of ClickHouse; `None`: embedded.
+    pub history_database_url: Option<String>,
+    /// A URL that the object-store library takes; `None`: the data directory.
+    pub files_url: Option<String>,
+    /// Likewise for the document management integration; `None`: it cannot be chosen.
+    pub document_store_url: Option<String>,
+    /// Public address of the main API without a slash at its end; see [`Settings::base_url`].
+    pub base_url: Option<String>,
+    /// Public address of the history service without a slash at its end; see [`Settings::history_url`].
+    pub history_url: Option<String>,
+    /// Front end for links, with `{build}` for the domain, without a slash at its end; `None`: the build's own address.
+    pub sign_in_url: Option<String>,
+    /// Key for tokens and secrets at rest; `None`: the generated one. Always set with PostgreSQL.
+    pub secret_key: Option<String>,
+    /// `X-API-Key` of the main API; `None`: the generated one.
+    pub api_key: Option<String>,
+    /// `X-API-Key` of the history service; `None`: the generated one.
+    pub history_api_key: Option<String>,
+    /// User name of a new build's super admin.
+    pub admin_username: String,
+    /// That super admin's password; `None`: a random one, printed once.
+    pub admin_password: Option<String>,
+    /// Domain of the build that serves unknown hosts, in lower case.
+    pub fallback_build: Option<String>,
+    /// Private networks that addresses of tenants may lead to.
+    pub outbound_allow: Ranges,
+    /// Proxies whose `X-Forwarded-…` headers count.
+    pub trusted_proxies: Trusted,
+    /// Origins of separate front ends, in lower case as browsers send them.
+    pub cors_origins: Vec<String>,
+    /// Wrong passwords in a row that lock an account.
+    pub lock_attempts: i64,
+    /// How long a lock lasts, and within what time the attempts count.
+    pub lock_seconds: i64,
+    /// Failed sign-ins and reset requests of one address in five minutes; 0: no bound.
+    pub address_attempts: i64,
+    /// How long an access token lasts.
+    pub access_token_seconds: i64,
+    /// How long a refresh token lasts.
+    pub refresh_token_seconds: i64,
+    /// How long an upload waits for its use.
+    pub upload_seconds: i64,
+    /// Issuer of `provider_a`, with `{tenant_id}` in it.
+    pub sso_provider_a_issuer: Option<String>,
+    /// Issuer of `provider_b`, with `{tenant_id}` in it.
+    pub sso_provider_b_issuer: Option<String>,
+}
+
+/// A wrong setting: one line that names it and says what is expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingError(String);
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+impl Settings {
+    /// The settings of this process: its flags, its environment, and `config` (it must exist) or `chancery.toml` in the
+    /// working directory (it may be absent).
+    pub fn load(flags: &Flags, config: Option<&Path>) -> Result<Settings, SettingError> {
+        let path = config.unwrap_or(Path::new(FILE));
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && config.is_none() => String::new(),
+            Err(error) => return Err(SettingError(format!("{}: {error}", path.display()))),
+        };
+        let file = File::parse(&path.display().to_string(), &text)?;
+        Settings::from_sources(flags, |name| std::env::var_os(name), file)
+    }
+
+    fn from_sources(
+        flags: &Flags,
+        environment: impl Fn(&str) -> Option<OsString>,
+        file: File,
+    ) -> Result<Settings, SettingError> {
+        let sources = Sources { flags: names_and_values(flags), environment, file };
+        sources.refuse_unknown()?;
+
+        let database_url = sources.url("database_url", &["postgres", "postgresql"])?;
+        let secret_key = sources.secret("secret_key")?;
+        if let (Some(database), None) = (sources.given("database_url")?, &secret_key) {
+            return Err(SettingError(format!(
+                "CHANCERY_SECRET_KEY: must be set with {}, the same for all processes",
+                database.name
+            )));
+        }
+        let embedded = database_url.is_none();
+        let fallback_build = sources.text("fallback_build")?.map(|domain| domain.to_lowercase());
+
+        Ok(Settings {
+            data: sources.text("data")?.unwrap_or_else(|| "./chancery-data".into()).into(),
+            listen: sources.listener("listen", 8000)?,
+            history_listen: sources.listener("history_listen", 8001)?,
+            database_url,
+            history_database_url: sources.url("history_database_url", WEB)?,
+            files_url: sources.url("files_url", &[])?,
+            document_store_url: sources.url("document_store_url", &[])?,
+            base_url: sources.public_url("base_url")?,
+            history_url: sources.public_url("history_url")?,
+            sign_in_url: sources.public_url("sign_in_url")?,
+            secret_key,
+            api_key: sources.secret("api_key")?,
+            history_api_key: sources.secret("history_api_key")?,
+            admin_username: sources.text("admin_username")?.unwrap_or_else(|| "admin@example.com".into()),
+            admin_password: sources.secret("admin_password")?,
+            fallback_build: fallback_build.or_else(|| embedded.then(|| "localhost".into())),
+            outbound_allow: sources.parsed("outbound_allow", Ranges::parse_list)?.unwrap_or_default(),
+            trusted_proxies: sources.parsed("trusted_proxies", Trusted::parse)?.unwrap_or_default(),
+            cors_origins: sources.parsed("cors_origins", origins)?.unwrap_or_default(),
+            lock_attempts: sources.number("lock_attempts", 5, POSITIVE)?,
+            lock_seconds: sources.number("lock_seconds", 900, POSITIVE)?,
+            address_attempts: sources.number("address_attempts", 100, 0..=*POSITIVE.end())?,
+            access_token_seconds: sources.number("access_token_seconds", 900, POSITIVE)?,
+            refresh_token_seconds: sources.number("refresh_token_seconds", 604_800, POSITIVE)?,
+            upload_seconds: sources.number("upload_seconds", 86_400, POSITIVE)?,
+            sso_provider_a_issuer: sources.url("sso_provider_a_issuer", WEB)?,
+            sso_provider_b_issuer: sources.url("sso_provider_b_issuer", WEB)?,
+        })
+    }
+
+    /// The public address of the main API; `bound` is where it really listens.
+    pub fn base_url(&self, bound: SocketAddr) -> String {
+        self.base_url.clone().unwrap_or_else(|| address_of(bound))
+    }
+
+    /// The public address of the history service; `bound` is where it really listens.
+    #[allow(dead_code, reason = "what hands out addresses of the history service is still to come")]
+    pub fn history_url(&self, bound: SocketAddr) -> String {
+        self.history_url.clone().unwrap_or_else(|| address_of(bound))
+    }
+}
+
+/// A listener on all addresses is reached at least by the loopback one.
+fn address_of(bound: SocketAddr) -> String {
+    let mut reached = bound;
+    if bound.ip().is_unspecified() {
+        reached.set_ip(match bound {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        });
+    }
+    format!("http://{reached}")
+}
+
+const WEB: &[&str] = &["http", "https"];
+
+/// A value and the name under which it was given.
+struct Given {
+    name: String,
+    value: String,
+}
+
+impl Given {
+    fn wrong(&self, problem: impl fmt::Display) -> SettingError {
+        SettingError(format!("{}: {problem}", self.name))
+    }
+}
+
+/// The three places that a setting may come from, in their order.
+struct Sources<E> {
+    flags: Names,
+    environment: E,
+    file: File,
+}
+
+type Names = serde_json::Map<String, serde_json::Value>;
+
+/// Every setting by its name; null where the flag is not given.
+fn names_and_values(flags: &Flags) -> Names {
+    match serde_json::to_value(flags) {
+        Ok(serde_json::Value::Object(names)) => names,
+        _ => unreachable!("a struct of optional texts is an object"),
+    }
+}
+
+impl<E: Fn(&str) -> Option<OsString>> Sources<E> {
+    fn refuse_unknown(&self) -> Result<(), SettingError> {
+        match self.file.values.keys().find(|key| !self.flags.contains_key(*key)) {
+            Some(key) => Err(SettingError(format!("{}: unknown setting {key:?}", self.file.name))),
+            None => Ok(()),
+        }
+    }
+
+    fn given(&self, key: &str) -> Result<Option<Given>, SettingError> {
+        if let Some(value) = self.flags.get(key).and_then(|value| value.as_str())
+            && !value.is_empty()
+        {
+            return Ok(Some(Given { name: format!("--{}", key.replace('_', "-")), value: value.into() }));
+        }
+        let name = format!("CHANCERY_{}", key.to_uppercase());
+        if let Some(value) = (self.environment)(&name).filter(|value| !value.is_empty()) {
+            let Ok(value) = value.into_string() else {
+                return Err(SettingError(format!("{name}: not valid UTF-8")));
+            };
+            return Ok(Some(Given { name, value }));
+        }
+        self.file.given(key)
+    }
+
+    /// A value as it is: spaces may be part of a password.
+    fn secret(&self, key: &str) -> Result<Option<String>, SettingError> {
+        Ok(self.given(key)?.map(|given| given.value))
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>, SettingError> {
+        self.parsed(key, |value| Ok(value.to_string()))
+    }
+
+    /// `read` gets the value without spaces around it; its error says what is wrong with it.
+    fn parsed<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, SettingError> {
+        let Some(given) = self.given(key)? else { return Ok(None) };
+        read(given.value.trim()).map(Some).map_err(|problem| given.wrong(problem))
+    }
+
+    fn number(&self, key: &str, default: i64, range: RangeInclusive<i64>) -> Result<i64, SettingError> {
+        let read = |value: &str| {
+            let number = value.parse().ok().filter(|number| range.contains(number));
+            number.ok_or_else(|| format!("{value:?} is no whole number from {} to {}", range.start(), range.end()))
+        };
+        Ok(self.parsed(key, read)?.unwrap_or(default))
+    }
+
+    fn listener(&self, key: &str, default_port: u16) -> Result<SocketAddr, SettingError> {
+        let default = SocketAddr::from((Ipv4Addr::LOCALHOST, default_port));
+        let read =
+            |value: &str| value.parse().map_err(|_| format!("{value:?} is no address with a port, such as {default}"));
+        Ok(self.parsed(key, read)?.unwrap_or(default))
+    }
+
+    /// A URL with one of these schemes, or with any when there are none; its problem is told without the value, since it
+    /// may hold a password.
+    fn url(&self, key: &str, schemes: &[&str]) -> Result<Option<String>, SettingError> {
+        self.parsed(key, |value| is_url(value, schemes).then(|| value.to_string()).ok_or_else(|| expected(schemes)))
+    }
+
+    /// An address of our own that paths are appended to.
+    fn public_url(&self, key: &str) -> Result<Option<String>, SettingError> {
+        self.parsed(key, |value| {
+            if !is_url(value, WEB) || value.contains(['?', '#', '@']) {
+                return Err("expected an address http://… or https://… without query and user".into());
+            }
+            Ok(value.trim_end_matches('/').to_string())
+        })
+    }
+}
+
+fn expected(schemes: &[&str]) -> String {
+    match schemes {
+        [] => "expected a URL".into(),
+        schemes => format!("expected {}", schemes.iter().map(|s| format!("{s}://…")).collect::<Vec<_>>().join(" or ")),
+    }
+}
+
+/// A scheme and something behind it, without spaces. What is behind is for whoever connects to judge.
+fn is_url(value: &str, schemes: &[&str]) -> bool {
+    let Some((scheme, rest)) = value.split_once("://") else { return false };
+    let allowed = if schemes.is_empty() {
+        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    } else {
+        schemes.iter().any(|allowed| allowed.eq_ignore_ascii_case(scheme))
+    };
+    let clean = !rest.contains(|c: char| c.is_whitespace() || c.is_control());
+    // Only files live nowhere: `memory:///` and `file:///srv` have no host.
+    let somewhere = schemes.is_empty() || !rest.starts_with(['/', '?', '#']);
+    allowed && clean && somewhere && !rest.is_empty()
+}
+
+fn origins(list: &str) -> Result<Vec<String>, String> {
+    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    let origin = |entry: &str| {
+        let rest = entry.split_once("://").map_or("", |(_, rest)| rest);
+        // Browsers send scheme, host and port and nothing else; anything more would never match.
+        if !is_url(entry, WEB) || rest.contains(['/', '?', '#', '@', '*']) {
+            return Err(format!("{entry:?} is no origin, such as https://app.example.com"));
+        }
+        Ok(entry.to_lowercase())
+    };
+    entries.map(origin).collect()
+}
+
+/// The settings of `chancery.toml`: texts, whole numbers, and lists of texts for what is comma-separated elsewhere.
+struct File {
+    name: String,
+    values: toml::Table,
+}
+
+impl File {
+    fn parse(name: &str, text: &str) -> Result<File, SettingError> {
+        let values = text.parse::<toml::Table>().map_err(|error| {
+            let line = 1 + error.span().map_or(0, |span| text[..span.start].matches('\n').count());
+            let message = error.message().lines().collect::<Vec<_>>().join(", ");
+            SettingError(format!("{name}, line {line}: {message}"))
+        })?;
+        Ok(File { name: name.into(), values })
+    }
+
+    fn given(&self, key: &str) -> Result<Option<Given>, SettingError> {
+        let Some(value) = self.values.get(key) else { return Ok(None) };
+        let name = format!("{}, {key}", self.name);
+        let list = matches!(key, "cors_origins" | "outbound_allow" | "trusted_proxies");
+        let value = match value {
+            toml::Value::String(text) => Some(text.clone()),
+            toml::Value::Integer(number) => Some(number.to_string()),
+            toml::Value::Array(items) if list => {
+                items.iter().map(|item| item.as_str()).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+            }
+            _ => None,
+        };
+        match value {
+            Some(value) if value.is_empty() => Ok(None),
+            Some(value) => Ok(Some(Given { name, value })),
+            None if list => Err(SettingError(format!("{name}: expected a text or a list of texts"))),
+            None => Err(SettingError(format!("{name}: expected a text or a whole number"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(flags: &Flags, environment: &[(&str, &str)], file: &str) -> Result<Settings, String> {
+        let environment =
+            |name: &str| environment.iter().find(|(given, _)| *given == name).map(|(_, value)| OsString::from(value));
+        let file = File::parse(FILE, file).map_err(|error| error.to_string())?;
+        Settings::from_sources(flags, environment, file).map_err(|error| error.to_string())
+    }
+
+    fn from_environment(name: &str, value: &str) -> Result<Settings, String> {
+        load(&Flags::default(), &[(name, value)], "")
+    }
+
+    fn problem(settings: Result<Settings, String>) -> String {
+        settings.err().expect("the setting is wrong")
+    }
+
+    #[test]
+    fn defaults_are_those_of_document_4() {
+        let settings = load(&Flags::default(), &[], "").unwrap();
+        assert_eq!(settings.data, Path::new("./chancery-data"));
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:8000");
+        assert_eq!(settings.history_listen.to_string(), "127.0.0.1:8001");
+        assert_eq!(settings.admin_username, "admin@example.com");
+        assert_eq!(settings.fallback_build.as_deref(), Some("localhost"));
+        assert_eq!((settings.lock_attempts, settings.lock_seconds, settings.address_attempts), (5, 900, 100));
+        assert_eq!((settings.access_token_seconds, settings.refresh_token_seconds), (900, 604_800));
+        assert_eq!(settings.upload_seconds, 86_400);
+        assert!(settings.cors_origins.is_empty() && settings.outbound_allow.is_empty());
+        assert_eq!(settings.trusted_proxies, Trusted::default());
+        for absent in [settings.database_url, settings.secret_key, settings.api_key, settings.admin_password] {
+            assert_eq!(absent, None);
+        }
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+        let flags = Flags { lock_attempts: Some("7".into()), ..Flags::default() };
+        let environment = [("CHANCERY_LOCK_ATTEMPTS", "8"), ("CHANCERY_LOCK_SECONDS", "80"), ("CHANCERY_DATA", "")];
+        let file = "lock_attempts = 9\nlock_seconds = 90\naccess_token_seconds = 99\ndata = '/srv/chancery'";
+        let settings = load(&flags, &environment, file).unwrap();
+        assert_eq!(settings.lock_attempts, 7);
+        assert_eq!(settings.lock_seconds, 80);
+        assert_eq!(settings.access_token_seconds, 99);
+        assert_eq!(settings.data, Path::new("/srv/chancery"), "an empty variable is as if not set");
+    }
+
+    #[test]
+    fn a_wrong_setting_is_one_line_that_names_it() {
+        for (name, value, expected) in [
+            (
+                "CHANCERY_LISTEN",
+                "localhost",
+                "CHANCERY_LISTEN: \"localhost\" is no address with a port, such as 127.0.0.1:8000",
+            ),
+            ("CHANCERY_LOCK_ATTEMPTS", "0", "CHANCERY_LOCK_ATTEMPTS: \"0\" is no whole number from 1 to 1000000000"),
+            (
+                "CHANCERY_DATABASE_URL",
+                "mysql://u:pw@h/d",
+                "CHANCERY_DATABASE_URL: expected postgres://… or postgresql://…",
+            ),
+            (
+                "CHANCERY_BASE_URL",
+                "example.com",
+                "CHANCERY_BASE_URL: expected an address http://… or https://… without query and user",
+            ),
+            (
+                "CHANCERY_TRUSTED_PROXIES",
+                "10.0.0.0/8, proxy",
+                "CHANCERY_TRUSTED_PROXIES: \"proxy\" is neither an address nor a network",
+            ),
+            (
+                "CHANCERY_CORS_ORIGINS",
+                "https://a.example/app",
+                "CHANCERY_CORS_ORIGINS: \"https://a.example/app\" is no origin, such as https://app.example.com",
+            ),
+        ] {
+            assert_eq!(problem(from_environment(name, value)), expected);
+        }
+        let flags = Flags { history_listen: Some("x\ny".into()), ..Flags::default() };
+        let line = problem(load(&flags, &[], ""));
+        assert_eq!(line, "--history-listen: \"x\\ny\" is no address with a port, such as 127.0.0.1:8001");
+    }
+
+    #[test]
+    fn the_file_is_checked_as_strictly() {
+        let file = |text| problem(load(&Flags::default(), &[], text));
+        assert_eq!(file("lock_atempts = 3"), "chancery.toml: unknown setting \"lock_atempts\"");
+        assert_eq!(file("lock_seconds = true"), "chancery.toml, lock_seconds: expected a text or a whole number");
+        assert_eq!(file("cors_origins = [1]"), "chancery.toml, cors_origins: expected a text or a list of texts");
+        assert_eq!(
+            file("lock_seconds = -1"),
+            "chancery.toml, lock_seconds: \"-1\" is no whole number from 1 to 1000000000"
+        );
+        let broken = file("data = 'x'\nlisten = = 1");
+        assert!(broken.starts_with("chancery.toml, line 2: ") && broken.lines().count() == 1, "{broken}");
+    }
+
+    #[test]
+    fn lists_are_comma_separated_or_lists_of_the_file() {
+        let origins = ["https://a.example", "http://localhost:5173"];
+        let settings = from_environment("CHANCERY_CORS_ORIGINS", "https://A.example, http://localhost:5173").unwrap();
+        assert_eq!(settings.cors_origins, origins);
+        let file = "cors_origins = ['https://a.example', 'http://localhost:5173']\noutbound_allow = '127.0.0.0/8'";
+        let settings = load(&Flags::default(), &[], file).unwrap();
+        assert_eq!(settings.cors_origins, origins);
+        assert!(settings.outbound_allow.contains(Ipv4Addr::LOCALHOST.into()));
+    }
+
+    #[test]
+    fn postgresql_needs_the_key_and_has_no_fallback_build() {
+        let database = ("CHANCERY_DATABASE_URL", "postgres://u:pw@db/chancery");
+        assert_eq!(
+            problem(load(&Flags::default(), &[database], "")),
+            "CHANCERY_SECRET_KEY: must be set with CHANCERY_DATABASE_URL, the same for all processes"
+        );
+        let settings = load(&Flags::default(), &[database, ("CHANCERY_SECRET_KEY", " k ")], "").unwrap();
+        assert_eq!(settings.fallback_build, None);
+        assert_eq!(settings.secret_key.as_deref(), Some(" k "), "a key is not trimmed");
+    }
+
+    #[test]
+    fn addresses_default_to_where_the_listeners_are() {
+        let settings = from_environment("CHANCERY_BASE_URL", "https://chancery.example/").unwrap();
+        assert_eq!(settings.base_url("127.0.0.1:9".parse().unwrap()), "https://chancery.example");
+        assert_eq!(settings.history_url("127.0.0.1:9".parse().unwrap()), "http://127.0.0.1:9");
+        assert_eq!(settings.history_url("0.0.0.0:9".parse().unwrap()), "http://127.0.0.1:9");
+        assert_eq!(settings.history_url("[::]:9".parse().unwrap()), "http://[::1]:9");
+    }
+
+    #[test]
+    fn templates_and_stores_are_taken_as_they_are() {
+        let environment = [
+            ("CHANCERY_SIGN_IN_URL", "https://{build}/app/"),
+            ("CHANCERY_SSO_PROVIDER_A_ISSUER", "https://login.example/{tenant_id}/v2.0"),
+            ("CHANCERY_FILES_URL", "s3://bucket/prefix"),
+            ("CHANCERY_DOCUMENT_STORE_URL", "file:///srv/documents"),
+            ("CHANCERY_HISTORY_DATABASE_URL", "http://user:pw@host:8123"),
+        ];
+        let settings = load(&Flags::default(), &environment, "").unwrap();
+        assert_eq!(settings.sign_in_url.as_deref(), Some("https://{build}/app"));
+        assert_eq!(settings.sso_provider_a_issuer.as_deref(), Some("https://login.example/{tenant_id}/v2.0"));
+        assert_eq!(settings.files_url.as_deref(), Some("s3://bucket/prefix"));
+        assert_eq!(settings.document_store_url.as_deref(), Some("file:///srv/documents"));
+    }
+}

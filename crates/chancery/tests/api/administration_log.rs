@@ -1,0 +1,253 @@
+//! `GET /api/administration/log/` (document 4, section 4, "administration log").
+
+use crate::message;
+use crate::shown::{START, admin, page};
+use serde_json::{Value, json};
+use testkit::{Client, PASSWORD, SECOND, Server};
+
+const PATH: &str = "/api/administration/log/";
+
+/// What the newest entry tells of a change: action, resource, id, name and changes.
+async fn last(api: &Client) -> Value {
+    let entry = api.get(&format!("{PATH}?limit=1")).await.ok()["results"][0].clone();
+    json!([entry["action"], entry["resource"], entry["object_id"], entry["object_name"], entry["changes"]])
+}
+
+#[tokio::test]
+async fn an_entry_tells_who_changed_what_from_where() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.post("/api/roles/", json!({"name": "Clerks", "permissions": {"users": ["list"]}})).await.created();
+    server.advance(SECOND);
+    api.patch("/api/roles/1/", json!({"name": "Registrars", "description": ""})).await.ok();
+    api.delete("/api/roles/1/").await.is_empty();
+
+    let entry = |id: i64, action: &str, name: &str, at: &str, changes: Value| {
+        json!({
+            "id": id, "at": at, "by": admin(), "ip": "127.0.0.1", "action": action, "resource": "roles",
+            "object_id": 1, "object_name": name, "changes": changes,
+        })
+    };
+    let later = "2026-01-31T09:30:01.000000Z";
+    let made = json!({"name": [null, "Clerks"], "description": [null, ""], "permissions": [null, {"users": ["list"]}]});
+    api.get(&format!("{PATH}?resource=roles")).await.is(
+        200,
+        json!({
+            "limit": 25, "offset": 0, "total_count": 4, "filtered_count": 3, "next": null, "previous": null,
+            "results": [
+                entry(4, "delete", "Registrars", later, json!({})),
+                entry(3, "edit", "Registrars", later, json!({"name": ["Clerks", "Registrars"]})),
+                entry(2, "create", "Clerks", START, made),
+            ],
+        }),
+    );
+}
+
+#[tokio::test]
+async fn the_command_line_is_nobody() {
+    let server = Server::start().await;
+    server.admin().await.get(PATH).await.is(
+        200,
+        page(json!([{
+            "id": 1, "at": START, "by": null, "ip": "", "action": "create", "resource": "users", "object_id": 1,
+            "object_name": "admin@example.com",
+            "changes": {
+                "username": [null, "admin@example.com"], "account_type": [null, "super_admin"],
+                "first_name": [null, "admin"], "last_name": [null, "Super Admin"], "job_title": [null, ""],
+                "company_name": [null, ""], "phone": [null, ""], "mobile": [null, ""], "timezone": [null, "UTC"],
+                "is_ip_restriction_enabled": [null, false], "allowed_ip_ranges": [null, []],
+            },
+        }])),
+    );
+}
+
+#[tokio::test]
+async fn every_change_of_users_is_noted() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let role = api.post("/api/roles/", json!({"name": "Role"})).await.id();
+    let body = json!({
+        "username": "ann@example.com", "account_type": "full", "first_name": "Ann", "last_name": "Bee", "roles": [role],
+        "delay_activation": true,
+    });
+    let user = api.post("/api/users/", body).await.id();
+    let path = format!("/api/users/{user}/");
+    let noted = last(&api).await;
+    assert_eq!(json!([noted[0], noted[1], noted[2], noted[3]]), json!(["create", "users", user, "ann@example.com"]));
+    assert_eq!(noted[4]["roles"], json!([null, [role]]));
+    assert_eq!(noted[4]["account_type"], json!([null, "full"]));
+
+    api.patch(&path, json!({"phone": "123", "timezone": "UTC", "account_type": "internal"})).await.ok();
+    let changes = json!({"phone": ["", "123"], "account_type": ["full", "internal"], "roles": [[role], []]});
+    assert_eq!(last(&api).await, json!(["edit", "users", user, "ann@example.com", changes]));
+    api.patch(&path, json!({"username": "ann.bee@example.com"})).await.ok();
+    let changes = json!({"username": ["ann@example.com", "ann.bee@example.com"]});
+    assert_eq!(last(&api).await, json!(["edit", "users", user, "ann.bee@example.com", changes]));
+
+    for action in ["send-activation-link", "deactivate", "reactivate", "anonymize"] {
+        api.post(&format!("{path}{action}/"), json!({})).await.ok();
+        let expected = json!([action.replace('-', "_"), "users", user, "ann.bee@example.com", {}]);
+        assert_eq!(last(&api).await, expected);
+    }
+    api.delete(&path).await.is_empty();
+    let name = format!("anonymized-{user}@anonymized.invalid");
+    assert_eq!(last(&api).await, json!(["delete", "users", user, name, {}]));
+
+    let own = server.as_type("internal").await;
+    own.patch("/api/users/me/", json!({"phone": "5"})).await.ok();
+    assert_eq!(last(&api).await, json!(["edit", "users", own.id, own.username, {"phone": ["", "5"]}]));
+    assert_eq!(api.get(&format!("{PATH}?limit=1")).await.ok()["results"][0]["by"]["id"], own.id);
+}
+
+#[tokio::test]
+async fn secrets_are_three_stars() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let body = json!({
+        "username": "robot@example.com", "account_type": "service_external", "first_name": "R", "last_name": "2",
+        "password": "a secret of robots",
+    });
+    let robot = api.post("/api/users/", body).await.id();
+    assert_eq!(last(&api).await[4]["password"], json!([null, "***"]));
+    api.patch(&format!("/api/users/{robot}/"), json!({"password": "another secret"})).await.ok();
+    let changes = json!({"password": ["***", "***"]});
+    assert_eq!(last(&api).await, json!(["edit", "users", robot, "robot@example.com", changes]));
+    let log = api.get(PATH).await.text;
+    assert!(!log.contains("secret") && !log.contains("argon2") && !log.contains(PASSWORD), "{log}");
+}
+
+#[tokio::test]
+async fn every_change_of_groups_and_below_is_noted() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let user = server.as_type("internal").await.id;
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    let made = api.get(&format!("{PATH}?resource__startswith=user_group&ordering=id")).await;
+    assert_eq!(made.column("action"), ["create", "add_owners"]);
+    assert_eq!(
+        made.column("changes"),
+        [json!({"name": [null, "Group"], "description": [null, ""]}), json!({"owners": [[], [1]]})]
+    );
+    let (group, set) = ("/api/user-groups/1/", "/api/user-groups/1/permission-sets/3/");
+    let people = |kind: &str| format!("{group}{kind}/users/");
+    let assignees = |kind: &str| format!("{set}assignees/{kind}/");
+
+    api.patch(group, json!({"name": "Team"})).await.ok();
+    assert_eq!(last(&api).await, json!(["edit", "user_groups", 1, "Team", {"name": ["Group", "Team"]}]));
+
+    api.post(&people("members"), json!([user, 1])).await.created();
+    assert_eq!(last(&api).await, json!(["add_members", "user_groups", 1, "Team", {"members": [[], [user, 1]]}]));
+    api.delete_all(&people("members"), json!([1])).await.is_empty();
+    assert_eq!(last(&api).await, json!(["remove_members", "user_groups", 1, "Team", {"members": [[1], []]}]));
+    api.post(&people("owners"), json!([1, user])).await.created();
+    assert_eq!(last(&api).await, json!(["add_owners", "user_groups", 1, "Team", {"owners": [[], [user]]}]));
+    api.delete_all(&people("owners"), json!([user])).await.is_empty();
+    assert_eq!(last(&api).await, json!(["remove_owners", "user_groups", 1, "Team", {"owners": [[user], []]}]));
+
+    let sets = "user_group_permission_sets";
+    let body = json!({"name": "Set", "permissions": {"user_groups": ["view"]}});
+    api.post("/api/user-groups/1/permission-sets/", body).await.created();
+    let changes = json!({"name": [null, "Set"], "permissions": [null, {"user_groups": ["view"]}]});
+    assert_eq!(last(&api).await, json!(["create", sets, 3, "Set", changes]));
+    api.patch(set, json!({"name": "Set", "permissions": {"user_groups": ["edit"]}})).await.ok();
+    let changes = json!({"permissions": [{"user_groups": ["view"]}, {"user_groups": ["view", "edit"]}]});
+    assert_eq!(last(&api).await, json!(["edit", sets, 3, "Set", changes]));
+    for (kind, id) in [("users", user), ("user-groups", 1)] {
+        let field = kind.replace('-', "_");
+        api.post(&assignees(kind), json!([id])).await.created();
+        assert_eq!(last(&api).await, json!(["add_assignees", sets, 3, "Set", {field.as_str(): [[], [id]]}]));
+        api.delete_all(&assignees(kind), json!([id])).await.is_empty();
+        assert_eq!(last(&api).await, json!(["remove_assignees", sets, 3, "Set", {field.as_str(): [[id], []]}]));
+    }
+    api.delete(set).await.is_empty();
+    assert_eq!(last(&api).await, json!(["delete", sets, 3, "Set", {}]));
+    api.delete(group).await.is_empty();
+    assert_eq!(last(&api).await, json!(["delete", "user_groups", 1, "Team", {}]));
+}
+
+#[tokio::test]
+async fn security_rules_are_noted() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let body = json!({
+        "password_complexity": {"min_length": 10, "min_symbols": 0},
+        "authentication_method": {"internal": "sso", "service_internal": "password"},
+    });
+    api.patch("/api/security/", body).await.ok();
+    let changes = json!({"min_length": [8, 10], "internal": ["any", "sso"]});
+    assert_eq!(last(&api).await, json!(["edit", "standard_authentication", 1, "", changes]));
+}
+
+#[tokio::test]
+async fn what_changes_nothing_or_is_refused_leaves_no_entry() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let user = server.as_type("internal").await;
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    api.post("/api/user-groups/1/members/users/", json!([user.id])).await.created();
+    let count = api.get(PATH).await.ok()["total_count"].clone();
+
+    api.patch("/api/user-groups/1/", json!({"name": "Group"})).await.ok();
+    api.patch("/api/user-groups/1/permission-sets/2/", json!({"permissions": {"user_groups": ["view"]}})).await.ok();
+    api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 0}})).await.ok();
+    api.post("/api/user-groups/1/members/users/", json!([user.id])).await.created();
+    api.post("/api/user-groups/", json!({"name": "GROUP"})).await.expect(400);
+    api.post("/api/user-groups/1/owners/users/", json!([user.id, 999])).await.expect(400);
+    api.delete_all("/api/user-groups/1/owners/users/", json!([1])).await.expect(400);
+    user.patch("/api/user-groups/1/", json!({"name": "Mine"})).await.expect(403);
+    assert_eq!(api.get(PATH).await.ok()["total_count"], count);
+}
+
+#[tokio::test]
+async fn it_is_read_by_holders_of_its_permission() {
+    let server = Server::start().await;
+    server.anonymous().get(PATH).await.is(401, message::unauthenticated());
+    for account_type in ["internal", "external", "full", "service_external"] {
+        server.as_type(account_type).await.get(PATH).await.is(403, message::forbidden());
+    }
+    server.as_type("service_internal").await.get(PATH).await.ok();
+    server.with_role(json!({"administration_log": ["list"]})).await.get(PATH).await.ok();
+    let reply = server.admin().await.post(PATH, json!({})).await;
+    reply.is(405, message::detail("Method \"POST\" not allowed."));
+}
+
+#[tokio::test]
+async fn it_is_filtered_by_each_column_but_changes() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let robot = server.as_type("service_internal").await;
+    server.advance(SECOND);
+    api.post("/api/roles/", json!({"name": "Ärger"})).await.created();
+    robot.patch("/api/roles/1/", json!({"name": "Zorn"})).await.ok();
+    for (query, ids) in [
+        ("", vec![4, 3, 2, 1]),
+        ("?ordering=id", vec![1, 2, 3, 4]),
+        ("?ordering=-id", vec![4, 3, 2, 1]),
+        ("?ordering=at", vec![1, 2, 3, 4]),
+        ("?ordering=-at", vec![4, 3, 2, 1]),
+        ("?id__in=1", vec![]),
+        ("?id__lte=2", vec![2, 1]),
+        ("?at__gt=2026-01-31T09:30:00Z", vec![4, 3]),
+        ("?by=1", vec![3]),
+        ("?by__in=1,2", vec![4, 3]),
+        ("?ip=127.0.0.1", vec![4, 3]),
+        ("?ip__startswith=10.", vec![]),
+        ("?action=edit", vec![4]),
+        ("?resource=roles", vec![4, 3]),
+        ("?resource=users&object_id=2", vec![2]),
+        ("?object_id__range=2,9", vec![2]),
+        ("?object_name__istartswith=%C3%A4R", vec![3]),
+        ("?changes=x", vec![4, 3, 2, 1]),
+    ] {
+        let reply = api.get(&format!("{PATH}{query}")).await;
+        if query == "?id__in=1" {
+            reply.refuses(json!({"id__in": ["Select a valid choice. in is not one of the available choices."]}));
+        } else {
+            assert_eq!(reply.ids(), ids, "{query}");
+        }
+    }
+    for column in ["by", "action", "changes", "object_name"] {
+        let refused = format!("Select a valid choice. {column} is not one of the available choices.");
+        api.get(&format!("{PATH}?ordering={column}")).await.refuses(json!({"ordering": [refused]}));
+    }
+}

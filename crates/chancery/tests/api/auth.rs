@@ -1,0 +1,880 @@
+//! `/api/auth/…` and the pages of a build (document 4, section 3).
+
+use crate::message;
+use serde_json::{Value, json};
+use testkit::{ADMIN, Client, DAY, HOUR, MINUTE, PASSWORD, SECOND, Server};
+
+fn refused() -> Value {
+    message::detail("Unable to sign in with the credentials given.")
+}
+
+fn invalid_token() -> Value {
+    json!({"token": ["Invalid token."]})
+}
+
+/// Invites somebody of this type; the token of the mailed link.
+async fn invite(server: &Server, admin: &Client, username: &str, account_type: &str) -> String {
+    let user = json!({"username": username, "account_type": account_type, "first_name": "Ann", "last_name": "Berg"});
+    admin.post("/api/users/", user).await.created();
+    server.mail_to(username).await.token()
+}
+
+/// Asks for a reset; the token of the mailed link.
+async fn ask_for_reset(server: &Server, username: &str) -> String {
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+    server.mail_to(username).await.token()
+}
+
+// ---- Login ---------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_login_answers_with_a_pair_of_tokens() {
+    let server = Server::start().await;
+    let reply = server.anonymous().login(ADMIN, PASSWORD).await.ok();
+    assert_eq!(reply.as_object().unwrap().keys().collect::<Vec<_>>(), ["access_token", "refresh_token", "expires_in"]);
+    assert_eq!(reply["expires_in"], 900);
+    let admin = server.anonymous().with_pair(ADMIN, &reply);
+    assert_eq!(admin.get("/api/users/me/").await.ok()["username"], ADMIN);
+    let again = server.anonymous().login(ADMIN, PASSWORD).await.ok();
+    assert_ne!(again["access_token"], reply["access_token"]);
+    assert_ne!(again["refresh_token"], reply["refresh_token"]);
+}
+
+#[tokio::test]
+async fn usernames_are_trimmed_and_ignore_case_and_passwords_are_as_they_are() {
+    let server = Server::start().await;
+    for username in ["ADMIN@example.com", " admin@Example.COM "] {
+        server.anonymous().login(username, PASSWORD).await.ok();
+    }
+    for password in [format!(" {PASSWORD}"), format!("{PASSWORD} "), PASSWORD.to_uppercase()] {
+        server.anonymous().login(ADMIN, &password).await.is(401, refused());
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_a_login_the_answer_is_the_same() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    invite(&server, &admin, "pending@example.com", "internal").await;
+    let (inactive, deleted, anonymized) =
+        (server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await);
+    let once = server.account("one_time_completion").await;
+    admin.post(&format!("/api/users/{}/deactivate/", inactive.id), json!({})).await.ok();
+    admin.delete(&format!("/api/users/{}/", deleted.id)).await.is_empty();
+    admin.post(&format!("/api/users/{}/anonymize/", anonymized.id), json!({})).await.ok();
+    let locked = server.as_type("full").await;
+    for _ in 0..5 {
+        server.anonymous().login(&locked.username, "wrong").await;
+    }
+    let sso = server.as_type("external").await;
+    admin.patch("/api/security/", json!({"authentication_method": {"external": "sso"}})).await.ok();
+
+    let wrong = server.anonymous().login(ADMIN, "wrong").await;
+
+    wrong.is(401, refused());
+    let bytes = |reply: testkit::Reply| {
+        let mut headers: Vec<_> = reply
+            .headers
+            .iter()
+            .filter(|(name, _)| !["x-request-id", "date"].contains(&name.as_str()))
+            .map(|(name, value)| format!("{name}: {value:?}"))
+            .collect();
+        headers.sort();
+        (reply.status, headers, reply.text)
+    };
+    let expected = bytes(wrong);
+    for username in [
+        "nobody@example.com",
+        "",
+        "pending@example.com",
+        &inactive.username,
+        &deleted.username,
+        &anonymized.username,
+        &once,
+        &locked.username,
+        &sso.username,
+    ] {
+        let reply = if username.is_empty() {
+            server.anonymous().login(&format!("anonymized-{}@anonymized.invalid", anonymized.id), PASSWORD).await
+        } else {
+            server.anonymous().login(username, PASSWORD).await
+        };
+        assert_eq!(bytes(reply), expected, "{username}");
+    }
+}
+
+#[tokio::test]
+async fn missing_fields_are_named_in_every_endpoint() {
+    let server = Server::start().await;
+    let required = || json!(["This field is required."]);
+    for (path, fields) in [
+        ("/api/auth/login/", vec!["username", "password"]),
+        ("/api/auth/refresh/", vec!["refresh_token"]),
+        ("/api/auth/logout/", vec!["refresh_token"]),
+        ("/api/auth/activate/", vec!["token", "password"]),
+        ("/api/auth/password-reset/", vec!["username"]),
+        ("/api/auth/password-reset/confirm/", vec!["token", "password"]),
+        ("/api/auth/password-change/", vec!["current_password", "new_password"]),
+    ] {
+        let caller = server.admin().await;
+        let all =
+            |message: Value| Value::Object(fields.iter().map(|field| ((*field).to_owned(), message.clone())).collect());
+        caller.post(path, json!({})).await.refuses(all(required()));
+        for (value, message) in [
+            (json!(null), "This field may not be null."),
+            (json!(""), "This field may not be blank."),
+            (json!(5), "Not a valid string."),
+            (json!(["x"]), "Not a valid string."),
+            (json!("a\0b"), "Null characters are not allowed."),
+        ] {
+            caller.post(path, all(value)).await.refuses(all(json!([message])));
+        }
+    }
+}
+
+// ---- Access tokens -------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn an_access_token_lasts_fifteen_minutes() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    server.advance(15 * MINUTE - SECOND);
+    admin.get("/api/users/me/").await.ok();
+    server.advance(SECOND);
+    admin.get("/api/users/me/").await.is(401, message::bad_token());
+}
+
+#[tokio::test]
+async fn how_long_tokens_last_is_a_setting() {
+    let server = Server::with(|config| (config.access_token_seconds, config.refresh_token_seconds) = (60, 3600)).await;
+    let reply = server.anonymous().login(ADMIN, PASSWORD).await.ok();
+    assert_eq!(reply["expires_in"], 60);
+    let admin = server.anonymous().with_pair(ADMIN, &reply);
+    server.advance(MINUTE);
+    admin.get("/api/users/me/").await.is(401, message::bad_token());
+    server.advance(HOUR - MINUTE - SECOND);
+    let pair = admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.ok();
+    server.advance(HOUR);
+    admin
+        .post("/api/auth/refresh/", json!({"refresh_token": pair["refresh_token"]}))
+        .await
+        .is(401, message::bad_token());
+}
+
+// ---- Refresh and logout --------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_refresh_token_gives_a_new_pair_for_the_same_session() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    server.advance(HOUR);
+
+    let pair = admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.ok();
+
+    assert_eq!(pair.as_object().unwrap().keys().collect::<Vec<_>>(), ["access_token", "refresh_token", "expires_in"]);
+    let fresh = admin.with_pair(ADMIN, &pair);
+    assert_ne!(fresh.refresh_token, admin.refresh_token);
+    assert_eq!(fresh.get("/api/users/me/sessions/").await.ids(), [1]);
+}
+
+#[tokio::test]
+async fn each_refresh_lengthens_the_session() {
+    let server = Server::start().await;
+    let mut admin = server.admin().await;
+    for _ in 0..3 {
+        server.advance(7 * DAY - SECOND);
+        let pair = admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.ok();
+        admin = admin.with_pair(ADMIN, &pair);
+        admin.get("/api/users/me/").await.ok();
+    }
+    server.advance(7 * DAY);
+    admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.is(401, message::bad_token());
+}
+
+#[tokio::test]
+async fn a_second_use_of_a_refresh_token_ends_the_whole_session() {
+    let server = Server::start().await;
+    let (admin, elsewhere) = (server.admin().await, server.admin().await);
+    let pair = admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.ok();
+    let fresh = admin.with_pair(ADMIN, &pair);
+    fresh.get("/api/users/me/").await.ok();
+
+    admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.is(401, message::bad_token());
+
+    fresh.get("/api/users/me/").await.is(401, message::bad_token());
+    fresh.post("/api/auth/refresh/", json!({"refresh_token": fresh.refresh_token})).await.is(401, message::bad_token());
+    elsewhere.get("/api/users/me/").await.ok();
+}
+
+#[tokio::test]
+async fn of_many_redemptions_at_once_one_wins() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let redeem = |_| {
+        let admin = admin.clone();
+        tokio::spawn(async move {
+            admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.status
+        })
+    };
+    let redemptions: Vec<_> = (0..20).map(redeem).collect();
+    let mut statuses = Vec::new();
+    for redemption in redemptions {
+        statuses.push(redemption.await.unwrap());
+    }
+    statuses.sort_unstable();
+    assert_eq!((statuses[0], &statuses[1..]), (200, &[401; 19][..]));
+}
+
+#[tokio::test]
+async fn what_is_no_refresh_token_is_refused() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let other = server.build("b.example").await.admin().await;
+    for token in ["nonsense", &admin.token, &other.refresh_token] {
+        let reply = admin.post("/api/auth/refresh/", json!({"refresh_token": token})).await;
+        reply.is(401, message::bad_token());
+        assert_eq!(reply.header("www-authenticate"), "JWT");
+        admin.post("/api/auth/logout/", json!({"refresh_token": token})).await.is_empty();
+    }
+    other.get("/api/users/me/").await.ok();
+}
+
+#[tokio::test]
+async fn a_logout_ends_the_session_and_no_other() {
+    let server = Server::start().await;
+    let (admin, elsewhere) = (server.admin().await, server.admin().await);
+
+    server.anonymous().post("/api/auth/logout/", json!({"refresh_token": admin.refresh_token})).await.is_empty();
+
+    admin.get("/api/users/me/").await.is(401, message::bad_token());
+    admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.is(401, message::bad_token());
+    admin.post("/api/auth/logout/", json!({"refresh_token": admin.refresh_token})).await.is_empty();
+    elsewhere.get("/api/users/me/").await.ok();
+}
+
+// ---- Lock ----------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn five_wrong_passwords_in_a_row_lock_the_account_for_fifteen_minutes() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.as_type("internal").await;
+    let (path, anyone) = (format!("/api/users/{}/", user.id), server.anonymous());
+    for _ in 0..4 {
+        anyone.login(&user.username, "wrong").await.is(401, refused());
+    }
+    anyone.login(&user.username, PASSWORD).await.ok();
+    for _ in 0..5 {
+        anyone.login(&user.username, "wrong").await.is(401, refused());
+    }
+
+    anyone.login(&user.username, PASSWORD).await.is(401, refused());
+
+    let shown = admin.get(&path).await.ok();
+    assert_eq!(
+        (&shown["status"], &shown["next_actions"]),
+        (&json!("locked"), &json!(["deactivate", "unlock", "anonymize"]))
+    );
+    assert_eq!(admin.get("/api/users/?status=locked").await.ids(), [user.id]);
+    assert_eq!(admin.get("/api/users/?is_available=false").await.ids(), [user.id]);
+    // Who is signed in stays so.
+    user.get("/api/users/me/").await.ok();
+
+    server.advance(15 * MINUTE - SECOND);
+    anyone.login(&user.username, PASSWORD).await.is(401, refused());
+    server.advance(SECOND);
+    anyone.login(&user.username, PASSWORD).await.ok();
+    assert_eq!(server.admin().await.get(&path).await.ok()["status"], "active");
+}
+
+#[tokio::test]
+async fn wrong_passwords_that_are_far_apart_lock_nothing() {
+    let server = Server::start().await;
+    for _ in 0..4 {
+        server.anonymous().login(ADMIN, "wrong").await;
+    }
+    server.advance(15 * MINUTE);
+    for _ in 0..4 {
+        server.anonymous().login(ADMIN, "wrong").await;
+    }
+    server.anonymous().login(ADMIN, PASSWORD).await.ok();
+}
+
+#[tokio::test]
+async fn the_lock_is_a_setting_and_holds_for_every_spelling() {
+    let server = Server::with(|config| (config.lock_attempts, config.lock_seconds) = (3, 60)).await;
+    for username in ["admin@example.com", "ADMIN@EXAMPLE.COM", " admin@example.com"] {
+        server.anonymous().login(username, "wrong").await;
+    }
+    server.anonymous().login(ADMIN, PASSWORD).await.is(401, refused());
+    server.advance(MINUTE);
+    server.anonymous().login(ADMIN, PASSWORD).await.ok();
+}
+
+#[tokio::test]
+async fn the_lock_holds_against_parallel_guesses() {
+    let server = Server::start().await;
+    let guess = |n: usize| {
+        let anyone = server.anonymous();
+        tokio::spawn(async move { anyone.login(ADMIN, &format!("guess {n}")).await.status })
+    };
+    let guesses: Vec<_> = (0..30).map(guess).collect();
+    for guess in guesses {
+        assert_eq!(guess.await.unwrap(), 401);
+    }
+    server.anonymous().login(ADMIN, PASSWORD).await.is(401, refused());
+}
+
+#[tokio::test]
+async fn an_address_that_fails_too_often_waits_whatever_it_sends() {
+    let server = Server::with(|config| config.address_attempts = 3).await;
+    let anyone = server.anonymous();
+    anyone.login(ADMIN, PASSWORD).await.ok();
+    anyone.login(ADMIN, PASSWORD).await.ok();
+    anyone.login("a@example.com", "wrong").await.is(401, refused());
+    anyone.post("/api/auth/password-reset/", json!({"username": "b@example.com"})).await.is_empty();
+    anyone.login("c@example.com", "wrong").await.is(401, refused());
+
+    let reply = anyone.login(ADMIN, PASSWORD).await;
+
+    reply.is(429, message::detail("Too many requests."));
+    assert_eq!(reply.header("retry-after"), "300");
+    anyone
+        .post("/api/auth/password-reset/", json!({"username": ADMIN}))
+        .await
+        .is(429, message::detail("Too many requests."));
+    server.advance(5 * MINUTE);
+    anyone.login(ADMIN, PASSWORD).await.ok();
+}
+
+#[tokio::test]
+async fn an_address_without_a_bound_never_waits() {
+    let server = Server::with(|config| config.address_attempts = 0).await;
+    for n in 0..110 {
+        server
+            .anonymous()
+            .post("/api/auth/password-reset/", json!({"username": format!("{n}@example.com")}))
+            .await
+            .is_empty();
+    }
+}
+
+// ---- Activation ----------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn an_invited_user_chooses_a_password_and_is_active() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let token = invite(&server, &admin, "ann@example.com", "internal").await;
+    let mail = server.mail_to("ann@example.com").await;
+    assert_eq!(mail.link(), format!("https://a.example/activate/?token={token}"));
+    assert!(token.len() >= 22, "{token} can be guessed");
+    server.advance(SECOND);
+
+    server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await.is_empty();
+
+    let ann = server.sign_in("ann@example.com", "long enough").await;
+    let shown = ann.get("/api/users/me/").await.ok();
+    assert_eq!((&shown["status"], &shown["activated_at"]), (&json!("active"), &json!("2026-01-31T09:30:01.000000Z")));
+    assert_eq!(shown["password_set_at"], "2026-01-31T09:30:01.000000Z");
+    server
+        .anonymous()
+        .post("/api/auth/activate/", json!({"token": token, "password": "another one"}))
+        .await
+        .refuses(invalid_token());
+}
+
+#[tokio::test]
+async fn an_activation_link_lasts_for_its_period() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let activate = async |token: &str| {
+        server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await
+    };
+    let late = invite(&server, &admin, "late@example.com", "internal").await;
+    let timely = invite(&server, &admin, "timely@example.com", "internal").await;
+    admin.patch("/api/security/", json!({"systemconf": {"activation_link_valid_period": 0}})).await.ok();
+    let patient = invite(&server, &admin, "patient@example.com", "internal").await;
+    server.advance(7 * DAY - SECOND);
+    activate(&timely).await.is_empty();
+    server.advance(SECOND);
+    activate(&late).await.refuses(invalid_token());
+    server.advance(10_000 * DAY);
+    activate(&patient).await.is_empty();
+}
+
+#[tokio::test]
+async fn a_password_that_breaks_rules_does_not_spend_the_link() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let token = invite(&server, &admin, "ann@example.com", "full").await;
+    let activate = async |password: &str| {
+        server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": password})).await
+    };
+    activate("short").await.refuses(json!({"password": ["Min length 8"]}));
+    activate(&"x".repeat(513))
+        .await
+        .refuses(json!({"password": ["Ensure this field has no more than 512 characters."]}));
+    activate(&"ß".repeat(512)).await.is_empty();
+    server.sign_in("ann@example.com", &"ß".repeat(512)).await;
+}
+
+#[tokio::test]
+async fn a_new_link_ends_the_one_before() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let old = invite(&server, &admin, "ann@example.com", "internal").await;
+    admin.post("/api/users/2/send-activation-link/", json!({})).await.ok();
+    let new = server.mail_to("ann@example.com").await.token();
+    assert_ne!(old, new);
+    for (token, works) in [(old, false), (new, true)] {
+        let reply =
+            server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await;
+        assert_eq!(reply.status == 204, works, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn links_are_of_one_kind_one_user_and_one_build() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let other = server.build("b.example").await;
+    let activation = invite(&server, &admin, "ann@example.com", "internal").await;
+    let reset = ask_for_reset(&server, ADMIN).await;
+    let send = async |client: Client, path: &str, token: &str| {
+        client.post(path, json!({"token": token, "password": "long enough"})).await
+    };
+    for token in [reset.as_str(), "nonsense"] {
+        send(server.anonymous(), "/api/auth/activate/", token).await.refuses(invalid_token());
+    }
+    for token in [activation.as_str(), "nonsense"] {
+        send(server.anonymous(), "/api/auth/password-reset/confirm/", token).await.refuses(invalid_token());
+    }
+    send(other.anonymous(), "/api/auth/activate/", &activation).await.refuses(invalid_token());
+    send(other.anonymous(), "/api/auth/password-reset/confirm/", &reset).await.refuses(invalid_token());
+    send(server.anonymous(), "/api/auth/activate/", &activation).await.is_empty();
+    send(server.anonymous(), "/api/auth/password-reset/confirm/", &reset).await.is_empty();
+}
+
+#[tokio::test]
+async fn links_lead_to_the_front_end_that_is_set() {
+    let server = Server::with(|config| config.sign_in_url = Some("https://app.example/{build}".to_owned())).await;
+    let admin = server.admin().await;
+    let token = invite(&server, &admin, "ann@example.com", "internal").await;
+    assert_eq!(
+        server.mail_to("ann@example.com").await.link(),
+        format!("https://app.example/a.example/activate/?token={token}")
+    );
+    let token = ask_for_reset(&server, ADMIN).await;
+    assert_eq!(
+        server.mail_to(ADMIN).await.link(),
+        format!("https://app.example/a.example/password-reset/?token={token}")
+    );
+}
+
+#[tokio::test]
+async fn links_lead_to_the_address_of_the_build() {
+    let server = Server::with(|config| {
+        config.base_url = "https://chancery.example:8443".to_owned();
+        config.fallback_build = Some("a.example".to_owned());
+    })
+    .await;
+    let other = server.build("b.example").await;
+    let token = ask_for_reset(&server, ADMIN).await;
+    assert_eq!(
+        server.mail_to(ADMIN).await.link(),
+        format!("https://chancery.example:8443/password-reset/?token={token}")
+    );
+    other.anonymous().post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
+    assert!(other.mail_to(ADMIN).await.link().starts_with("https://b.example:8443/password-reset/?token="));
+}
+
+// ---- Reset ---------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_reset_sets_the_password_unlocks_and_ends_every_session() {
+    let server = Server::start().await;
+    let user = server.as_type("internal").await;
+    for _ in 0..5 {
+        server.anonymous().login(&user.username, "wrong").await;
+    }
+    let token = ask_for_reset(&server, &user.username).await;
+    let confirm = async |password: &str| {
+        server
+            .anonymous()
+            .post("/api/auth/password-reset/confirm/", json!({"token": token, "password": password}))
+            .await
+    };
+    confirm("short").await.refuses(json!({"password": ["Min length 8"]}));
+
+    confirm("another one").await.is_empty();
+
+    user.get("/api/users/me/").await.is(401, message::bad_token());
+    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.is(401, message::bad_token());
+    server.anonymous().login(&user.username, PASSWORD).await.is(401, refused());
+    server.sign_in(&user.username, "another one").await;
+    confirm("a third one").await.refuses(invalid_token());
+}
+
+#[tokio::test]
+async fn a_reset_link_lasts_for_a_day() {
+    let server = Server::start().await;
+    let user = server.as_type("internal").await;
+    let token = ask_for_reset(&server, &user.username).await;
+    let confirm = async |token: &str| {
+        server
+            .anonymous()
+            .post("/api/auth/password-reset/confirm/", json!({"token": token, "password": "another one"}))
+            .await
+    };
+    server.advance(DAY);
+    confirm(&token).await.refuses(invalid_token());
+    let token = ask_for_reset(&server, &user.username).await;
+    server.advance(DAY - SECOND);
+    confirm(&token).await.is_empty();
+}
+
+#[tokio::test]
+async fn a_reset_request_tells_nothing() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    invite(&server, &admin, "invited@example.com", "internal").await;
+    let inactive = server.as_type("internal").await;
+    admin.post(&format!("/api/users/{}/deactivate/", inactive.id), json!({})).await.ok();
+    let service = server.account("service_external").await;
+    let once = server.account("one_time_completion").await;
+    let before = server.mails().await.len();
+    for username in [
+        "nobody@example.com",
+        "not an address",
+        "invited@example.com",
+        &inactive.username,
+        &service,
+        &once,
+        &"x".repeat(5000),
+    ] {
+        server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+    }
+    assert_eq!(server.mails().await.len(), before, "none of them may have a reset link");
+    ask_for_reset(&server, ADMIN).await;
+    assert_eq!(server.mails().await.len(), before + 1);
+}
+
+#[tokio::test]
+async fn the_reset_of_a_deactivated_user_is_over() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.as_type("internal").await;
+    let token = ask_for_reset(&server, &user.username).await;
+    admin.post(&format!("/api/users/{}/deactivate/", user.id), json!({})).await.ok();
+    let reply = server
+        .anonymous()
+        .post("/api/auth/password-reset/confirm/", json!({"token": token, "password": "another one"}))
+        .await;
+    reply.refuses(invalid_token());
+}
+
+// ---- Change --------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_password_change_ends_every_other_session() {
+    let server = Server::start().await;
+    let (user, elsewhere) = {
+        let user = server.as_type("external").await;
+        let elsewhere = server.sign_in(&user.username, PASSWORD).await;
+        (user, elsewhere)
+    };
+
+    user.post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": "another one"}))
+        .await
+        .is_empty();
+
+    user.get("/api/users/me/").await.ok();
+    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.ok();
+    elsewhere.get("/api/users/me/").await.is(401, message::bad_token());
+    elsewhere
+        .post("/api/auth/refresh/", json!({"refresh_token": elsewhere.refresh_token}))
+        .await
+        .is(401, message::bad_token());
+    server.anonymous().login(&user.username, PASSWORD).await.is(401, refused());
+    server.sign_in(&user.username, "another one").await;
+}
+
+#[tokio::test]
+async fn a_wrong_current_password_counts_towards_the_lock() {
+    let server = Server::start().await;
+    let user = server.as_type("internal").await;
+    let change = async |current: &str, new: &str| {
+        user.post("/api/auth/password-change/", json!({"current_password": current, "new_password": new})).await
+    };
+    for _ in 0..5 {
+        change("wrong", "another one").await.refuses(json!({"current_password": ["Invalid password."]}));
+    }
+    change(PASSWORD, "another one").await.refuses(json!({"current_password": ["Invalid password."]}));
+    server.anonymous().login(&user.username, PASSWORD).await.is(401, refused());
+    server.advance(14 * MINUTE + 59 * SECOND);
+    change(PASSWORD, "another one").await.refuses(json!({"current_password": ["Invalid password."]}));
+}
+
+#[tokio::test]
+async fn a_new_password_keeps_the_rules() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let change = async |new: &str| {
+        admin.post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": new})).await
+    };
+    change("short").await.refuses(json!({"new_password": ["Min length 8"]}));
+    change(&"x".repeat(513))
+        .await
+        .refuses(json!({"new_password": ["Ensure this field has no more than 512 characters."]}));
+    server.anonymous().login(ADMIN, PASSWORD).await.ok();
+}
+
+// ---- Rules of passwords --------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn every_broken_rule_has_its_message() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let rules = json!({
+        "max_repeating_chars": 2,
+        "min_letters": 3,
+        "min_numbers": 2,
+        "min_symbols": 2,
+        "min_lower_case": 1,
+        "min_upper_case": 2,
+        "min_length": 10,
+    });
+    admin.patch("/api/security/", json!({"password_complexity": rules})).await.ok();
+    let change = async |new: &str| {
+        admin.post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": new})).await
+    };
+    for (password, broken) in [
+        (
+            "   ",
+            vec![
+                "Max repeating chars 2",
+                "Min letters 3",
+                "Min numbers 2",
+                "Min symbols 2",
+                "Min lower case 1",
+                "Min upper case 2",
+                "Min length 10",
+            ],
+        ),
+        ("aaaBB11!!", vec!["Max repeating chars 2", "Min length 10"]),
+        ("aab1!", vec!["Min numbers 2", "Min symbols 2", "Min upper case 2", "Min length 10"]),
+        ("AABB11!!22", vec!["Min lower case 1"]),
+        // Letters, numbers and cases as Unicode has them; a space is no symbol.
+        ("ÄÖß٣٤ £ £ x", vec![]),
+    ] {
+        let reply = change(password).await;
+        if broken.is_empty() {
+            reply.is_empty();
+        } else {
+            reply.refuses(json!({"new_password": broken}));
+        }
+    }
+}
+
+#[tokio::test]
+async fn zero_switches_a_rule_off() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.patch("/api/security/", json!({"password_complexity": {"min_length": 0}})).await.ok();
+    admin
+        .post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": "x"}))
+        .await
+        .is_empty();
+    server.sign_in(ADMIN, "x").await;
+}
+
+#[tokio::test]
+async fn none_of_the_last_24_passwords_is_used_again() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let change = async |current: &str, new: &str| {
+        admin.post("/api/auth/password-change/", json!({"current_password": current, "new_password": new})).await
+    };
+    // Without the rule, the same one may be set again.
+    change(PASSWORD, PASSWORD).await.is_empty();
+    admin.patch("/api/security/", json!({"systemconf": {"password_prevent_reuse": true}})).await.ok();
+    let used = || json!({"new_password": ["Password has been used before."]});
+    change(PASSWORD, PASSWORD).await.refuses(used());
+    let mut current = PASSWORD.to_owned();
+    for n in 1..=23 {
+        let new = format!("password number {n}");
+        change(&current, &new).await.is_empty();
+        current = new;
+    }
+    change(&current, PASSWORD).await.refuses(used());
+    change(&current, "password number 1").await.refuses(used());
+    change(&current, "password number 24").await.is_empty();
+    change("password number 24", PASSWORD).await.is_empty();
+}
+
+#[tokio::test]
+async fn the_rule_against_reuse_holds_for_links_too() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.patch("/api/security/", json!({"systemconf": {"password_prevent_reuse": true}})).await.ok();
+    let token = ask_for_reset(&server, ADMIN).await;
+    let confirm = async |password: &str| {
+        server
+            .anonymous()
+            .post("/api/auth/password-reset/confirm/", json!({"token": token, "password": password}))
+            .await
+    };
+    confirm(PASSWORD).await.refuses(json!({"password": ["Password has been used before."]}));
+    confirm("another one").await.is_empty();
+}
+
+#[tokio::test]
+async fn a_password_that_is_too_old_must_be_changed() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.as_type("internal").await;
+    assert_eq!(admin.get(&format!("/api/users/{}/", user.id)).await.ok()["password_expires_at"], Value::Null);
+    admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 30}})).await.ok();
+    assert_eq!(
+        admin.get(&format!("/api/users/{}/", user.id)).await.ok()["password_expires_at"],
+        "2026-03-02T09:30:00.000000Z"
+    );
+    server.advance(30 * DAY - SECOND);
+    let user = server.sign_in(&user.username, PASSWORD).await;
+    user.get("/api/users/me/").await.ok();
+    server.advance(SECOND);
+
+    user.get("/api/users/me/").await.is(403, message::detail("Password change required."));
+
+    let pair = user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.ok();
+    let user = user.with_pair(&user.username, &pair);
+    user.patch("/api/users/me/", json!({})).await.is(403, message::detail("Password change required."));
+    user.get("/api/security/").await.is(403, message::detail("Password change required."));
+    user.post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": "another one"}))
+        .await
+        .is_empty();
+    user.get("/api/users/me/").await.ok();
+}
+
+// ---- Methods and addresses -----------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn who_must_use_single_sign_on_has_no_password() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for account_type in ["internal", "external", "full"] {
+        let username = server.account(account_type).await;
+        for (method, works) in [("sso", false), ("password", true), ("any", true)] {
+            admin.patch("/api/security/", json!({"authentication_method": {account_type: method}})).await.ok();
+            assert_eq!(
+                server.anonymous().login(&username, PASSWORD).await.status == 200,
+                works,
+                "{account_type} by {method}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
+    let server =
+        Server::with(|config| config.trusted_proxies = platform::address::Trusted::parse("127.0.0.1").unwrap()).await;
+    let admin = server.admin().await;
+    let user = server.as_type("internal").await;
+    let path = format!("/api/users/{}/", user.id);
+    let from = |client: &Client, address: &str| client.with_header("x-forwarded-for", address);
+    // Ranges count only when they are switched on.
+    admin.patch(&path, json!({"allowed_ip_ranges": ["203.0.113.0/24", "2001:db8::/32"]})).await.ok();
+    from(&user, "198.51.100.1").get("/api/users/me/").await.ok();
+
+    admin.patch(&path, json!({"is_ip_restriction_enabled": true})).await.ok();
+
+    for (address, allowed) in [
+        ("203.0.113.7", true),
+        ("::ffff:203.0.113.7", true),
+        ("2001:db8::1", true),
+        ("198.51.100.1", false),
+        ("2001:db9::1", false),
+        ("::ffff:198.51.100.1", false),
+        // The last one counts; what the caller wrote in front of it does not.
+        ("203.0.113.7, 198.51.100.1", false),
+        ("198.51.100.1, 203.0.113.7", true),
+        ("203.0.113.7, nonsense", false),
+    ] {
+        let reply = from(&user, address).get("/api/users/me/").await;
+        let login = from(&server.anonymous(), address).login(&user.username, PASSWORD).await;
+        if allowed {
+            assert_eq!((reply.status, login.status), (200, 200), "{address}");
+        } else {
+            reply.is(403, message::detail("Access from this address is not allowed."));
+            login.is(401, refused());
+        }
+    }
+    admin.patch(&path, json!({"allowed_ip_ranges": []})).await.ok();
+    from(&user, "203.0.113.7")
+        .get("/api/users/me/")
+        .await
+        .is(403, message::detail("Access from this address is not allowed."));
+}
+
+// ---- Pages ---------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn pages_are_plain_and_cannot_be_framed() {
+    let server = Server::start().await;
+    for path in ["/sign-in/", "/activate/?token=x", "/password-reset/", "/password-reset/?token=x"] {
+        let page = server.anonymous().get(path).await;
+        assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
+        assert!(page.text.contains("<form method=\"post\"") && !page.text.contains("<script"), "{}", page.text);
+        let policy = page.header("content-security-policy");
+        assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert_eq!((page.header("referrer-policy"), page.header("cache-control")), ("no-referrer", "no-store"));
+    }
+    let page = server.anonymous().get("/activate/?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
+    assert!(!page.text.contains("<script") && page.text.contains("&quot;&gt;&lt;script&gt;"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn people_activate_and_sign_in_by_the_pages_alone() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let token = invite(&server, &admin, "ann@example.com", "internal").await;
+    let browser = server.anonymous();
+    assert!(browser.get(&format!("/activate/?token={token}")).await.text.contains(&token));
+
+    let short = browser.call("POST", "/activate/").form(&[("token", &token), ("password", "short")]).send().await;
+    assert!(short.status == 400 && short.text.contains("Min length 8") && short.text.contains(&token), "{short:?}");
+    let done =
+        browser.call("POST", "/activate/").form(&[("token", &token), ("password", "long & enough")]).send().await;
+    assert_eq!(done.status, 200, "{done:?}");
+    let spent =
+        browser.call("POST", "/activate/").form(&[("token", &token), ("password", "long & enough")]).send().await;
+    assert!(spent.status == 400 && spent.text.contains("Invalid token."), "{spent:?}");
+
+    let wrong =
+        browser.call("POST", "/sign-in/").form(&[("username", "ann@example.com"), ("password", "wrong")]).send().await;
+    assert!(wrong.status == 401 && wrong.text.contains("Unable to sign in with the credentials given."), "{wrong:?}");
+    let signed_in = browser
+        .call("POST", "/sign-in/")
+        .form(&[("username", "ann@example.com"), ("password", "long & enough")])
+        .send()
+        .await;
+    let token =
+        signed_in.text.split_once("name=\"access_token\">").and_then(|(_, rest)| rest.split('<').next()).unwrap();
+    browser.with_token(token).get("/api/users/me/").await.ok();
+}
+
+#[tokio::test]
+async fn people_reset_their_password_by_the_pages_alone() {
+    let server = Server::start().await;
+    let browser = server.anonymous();
+    let known = browser.call("POST", "/password-reset/").form(&[("username", ADMIN)]).send().await;
+    let unknown = browser.call("POST", "/password-reset/").form(&[("username", "nobody@example.com")]).send().await;
+    assert_eq!((known.status, &known.text), (unknown.status, &unknown.text));
+    let token = server.mail_to(ADMIN).await.token();
+    let done =
+        browser.call("POST", "/password-reset/").form(&[("token", &token), ("password", "another one")]).send().await;
+    assert_eq!(done.status, 200, "{done:?}");
+    server.sign_in(ADMIN, "another one").await;
+}

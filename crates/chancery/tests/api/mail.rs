@@ -1,0 +1,588 @@
+//! What becomes of messages: the mail server that a build has settings for, the queue before it, and the test of the
+//! settings (document 4, section 5; section 3, "a message that a request causes"; security, "mail test").
+
+use crate::{BINARY, message};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use store::{Conn, Error, Sql};
+use testkit::{
+    ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions,
+    MailServer, Mode, PASSWORD, SECOND, Server, Tenant,
+};
+
+const SETTINGS: &str = "/api/administration/smtp-settings/";
+const TEST: &str = "/api/administration/smtp-settings/test/";
+const OBJECTS: &str = "/api/authentication-objects/";
+
+const CONNECT: &str = "could not connect";
+const SECURE: &str = "the connection could not be secured";
+const SIGN_IN: &str = "the sign-in was refused";
+const RECIPIENT: &str = "a recipient was refused";
+
+fn refused(reason: &str) -> Value {
+    message::detail(&format!(
+        "Please check the username, the authentication object and the mail API settings: {reason}"
+    ))
+}
+
+fn sent() -> Value {
+    json!({"status": "success", "msg": "Test message sent."})
+}
+
+fn settings(host: &str, port: u16, tls: bool) -> Value {
+    json!({
+        "host": host, "port": port, "tls": tls, "username": MAIL_USERNAME, "password": MAIL_PASSWORD,
+        "from_email": "no-reply@a.example", "failure_email": "ops@a.example, dev@a.example",
+    })
+}
+
+fn with(mut body: Value, field: &str, value: Value) -> Value {
+    body[field] = value;
+    body
+}
+
+fn anna(username: &str) -> Value {
+    json!({"username": username, "account_type": "internal", "first_name": "Anna", "last_name": "Berg"})
+}
+
+// ---- A real mail server with encryption ----------------------------------------------------------------------------
+
+/// The binary, which trusts the authority and may connect to this machine.
+fn installation(authority: &Authority, certificates: &Path) -> Installation {
+    let root = authority.write_root(certificates);
+    let installation = Installation::with_build(BINARY).set("SSL_CERT_FILE", root.to_str().unwrap());
+    installation.set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_goes_by_starttls_and_sign_in() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let mail = MailServer::start(&authority, &MailOptions::default());
+    let installation = installation(&authority, certificates.path());
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+
+    // Before it is stored: everything is in the body, and nothing is stored by it.
+    let body = settings("localhost", mail.port, true);
+    api.post(TEST, body.clone()).await.is(200, sent());
+    assert_eq!(api.get(SETTINGS).await.ok()["host"], "");
+    let test = &mail.wait_for(1).await[0];
+    assert_eq!(
+        (test.from.as_str(), &test.to[..]),
+        ("no-reply@a.example", &["ops@a.example".to_owned(), "dev@a.example".to_owned()][..])
+    );
+    assert!(test.is_secured && test.is_signed_in, "{test:?}");
+    assert_eq!((test.header("Subject"), test.header("From")), ("Test message of localhost", "no-reply@a.example"));
+    assert_eq!(test.hello, "localhost");
+
+    // Stored: the password is not needed, and a test may send to others.
+    api.patch(SETTINGS, body.clone()).await.ok();
+    api.post(TEST, json!({"failure_email": "eve@a.example"})).await.is(200, sent());
+    assert_eq!(mail.wait_for(2).await[1].to, ["eve@a.example"]);
+
+    // What requests cause goes the same way, with the company's details.
+    api.patch("/api/administration/company-details/", json!({"admin_last_name": "Bérg"})).await.ok();
+    api.post("/api/users/", anna("anna@example.com")).await.created();
+    let activation = &mail.wait_for(3).await[2];
+    assert_eq!(
+        (&activation.to[..], activation.header("To")),
+        (&["anna@example.com".to_owned()][..], "anna@example.com")
+    );
+    assert_eq!(activation.header("Subject"), "Activate your account at localhost");
+    assert!(activation.is_secured && activation.is_signed_in);
+    assert!(testkit::Mail::all(&installation.data(), "localhost").is_empty(), "nothing is written as a file any more");
+    assert!(mail.sign_ins().iter().all(|sign_in| *sign_in == ("PLAIN".to_owned(), true)), "{:?}", mail.sign_ins());
+
+    // Refusals, each with its reason.
+    let wrong = api.post(TEST, with(body.clone(), "password", json!("wrong"))).await;
+    wrong.is(400, refused(SIGN_IN));
+    api.post(TEST, with(body.clone(), "username", json!("eve@a.example"))).await.is(400, refused(SIGN_IN));
+    api.post(TEST, json!({"failure_email": "ops@a.example,refused@a.example"})).await.is(400, refused(RECIPIENT));
+    // Without encryption this server takes nothing.
+    api.post(TEST, with(body.clone(), "tls", json!(false))).await.is(400, refused(SIGN_IN));
+    // Its certificate names the host that was meant.
+    api.post(TEST, with(body.clone(), "host", json!("127.0.0.1"))).await.is(200, sent());
+    api.post(TEST, with(body.clone(), "host", json!("127.1"))).await.is(400, refused(SECURE));
+
+    let log = process.stderr();
+    for secret in [MAIL_PASSWORD, "wrong\"", PASSWORD] {
+        assert!(!log.contains(secret) && !log.contains(&json!(secret).to_string()), "{secret} is in the log");
+    }
+    assert!(log.contains("a test message was not sent") && log.contains("the sign-in was refused (535)"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn login_serves_where_plain_is_missing() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let mail = MailServer::start(&authority, &MailOptions { mechanisms: &["LOGIN"], ..MailOptions::default() });
+    let token_only = MailServer::start(&authority, &MailOptions { mechanisms: &["XOAUTH2"], ..MailOptions::default() });
+    let installation = installation(&authority, certificates.path());
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    api.post(TEST, settings("localhost", mail.port, true)).await.is(200, sent());
+    assert_eq!(mail.sign_ins(), [("LOGIN".to_owned(), true)]);
+    api.post(TEST, settings("localhost", token_only.port, true)).await.is(400, refused(SIGN_IN));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_must_be_valid_and_name_the_host() {
+    let (authority, other, certificates) =
+        (Authority::new("Test CA"), Authority::new("Other CA"), tempfile::tempdir().unwrap());
+    let strange = MailServer::start(&other, &MailOptions::default());
+    let misnamed = MailServer::start(&authority, &MailOptions { names: &["mail.example"], ..MailOptions::default() });
+    let installation = installation(&authority, certificates.path());
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    for server in [&strange, &misnamed] {
+        api.post(TEST, settings("localhost", server.port, true)).await.is(400, refused(SECURE));
+        assert!(server.sign_ins().is_empty(), "nothing is told to somebody else");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn xoauth2_signs_in_with_a_token_of_the_vendor() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let mail = MailServer::start(&authority, &MailOptions::default());
+    let installation = installation(&authority, certificates.path());
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let token_url = |path: &str| format!("https://localhost:{}{path}", mail.token_port);
+    let vendor = json!({
+        "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "client", "client_secret": MAIL_PASSWORD,
+        "token_url": token_url("/token"), "scope": "mail.send offline",
+    });
+    api.post(OBJECTS, vendor).await.created();
+    let mut body = settings("localhost", mail.port, true);
+    body.as_object_mut().unwrap().remove("password");
+    body["authorization_method"] = json!("vendor_client_credentials");
+    body["authentication_object"] = json!(1);
+
+    api.post(TEST, body.clone()).await.is(200, sent());
+    assert_eq!(mail.sign_ins(), [("XOAUTH2".to_owned(), true)]);
+    let form = json!({"grant_type": "client_credentials", "client_id": "client", "client_secret": MAIL_PASSWORD, "scope": "mail.send offline"});
+    assert_eq!(mail.token_requests(), [json!({"path": "/token", "form": form})]);
+    api.patch(SETTINGS, body.clone()).await.ok();
+    api.post("/api/users/", anna("anna@example.com")).await.created();
+    assert_eq!(mail.wait_for(2).await[1].to, ["anna@example.com"]);
+
+    let object = "/api/authentication-objects/1/";
+    let dead = FakeServer::closed_port().await;
+    for (url, secret, reason) in [
+        (token_url("/token"), "wrong", SIGN_IN),
+        (token_url("/large"), MAIL_PASSWORD, SIGN_IN),
+        (token_url("/redirect"), MAIL_PASSWORD, SIGN_IN),
+        (format!("https://127.1:{}/token", mail.token_port), MAIL_PASSWORD, "secured or sent"),
+        (format!("http://localhost:{}/token", mail.token_port), MAIL_PASSWORD, CONNECT),
+        (format!("https://localhost:{dead}/token"), MAIL_PASSWORD, CONNECT),
+        ("https://10.0.0.1/token".to_owned(), MAIL_PASSWORD, CONNECT),
+        ("https://[::1]/token".to_owned(), MAIL_PASSWORD, CONNECT),
+    ] {
+        api.patch(object, json!({"token_url": url, "client_secret": secret})).await.ok();
+        let reply = api.post(TEST, json!({})).await;
+        if reason == "secured or sent" {
+            // Addresses of the web are normalised: this one is 127.0.0.1, which the certificate names.
+            reply.is(200, sent());
+        } else {
+            assert_eq!(reply, (400, refused(reason)), "{url} {secret}");
+        }
+    }
+    // A redirect is not followed.
+    assert!(mail.token_requests().iter().filter(|request| request["path"] == "/redirect").count() == 1);
+    // A token that the mail server does not take.
+    api.patch(object, json!({"token_url": token_url("/token"), "client_secret": MAIL_PASSWORD})).await.ok();
+    api.post(TEST, json!({"username": "eve@a.example"})).await.is(400, refused(SIGN_IN));
+    let log = process.stderr();
+    for secret in [MAIL_TOKEN, "client_secret", "\"wrong"] {
+        assert!(!log.contains(secret), "{secret} is in the log");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_port_465_a_connection_is_secured_from_its_first_byte() {
+    // An address of its own, so that nobody else has the port.
+    let address = "127.0.46.5";
+    if std::net::TcpListener::bind((address, 465)).is_err() {
+        eprintln!("port 465 of {address} cannot be had here: the test is left out");
+        return;
+    }
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let options = MailOptions { mode: Mode::Implicit, address, port: 465, ..MailOptions::default() };
+    let mail = MailServer::start(&authority, &options);
+    let installation = installation(&authority, certificates.path());
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    api.post(TEST, settings(address, 465, true)).await.is(200, sent());
+    assert!(mail.wait_for(1).await[0].is_secured);
+    // Without `tls` the port is one like the others: no greeting comes.
+    let begin = Instant::now();
+    api.post(TEST, settings(address, 465, false)).await.is(400, refused(CONNECT));
+    assert!(begin.elapsed() < Duration::from_secs(40));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_between_queueing_and_sending_loses_no_mail() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let mail = MailServer::start(&authority, &MailOptions::default());
+    let installation = installation(&authority, certificates.path());
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    // A server that greets and then says nothing holds the message that is being sent.
+    let hanging = FakeServer::start("220 mail.test\r\n", |_| None).await;
+    api.patch(SETTINGS, settings("localhost", hanging.address.port(), true)).await.ok();
+    for n in 1..=3 {
+        api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.created();
+    }
+    while hanging.heard().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    process.kill();
+    drop(hanging);
+
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    api.patch(SETTINGS, settings("localhost", mail.port, true)).await.ok();
+    // On a shared database the claim of the dead process must end first.
+    let expected = if testkit::test_database().is_some() { 2 } else { 3 };
+    let mut to: Vec<String> = mail.wait_for(expected).await.into_iter().flat_map(|message| message.to).collect();
+    to.sort();
+    let all = ["u1@example.com", "u2@example.com", "u3@example.com"];
+    assert!(if expected == 3 { to == all } else { to == all[1..] }, "{to:?}");
+}
+
+// ---- Servers that behave badly -------------------------------------------------------------------------------------
+
+/// A server that may connect to this machine.
+async fn server() -> Server {
+    Server::with(|config| config.outbound_allow = platform::address::Ranges::parse_list("127.0.0.0/8").unwrap()).await
+}
+
+fn at(fake: &FakeServer, tls: bool) -> Value {
+    settings("127.0.0.1", fake.address.port(), tls)
+}
+
+/// A server without encryption that takes every message.
+fn takes_all(line: &str) -> Option<&'static str> {
+    Some(match line.split(' ').next().unwrap_or("") {
+        "EHLO" => "250-mail.test\r\n250 AUTH PLAIN\r\n",
+        "AUTH" => "235 welcome\r\n",
+        "DATA" => "354 go on\r\n",
+        "MAIL" | "RCPT" | "." => "250 OK\r\n",
+        "QUIT" => "221 bye\r\n",
+        _ => return None,
+    })
+}
+
+#[tokio::test]
+async fn nobody_there_or_no_mail_server() {
+    let server = server().await;
+    let api = server.admin().await;
+    let closed = FakeServer::closed_port().await;
+    for host in ["127.0.0.1", "localhost", "127.1", "no-such-host.invalid", "not a host", "a..b", "[", "]"] {
+        let reply = api.post(TEST, settings(host, closed, false)).await;
+        assert_eq!(reply, (400, refused(CONNECT)), "{host}");
+    }
+    for greeting in ["554 go away\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-x\r\n", "421 later\r\n"] {
+        let fake = FakeServer::start(greeting, |_| None).await;
+        for tls in [false, true] {
+            api.post(TEST, at(&fake, tls)).await.is(400, refused(CONNECT));
+        }
+        assert!(fake.heard().iter().all(|line| line == "connected"), "{:?}", fake.heard());
+    }
+    api.post(TEST, settings("127.0.0.1", 0, false)).await.is(400, refused(CONNECT));
+}
+
+#[tokio::test]
+async fn whoever_hangs_is_left_after_ten_seconds() {
+    let server = server().await;
+    let api = server.admin().await;
+    let silent = FakeServer::start("", |_| None).await;
+    let greets = FakeServer::start("220 mail.test\r\n", |_| None).await;
+    let offers = FakeServer::start("220 mail.test\r\n", |line| {
+        if line.starts_with("EHLO") { Some("250-mail.test\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n") } else { None }
+    })
+    .await;
+    let signs_in =
+        FakeServer::start("220 mail.test\r\n", |line| if line == "DATA" { None } else { takes_all(line) }).await;
+    let test = |body: Value, reason: &'static str| {
+        let api = api.clone();
+        async move {
+            let begin = Instant::now();
+            let reply = api.post(TEST, body.clone()).await;
+            assert_eq!(reply, (400, refused(reason)), "{body}");
+            begin.elapsed()
+        }
+    };
+    // A build tests four servers at a time; the fifth would wait for a place.
+    let (a, b, c) = tokio::join!(
+        test(at(&silent, false), CONNECT),
+        test(at(&greets, true), SECURE),
+        test(at(&offers, true), SECURE),
+    );
+    let (d, e) = tokio::join!(test(at(&offers, false), SIGN_IN), test(at(&signs_in, false), RECIPIENT));
+    for elapsed in [a, b, c, d, e] {
+        // Ten seconds, and what a busy machine adds: the test is whether it ends, not how exactly.
+        assert!((Duration::from_secs(9)..Duration::from_secs(40)).contains(&elapsed), "{elapsed:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_strips_starttls_hears_nothing() {
+    let server = server().await;
+    let api = server.admin().await;
+    let stripped = FakeServer::start("220 mail.test\r\n", takes_all).await;
+    let refusing = FakeServer::start("220 mail.test\r\n", |line| match line.split(' ').next() {
+        Some("EHLO") => Some("250-mail.test\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n"),
+        Some("STARTTLS") => Some("454 not now\r\n"),
+        _ => takes_all(line),
+    })
+    .await;
+    // What is said before the handshake would count after it, if it were not noticed.
+    let injecting = FakeServer::start("220 mail.test\r\n", |line| match line.split(' ').next() {
+        Some("EHLO") => Some("250-mail.test\r\n250 STARTTLS\r\n"),
+        Some("STARTTLS") => Some("220 go on\r\n250-mail.test\r\n250 AUTH PLAIN\r\n235 welcome\r\n"),
+        _ => takes_all(line),
+    })
+    .await;
+    for fake in [&stripped, &refusing, &injecting] {
+        api.post(TEST, at(fake, true)).await.is(400, refused(SECURE));
+        let told = fake.heard();
+        assert!(
+            told.iter().all(|line| ["connected", "EHLO a.example", "STARTTLS"].contains(&line.as_str())),
+            "{told:?}"
+        );
+    }
+    // The queue is as careful.
+    api.patch(SETTINGS, at(&stripped, true)).await.ok();
+    api.post("/api/users/", anna("anna@example.com")).await.created();
+    assert_eq!(failure(&server).await, (1, "the connection could not be secured".to_owned()));
+    assert!(stripped.heard().iter().all(|line| !line.starts_with("AUTH") && !line.starts_with("MAIL")));
+}
+
+#[tokio::test]
+async fn a_server_that_never_stops_talking_is_left() {
+    let server = server().await;
+    let api = server.admin().await;
+    static LONG: std::sync::LazyLock<String> =
+        std::sync::LazyLock::new(|| format!("220-{}\r\n", "x".repeat(1000)).repeat(5000));
+    let fake = FakeServer::start(LONG.as_str(), |_| None).await;
+    for tls in [false, true] {
+        let begin = Instant::now();
+        api.post(TEST, at(&fake, tls)).await.is(400, refused(CONNECT));
+        assert!(begin.elapsed() < Duration::from_secs(40));
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_allowed_could_not_be_connected_to() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let fake = FakeServer::start("220 mail.test\r\n", takes_all).await;
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "127.1",
+        "0x7f.1",
+        "0177.0.0.1",
+        "2130706433",
+        "0.0.0.0",
+        "0",
+        "::1",
+        "[::1]",
+        "::ffff:127.0.0.1",
+        "[::ffff:7f00:1]",
+        "10.0.0.1",
+        "169.254.169.254",
+        "192.168.0.1",
+        "fe80::1",
+    ] {
+        let begin = Instant::now();
+        let reply = api.post(TEST, settings(host, fake.address.port(), false)).await;
+        assert_eq!(reply, (400, refused(CONNECT)), "{host}");
+        assert!(begin.elapsed() < Duration::from_secs(40), "{host}");
+    }
+    // Neither does a message go there.
+    api.patch(SETTINGS, at(&fake, false)).await.ok();
+    api.post("/api/users/", anna("anna@example.com")).await.created();
+    assert_eq!(failure(&server).await, (1, CONNECT.to_owned()));
+    assert_eq!(fake.heard(), [""; 0]);
+}
+
+// ---- The queue -----------------------------------------------------------------------------------------------------
+
+/// Attempts and last error of the first message that waits, once there is an error.
+async fn failure(tenant: &Tenant) -> (i64, String) {
+    failure_after(tenant, 0).await
+}
+
+/// As [`failure`], after more than so many attempts.
+async fn failure_after(tenant: &Tenant, attempts: i64) -> (i64, String) {
+    let sql =
+        Sql::new("SELECT attempts, last_error FROM mail_jobs WHERE attempts > $1 ORDER BY id LIMIT 1").arg(attempts);
+    for _ in 0..1200 {
+        let sql = sql.clone();
+        let read =
+            move |conn: &mut Conn| conn.opt(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.unwrap_or("").to_owned())));
+        if let Some(found) = tenant.build.db.read::<_, Error>(read).await.unwrap() {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("no message has failed");
+}
+
+fn wake(tenant: &Tenant) {
+    tenant.app.mail.wake(&tenant.app, &tenant.build);
+}
+
+async fn queued(tenant: &Tenant, api: &Client, username: &str) {
+    api.post("/api/users/", anna(username)).await.created();
+    failure(tenant).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_tried_again_after_growing_delays() {
+    let server = server().await;
+    let api = server.admin().await;
+    let closed = FakeServer::closed_port().await;
+    api.patch(SETTINGS, settings("127.0.0.1", closed, false)).await.ok();
+    queued(&server, &api, "anna@example.com").await;
+    for (attempts, delay) in [(1, 10), (2, 20), (3, 40), (4, 80)] {
+        assert_eq!(failure_after(&server, attempts - 1).await, (attempts, CONNECT.to_owned()));
+        // Not before its time.
+        server.advance((delay - 1) * SECOND);
+        wake(&server);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(failure(&server).await.0, attempts);
+        server.advance(SECOND);
+        wake(&server);
+    }
+    failure_after(&server, 4).await;
+
+    // Better settings are tried at once.
+    let fake = FakeServer::start("220 mail.test\r\n", takes_all).await;
+    api.patch(SETTINGS, at(&fake, false)).await.ok();
+    assert_eq!(server.mails().await, [], "sent, and none of it as a file");
+    assert!(fake.heard().contains(&"RCPT TO:<anna@example.com>".to_owned()), "{:?}", fake.heard());
+}
+
+#[tokio::test]
+async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
+    let server = server().await;
+    let api = server.admin().await;
+    let closed = FakeServer::closed_port().await;
+    api.patch(SETTINGS, settings("127.0.0.1", closed, false)).await.ok();
+    queued(&server, &api, "anna@example.com").await;
+    // The last attempt, and with it the word that it was the last.
+    server.advance(3 * DAY);
+    wake(&server);
+    let told = |line: &String| line == "RCPT TO:<ops@a.example>" || line == "RCPT TO:<dev@a.example>";
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(failure(&server).await.0, 1, "the word itself waits now");
+    let api = server.admin().await;
+    let fake = FakeServer::start("220 mail.test\r\n", takes_all).await;
+    api.patch(SETTINGS, at(&fake, false)).await.ok();
+    assert_eq!(server.mails().await, []);
+    let heard = fake.heard();
+    assert_eq!(heard.iter().filter(|line| told(line)).count(), 2, "{heard:?}");
+    assert!(heard.contains(&"Subject: A message of a.example was not delivered".to_owned()), "{heard:?}");
+    assert!(heard.iter().all(|line| !line.contains("token=") && line != "RCPT TO:<anna@example.com>"), "{heard:?}");
+    let text = heard.join("\n");
+    assert!(
+        text.contains("the message \"Activate your account at a.example\" to anna@example.com could not be delivered"),
+        "{text}"
+    );
+
+    // The word is not told about in turn.
+    api.patch(SETTINGS, settings("127.0.0.1", closed, false)).await.ok();
+    queued(&server, &api, "bo@example.com").await;
+    for _ in 0..2 {
+        server.advance(3 * DAY);
+        wake(&server);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(server.mails().await, [], "nothing waits and nothing was written");
+}
+
+#[tokio::test]
+async fn a_receiver_that_there_is_not_is_given_up_at_once_and_one_for_later_is_not() {
+    let server = server().await;
+    let api = server.admin().await;
+    let picky = FakeServer::start("220 mail.test\r\n", |line| match line {
+        "RCPT TO:<gone@example.com>" => Some("550 no such mailbox\r\n"),
+        "RCPT TO:<later@example.com>" => Some("451 later\r\n"),
+        _ => takes_all(line),
+    })
+    .await;
+    api.patch(SETTINGS, at(&picky, false)).await.ok();
+    api.post("/api/users/", anna("gone@example.com")).await.created();
+    assert_eq!(server.mails().await, []);
+    let heard = picky.heard();
+    assert!(heard.contains(&"RCPT TO:<ops@a.example>".to_owned()), "{heard:?}");
+    assert!(heard.join("\n").contains("was given up: a recipient was refused (550)."), "{heard:?}");
+
+    queued(&server, &api, "later@example.com").await;
+    assert_eq!(failure(&server).await, (1, "a recipient was refused (451)".to_owned()));
+}
+
+#[tokio::test]
+async fn the_failure_addresses_that_take_a_message_get_it() {
+    let server = server().await;
+    let api = server.admin().await;
+    let picky = FakeServer::start("220 mail.test\r\n", |line| match line {
+        "RCPT TO:<gone@example.com>" | "RCPT TO:<dev@a.example>" => Some("550 no such mailbox\r\n"),
+        _ => takes_all(line),
+    })
+    .await;
+    api.patch(SETTINGS, at(&picky, false)).await.ok();
+    api.post("/api/users/", anna("gone@example.com")).await.created();
+    assert_eq!(server.mails().await, []);
+    let heard = picky.heard();
+    assert_eq!(heard.iter().filter(|line| *line == "DATA").count(), 1, "{heard:?}");
+    // A test tells that one of them is wrong.
+    api.post(TEST, json!({})).await.is(400, refused(RECIPIENT));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_share_a_queue_send_each_message_once() {
+    if testkit::test_database().is_none() {
+        return;
+    }
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let mail = MailServer::start(&authority, &MailOptions::default());
+    let installation = installation(&authority, certificates.path());
+    let (one, two) = (installation.serve(), installation.serve());
+    let first = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let second = two.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    first.patch(SETTINGS, settings("localhost", mail.port, true)).await.ok();
+    for n in 0..20 {
+        let api = if n % 2 == 0 { &first } else { &second };
+        api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.created();
+    }
+    mail.wait_for(20).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut to: Vec<String> = mail.messages().into_iter().flat_map(|message| message.to).collect();
+    to.sort();
+    to.dedup();
+    assert_eq!((to.len(), mail.messages().len()), (20, 20));
+}
+
+#[tokio::test]
+async fn what_waits_is_sealed_and_holds_up_no_request() {
+    let server = server().await;
+    let api = server.admin().await;
+    let silent = FakeServer::start("", |_| None).await;
+    api.patch(SETTINGS, at(&silent, false)).await.ok();
+    let begin = Instant::now();
+    api.post("/api/users/", anna("anna@example.com")).await.created();
+    server
+        .anonymous()
+        .post("/api/auth/password-reset/", json!({"username": "secret-name@example.com"}))
+        .await
+        .is_empty();
+    assert!(begin.elapsed() < Duration::from_secs(40));
+    let read = |conn: &mut Conn| conn.all(&Sql::new("SELECT sealed FROM mail_jobs"), |row| Ok(row.text(0)?.to_owned()));
+    let sealed = server.build.db.read::<_, Error>(read).await.unwrap();
+    assert_eq!(sealed.len(), 2);
+    assert!(sealed.iter().all(|text| !text.contains("secret-name") && !text.contains("anna")), "{sealed:?}");
+}

@@ -1,0 +1,208 @@
+//! No input is answered with a server error: every endpoint with wrong values in each place that takes one
+//! (security promise "no bad input gives a 5xx").
+
+use crate::routes::with_ids;
+use http::Method;
+use platform::routes::{Route, Schema, Table};
+use serde_json::{Value, json};
+use testkit::{Client, Reply, Server};
+
+/// What a body's members are filled with.
+fn values() -> Vec<Value> {
+    let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    vec![
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(i64::MAX),
+        json!(i64::MIN),
+        json!(u64::MAX),
+        json!(1e308),
+        json!(1.5),
+        json!(""),
+        json!(" "),
+        json!("\0"),
+        json!("x\0y@example.com"),
+        json!("\u{202e}\u{feff}\u{10ffff}ﬀ"),
+        json!("'\";--$1 %s {now}\\"),
+        json!("x\r\nBcc: y@example.com"),
+        json!("2026-13-45T99:99:99Z"),
+        json!("x".repeat(10_000)),
+        json!([]),
+        json!([[]]),
+        json!([null, 1, "x", {}]),
+        json!([i64::MAX, u64::MAX, -1]),
+        json!({}),
+        json!({"users": ["list", 1, null], "": {}, "\0": "\0"}),
+        deep,
+    ]
+}
+
+/// What parameters are filled with, as they stand in an address.
+const TEXTS: [&str; 24] = [
+    "",
+    "0",
+    "-1",
+    "1.5",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "%00",
+    "a%00b",
+    "%FF%FE",
+    "%",
+    ",",
+    "1,",
+    ",,,",
+    "a,b",
+    "'%22;--$1",
+    "%25_%5C",
+    "NaN",
+    "true",
+    "0000-00-00",
+    "9999-12-31T23:59:59.999999Z",
+    "-9999-01-01",
+    "2026-01-01T00:00:00%2B99:99",
+    "%F4%8F%BF%BF",
+];
+
+#[track_caller]
+fn is_answered(reply: &Reply, what: &str) {
+    assert!(reply.status < 500, "{what}: {reply:?}");
+}
+
+fn properties(schema: &Schema) -> Vec<String> {
+    let schema = schema.to_json();
+    schema["properties"].as_object().map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
+}
+
+async fn try_bodies(client: &Client, route: &Route, path: &str) {
+    let send = async |body: &Value| {
+        let reply = client.call(route.method.as_str(), path).json(body).send().await;
+        is_answered(&reply, &format!("{} {path} {:.200}", route.method, body.to_string()));
+    };
+    let names = properties(&route.body);
+    for value in values() {
+        send(&value).await;
+        send(&Value::Object(names.iter().map(|name| (name.clone(), value.clone())).collect())).await;
+        for name in &names {
+            send(&json!({name: value})).await;
+        }
+    }
+    for raw in [
+        "{\"a\": \"\\ud800\"}",
+        "{\"name\": \"a\", \"name\": \"b\"}",
+        "{\"name\": 1e999}",
+        "[1, 1, 1.0]",
+        "{\"name\": \"\u{7f}\"}",
+    ] {
+        let reply = client.call(route.method.as_str(), path).body("application/json", raw).send().await;
+        is_answered(&reply, &format!("{} {path} {raw}", route.method));
+    }
+}
+
+async fn try_forms(client: &Client, route: &Route, fields: &[&str]) {
+    for text in ["", "\0", "x\0y@example.com", "'\";--$1", "\u{10ffff}", &"x".repeat(10_000)] {
+        let form: Vec<(&str, &str)> = fields.iter().map(|field| (*field, text)).collect();
+        is_answered(
+            &client.call("POST", route.path).form(&form).send().await,
+            &format!("POST {} {text:.20?}", route.path),
+        );
+    }
+}
+
+async fn try_parameters(client: &Client, route: &Route, path: &str) {
+    let declared = route.selects.map(|declared| resource::openapi::parameters(declared)).unwrap_or_default();
+    let names = declared.iter().filter_map(|parameter| parameter["name"].as_str()).chain(["token", "limit", "\u{1}"]);
+    for name in names {
+        for text in TEXTS {
+            is_answered(&client.get(&format!("{path}?{name}={text}")).await, &format!("GET {path}?{name}={text}"));
+        }
+    }
+}
+
+fn routes(methods: &[Method]) -> impl Iterator<Item = &'static Route> {
+    Table::get().routes().filter(|route| methods.contains(&route.method))
+}
+
+#[tokio::test]
+async fn no_body_is_answered_with_a_server_error() {
+    // Sign-in itself is not what is guessed at here, nor are people locked out by it.
+    let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (0, 1_000_000)).await;
+    crate::routes::fill(&server, 3).await;
+    for route in routes(&[Method::POST, Method::PATCH, Method::PUT, Method::DELETE]) {
+        // Whoever is signed out by a route is signed in again for the next.
+        let admin = server.admin().await;
+        match route.body {
+            Schema::Form(fields) => try_forms(&admin, route, fields).await,
+            _ => try_bodies(&admin, route, &with_ids(route.path, &[2])).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_parameter_is_answered_with_a_server_error() {
+    let server = Server::start().await;
+    crate::routes::fill(&server, 3).await;
+    let admin = server.admin().await;
+    for route in routes(&[Method::GET]) {
+        try_parameters(&admin, route, &with_ids(route.path, &[1])).await;
+    }
+}
+
+#[tokio::test]
+async fn no_path_is_answered_with_a_server_error() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for text in TEXTS {
+        for path in [
+            format!("/{text}"),
+            format!("/api/{text}/"),
+            format!("/api/users/{text}/"),
+            format!("/api/user-groups/{text}/permission-sets/{text}/"),
+        ] {
+            is_answered(&admin.get(&path).await, &path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_header_is_answered_with_a_server_error() {
+    let server =
+        Server::with(|config| config.trusted_proxies = platform::address::Trusted::parse("127.0.0.1").unwrap()).await;
+    let admin = server.admin().await;
+    let names = [
+        "if-match",
+        "x-request-id",
+        "user-agent",
+        "accept",
+        "origin",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+        "host",
+        "cookie",
+    ];
+    for name in names {
+        for value in [
+            "",
+            " ",
+            ",",
+            "\"",
+            "*",
+            "W/\"\"",
+            "é\u{fe0f}",
+            "::1",
+            "[",
+            "1.2.3.4:99999",
+            "a.example:",
+            &"x".repeat(5000),
+        ] {
+            let reply = admin.with_header(name, value).patch("/api/users/me/", json!({})).await;
+            is_answered(&reply, &format!("{name}: {value:.20}"));
+            let reply = admin.with_header(name, value).login("admin@example.com", "wrong").await;
+            is_answered(&reply, &format!("{name}: {value:.20}"));
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! The binary as operators use it (document 4, section 1).
+
+use crate::{BINARY, message};
+use http::Method;
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The word behind another one in what a command printed.
+fn word_after<'t>(text: &'t str, before: &str) -> &'t str {
+    text.split_once(before)
+        .and_then(|(_, rest)| rest.split_whitespace().next())
+        .unwrap_or_else(|| panic!("{before:?} is not in {text:?}"))
+}
+
+// ---- The first start -----------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn the_first_start_makes_a_build_and_prints_its_password_once() {
+    let installation = Installation::embedded(BINARY);
+    let server = installation.serve();
+    let printed = server.stdout();
+    let password = word_after(&printed, "with the password ");
+    assert!(
+        printed.starts_with("The build localhost was made. Sign in as admin@example.com with the password "),
+        "{printed}"
+    );
+    assert!(password.len() >= 32, "{password} can be guessed");
+    let admin = server.client("localhost").sign_in("admin@example.com", password).await;
+    assert_eq!(admin.get("/api/users/me/").await.ok()["account_type"], "super_admin");
+    // A host that matches no build is served by this one.
+    server.client("127.0.0.1:8000").sign_in("admin@example.com", password).await;
+    server.stop();
+
+    let server = installation.serve();
+    assert!(!server.stdout().contains("password"), "{}", server.stdout());
+    server.client("localhost").sign_in("admin@example.com", password).await;
+    assert!(!server.stderr().contains(password), "a password in the log");
+}
+
+#[tokio::test]
+async fn the_first_super_admin_may_be_given() {
+    let installation = Installation::embedded(BINARY)
+        .set("CHANCERY_ADMIN_USERNAME", "root@example.org")
+        .set("CHANCERY_ADMIN_PASSWORD", PASSWORD);
+    let server = installation.serve();
+    assert!(
+        server.stdout().starts_with("The build localhost was made. Sign in as root@example.org.\n"),
+        "{}",
+        server.stdout()
+    );
+    assert!(!server.stdout().contains(PASSWORD));
+    server.client("localhost").sign_in("root@example.org", PASSWORD).await;
+}
+
+#[test]
+fn on_postgresql_no_build_is_made_by_itself() {
+    let Some(installation) = Installation::postgresql(BINARY) else { return };
+    installation.serve().stop();
+    assert_eq!(installation.succeeds(&["build", "list"]), "");
+}
+
+#[tokio::test]
+async fn on_postgresql_a_host_that_matches_no_build_is_not_found() {
+    let Some(installation) = Installation::postgresql(BINARY) else { return };
+    installation.succeeds(&["build", "create", "a.example", "--admin-password", PASSWORD]);
+    let server = installation.serve();
+    server.client("localhost").get("/api/security/").await.is(404, message::not_found());
+    server.client("b.example").get("/api/security/").await.is(404, message::not_found());
+    server.client("a.example").get("/api/security/").await.ok();
+
+    let installation = installation.set("CHANCERY_FALLBACK_BUILD", "A.Example");
+    installation.serve().client("b.example").get("/api/security/").await.ok();
+}
+
+#[test]
+fn generated_keys_are_kept_and_private() {
+    let installation = Installation::embedded(BINARY);
+    let printed = installation.succeeds(&["keys"]);
+    let (api, history) = (word_after(&printed, "CHANCERY_API_KEY="), word_after(&printed, "CHANCERY_HISTORY_API_KEY="));
+    assert_ne!(api, history);
+    assert!(api.len() >= 32 && history.len() >= 32);
+    assert_eq!(printed.lines().count(), 2);
+    assert_eq!(installation.succeeds(&["keys"]), printed);
+    installation.serve().stop();
+    assert_eq!(installation.succeeds(&["keys"]), printed);
+    for file in ["secret-key", "api-key", "history-api-key"] {
+        let mode = std::fs::metadata(installation.data().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+
+    let installation = installation.set("CHANCERY_API_KEY", "mine");
+    assert_eq!(
+        installation.succeeds(&["keys"]),
+        format!("CHANCERY_API_KEY=mine\nCHANCERY_HISTORY_API_KEY={history}\n")
+    );
+}
+
+// ---- Builds and users ----------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn builds_come_and_go_while_the_server_runs() {
+    let installation = Installation::with_build(BINARY);
+    let server = installation.serve();
+
+    let made = installation.succeeds(&[
+        "build",
+        "create",
+        "B.Example",
+        "--admin-username",
+        "boss@b.example",
+        "--admin-password",
+        "long enough",
+    ]);
+    assert_eq!(made, "The build b.example was made.\n");
+    let boss = server.client("b.example").sign_in("boss@b.example", "long enough").await;
+    boss.get("/api/users/").await.ok();
+    // Neither build knows the other's people.
+    assert_eq!(server.client("b.example").login(ADMIN, PASSWORD).await.status, 401);
+    assert_eq!(server.client("localhost").login("boss@b.example", "long enough").await.status, 401);
+
+    let listed = installation.succeeds(&["build", "list"]);
+    let domains: Vec<&str> = listed.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(domains, ["b.example", "localhost"]);
+
+    let unsure = installation.fails(&["build", "delete", "b.example"]);
+    assert!(unsure.contains("--yes") && unsure.lines().count() == 1, "{unsure}");
+    assert_eq!(installation.succeeds(&["build", "delete", "b.example", "--yes"]), "The build b.example was deleted.\n");
+    boss.get("/api/users/").await.is(401, message::bad_token());
+    assert!(!installation.succeeds(&["build", "list"]).contains("b.example"));
+
+    // The same domain made anew is another build: what held for the old one does not.
+    installation.succeeds(&[
+        "build",
+        "create",
+        "b.example",
+        "--admin-username",
+        "boss@b.example",
+        "--admin-password",
+        "quite different",
+    ]);
+    boss.get("/api/users/").await.is(401, message::bad_token());
+    assert_eq!(server.client("b.example").login("boss@b.example", "long enough").await.status, 401);
+    server.client("b.example").sign_in("boss@b.example", "quite different").await;
+}
+
+#[test]
+fn what_cannot_be_done_with_builds_is_one_line() {
+    let installation = Installation::with_build(BINARY);
+    for (args, line) in [
+        (vec!["build", "create", "LOCALHOST"], "chancery: localhost: there is such a build already\n"),
+        (vec!["build", "create", "a b"], "chancery: a b: not a domain name\n"),
+        (vec!["build", "create", ""], "chancery: : not a domain name\n"),
+        (vec!["build", "create", "../x"], "chancery: ../x: not a domain name\n"),
+        (
+            vec!["build", "create", "c.example", "--admin-username", "nobody"],
+            "chancery: username: Enter a valid email address.\n",
+        ),
+        (vec!["build", "create", "c.example", "--admin-password", "short"], "chancery: password: Min length 8\n"),
+        (vec!["build", "delete", "nowhere.example", "--yes"], "chancery: nowhere.example: there is no such build\n"),
+    ] {
+        assert_eq!(installation.fails(&args), line, "{args:?}");
+    }
+    assert_eq!(installation.succeeds(&["build", "list"]).lines().count(), 1, "what was refused left nothing behind");
+    installation.succeeds(&["build", "create", "c.example"]);
+}
+
+#[tokio::test]
+async fn users_are_made_by_operators() {
+    let installation = Installation::with_build(BINARY);
+    let server = installation.serve();
+    let create = ["user", "create", "--build", "localhost", "--username"];
+    let with = |username: &'static str, rest: &[&'static str]| [&create[..], &[username], rest].concat();
+
+    let made =
+        installation.succeeds(&with("Ann@example.com", &["--account-type", "internal", "--password", "long enough"]));
+
+    assert_eq!(made, "The user Ann@example.com was made.\n");
+    let ann = server.client("localhost").sign_in("ann@example.com", "long enough").await;
+    let shown = ann.get("/api/users/me/").await.ok();
+    assert_eq!(
+        (&shown["username"], &shown["account_type"], &shown["status"]),
+        (&json!("Ann@example.com"), &json!("internal"), &json!("active"))
+    );
+
+    for account_type in ["external", "full", "super_admin", "service_internal", "service_external"] {
+        let username = format!("{account_type}@example.com");
+        let args = [
+            "user",
+            "create",
+            "--build",
+            "localhost",
+            "--username",
+            &username,
+            "--account-type",
+            account_type,
+            "--password",
+            "long enough",
+        ];
+        installation.succeeds(&args);
+        server.client("localhost").sign_in(&username, "long enough").await;
+    }
+    for (rest, line) in [
+        (
+            vec!["ANN@example.com", "--account-type", "full", "--password", "long enough"],
+            "chancery: username: This field must be unique.\n",
+        ),
+        (
+            vec!["nobody", "--account-type", "full", "--password", "long enough"],
+            "chancery: username: Enter a valid email address.\n",
+        ),
+        (vec!["x@example.com", "--account-type", "full", "--password", "short"], "chancery: password: Min length 8\n"),
+        (
+            vec!["x@example.com", "--account-type", "service_internal", "--password", "long enough"],
+            "chancery: Limit of 1 service_internal accounts has been exceeded.; error_code: ERR_LIMIT_EXCEEDED\n",
+        ),
+        (
+            vec!["x@example.com", "--account-type", "full"],
+            "chancery: --password: must be given where there is no terminal to ask on\n",
+        ),
+    ] {
+        assert_eq!(installation.fails(&[&create[..], &rest].concat()), line, "{rest:?}");
+    }
+    let elsewhere = installation.fails(&[
+        "user",
+        "create",
+        "--build",
+        "b.example",
+        "--username",
+        "x@example.com",
+        "--account-type",
+        "full",
+        "--password",
+        "long enough",
+    ]);
+    assert_eq!(elsewhere, "chancery: b.example: there is no such build\n");
+    let robot = installation
+        .run(&[&create[..], &["x@example.com", "--account-type", "robot", "--password", "long enough"]].concat());
+    assert_eq!((robot.code, robot.stdout.as_str()), (2, ""));
+    assert!(robot.stderr.contains("'robot'"), "{}", robot.stderr);
+}
+
+#[tokio::test]
+async fn set_password_unlocks_the_account_and_ends_its_sessions() {
+    let installation = Installation::with_build(BINARY);
+    let server = installation.serve();
+    let anyone = server.client("localhost");
+    let admin = anyone.sign_in(ADMIN, PASSWORD).await;
+    for _ in 0..5 {
+        assert_eq!(anyone.login(ADMIN, "wrong").await.status, 401);
+    }
+    assert_eq!(anyone.login(ADMIN, PASSWORD).await.status, 401, "the account is locked");
+
+    let set = installation.succeeds(&[
+        "user",
+        "set-password",
+        "--build",
+        "localhost",
+        "--username",
+        "ADMIN@example.com",
+        "--password",
+        "another one",
+    ]);
+
+    assert_eq!(set, "The password of ADMIN@example.com was set.\n");
+    eventually(async || admin.get("/api/users/me/").await == (401, message::bad_token())).await;
+    anyone.sign_in(ADMIN, "another one").await;
+    let short = installation.fails(&[
+        "user",
+        "set-password",
+        "--build",
+        "localhost",
+        "--username",
+        ADMIN,
+        "--password",
+        "short",
+    ]);
+    assert_eq!(short, "chancery: password: Min length 8\n");
+    let unknown = installation.fails(&[
+        "user",
+        "set-password",
+        "--build",
+        "localhost",
+        "--username",
+        "x@example.com",
+        "--password",
+        "long enough",
+    ]);
+    assert_eq!(unknown, "chancery: x@example.com: there is no such user\n");
+}
+
+/// Another process's change is seen within a second; a busy machine gets more.
+async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !holds().await {
+        assert!(Instant::now() < end, "not seen after five seconds");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+// ---- Settings ------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_wrong_setting_stops_the_start_with_one_line_that_names_it() {
+    for (name, value) in [
+        ("CHANCERY_LISTEN", "localhost"),
+        ("CHANCERY_LISTEN", "256.0.0.1:80"),
+        ("CHANCERY_HISTORY_LISTEN", "8001"),
+        ("CHANCERY_DATABASE_URL", "mysql://u:hidden@h/d"),
+        ("CHANCERY_DATABASE_URL", "postgres://u:hidden@127.0.0.1:1/d"),
+        ("CHANCERY_HISTORY_DATABASE_URL", "ftp://u:hidden@h"),
+        ("CHANCERY_BASE_URL", "chancery.example"),
+        ("CHANCERY_SIGN_IN_URL", "app"),
+        ("CHANCERY_DATA", "/dev/null/data"),
+        ("CHANCERY_TRUSTED_PROXIES", "10.0.0.0/99"),
+        ("CHANCERY_OUTBOUND_ALLOW", "everything"),
+        ("CHANCERY_CORS_ORIGINS", "app.example"),
+        ("CHANCERY_LOCK_ATTEMPTS", "0"),
+        ("CHANCERY_LOCK_SECONDS", "soon"),
+        ("CHANCERY_ADDRESS_ATTEMPTS", "-1"),
+        ("CHANCERY_ACCESS_TOKEN_SECONDS", "15m"),
+        ("CHANCERY_REFRESH_TOKEN_SECONDS", "1.5"),
+        ("CHANCERY_ADMIN_USERNAME", "nobody"),
+        ("CHANCERY_ADMIN_PASSWORD", "short"),
+    ] {
+        let mut installation = Installation::embedded(BINARY)
+            .set("CHANCERY_LISTEN", "127.0.0.1:0")
+            .set("CHANCERY_HISTORY_LISTEN", "127.0.0.1:0");
+        if value.starts_with("postgres") {
+            installation = installation.set("CHANCERY_SECRET_KEY", "a key");
+        }
+        let line = installation.set(name, value).fails(&["serve"]);
+        assert!(
+            line.starts_with(&format!("chancery: {name}: ")) && line.lines().count() == 1,
+            "{name}={value}: {line}"
+        );
+        assert!(!line.contains("hidden"), "{line}");
+    }
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let installation = Installation::embedded(BINARY);
+    std::fs::write(
+        installation.home().join("chancery.toml"),
+        "api_key = 'of the file'\nhistory_api_key = 'of the file'\n",
+    )
+    .unwrap();
+    let keys = |api: &str, history: &str| format!("CHANCERY_API_KEY={api}\nCHANCERY_HISTORY_API_KEY={history}\n");
+    assert_eq!(installation.succeeds(&["keys"]), keys("of the file", "of the file"));
+    let installation = installation.set("CHANCERY_API_KEY", "of the environment");
+    assert_eq!(installation.succeeds(&["keys"]), keys("of the environment", "of the file"));
+    assert_eq!(installation.succeeds(&["keys", "--api-key", "of the flag"]), keys("of the flag", "of the file"));
+
+    std::fs::write(installation.home().join("chancery.toml"), "lock_atempts = 3\n").unwrap();
+    assert_eq!(installation.fails(&["keys"]), "chancery: chancery.toml: unknown setting \"lock_atempts\"\n");
+}
+
+#[test]
+fn a_wrong_flag_is_named_as_it_was_given() {
+    let installation = Installation::embedded(BINARY);
+    let line = installation.fails(&["serve", "--listen", "here"]);
+    assert_eq!(line, "chancery: --listen: \"here\" is no address with a port, such as 127.0.0.1:8000\n");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let line = Installation::embedded(BINARY).fails(&["serve", "--listen", &address]);
+    assert!(
+        line.starts_with(&format!("chancery: CHANCERY_LISTEN: {address}: ")) && line.lines().count() == 1,
+        "{line}"
+    );
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_is_named() {
+    for directory in ["/dev/null/data", "/proc/data"] {
+        let installation = Installation::embedded(BINARY).set("CHANCERY_DATA", directory);
+        let line = installation.fails(&["serve"]);
+        assert!(
+            line.starts_with(&format!("chancery: CHANCERY_DATA: {directory}")) && line.lines().count() == 1,
+            "{line}"
+        );
+        let line = installation.set("CHANCERY_SECRET_KEY", "a key").fails(&["serve"]);
+        assert!(line.starts_with("chancery: CHANCERY_DATA: ") && line.lines().count() == 1, "{line}");
+    }
+}
+
+#[test]
+fn postgresql_needs_the_key_to_be_set() {
+    let Some(installation) = Installation::postgresql(BINARY) else { return };
+    let line = installation.set("CHANCERY_SECRET_KEY", "").fails(&["serve"]);
+    assert!(line.starts_with("chancery: CHANCERY_SECRET_KEY: ") && line.lines().count() == 1, "{line}");
+}
+
+#[test]
+fn a_start_with_another_secret_key_is_refused() {
+    let installation = Installation::with_build(BINARY);
+    let line = installation.set("CHANCERY_SECRET_KEY", "quite different").fails(&["serve"]);
+    assert!(line.starts_with("chancery: CHANCERY_SECRET_KEY: ") && line.lines().count() == 1, "{line}");
+    assert!(!line.contains("quite different"), "{line}");
+}
+
+// ---- Backup --------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_backup_made_while_the_server_runs_has_everything() {
+    let installation = Installation::embedded(BINARY).set("CHANCERY_ADMIN_PASSWORD", PASSWORD);
+    let server = installation.serve();
+    installation.succeeds(&["build", "create", "b.example"]);
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    admin.post("/api/roles/", json!({"name": "Kept"})).await.created();
+    let keys = installation.succeeds(&["keys"]);
+
+    installation.succeeds(&["backup", "copy"]);
+
+    admin.post("/api/roles/", json!({"name": "Too late"})).await.created();
+    let copy = installation.home().join("copy").display().to_string();
+    let restored = Installation::embedded(BINARY).set("CHANCERY_DATA", &copy);
+    assert_eq!(restored.succeeds(&["keys"]), keys);
+    let second = restored.serve();
+    assert!(!second.stdout().contains("was made"), "{}", second.stdout());
+    let admin = second.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    assert_eq!(admin.get("/api/roles/").await.column("name"), ["Kept"]);
+    second.client("b.example").sign_in(ADMIN, PASSWORD).await;
+
+    let again = installation.fails(&["backup", "copy"]);
+    assert!(again.starts_with("chancery: copy: ") && again.lines().count() == 1, "{again}");
+    let nothing = installation.fails(&["backup", "copy2", "--data", "nowhere"]);
+    assert_eq!(nothing, "chancery: nowhere: there is no data directory\n");
+    assert!(!installation.home().join("copy2").exists());
+}
+
+// ---- Serving -------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn both_listeners_tell_their_health_without_sign_in() {
+    let installation = Installation::with_build(BINARY);
+    let server = installation.serve();
+    for address in [server.api(), server.history()] {
+        let anyone = Client::new(address, "no build at all");
+        anyone.get("/healthz").await.is(200, json!({"status": "ok"}));
+        anyone.get("/readyz").await.is(200, json!({"status": "ok"}));
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_database_is_gone_is_up_but_not_ready() {
+    let Some(mut installation) = Installation::postgresql(BINARY) else { return };
+    let server = installation.serve_api();
+    let anyone = server.client("localhost");
+    anyone.get("/readyz").await.ok();
+    installation.lose_database();
+    anyone.get("/healthz").await.ok();
+    let reply = anyone.get("/readyz").await;
+    assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{reply:?}");
+    assert!(!reply.text.contains("postgres"), "what the operator sees in the log is not for everybody: {reply:?}");
+}
+
+#[tokio::test]
+async fn one_service_is_served_alone() {
+    let installation = Installation::with_build(BINARY);
+    let api = installation.serve_api();
+    api.client("localhost").get("/api/security/").await.ok();
+    assert!(!api.stdout().contains("history"), "{}", api.stdout());
+    let history = installation.serve_history();
+    Client::new(history.history(), "localhost").get("/healthz").await.ok();
+    assert!(!history.stdout().contains("main API"), "{}", history.stdout());
+}
+
+#[tokio::test]
+async fn preflight_requests_of_configured_origins_are_answered() {
+    let installation =
+        Installation::with_build(BINARY).set("CHANCERY_CORS_ORIGINS", "https://app.example, http://localhost:5173");
+    let server = installation.serve_api();
+    let call = server
+        .client("localhost")
+        .call(Method::OPTIONS.as_str(), "/api/users/")
+        .header("origin", "http://localhost:5173");
+    let reply = call.header("access-control-request-method", "PATCH").send().await;
+    assert_eq!((reply.status, reply.header("access-control-allow-origin")), (204, "http://localhost:5173"));
+}
+
+#[tokio::test]
+async fn every_request_is_a_line_of_the_log_without_secrets() {
+    let installation = Installation::with_build(BINARY);
+    let server = installation.serve_api();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    admin.call("GET", "/api/users/?username=secret-search").header("x-request-id", "find-me").send().await.ok();
+
+    let log = server.stderr();
+
+    let line = log.lines().find(|line| line.contains("find-me")).unwrap_or_else(|| panic!("not in {log}"));
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&line["method"], &line["path"], &line["status"]), (&json!("GET"), &json!("/api/users/"), &json!(200)));
+    assert_eq!((&line["build"], &line["user"]), (&json!("localhost"), &json!(1)));
+    for secret in [PASSWORD, &admin.token, &admin.refresh_token, "secret-search"] {
+        assert!(!log.contains(secret), "{secret} stands in the log");
+    }
+}
+
+/// Sends a request whose body is only half there.
+async fn half_a_request(server: &Process) -> (TcpStream, Vec<u8>) {
+    let body = json!({"username": ADMIN, "password": PASSWORD}).to_string().into_bytes();
+    let mut stream = TcpStream::connect(server.api()).await.unwrap();
+    let head = format!(
+        "POST /api/auth/login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&body[..10]).await.unwrap();
+    // The server has it once it answers others that came later.
+    server.client("localhost").get("/healthz").await.ok();
+    (stream, body[10..].to_vec())
+}
+
+#[tokio::test]
+async fn a_signal_stops_it_after_the_request_in_flight() {
+    for signal in ["TERM", "INT"] {
+        let installation = Installation::with_build(BINARY);
+        let mut server = installation.serve();
+        let (mut stream, rest) = half_a_request(&server).await;
+
+        server.signal(signal);
+
+        let end = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(server.api()).await.is_ok() {
+            assert!(Instant::now() < end, "it still accepts connections");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stream.write_all(&rest).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("access_token"), "{answer}");
+        assert_eq!(server.end().code(), Some(0));
+        // What it answered is kept.
+        let server = installation.serve();
+        let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        assert_eq!(admin.get("/api/users/me/sessions/").await["total_count"], 2);
+    }
+}

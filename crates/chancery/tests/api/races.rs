@@ -1,0 +1,387 @@
+//! What holds however many call at once: limits, unique names, tokens that work once, last owners and last super
+//! admins, counters (document 4, sections 3 and 4; the promises of exact limits and of sessions that die at once).
+
+use crate::message;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use store::{Conn, Error, Sql};
+use testkit::{Call, Client, PASSWORD, Reply, Server};
+
+/// As many calls as a crowd makes.
+const CROWD: usize = 60;
+
+/// Sends all calls at once; the answers in the order of the calls.
+async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
+    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
+    let mut replies = Vec::new();
+    for call in sent {
+        replies.push(call.await.unwrap());
+    }
+    replies
+}
+
+/// One call succeeded; all others were refused in these words.
+#[track_caller]
+fn one_wins(replies: &[Reply], status: u16, refused: &Value) {
+    let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == status);
+    for reply in &lost {
+        assert_eq!(**reply, (400, refused.clone()));
+    }
+    assert_eq!(won.len(), 1, "{lost:?}");
+}
+
+fn exceeded(detail: &str) -> Value {
+    json!({"detail": detail, "error_code": "ERR_LIMIT_EXCEEDED"})
+}
+
+/// The body of an account that needs no mail.
+fn account(account_type: &str, name: usize) -> Value {
+    let mut body = json!({
+        "username": format!("{account_type}.{name}@example.com"), "account_type": account_type, "first_name": "Made",
+        "last_name": name.to_string(), "password": PASSWORD,
+    });
+    if matches!(account_type, "internal" | "external" | "full" | "super_admin") {
+        body["delay_activation"] = json!(true);
+    }
+    body
+}
+
+/// Makes so many external accounts; their ids.
+async fn accounts(api: &Client, count: usize) -> Vec<i64> {
+    let mut ids = Vec::new();
+    for n in 0..count {
+        ids.push(api.post("/api/users/", account("external", n)).await.id());
+    }
+    ids
+}
+
+/// Each counter, and the rows that it stands for.
+async fn counters(server: &Server) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
+    let read = |conn: &mut Conn| {
+        let kept = Sql::new("SELECT name, n FROM counters WHERE n <> 0");
+        let counted = Sql::new(
+            "SELECT 'users_' || u.account_type, count(*) FROM users u WHERE u.is_deleted = 0 AND u.status <> 'anonymized' \
+             GROUP BY u.account_type \
+             UNION ALL SELECT 'users_anonymized', count(*) FROM users u WHERE u.is_deleted = 0 AND u.status = 'anonymized' \
+             HAVING count(*) > 0 \
+             UNION ALL SELECT 'roles', count(*) FROM roles HAVING count(*) > 0 \
+             UNION ALL SELECT 'user_groups', count(*) FROM user_groups HAVING count(*) > 0",
+        );
+        let mut all = |sql: &Sql| conn.all(sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)));
+        Ok::<_, Error>((all(&kept)?, all(&counted)?))
+    };
+    let (kept, counted) = server.build.db.read(read).await.unwrap();
+    (kept.into_iter().collect(), counted.into_iter().collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_place_that_is_left_is_taken_once_by_accounts() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    for (account_type, limit) in [("service_external", 5), ("super_admin", 25), ("service_internal", 1)] {
+        let held = if account_type == "super_admin" { 2 } else { 1 };
+        for n in held..limit {
+            api.post("/api/users/", account(account_type, 1000 + n)).await.created();
+        }
+        let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/users/").json(&account(account_type, n)))).await;
+        one_wins(&crowd, 201, &exceeded(&format!("Limit of {limit} {account_type} accounts has been exceeded.")));
+    }
+    // A change of type takes a place too.
+    let users = accounts(&api, CROWD).await;
+    let gone = api.get("/api/users/?account_type=super_admin&ordering=-id").await.ids()[0];
+    api.delete(&format!("/api/users/{gone}/")).await.is_empty();
+    let promote = json!({"account_type": "super_admin"});
+    let crowd = at_once(users.iter().map(|id| api.call("PATCH", &format!("/api/users/{id}/")).json(&promote))).await;
+    one_wins(&crowd, 200, &exceeded("Limit of 25 super_admin accounts has been exceeded."));
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+    assert_eq!((kept["users_super_admin"], kept["users_external"]), (25, CROWD as i64 - 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_place_that_is_left_is_taken_once_by_roles_and_groups() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    for n in 1..100 {
+        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+    }
+    let body = |n: usize| json!({"name": format!("One more {n}")});
+    let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/roles/").json(&body(n)))).await;
+    one_wins(&crowd, 201, &exceeded("Limit of 100 Roles has been exceeded."));
+
+    let smaller = |conn: &mut Conn| conn.exec(&Sql::new("INSERT INTO limits(name, value) VALUES ('user_groups', 1)"));
+    server.build.db.write(smaller).await.unwrap();
+    let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/user-groups/").json(&body(n)))).await;
+    one_wins(&crowd, 201, &exceeded("Limit of 1 User Groups has been exceeded."));
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_place_that_is_left_is_taken_once_below_a_group() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let users = accounts(&api, 60).await;
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    let sets = "/api/user-groups/1/permission-sets/";
+    for n in 3..=9 {
+        api.post(sets, json!({"name": format!("Set {n}")})).await.created();
+    }
+    let body = |n: usize| json!({"name": format!("One more {n}")});
+    let crowd = at_once((0..CROWD).map(|n| api.call("POST", sets).json(&body(n)))).await;
+    one_wins(&crowd, 201, &exceeded("Limit of 10 User Group Permission Sets has been exceeded."));
+    assert_eq!(api.get(sets).await["total_count"], 10);
+
+    let mut groups = Vec::new();
+    for n in 0..69 {
+        groups.push(api.post("/api/user-groups/", json!({"name": format!("Team {n}")})).await.id());
+    }
+    let assigned = format!("{sets}3/assignees/user-groups/");
+    api.post(&assigned, json!(groups[..9])).await.created();
+    let crowd = at_once(groups[9..].iter().map(|id| api.call("POST", &assigned).json(&json!([id])))).await;
+    one_wins(&crowd, 201, &exceeded("Limit of 10 permission set assignees has been exceeded."));
+    assert_eq!(api.get(&assigned).await["total_count"], 10);
+
+    let owners = "/api/user-groups/1/owners/users/";
+    api.post(owners, json!(users[..8])).await.created();
+    let crowd = at_once(users[8..].iter().map(|id| api.call("POST", owners).json(&json!([id])))).await;
+    one_wins(&crowd, 201, &exceeded("Limit of 10 User Group Owners has been exceeded."));
+    assert_eq!(api.get(owners).await["total_count"], 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_given_once_in_all_its_spellings() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    let spellings = ["Straße ΣΊΣΥΦΟΣ", "STRASSE σίσυφος", "strasse Σίσυφοσ", " sTRaßE ςίςυφος "];
+    let taken = json!({"name": ["This field must be unique."]});
+    for path in ["/api/roles/", "/api/user-groups/", "/api/user-groups/1/permission-sets/"] {
+        let body = |n: usize| json!({"name": spellings[n % spellings.len()]});
+        let crowd = at_once((0..CROWD).map(|n| api.call("POST", path).json(&body(n)))).await;
+        one_wins(&crowd, 201, &taken);
+    }
+    let body = |n: usize| {
+        let username = ["straße@example.com", "STRASSE@example.com", "Strasse@EXAMPLE.com"][n % 3];
+        json!({"username": username, "account_type": "internal", "first_name": "A", "last_name": "B", "delay_activation": true})
+    };
+    let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/users/").json(&body(n)))).await;
+    one_wins(&crowd, 201, &json!({"username": ["This field must be unique."]}));
+
+    // By PATCH too.
+    let mut roles = Vec::new();
+    for n in 0..CROWD {
+        roles.push(api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.id());
+    }
+    let body = |id: i64| json!({"name": if id % 2 == 0 { "Fuß" } else { "FUSS" }});
+    let crowd = at_once(roles.iter().map(|id| api.call("PATCH", &format!("/api/roles/{id}/")).json(&body(*id)))).await;
+    one_wins(&crowd, 200, &taken);
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_those_who_saw_the_same_state_one_changes_it() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let group = api.post("/api/user-groups/", json!({"name": "Group"})).await;
+    let role = api.post("/api/roles/", json!({"name": "Role"})).await;
+    let security = api.get("/api/security/").await;
+    for (path, seen, body) in [
+        ("/api/user-groups/1/", &group, json!({"description": "x"})),
+        ("/api/roles/1/", &role, json!({"description": "x"})),
+        ("/api/security/", &security, json!({"systemconf": {"password_prevent_reuse": true}})),
+    ] {
+        let call = || api.call("PATCH", path).header("if-match", seen.header("etag")).json(&body);
+        let crowd = at_once((0..CROWD).map(|_| call())).await;
+        let changed = crowd.iter().filter(|reply| reply.status == 200).count();
+        let late = crowd.iter().filter(|reply| **reply == (412, message::detail("Object has been changed."))).count();
+        assert_eq!((changed, late), (1, CROWD - 1), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_token_is_redeemed_once_and_its_second_use_ends_the_session() {
+    let server = Server::start().await;
+    for crowd in [2, 2, 2, CROWD] {
+        let user = server.admin().await;
+        let body = json!({"refresh_token": user.refresh_token});
+        let anonymous = server.anonymous();
+        let replies = at_once((0..crowd).map(|_| anonymous.call("POST", "/api/auth/refresh/").json(&body))).await;
+        let (pairs, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
+        assert_eq!((pairs.len(), refused.len()), (1, crowd - 1));
+        assert!(refused.iter().all(|reply| **reply == (401, message::bad_token())));
+        // Somebody else has the token, and nobody knows who: neither the old pair nor the new one works.
+        let new = anonymous.with_pair(&user.username, &pairs[0].json);
+        for client in [&user, &new] {
+            client.get("/api/users/me/").await.is(401, message::bad_token());
+            let body = json!({"refresh_token": client.refresh_token});
+            anonymous.post("/api/auth/refresh/", body).await.is(401, message::bad_token());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_remains_when_all_are_removed_at_once() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let users = accounts(&api, 9).await;
+    for n in 1..=5 {
+        let owners = format!("/api/user-groups/{n}/owners/users/");
+        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
+        api.post(&owners, json!(users)).await.created();
+        let all = users.iter().copied().chain([1]);
+        let replies = at_once(all.map(|id| api.call("DELETE", &owners).json(&json!([id])))).await;
+        let removed = replies.iter().filter(|reply| reply.status == 204).count();
+        let last = message::detail("The last owner must remain.");
+        let kept = replies.iter().filter(|reply| **reply == (400, last.clone())).count();
+        assert_eq!((removed, kept), (9, 1));
+        assert_eq!(api.get(&owners).await["total_count"], 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_super_admin_remains_when_all_go_at_once() {
+    let last = message::detail("The last super admin must remain.");
+    let to_external = json!({"account_type": "external"});
+    let nothing = json!({});
+    let ways: [(&str, &str, &Value); 4] = [
+        ("POST", "deactivate/", &nothing),
+        ("POST", "anonymize/", &nothing),
+        ("DELETE", "", &nothing),
+        ("PATCH", "", &to_external),
+    ];
+    for first in &ways {
+        let server = Server::start().await;
+        let robot = server.as_type("service_internal").await;
+        let second = server.as_type("super_admin").await;
+        for other in &ways {
+            // Whoever is left makes room for the next round.
+            let left = robot.get("/api/users/?is_super_admin=true&is_available=true").await.ids();
+            let next = if left.len() == 2 { second.id } else { server.as_type("super_admin").await.id };
+            let call = |id: i64, way: &(&str, &str, &Value)| {
+                robot.call(way.0, &format!("/api/users/{id}/{}", way.1)).json(way.2)
+            };
+            let replies = at_once([call(left[0], first), call(next, other)]).await;
+            let went = replies.iter().filter(|reply| matches!(reply.status, 200 | 204)).count();
+            let kept = replies.iter().filter(|reply| **reply == (400, last.clone())).count();
+            assert_eq!((went, kept), (1, 1), "{first:?} {other:?} {replies:?}");
+        }
+        let (kept, counted) = counters(&server).await;
+        assert_eq!(kept, counted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_assigned_by_many_is_assigned_once() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let users = accounts(&api, 10).await;
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.created();
+    let (set, members) = ("/api/user-groups/1/permission-sets/3/assignees/users/", "/api/user-groups/1/members/users/");
+    for path in [set, members] {
+        let shifted = |n: usize| users.iter().cycle().skip(n % 10).take(10).collect::<Vec<_>>();
+        let crowd = at_once((0..CROWD).map(|n| api.call("POST", path).json(&json!(shifted(n))))).await;
+        assert!(crowd.iter().all(|reply| reply.status == 201), "{crowd:?}");
+        assert_eq!(api.get(path).await["total_count"], 10);
+        // And taken away once.
+        let crowd = at_once((0..CROWD).map(|_| api.call("DELETE", path).json(&json!(users)))).await;
+        assert_eq!(crowd.iter().filter(|reply| reply.status == 204).count(), 1);
+        assert_eq!(crowd.iter().filter(|reply| reply.status == 400).count(), CROWD - 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_while_it_is_given_is_unknown_or_goes_with_the_rest() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let users = accounts(&api, 10).await;
+    for id in &users {
+        api.patch(&format!("/api/users/{id}/"), json!({"account_type": "full"})).await.ok();
+    }
+    for round in 1..=5 {
+        let role = api.post("/api/roles/", json!({"name": "Given"})).await.id();
+        let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
+        let team = api.post("/api/user-groups/", json!({"name": "Team"})).await.id();
+        let user = api.post("/api/users/", account("internal", 100 + round)).await.id();
+        let set = api.post(&format!("/api/user-groups/{group}/permission-sets/"), json!({"name": "Set"})).await.id();
+        let at = |kind: &str| format!("/api/user-groups/{group}/permission-sets/{set}/assignees/{kind}/");
+        let mut calls = Vec::new();
+        for id in &users {
+            calls.push(api.call("PATCH", &format!("/api/users/{id}/")).json(&json!({"roles": [role]})));
+            calls.push(api.call("POST", &at("users")).json(&json!([id, user])));
+            calls.push(api.call("POST", &format!("/api/user-groups/{group}/members/users/")).json(&json!([user, id])));
+        }
+        for _ in 0..5 {
+            calls.push(api.call("POST", &at("user-groups")).json(&json!([team, group])));
+            calls.push(api.call("POST", &at("user-groups")).json(&json!([group, team])));
+        }
+        calls.insert(12, api.call("DELETE", &format!("/api/roles/{role}/")));
+        calls.insert(16, api.call("DELETE", &format!("/api/users/{user}/")));
+        calls.insert(20, api.call("DELETE", &format!("/api/user-groups/{team}/")));
+        calls.insert(24, api.call("DELETE", &format!("/api/user-groups/{group}/")));
+        for reply in at_once(calls).await {
+            assert!(matches!(reply.status, 200 | 201 | 204 | 400 | 404), "{reply:?}");
+        }
+        assert_eq!(api.get("/api/user-groups/").await["total_count"], 0);
+        assert_eq!(api.get(&format!("/api/users/?roles={role}")).await.ids(), Vec::<i64>::new());
+        for id in &users {
+            assert_eq!(api.get(&format!("/api/users/{id}/")).await.ok()["roles"], json!([]));
+        }
+    }
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_are_right_after_everything_at_once() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let users = accounts(&api, 20).await;
+    for n in 0..10 {
+        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
+    }
+    let mut calls = Vec::new();
+    for (n, id) in users.iter().enumerate() {
+        let path = format!("/api/users/{id}/");
+        let types = ["internal", "full", "external", "super_admin"];
+        calls.push(api.call("PATCH", &path).json(&json!({"account_type": types[n % 4]})));
+        calls.push(api.call("PATCH", &path).json(&json!({"account_type": types[(n + 1) % 4]})));
+        calls.push(api.call("POST", &format!("{path}anonymize/")).json(&json!({})));
+        calls.push(api.call("POST", &format!("{path}deactivate/")).json(&json!({})));
+        if n % 2 == 0 {
+            calls.push(api.call("DELETE", &path));
+        }
+        calls.push(api.call("POST", "/api/users/").json(&account("internal", n)));
+        calls.push(api.call("DELETE", &format!("/api/roles/{}/", n % 10 + 1)));
+        calls.push(api.call("DELETE", &format!("/api/user-groups/{}/", n % 10 + 1)));
+        calls.push(api.call("POST", "/api/roles/").json(&json!({"name": format!("New {}", n % 15)})));
+        calls.push(api.call("POST", "/api/user-groups/").json(&json!({"name": format!("New {}", n % 15)})));
+    }
+    for reply in at_once(calls).await {
+        assert!(matches!(reply.status, 200 | 201 | 204 | 400 | 404), "{reply:?}");
+    }
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+    let total = counted.iter().filter(|(name, _)| name.starts_with("users_")).map(|(_, n)| n).sum::<i64>();
+    assert_eq!(api.get("/api/users/").await["total_count"], total);
+    assert_eq!(api.get("/api/user-groups/").await["total_count"], counted["user_groups"]);
+}
+
+#[tokio::test]
+async fn who_is_anonymized_takes_no_place_under_any_type() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let user = accounts(&api, 1).await[0];
+    let path = format!("/api/users/{user}/");
+    api.post(&format!("{path}anonymize/"), json!({})).await.ok();
+    api.patch(&path, json!({"account_type": "full"})).await.ok();
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+    assert_eq!(kept, BTreeMap::from([("users_anonymized".to_owned(), 1), ("users_super_admin".to_owned(), 1)]));
+    api.delete(&path).await.is_empty();
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+}

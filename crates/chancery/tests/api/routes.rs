@@ -1,0 +1,356 @@
+//! What holds for every endpoint, read from the table that serves them: sign-in, permissions, foreign ids, OPTIONS,
+//! both forms of a path, and the generated files.
+
+use crate::message;
+use http::Method;
+use platform::routes::{Access, Route, Schema, Table};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use testkit::{Client, PASSWORD, Reply, Server, Tenant};
+
+fn routes() -> Vec<&'static Route> {
+    Table::get().routes().collect()
+}
+
+/// Each path with its routes.
+fn paths() -> BTreeMap<&'static str, Vec<&'static Route>> {
+    let mut paths: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    routes().into_iter().for_each(|route| paths.entry(route.path).or_default().push(route));
+    paths
+}
+
+/// A path with these ids in the place of its names; the last one again when there are more names.
+pub fn with_ids(path: &str, ids: &[i64]) -> String {
+    let mut rest = ids.iter().copied().chain(std::iter::repeat(ids[ids.len() - 1]));
+    let part = |part: &str| if part.starts_with('{') { rest.next().unwrap().to_string() } else { part.to_owned() };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+/// Calls a route with a body of the right kind.
+async fn call(client: &Client, route: &Route, path: &str) -> Reply {
+    let call = client.call(route.method.as_str(), path);
+    match route.body {
+        Schema::Nothing => call.send().await,
+        Schema::Ids => call.json(&json!([1])).send().await,
+        Schema::Form(_) => call.form(&[]).send().await,
+        _ => call.json(&json!({})).send().await,
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_every_endpoint_but_the_public_ones_answers_401() {
+    let server = Server::start().await;
+    let anonymous = server.anonymous();
+    for route in routes().into_iter().filter(|route| route.access != Access::Public) {
+        let reply = call(&anonymous, route, &with_ids(route.path, &[1])).await;
+        assert_eq!(reply, (401, message::unauthenticated()), "{} {}", route.method, route.path);
+        assert_eq!(reply.header("www-authenticate"), "JWT", "{} {}", route.method, route.path);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_does_not_hold_here_is_answered_with_401_everywhere() {
+    let server = Server::start().await;
+    let other = server.build("b.example").await.admin().await;
+    let admin = server.admin().await;
+    let refresh_token = admin.refresh_token.clone();
+    for token in [other.token.as_str(), "garbage", "", refresh_token.as_str()] {
+        let caller = server.anonymous().with_token(token);
+        for route in routes().into_iter().filter(|route| route.access != Access::Public) {
+            let reply = call(&caller, route, &with_ids(route.path, &[1])).await;
+            assert_eq!(reply, (401, message::bad_token()), "{} {} with {token:?}", route.method, route.path);
+            assert_eq!(reply.header("www-authenticate"), "JWT", "{} {}", route.method, route.path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn public_endpoints_need_no_token() {
+    let server = Server::start().await;
+    let public: Vec<String> = routes()
+        .into_iter()
+        .filter(|route| route.access == Access::Public)
+        .map(|route| format!("{} {}", route.method, route.path))
+        .collect();
+    let expected = [
+        "GET /api/openapi.json",
+        "GET /api/docs/",
+        "POST /api/auth/login/",
+        "POST /api/auth/refresh/",
+        "POST /api/auth/logout/",
+        "POST /api/auth/activate/",
+        "POST /api/auth/password-reset/",
+        "POST /api/auth/password-reset/confirm/",
+        "GET /sign-in/",
+        "POST /sign-in/",
+        "POST /sign-in/single-sign-on/",
+        "GET /activate/",
+        "POST /activate/",
+        "GET /password-reset/",
+        "POST /password-reset/",
+        "GET /api/security/",
+        "GET /api/single-sign-on/login/",
+        "POST /api/single-sign-on/login/",
+        "GET /api/single-sign-on/{id}/callback/",
+        "POST /api/auth/ticket/",
+        "GET /api/single-sign-on/{id}/logout/",
+    ];
+    assert_eq!(public, expected, "a new public endpoint is a decision");
+    for route in routes().into_iter().filter(|route| route.access == Access::Public) {
+        let reply = call(&server.anonymous(), route, route.path).await;
+        assert_ne!(reply.json, message::unauthenticated(), "{} {}", route.method, route.path);
+    }
+}
+
+#[tokio::test]
+async fn a_permission_that_the_caller_lacks_is_answered_with_403_before_anything_else() {
+    let server = Server::start().await;
+    let external = server.as_type("external").await;
+    for route in routes().into_iter().filter(|route| matches!(route.access, Access::Permission(..))) {
+        let reply = call(&external, route, &with_ids(route.path, &[1])).await;
+        assert_eq!(reply, (403, message::forbidden()), "{} {}", route.method, route.path);
+        let broken = external
+            .call(route.method.as_str(), &with_ids(route.path, &[999_999]))
+            .body("text/csv", "a;b")
+            .send()
+            .await;
+        assert_eq!(broken, (403, message::forbidden()), "{} {} of an unknown id", route.method, route.path);
+    }
+}
+
+/// An id that rows of the second build have, and none of the first.
+const FOREIGN: i64 = 9;
+
+/// Gives a build so many rows of everything.
+pub async fn fill(tenant: &Tenant, count: i64) {
+    let admin = tenant.admin().await;
+    for n in 1..=count {
+        let user = json!({"username": format!("u{n}@example.com"), "account_type": "internal", "first_name": "U", "last_name": "N"});
+        admin.post("/api/users/", user).await.created();
+        admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        let object = json!({"name": format!("Object {n}"), "provider": "basic"});
+        admin.post("/api/authentication-objects/", object).await.created();
+        let sso = json!({"name": format!("SSO {n}"), "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
+        admin.post("/api/single-sign-on/", sso).await.created();
+        admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
+        let sets = format!("/api/user-groups/{n}/permission-sets/");
+        admin.post(&sets, json!({"name": "Readers", "permissions": {"user_groups": ["view"]}})).await.created();
+        tenant.admin().await;
+    }
+}
+
+#[tokio::test]
+async fn an_id_of_another_build_is_answered_like_one_that_nobody_has() {
+    let server = Server::start().await;
+    let other = server.build("b.example").await;
+    fill(&server, 1).await;
+    fill(&other, FOREIGN).await;
+    let (admin, external) = (server.admin().await, server.as_type("external").await);
+    let neighbour = other.admin().await;
+    // Of public ones, the tests of signing in tell.
+    for route in routes().into_iter().filter(|route| route.path.contains('{') && route.access != Access::Public) {
+        if route.method == Method::GET {
+            let there = call(&neighbour, route, &with_ids(route.path, &[FOREIGN])).await;
+            assert!(
+                there.status == 200 || route.path.matches('{').count() > 1,
+                "{} has no row to be confused with: {there:?}",
+                route.path
+            );
+        }
+        for caller in [&admin, &external] {
+            // The last case has a parent that exists.
+            for [foreign, unknown] in [[vec![FOREIGN], vec![999_999]], [vec![1, FOREIGN * 3], vec![1, 999_999]]] {
+                if foreign.len() > route.path.matches('{').count() {
+                    continue;
+                }
+                let foreign = call(caller, route, &with_ids(route.path, &foreign)).await;
+                let unknown = call(caller, route, &with_ids(route.path, &unknown)).await;
+                assert_eq!(
+                    without_its_id(foreign.clone()),
+                    without_its_id(unknown),
+                    "{} {} by {}",
+                    route.method,
+                    route.path,
+                    caller.username
+                );
+                assert!(
+                    [403, 404].contains(&foreign.status),
+                    "{} {} by {}: {foreign:?}",
+                    route.method,
+                    route.path,
+                    caller.username
+                );
+            }
+        }
+    }
+}
+
+/// What differs from answer to answer is gone.
+fn without_its_id(mut reply: Reply) -> Reply {
+    reply.headers.remove("x-request-id");
+    reply.headers.remove("date");
+    reply
+}
+
+#[tokio::test]
+async fn a_path_with_and_without_its_slash_is_the_same() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for route in routes().into_iter().filter(|route| route.method == Method::GET || route.method == Method::OPTIONS) {
+        let path = with_ids(route.path, &[1]);
+        let bare = call(&admin, route, path.trim_end_matches('/')).await;
+        let slash = call(&admin, route, &format!("{}/", path.trim_end_matches('/'))).await;
+        assert_eq!(without_its_id(bare), without_its_id(slash), "{} {}", route.method, route.path);
+    }
+}
+
+fn is_instance_by_id(path: &str) -> bool {
+    path.trim_end_matches('/').ends_with('}')
+}
+
+/// Lists, what is changed by arrays of ids, and instances without an id.
+fn needs_a_schema_document(path: &str, routes: &[&'static Route]) -> bool {
+    let is_collection = |route: &&Route| {
+        matches!(route.answer, Schema::Page(_) | Schema::Records(_)) || matches!(route.body, Schema::Body(_, true))
+    };
+    let is_single = |route: &&Route| route.method == Method::PATCH;
+    !is_instance_by_id(path) && routes.iter().any(|route| is_collection(route) || is_single(route))
+}
+
+#[tokio::test]
+async fn collections_and_single_instances_have_a_schema_document_and_ids_have_none() {
+    let server = Server::start().await;
+    fill(&server, 1).await;
+    let (admin, external) = (server.admin().await, server.as_type("external").await);
+    for (path, routes) in paths() {
+        let has_document = routes.iter().any(|route| route.method == Method::OPTIONS);
+        assert_eq!(has_document, needs_a_schema_document(path, &routes), "{path}");
+        if has_document {
+            let document = external.options(&with_ids(path, &[1])).await.ok();
+            assert!(document["details"]["schema"].is_array(), "{path}: {document:#}");
+            assert_eq!(
+                document["list"]["columns"].is_array(),
+                routes.iter().any(|route| matches!(route.answer, Schema::Page(_))),
+                "{path}"
+            );
+        }
+        if is_instance_by_id(path) {
+            let path = with_ids(path, &[1]);
+            admin.options(&path).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
+            server.anonymous().options(&path).await.is(401, message::unauthenticated());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for (path, routes) in paths() {
+        let mut known: BTreeSet<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+        if known.contains("GET") {
+            known.insert("HEAD");
+        }
+        let reply = admin.call("PUT", &with_ids(path, &[1])).json(&json!({})).send().await;
+        reply.is(405, message::detail("Method \"PUT\" not allowed."));
+        let allowed: BTreeSet<&str> = reply.header("allow").split(", ").collect();
+        assert_eq!(allowed, known, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_forced_password_change_leaves_open() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
+    let user = server.as_type("internal").await;
+    server.advance(testkit::DAY);
+    let user = server.sign_in(&user.username, PASSWORD).await;
+    for route in routes().into_iter().filter(|route| route.access != Access::Public) {
+        let reply = call(&user, route, &with_ids(route.path, &[1])).await;
+        let is_open = route.path == "/api/auth/password-change/";
+        assert_eq!(
+            reply != (403, message::detail("Password change required.")),
+            is_open,
+            "{} {}: {reply:?}",
+            route.method,
+            route.path
+        );
+    }
+    let again = user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.ok();
+    user.post("/api/auth/logout/", json!({"refresh_token": again["refresh_token"]})).await.is_empty();
+}
+
+#[test]
+fn every_endpoint_is_described() {
+    let mut seen = BTreeSet::new();
+    for route in routes() {
+        assert!(seen.insert((route.path, route.method.as_str())), "{} {} stands twice", route.method, route.path);
+        assert!(!route.summary.is_empty(), "{} {}", route.method, route.path);
+        assert!(route.path.ends_with('/') || route.path.ends_with(".json"), "{}", route.path);
+    }
+    let document = platform::openapi::document();
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values());
+    let ids: Vec<&str> = operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "each operation has a name of its own");
+    assert_eq!(ids.len(), routes().len());
+}
+
+#[tokio::test]
+async fn the_description_is_served_to_anyone_with_the_address_of_the_request() {
+    let server = Server::start().await;
+    let served = server.anonymous().get("/api/openapi.json").await.ok();
+    let mut expected = platform::openapi::document();
+    expected["servers"] = json!([{"url": "http://a.example"}]);
+    assert_eq!(served, expected);
+    let page = server.anonymous().get("/api/docs/").await;
+    assert_eq!(page.status, 200);
+    assert!(page.header("content-type").starts_with("text/html"));
+    assert!(page.text.contains("/api/users/{id}/"));
+}
+
+#[test]
+fn openapi_json_is_up_to_date() {
+    compare("openapi.json", &platform::openapi::document());
+}
+
+#[tokio::test]
+async fn the_schema_documents_are_up_to_date() {
+    let server = Server::start().await;
+    fill(&server, 1).await;
+    let admin = server.admin().await;
+    let mut files = BTreeSet::new();
+    for route in routes().into_iter().filter(|route| route.method == Method::OPTIONS) {
+        let parts: Vec<&str> =
+            route.path.split('/').filter(|part| !part.is_empty() && *part != "api" && !part.starts_with('{')).collect();
+        let file = format!("{}.json", parts.join("."));
+        compare(&format!("options/{file}"), &admin.options(&with_ids(route.path, &[1])).await.ok());
+        assert!(files.insert(file), "{} needs a file name of its own", route.path);
+    }
+    let there: BTreeSet<String> = std::fs::read_dir(root().join("options"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(there, files, "options/ holds a document for each collection and nothing else");
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Compares a generated file with what is checked in; `UPDATE=1` writes it.
+fn compare(file: &str, document: &Value) {
+    let (path, text) = (root().join(file), format!("{document:#}\n"));
+    if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return std::fs::write(path, text).unwrap();
+    }
+    let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
+    let different = checked_in.lines().zip(text.lines()).find(|(old, new)| old != new);
+    assert!(
+        checked_in == text,
+        "{file} is not what the program says now, first at {different:?}. Write it by: UPDATE=1 cargo test -p chancery --test api up_to_date"
+    );
+}

@@ -1,0 +1,42 @@
+//! What many answers hold.
+
+use serde_json::{Value, json};
+use testkit::Client;
+
+/// Where a server's clock stands at its start.
+pub const START: &str = "2026-01-31T09:30:00.000000Z";
+
+/// The user reference (document 1, "Shared shapes") of an account that the test kit made.
+pub fn user(user: &Client, account_type: &str) -> Value {
+    let last_name = match account_type {
+        "internal" => "Internal",
+        "external" => "External",
+        "full" => "Full",
+        "super_admin" => "Super Admin",
+        "service_internal" => "Service Internal",
+        "service_external" => "Service External",
+        other => panic!("{other} cannot sign in"),
+    };
+    let first_name = user.username.split('@').next().unwrap();
+    json!({
+        "id": user.id, "first_name": first_name, "last_name": last_name, "username": user.username,
+        "company_name": "", "is_deleted": false, "account_type": account_type,
+    })
+}
+
+/// The reference of the first super admin.
+pub fn admin() -> Value {
+    json!({
+        "id": 1, "first_name": "admin", "last_name": "Super Admin", "username": "admin@example.com",
+        "company_name": "", "is_deleted": false, "account_type": "super_admin",
+    })
+}
+
+/// A list in its envelope, all of it on one page.
+pub fn page(results: Value) -> Value {
+    let count = results.as_array().unwrap().len();
+    json!({
+        "limit": 25, "offset": 0, "total_count": count, "filtered_count": count,
+        "next": null, "previous": null, "results": results,
+    })
+}

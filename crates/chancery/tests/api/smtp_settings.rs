@@ -1,0 +1,392 @@
+//! `/api/administration/smtp-settings/` (document 1, "Outbound mail settings"; document 4, section 5). What becomes of
+//! the messages is in `mail.rs`.
+
+use crate::message;
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::{Client, Server};
+
+const PATH: &str = "/api/administration/smtp-settings/";
+const TEST: &str = "/api/administration/smtp-settings/test/";
+const OBJECTS: &str = "/api/authentication-objects/";
+const SECRET: &str = " the mail password ";
+
+fn unset() -> Value {
+    json!({
+        "username": "", "port": 25, "tls": false, "host": "", "from_email": "", "failure_email": "",
+        "authorization_method": "username_and_password", "authentication_object": null,
+    })
+}
+
+fn set() -> Value {
+    json!({
+        "username": "mailer", "port": 587, "tls": true, "host": "mail.example", "from_email": "no-reply@a.example",
+        "failure_email": "ops@a.example, dev@a.example", "authorization_method": "username_and_password",
+        "authentication_object": null,
+    })
+}
+
+/// A body with the password, which no answer shows.
+fn with_password(mut body: Value) -> Value {
+    body["password"] = json!(SECRET);
+    body
+}
+
+/// Objects 1 and 2: one that mail can be sent with, and one that it cannot.
+async fn objects(api: &Client) {
+    let vendor = json!({
+        "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "c", "client_secret": "s",
+        "token_url": "https://login.example/token",
+    });
+    api.post(OBJECTS, vendor).await.created();
+    api.post(OBJECTS, json!({"name": "Basic", "provider": "basic"})).await.created();
+}
+
+fn required(fields: &[&str]) -> Value {
+    fields.iter().map(|field| ((*field).to_owned(), json!(["This field is required."]))).collect()
+}
+
+#[tokio::test]
+async fn they_are_empty_until_all_that_is_needed_is_sent() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.get(PATH).await.is(200, unset());
+    api.patch(PATH, json!({})).await.refuses(required(&[
+        "username",
+        "port",
+        "host",
+        "from_email",
+        "failure_email",
+        "password",
+    ]));
+    api.patch(PATH, json!({"host": "mail.example", "password": "x"})).await.refuses(required(&[
+        "username",
+        "port",
+        "from_email",
+        "failure_email",
+    ]));
+    api.get(PATH).await.is(200, unset());
+
+    // What is not required has the value that it had.
+    let mut body = with_password(set());
+    for field in ["tls", "authorization_method", "authentication_object"] {
+        body.as_object_mut().unwrap().remove(field);
+    }
+    let mut first = set();
+    first["tls"] = json!(false);
+    api.patch(PATH, body).await.is(200, first);
+    api.patch(PATH, with_password(set())).await.is(200, set());
+    api.get(PATH).await.is(200, set());
+    api.patch(PATH, json!({})).await.is(200, set());
+    let mut changed = set();
+    changed["from_email"] = json!("other@a.example");
+    api.patch(PATH, json!({"from_email": "other@a.example", "planet": "Mars"})).await.is(200, changed);
+}
+
+#[tokio::test]
+async fn each_field_has_its_rules() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    objects(&api).await;
+    api.patch(PATH, with_password(set())).await.ok();
+    let long = |length: usize| "ö".repeat(length);
+    let addresses = |count: usize| vec!["a@b.co"; count].join(",");
+    let (blank, not_null, string) =
+        ("This field may not be blank.", "This field may not be null.", "Not a valid string.");
+    let (email, value, integer) =
+        ("Enter a valid email address.", "Enter a valid value.", "A valid integer is required.");
+    let too_long = |max: usize| format!("Ensure this field has no more than {max} characters.");
+    for (field, sent, messages) in [
+        ("username", json!(" "), json!([blank])),
+        ("username", Value::Null, json!([not_null])),
+        ("username", json!(5), json!([string])),
+        ("username", json!(long(255)), json!([too_long(254)])),
+        ("username", json!("a\r\nRSET"), json!([value])),
+        ("username", json!("a\u{1}auth"), json!([value])),
+        ("username", json!("a\0b"), json!(["Null characters are not allowed."])),
+        ("password", json!(""), json!([blank])),
+        ("password", Value::Null, json!([not_null])),
+        ("password", json!(5), json!([string])),
+        ("password", json!(long(129)), json!([too_long(128)])),
+        ("password", json!("a\0b"), json!(["Null characters are not allowed."])),
+        ("port", Value::Null, json!([not_null])),
+        ("port", json!("25"), json!([integer])),
+        ("port", json!(25.5), json!([integer])),
+        ("port", json!(true), json!([integer])),
+        ("port", json!(-1), json!(["Ensure this value is greater than or equal to 0."])),
+        ("port", json!(65536), json!(["Ensure this value is less than or equal to 65535."])),
+        ("tls", json!("true"), json!(["Must be a valid boolean."])),
+        ("tls", json!(1), json!(["Must be a valid boolean."])),
+        ("tls", Value::Null, json!([not_null])),
+        ("host", json!(""), json!([blank])),
+        ("host", Value::Null, json!([not_null])),
+        ("host", json!(["a"]), json!([string])),
+        ("host", json!("x".repeat(64)), json!([too_long(63)])),
+        ("host", json!("a\r\nb"), json!([value])),
+        ("from_email", json!(""), json!([blank])),
+        ("from_email", Value::Null, json!([not_null])),
+        ("from_email", json!("nobody"), json!([email])),
+        ("from_email", json!("Ann <a@b.example>"), json!([email])),
+        ("from_email", json!("a@b.example\r\nBcc: c@d.example"), json!([email])),
+        ("from_email", json!("x".repeat(255)), json!([too_long(254), email])),
+        ("failure_email", json!(""), json!([blank])),
+        ("failure_email", Value::Null, json!([not_null])),
+        ("failure_email", json!(["a@b.co"]), json!([string])),
+        ("failure_email", json!("a@b.co,nobody"), json!([email])),
+        ("failure_email", json!("a@b.co,"), json!([email])),
+        ("failure_email", json!("a@b.co;c@d.co"), json!([email])),
+        ("failure_email", json!("a@b.co,\r\nBcc: c@d.co"), json!([value])),
+        ("failure_email", json!(addresses(11)), json!(["Up to 10 items allowed."])),
+        (
+            "failure_email",
+            json!(format!("{},{}@b.co", addresses(10), "x".repeat(190))),
+            json!([too_long(255), "Up to 10 items allowed.", email]),
+        ),
+        ("authorization_method", json!("planet"), json!(["planet is not a valid choice."])),
+        ("authorization_method", json!(5), json!(["5 is not a valid choice."])),
+        ("authorization_method", Value::Null, json!([not_null])),
+        ("authentication_object", json!("1"), json!(["Incorrect type. Expected pk value, received str."])),
+        ("authentication_object", json!(99), json!(["Invalid pk 99 - object does not exist."])),
+        ("authentication_object", json!(2), json!(["2 is not a valid choice."])),
+    ] {
+        // The password is there, so that no changed field asks for it.
+        let mut body = json!({"password": SECRET});
+        body[field] = sent.clone();
+        for reply in [api.patch(PATH, body.clone()).await, api.post(TEST, body).await] {
+            assert_eq!(reply, (400, json!({field: messages})), "{field} {sent}");
+        }
+    }
+    api.get(PATH).await.is(200, set());
+    for (field, sent) in [
+        ("username", json!(long(254))),
+        ("port", json!(0)),
+        ("port", json!(65535)),
+        ("host", json!("x".repeat(63))),
+        ("failure_email", json!(addresses(10))),
+        ("authentication_object", json!(1)),
+        ("authentication_object", Value::Null),
+    ] {
+        let mut body = json!({"password": "ö".repeat(128)});
+        body[field] = sent.clone();
+        assert_eq!(api.patch(PATH, body).await.ok()[field], sent);
+    }
+}
+
+#[tokio::test]
+async fn all_wrong_fields_are_told_at_once() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let wrong = json!({
+        "host": "", "port": "x", "tls": 0, "from_email": "x", "failure_email": "y", "password": "",
+        "authorization_method": "username_and_password", "authentication_object": 7,
+    });
+    let errors = json!({
+        "username": ["This field is required."],
+        "port": ["A valid integer is required."],
+        "tls": ["Must be a valid boolean."],
+        "host": ["This field may not be blank."],
+        "from_email": ["Enter a valid email address."],
+        "failure_email": ["Enter a valid email address."],
+        "authentication_object": ["Invalid pk 7 - object does not exist."],
+        "password": ["This field may not be blank."],
+    });
+    api.patch(PATH, wrong.clone()).await.refuses(errors.clone());
+    api.post(TEST, wrong).await.refuses(errors);
+    for body in [json!([]), json!("x")] {
+        let kind = if body.is_array() { "list" } else { "str" };
+        let refused = json!({"non_field_errors": [format!("Invalid data. Expected a dictionary, but got {kind}.")]});
+        api.patch(PATH, body.clone()).await.refuses(refused.clone());
+        api.post(TEST, body).await.refuses(refused);
+    }
+}
+
+#[tokio::test]
+async fn a_stored_password_serves_for_its_place_and_name_alone() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.patch(PATH, with_password(set())).await.ok();
+    for body in [
+        json!({"host": "elsewhere.example"}),
+        json!({"port": 588}),
+        json!({"tls": false}),
+        json!({"username": "other"}),
+        json!({"host": "elsewhere.example", "authorization_method": "username_and_password"}),
+    ] {
+        api.patch(PATH, body.clone()).await.refuses(required(&["password"]));
+        api.post(TEST, body.clone()).await.refuses(required(&["password"]));
+        api.patch(PATH, with_password(body)).await.ok();
+        api.patch(PATH, with_password(set())).await.ok();
+    }
+    // The same values are no other place, and other fields do not matter.
+    api.patch(PATH, set()).await.ok();
+    api.patch(PATH, json!({"from_email": "x@a.example", "failure_email": "x@a.example"})).await.ok();
+}
+
+#[tokio::test]
+async fn a_stored_password_does_not_follow_by_way_of_the_other_method() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    objects(&api).await;
+    api.patch(PATH, with_password(set())).await.ok();
+    // With the other method no password is needed to go elsewhere …
+    let vendor = json!({"authorization_method": "vendor_client_credentials", "authentication_object": 1});
+    api.patch(PATH, vendor).await.ok();
+    api.patch(PATH, json!({"authorization_method": "username_and_password"})).await.ok();
+    api.patch(PATH, json!({"authorization_method": "vendor_client_credentials"})).await.ok();
+    api.patch(PATH, json!({"host": "elsewhere.example"})).await.ok();
+    // … but the one that was stored has not come along.
+    let back = json!({"authorization_method": "username_and_password"});
+    api.patch(PATH, back.clone()).await.refuses(required(&["password"]));
+    api.post(TEST, back.clone()).await.refuses(required(&["password"]));
+    api.patch(PATH, with_password(back)).await.ok();
+}
+
+#[tokio::test]
+async fn vendor_client_credentials_need_an_object_of_their_provider() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    objects(&api).await;
+    let mut body = set();
+    body["authorization_method"] = json!("vendor_client_credentials");
+    for (object, errors) in [
+        (Value::Null, required(&["authentication_object"])),
+        (json!(2), json!({"authentication_object": ["2 is not a valid choice."]})),
+        (json!(3), json!({"authentication_object": ["Invalid pk 3 - object does not exist."]})),
+        (json!("x"), json!({"authentication_object": ["Incorrect type. Expected pk value, received str."]})),
+    ] {
+        body["authentication_object"] = object;
+        api.patch(PATH, body.clone()).await.refuses(errors.clone());
+        api.post(TEST, body.clone()).await.refuses(errors);
+    }
+    body["authentication_object"] = json!(1);
+    api.patch(PATH, body.clone()).await.is(200, body.clone());
+    api.patch(PATH, json!({"authentication_object": null})).await.refuses(required(&["authentication_object"]));
+    api.patch(PATH, json!({"host": "elsewhere.example"})).await.ok();
+}
+
+#[tokio::test]
+async fn a_test_without_settings_needs_all_of_them() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.post(TEST, json!({})).await.refuses(required(&[
+        "username",
+        "port",
+        "host",
+        "from_email",
+        "failure_email",
+        "password",
+    ]));
+    api.get(PATH).await.is(200, unset());
+}
+
+#[tokio::test]
+async fn each_method_asks_for_its_permission() {
+    let server = Server::start().await;
+    let viewer = server.with_role(json!({"outbound_mail_setup": ["view"]})).await;
+    let editor = server.with_role(json!({"outbound_mail_setup": ["edit"]})).await;
+    for (caller, view, edit) in [
+        (server.anonymous(), 401, 401),
+        (server.as_type("internal").await, 403, 403),
+        (server.as_type("external").await, 403, 403),
+        (server.as_type("full").await, 403, 403),
+        (server.as_type("service_external").await, 403, 403),
+        (viewer, 200, 403),
+        (editor, 200, 400),
+        (server.as_type("service_internal").await, 200, 400),
+    ] {
+        assert_eq!(caller.get(PATH).await.status, view, "{}", caller.username);
+        assert_eq!(caller.patch(PATH, json!({"host": null})).await.status, edit, "{}", caller.username);
+        assert_eq!(caller.post(TEST, json!({"host": null})).await.status, edit, "{}", caller.username);
+    }
+    let api = server.admin().await;
+    api.get(TEST).await.is(405, message::detail("Method \"GET\" not allowed."));
+    api.delete(PATH).await.is(405, message::detail("Method \"DELETE\" not allowed."));
+}
+
+#[tokio::test]
+async fn a_password_is_never_shown_and_rests_sealed() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let mut replies = vec![api.patch(PATH, with_password(set())).await, api.get(PATH).await];
+    replies.push(api.patch(PATH, with_password(json!({"port": 2}))).await);
+    replies.push(api.patch(PATH, with_password(json!({"port": "x"}))).await);
+    replies.push(api.get("/api/administration/log/").await);
+    for reply in &replies {
+        assert!(!reply.text.contains(SECRET.trim()), "{reply:?}");
+    }
+    let log = api.get("/api/administration/log/?resource=outbound_mail_setup&ordering=id").await;
+    assert_eq!(log["results"][0]["changes"]["password"], json!(["***", "***"]));
+    assert_eq!(log["results"][0]["changes"]["host"], json!(["", "mail.example"]));
+    assert_eq!(log["results"][1]["changes"], json!({"port": [587, 2], "password": ["***", "***"]}));
+
+    let stored = |conn: &mut Conn| {
+        conn.one(&Sql::new("SELECT password, row_key FROM smtp_settings"), |row| {
+            Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()])
+        })
+    };
+    let row = server.build.db.read::<_, Error>(stored).await.unwrap();
+    assert!(row.iter().all(|text| !text.contains(SECRET.trim()) && text.len() > 20), "{row:?}");
+}
+
+#[tokio::test]
+async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let tag = api.get(PATH).await.header("etag").to_owned();
+    let late = api.with_header("if-match", &tag);
+    late.patch(PATH, with_password(set())).await.ok();
+    late.patch(PATH, json!({"port": 1})).await.is(412, message::detail("Object has been changed."));
+}
+
+#[tokio::test]
+async fn each_build_has_its_own() {
+    let server = Server::start().await;
+    let other = server.build("b.example").await;
+    let (api, neighbour) = (server.admin().await, other.admin().await);
+    objects(&neighbour).await;
+    api.patch(PATH, with_password(set())).await.ok();
+    neighbour.get(PATH).await.is(200, unset());
+    let foreign = api.patch(PATH, json!({"authentication_object": 1})).await;
+    foreign.refuses(json!({"authentication_object": ["Invalid pk 1 - object does not exist."]}));
+}
+
+#[tokio::test]
+async fn options_tell_what_each_method_needs() {
+    let server = Server::start().await;
+    server.anonymous().options(PATH).await.is(401, message::unauthenticated());
+    let document = server.as_type("external").await.options(PATH).await.ok();
+    let aliases: Vec<&str> = document["details"]["schema"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|field| field["alias"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        aliases,
+        [
+            "username",
+            "port",
+            "tls",
+            "host",
+            "from_email",
+            "failure_email",
+            "authorization_method",
+            "authentication_object",
+            "password",
+        ]
+    );
+    assert_eq!(
+        document["details"]["schema_by_authorization_method"],
+        json!({
+            "username_and_password": [{
+                "alias": "password", "type": "string", "required": true, "editable": true,
+                "validators": [{"name": "max_length", "value": 128}],
+            }],
+            "vendor_client_credentials": [{
+                "alias": "authentication_object", "type": "integer", "required": true, "editable": true, "validators": [],
+                "autocomplete": "/api/authentication-objects/?provider=vendor_client_credentials",
+            }],
+        })
+    );
+    server.admin().await.options(TEST).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
+}

@@ -1,0 +1,142 @@
+//! What follows from a sign-in: tickets, pages, sessions, leaving.
+
+use super::*;
+
+#[tokio::test]
+async fn a_session_begun_elsewhere_is_not_asked_to_change_a_password() {
+    let (server, forger, api) = with_forger(json!({})).await;
+    api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
+    server.advance(testkit::DAY);
+    forger.state().now += 86_400;
+    let by_password = server.sign_in("ann@example.com", PASSWORD).await;
+    by_password.get("/api/users/me/").await.is(403, message::detail("Password change required."));
+    let elsewhere = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
+    elsewhere.get("/api/users/me/").await.ok();
+}
+
+#[tokio::test]
+async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
+    let forger = Forger::start().await;
+    let issuer = Some(forger.issuer_setting());
+    let server = Server::with(|config| {
+        config.sso_provider_b_issuer = issuer;
+        config.sign_in_url = Some("https://{build}.front.example/sign-in".to_owned());
+    })
+    .await;
+    configure(&server.admin().await, json!({})).await;
+    ann(&server, "internal").await;
+    let reply = sign_in(&server, &forger).await;
+    assert_eq!(reply.status, 302);
+    let location = reply.header("location").to_owned();
+    assert!(location.starts_with("https://a.example.front.example/sign-in?ticket="), "{location}");
+    let ticket = json!({"ticket": parameters(&location)["ticket"]});
+    let client = server.anonymous();
+    client.post("/api/auth/ticket/", json!({})).await.refuses(json!({"ticket": ["This field is required."]}));
+    client.post("/api/auth/ticket/", json!({"ticket": "x"})).await.refuses(json!({"ticket": ["Invalid token."]}));
+    let ann = client.with_pair("", &client.post("/api/auth/ticket/", ticket.clone()).await.ok());
+    assert_eq!(ann.get("/api/users/me/").await["username"], "ann@example.com");
+    client.post("/api/auth/ticket/", ticket).await.refuses(json!({"ticket": ["Invalid token."]}));
+
+    let again = async || {
+        let reply = sign_in(&server, &forger).await;
+        json!({"ticket": parameters(reply.header("location"))["ticket"]})
+    };
+    let late = again().await;
+    server.advance(MINUTE);
+    client.post("/api/auth/ticket/", late).await.refuses(json!({"ticket": ["Invalid token."]}));
+    forger.state().now += 60;
+    let inactive = again().await;
+    let api = server.admin().await;
+    api.post(&format!("/api/users/{}/deactivate/", ann.id), json!({})).await.ok();
+    client.post("/api/auth/ticket/", inactive).await.is(401, refused());
+
+    for failing in [sign_in(&server, &forger).await, client.get("/api/single-sign-on/1/callback/?state=x").await] {
+        assert_eq!(failing.status, 302);
+        assert_eq!(failing.header("location"), "https://a.example.front.example/sign-in?error=sign_in_failed");
+    }
+}
+
+#[tokio::test]
+async fn leaving_ends_the_session_here_and_then_the_one_there() {
+    let (server, forger, _) = with_forger(json!({})).await;
+    let pair = sign_in(&server, &forger).await.ok();
+    let ann = server.anonymous().with_pair("", &pair);
+    let body =
+        |refresh_token: &str, everywhere: Value| json!({"refresh_token": refresh_token, "single_sign_on": everywhere});
+    ann.post("/api/auth/logout/", body(&ann.refresh_token, json!("yes")))
+        .await
+        .refuses(json!({"single_sign_on": ["Must be a valid boolean."]}));
+    let answer = ann.post("/api/auth/logout/", body(&ann.refresh_token, json!(true))).await.ok();
+    let logout_url = answer["logout_url"].as_str().unwrap();
+    let path = logout_url.strip_prefix("https://a.example").unwrap();
+    assert!(path.starts_with("/api/single-sign-on/1/logout/?ticket="), "{logout_url}");
+    ann.get("/api/users/me/").await.ok();
+    let client = server.anonymous();
+    client.get(&path.replace("/1/", "/2/")).await.refuses(json!({"ticket": ["Invalid token."]}));
+    let reply = client.get(path).await;
+    assert_eq!(reply.status, 302);
+    let there = reply.header("location");
+    assert!(there.starts_with(&format!("{}/end?", forger.issuer())), "{there}");
+    assert_eq!(parameters(there)["client_id"], CLIENT_ID);
+    assert_eq!(parameters(there)["post_logout_redirect_uri"], "https://a.example/api/single-sign-on/1/logout/");
+    ann.get("/api/users/me/").await.is(401, message::bad_token());
+    client.get(path).await.refuses(json!({"ticket": ["Invalid token."]}));
+    // Where the provider sends the browser back to.
+    let back = client.get("/api/single-sign-on/1/logout/").await;
+    assert_eq!((back.status, back.header("location")), (302, "https://a.example/sign-in/"));
+    // A session begun with a password, or an unknown one, just ends.
+    let by_password = server.sign_in("ann@example.com", PASSWORD).await;
+    client.post("/api/auth/logout/", body(&by_password.refresh_token, json!(true))).await.is_empty();
+    by_password.get("/api/users/me/").await.is(401, message::bad_token());
+    client.post("/api/auth/logout/", body("unknown", json!(true))).await.is_empty();
+    let again = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
+    client.post("/api/auth/logout/", body(&again.refresh_token, json!(false))).await.is_empty();
+    again.get("/api/users/me/").await.is(401, message::bad_token());
+}
+
+#[tokio::test]
+async fn a_provider_without_an_end_session_endpoint_ends_the_way_at_the_sign_in_page() {
+    let (server, forger, _) = with_forger(json!({})).await;
+    forger.state().discovery = json!({"end_session_endpoint": null});
+    let ann = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
+    let body = json!({"refresh_token": ann.refresh_token, "single_sign_on": true});
+    let answer = ann.post("/api/auth/logout/", body).await.ok();
+    let path = answer["logout_url"].as_str().unwrap().strip_prefix("https://a.example").unwrap().to_owned();
+    let reply = server.anonymous().get(&path).await;
+    assert_eq!((reply.status, reply.header("location")), (302, "https://a.example/sign-in/"));
+}
+
+#[tokio::test]
+async fn failing_sign_ins_are_bounded_by_address() {
+    let forger = Forger::start().await;
+    let issuer = Some(forger.issuer_setting());
+    let server = Server::with(|config| (config.sso_provider_b_issuer, config.address_attempts) = (issuer, 3)).await;
+    configure(&server.admin().await, json!({})).await;
+    for _ in 0..3 {
+        server.anonymous().get("/api/single-sign-on/1/callback/?state=x&code=y").await.is(400, failed());
+    }
+    let too_many = message::detail("Too many requests.");
+    server.anonymous().get("/api/single-sign-on/1/callback/?state=x&code=y").await.is(429, too_many.clone());
+    server.anonymous().post(LOGIN, json!({"id": 1})).await.is(429, too_many);
+}
+
+#[tokio::test]
+async fn the_page_offers_what_is_enabled_and_works_without_scripts() {
+    let (server, forger, api) = with_forger(json!({"name": "A <b> & \"C\""})).await;
+    configure(&api, json!({"name": "Hidden", "is_enabled": false})).await;
+    let client = server.anonymous();
+    let page = client.get("/sign-in/").await;
+    assert!(page.text.contains("<button>Sign in with A &lt;b&gt; &amp; &quot;C&quot;</button>"), "{}", page.text);
+    assert!(!page.text.contains("Hidden") && !page.text.contains("<script"), "{}", page.text);
+    let start = client.call("POST", "/sign-in/single-sign-on/").form(&[("id", "1")]).send().await;
+    assert_eq!(start.status, 200);
+    let address = start.text.split("href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
+    let cookie = start.header("set-cookie").split(';').next().unwrap().to_owned();
+    let begun = Begun { query: parameters(&address), cookie, address };
+    let done = come_back(&client, &begun, &forger.authorize(&begun.address)).await;
+    assert!(done.status == 200 && done.text.contains("<textarea") && done.text.contains("Signed in"), "{done:?}");
+    let wrong = come_back(&client, &begun, "x").await;
+    assert!(wrong.status == 400 && wrong.text.contains("Sign-in failed.") && wrong.text.contains("<form"), "{wrong:?}");
+    let unknown = client.call("POST", "/sign-in/single-sign-on/").form(&[("id", "9")]).send().await;
+    assert!(unknown.status == 400 && unknown.text.contains("object does not exist"), "{unknown:?}");
+}

@@ -1,0 +1,55 @@
+//! What lists cost: every list of the route table answers from at most three statements, whatever its page size.
+
+use platform::caller;
+use platform::http::{Effects, Request};
+use platform::routes::{Handler, Route, Table};
+use resource::Query;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use store::Conn;
+use testkit::{Client, Server};
+
+async fn statements(server: &Server, admin: &Client, route: &'static Route, query: &str) -> u64 {
+    let Handler::Read(handler) = route.handler else { panic!("{} is no read", route.path) };
+    let caller = caller::identify(&server.app, &server.build, &admin.token, server.clock.now()).await.unwrap();
+    let request = Request {
+        app: server.app.clone(),
+        build: server.build.clone(),
+        caller,
+        route,
+        // The first group and its first set.
+        ids: vec![1, 1],
+        method: route.method.clone(),
+        path: route.path.to_owned(),
+        query: Query::parse(query),
+        body: Ok(Json::Null),
+        headers: Default::default(),
+        address: [127, 0, 0, 1].into(),
+        origin: "http://a.example".to_owned(),
+        now: server.clock.now(),
+        effects: Effects::default(),
+    };
+    let request = Arc::new(request);
+    let script = move |conn: &mut Conn| handler(&request, conn).map(|_| conn.statements());
+    server.build.db.read(script).await.unwrap_or_else(|refusal| panic!("{}: {}", route.path, refusal.body))
+}
+
+#[tokio::test]
+async fn every_list_answers_from_three_statements() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for n in 0..30 {
+        let role = admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created()["id"].take();
+        let user = json!({"username": format!("u{n}@example.com"), "account_type": "full", "first_name": "U", "last_name": "N", "roles": [role, 1]});
+        admin.post("/api/users/", user).await.created();
+        admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
+    }
+    let lists: Vec<_> = Table::get().routes().filter(|route| route.selects.is_some()).collect();
+    assert!(lists.len() >= 8, "{}", lists.len());
+    for route in lists {
+        for query in ["limit=2", "limit=1000", "limit=1000&id__gt=0&full_name__icontains=u&ordering=-id"] {
+            let cost = statements(&server, &admin, route, query).await;
+            assert!(cost <= 3, "{}?{query} took {cost} statements", route.path);
+        }
+    }
+}

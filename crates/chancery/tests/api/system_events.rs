@@ -1,0 +1,202 @@
+//! System events (document 3, "System events"): what becomes of each sign-in is one of ten events, in the outbox.
+
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::{ADMIN, MINUTE, PASSWORD, Server, Tenant};
+
+/// A row of the outbox.
+#[derive(Debug)]
+pub struct Event {
+    pub event_type: i64,
+    pub source_id: i64,
+    pub source_type: i64,
+    pub ip: String,
+    pub data: Value,
+    pub at: i64,
+}
+
+/// Every event that waits, in order.
+pub async fn events(tenant: &Tenant) -> Vec<Event> {
+    let read = |conn: &mut Conn| {
+        let sql = Sql::new(
+            "SELECT event_type, source_id, source_type, source_ip, event_data, event_timestamp, id, category, source_info \
+             FROM outbox ORDER BY n",
+        );
+        conn.all(&sql, |row| {
+            assert_eq!((row.text(6)?.len(), row.int(7)?, row.text(8)?), (36, 1, ""));
+            Ok(Event {
+                event_type: row.int(0)?,
+                source_id: row.int(1)?,
+                source_type: row.int(2)?,
+                ip: row.text(3)?.to_owned(),
+                data: serde_json::from_str(row.text(4)?).unwrap(),
+                at: row.int(5)?,
+            })
+        })
+    };
+    tenant.build.db.read::<Vec<Event>, Error>(read).await.unwrap()
+}
+
+/// The kinds, sources and reasons of the events.
+async fn told(tenant: &Tenant) -> Vec<(i64, i64, Value)> {
+    events(tenant)
+        .await
+        .into_iter()
+        .map(|event| (event.event_type, event.source_id, event.data["reason"].clone()))
+        .collect()
+}
+
+async fn run(tenant: &Tenant, sql: &'static str) {
+    tenant.build.db.write::<u64, Error>(move |conn| conn.exec(&Sql::new(sql))).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_401_and_an_event_that_tells_why() {
+    let server = Server::start().await;
+    let internal = server.account("internal").await;
+    let client = server.anonymous();
+    let api = client.sign_in(ADMIN, PASSWORD).await;
+    let mut expected = vec![(1, 1, json!("password"))];
+    let refused = json!({"detail": "Unable to sign in with the credentials given."});
+    let attempt =
+        async |username: &str, password: &str| client.login(username, password).await.is(401, refused.clone());
+    attempt("nobody@example.com", "wrong").await;
+    expected.push((2, 0, json!("unknown_account")));
+    attempt(&internal, "wrong").await;
+    expected.push((2, 2, json!("wrong_password")));
+    api.post("/api/users/2/deactivate/", json!({})).await.ok();
+    attempt(&internal, PASSWORD).await;
+    expected.push((4, 2, json!("password")));
+    api.post("/api/users/2/reactivate/", json!({})).await.ok();
+    api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
+    attempt(&internal, PASSWORD).await;
+    expected.push((5, 2, json!("password")));
+    api.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
+    let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]});
+    api.patch("/api/users/2/", elsewhere).await.ok();
+    attempt(&internal, PASSWORD).await;
+    expected.push((2, 2, json!("address_not_allowed")));
+    api.patch("/api/users/2/", json!({"is_ip_restriction_enabled": false})).await.ok();
+    for n in 0..5 {
+        attempt(&internal, "wrong").await;
+        if n == 4 {
+            expected.push((6, 2, Value::Null));
+        }
+        expected.push((2, 2, json!("wrong_password")));
+    }
+    attempt(&internal, PASSWORD).await;
+    expected.push((2, 2, json!("locked")));
+    assert_eq!(told(&server).await, expected);
+    let events = events(&server).await;
+    assert!(events.iter().all(|event| event.ip == "127.0.0.1" && event.at == testkit::NOW), "{events:?}");
+    assert!(events.iter().all(|event| event.source_type == i64::from(event.source_id > 0)), "{events:?}");
+}
+
+#[tokio::test]
+async fn resets_are_told_from_the_request_to_the_new_password() {
+    let server = Server::start().await;
+    let internal = server.account("internal").await;
+    let service = server.account("service_external").await;
+    let client = server.anonymous();
+    for username in [internal.as_str(), "nobody@example.com", &service] {
+        client.post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+    }
+    let token = server.mail_to(&internal).await.token();
+    let confirm = async |token: &str, password: &str| {
+        client.post("/api/auth/password-reset/confirm/", json!({"token": token, "password": password})).await.status
+    };
+    assert_eq!(confirm("made-up", "a new password").await, 400);
+    assert_eq!(confirm(&token, "short").await, 400);
+    assert_eq!(confirm(&token, "a new password").await, 204);
+    assert_eq!(confirm(&token, "a new password").await, 400);
+    let none = Value::Null;
+    let expected =
+        [(7, 2), (8, 0), (8, 0), (10, 0), (10, 0), (9, 2), (10, 0)].map(|(kind, user)| (kind, user, none.clone()));
+    assert_eq!(told(&server).await, expected);
+}
+
+#[tokio::test]
+async fn what_was_typed_is_not_kept() {
+    let server = Server::start().await;
+    server.anonymous().login("my-secret-password", "another-secret").await.expect(401);
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": "my-secret-password"})).await.is_empty();
+    assert!(!format!("{:?}", events(&server).await).contains("secret"));
+}
+
+#[tokio::test]
+async fn failures_do_not_fill_the_disk() {
+    let server = Server::with(|config| config.address_attempts = 0).await;
+    let client = server.anonymous();
+    // As if so many rows waited.
+    let waiting = |n: i64| {
+        move |conn: &mut Conn| {
+            let sql = Sql::new(
+                "INSERT INTO outbox(n, id, event_timestamp, category, event_type, source_id, source_type, source_info, source_ip, event_data) \
+                 VALUES ($1, $2, 0, 1, 1, 1, 1, '', '', '{}')",
+            );
+            conn.exec(&sql.arg(n).arg(uuid(n)))
+        }
+    };
+    let clear = "DELETE FROM outbox WHERE event_type <> 1";
+    for n in [-10_000, -1] {
+        server.build.db.write::<u64, Error>(waiting(n)).await.unwrap();
+    }
+    let failed = async |username: &str| {
+        client.login(username, "wrong").await.expect(401);
+    };
+    for _ in 0..3 {
+        failed("nobody@example.com").await;
+        failed(ADMIN).await;
+    }
+    let counts = |events: Vec<Event>| -> Vec<(i64, i64, String, Value)> {
+        let failures = events.into_iter().filter(|event| event.event_type != 1);
+        failures.map(|event| (event.event_type, event.source_id, event.ip, event.data["count"].clone())).collect()
+    };
+    let here = || "127.0.0.1".to_owned();
+    assert_eq!(counts(events(&server).await), [(2, 0, here(), json!(3)), (2, 1, here(), json!(3))]);
+    // The next minute has rows of its own, and successes are all there.
+    server.advance(MINUTE);
+    failed("nobody@example.com").await;
+    client.sign_in(ADMIN, PASSWORD).await;
+    client.sign_in(ADMIN, PASSWORD).await;
+    let all = events(&server).await;
+    assert_eq!(all.iter().filter(|event| event.event_type == 1 && event.at > 0).count(), 2);
+    assert_eq!(counts(all).len(), 3);
+    // Far too many: neither account nor address.
+    run(&server, clear).await;
+    server.build.db.write::<u64, Error>(waiting(-100_001)).await.unwrap();
+    for _ in 0..2 {
+        failed("nobody@example.com").await;
+        failed(ADMIN).await;
+    }
+    assert_eq!(counts(events(&server).await), [(2, 0, String::new(), json!(4))]);
+}
+
+#[tokio::test]
+async fn parallel_failures_are_all_counted() {
+    let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (0, 1000)).await;
+    let insert = |conn: &mut Conn| {
+        let sql = Sql::new(
+            "INSERT INTO outbox(n, id, event_timestamp, category, event_type, source_id, source_type, source_info, source_ip, event_data) \
+             VALUES (-20000, $1, 0, 1, 1, 1, 1, '', '', '{}'), (-1, $2, 0, 1, 1, 1, 1, '', '', '{}')",
+        );
+        conn.exec(&sql.arg(uuid(1)).arg(uuid(2)))
+    };
+    server.build.db.write::<u64, Error>(insert).await.unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        let client = server.anonymous();
+        tasks.push(tokio::spawn(async move { client.login(ADMIN, "wrong").await.status }));
+    }
+    let mut refused = 0;
+    for task in tasks {
+        refused += i64::from(task.await.unwrap() == 401);
+    }
+    let failures: Vec<Event> = events(&server).await.into_iter().filter(|event| event.event_type == 2).collect();
+    assert_eq!((failures.len(), &failures[0].data["count"]), (1, &json!(refused)));
+}
+
+/// Any text of the right length.
+fn uuid(n: i64) -> String {
+    format!("{n:036}")
+}

@@ -1,0 +1,943 @@
+//! `/api/users/` and `/api/users/{id}/` (document 1, "Users"; document 4, section 4).
+
+use crate::message;
+use crate::shown::{START, admin as admin_reference, page};
+use serde_json::{Value, json};
+use testkit::{ADMIN, Client, PASSWORD, SECOND, Server};
+
+const TYPES: [&str; 7] =
+    ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
+
+/// The body of a user of a type, with a password where one is needed.
+fn body(username: &str, account_type: &str) -> Value {
+    let mut body =
+        json!({"username": username, "account_type": account_type, "first_name": "Ann", "last_name": "Berg"});
+    if account_type.starts_with("service") {
+        body["password"] = "long enough".into();
+    }
+    body
+}
+
+/// With further members.
+fn with(mut body: Value, more: Value) -> Value {
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+fn choice(value: &str) -> String {
+    format!("{value} is not a valid choice.")
+}
+
+fn limit(limit: i64, account_type: &str) -> Value {
+    json!({"detail": format!("Limit of {limit} {account_type} accounts has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
+}
+
+// ---- POST ----------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_user_is_created_and_shown_in_full() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/roles/", json!({"name": "Readers"})).await.created();
+    let sent = json!({
+        "username": "Ann.Berg@example.com",
+        "account_type": "full",
+        "first_name": "Ann",
+        "last_name": "Berg",
+        "job_title": "Clerk",
+        "company_name": "Berg & Co",
+        "phone": "+47 1",
+        "mobile": "+47 2",
+        "roles": [1],
+        "timezone": "Europe/Oslo",
+        "is_ip_restriction_enabled": true,
+        "allowed_ip_ranges": ["10.0.0.0/8", "2001:db8::/32"],
+    });
+
+    let reply = admin.post("/api/users/", sent).await;
+
+    let expected = json!({
+        "id": 2,
+        "username": "Ann.Berg@example.com",
+        "account_type": "full",
+        "first_name": "Ann",
+        "last_name": "Berg",
+        "job_title": "Clerk",
+        "company_name": "Berg & Co",
+        "phone": "+47 1",
+        "mobile": "+47 2",
+        "roles": [1],
+        "timezone": "Europe/Oslo",
+        "is_ip_restriction_enabled": true,
+        "allowed_ip_ranges": ["10.0.0.0/8", "2001:db8::/32"],
+        "status": "invited",
+        "activated_at": null,
+        "password_set_at": null,
+        "password_expires_at": null,
+        "link_sent_at": START,
+        "link_sent_by": admin_reference(),
+        "next_actions": ["send_activation_link", "deactivate", "anonymize"],
+        "created_at": START,
+        "created_by": admin_reference(),
+        "modified_at": START,
+        "modified_by": admin_reference(),
+        "_meta": {
+            "labels": {"roles": ["Readers"]},
+            "permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true},
+            "allowed_account_type_changes": ["internal", "external", "super_admin"],
+        },
+    });
+    reply.is(201, expected.clone());
+    admin.get("/api/users/2/").await.is(200, expected);
+}
+
+#[tokio::test]
+async fn what_is_not_sent_has_its_default() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+    for (field, value) in [
+        ("job_title", json!("")),
+        ("company_name", json!("")),
+        ("phone", json!("")),
+        ("mobile", json!("")),
+        ("roles", json!([])),
+        ("timezone", json!("UTC")),
+        ("is_ip_restriction_enabled", json!(false)),
+        ("allowed_ip_ranges", json!([])),
+    ] {
+        assert_eq!(user[field], value, "{field}");
+    }
+}
+
+#[tokio::test]
+async fn how_each_type_begins() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for (account_type, status, is_mailed) in [
+        ("internal", "invited", true),
+        ("external", "invited", true),
+        ("full", "invited", true),
+        ("super_admin", "invited", true),
+        ("service_internal", "active", false),
+        ("service_external", "active", false),
+        ("one_time_completion", "active", false),
+    ] {
+        let username = format!("{account_type}@example.com");
+        let user = admin.post("/api/users/", body(&username, account_type)).await.created();
+        assert_eq!(user["status"], status, "{account_type}");
+        assert_eq!(user["activated_at"].is_null(), status != "active", "{account_type}");
+        assert_eq!(user["link_sent_at"].is_null(), !is_mailed, "{account_type}");
+        let mails = server.mails().await;
+        assert_eq!(mails.iter().filter(|mail| mail.to == username).count(), usize::from(is_mailed), "{account_type}");
+    }
+}
+
+#[tokio::test]
+async fn a_delayed_activation_mails_nothing() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for account_type in ["internal", "external", "full", "super_admin"] {
+        let username = format!("{account_type}@example.com");
+        let user = admin
+            .post("/api/users/", with(body(&username, account_type), json!({"delay_activation": true})))
+            .await
+            .created();
+        assert_eq!(
+            (&user["status"], &user["link_sent_at"], &user["link_sent_by"]),
+            (&json!("pending"), &json!(null), &json!(null))
+        );
+        let user = admin
+            .post("/api/users/", with(body(&format!("x{username}"), account_type), json!({"delay_activation": false})))
+            .await
+            .created();
+        assert_eq!(user["status"], "invited");
+    }
+    assert_eq!(server.mails().await.len(), 4);
+    for account_type in ["one_time_completion", "service_internal", "service_external"] {
+        for delay in [true, false] {
+            let sent = with(body("x@example.com", account_type), json!({"delay_activation": delay}));
+            let message = "delay_activation can not be set with this account type.";
+            admin.post("/api/users/", sent).await.refuses(json!({"delay_activation": [message]}));
+        }
+    }
+}
+
+#[tokio::test]
+async fn required_fields() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let required = json!(["This field is required."]);
+    admin.post("/api/users/", json!({})).await.refuses(json!({
+        "username": required, "account_type": required, "first_name": required, "last_name": required,
+    }));
+    for account_type in ["service_internal", "service_external"] {
+        admin.post("/api/users/", json!({"account_type": account_type})).await.refuses(json!({
+            "username": required, "first_name": required, "last_name": required, "password": required,
+        }));
+    }
+}
+
+#[tokio::test]
+async fn no_field_may_be_null() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let fields = [
+        "username",
+        "account_type",
+        "first_name",
+        "last_name",
+        "job_title",
+        "company_name",
+        "phone",
+        "mobile",
+        "roles",
+        "delay_activation",
+        "timezone",
+        "is_ip_restriction_enabled",
+        "allowed_ip_ranges",
+    ];
+    let all = |value: Value| Value::Object(fields.iter().map(|field| ((*field).to_owned(), value.clone())).collect());
+    let messages = all(json!(["This field may not be null."]));
+    admin.post("/api/users/", all(Value::Null)).await.refuses(messages.clone());
+    admin.patch("/api/users/1/", all(Value::Null)).await.refuses(messages);
+    let null = json!({"password": ["This field may not be null."]});
+    admin
+        .post("/api/users/", with(body("s@example.com", "service_external"), json!({"password": null})))
+        .await
+        .refuses(null);
+}
+
+#[tokio::test]
+async fn texts_have_their_lengths() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let too_long = |max: usize| json!([format!("Ensure this field has no more than {max} characters.")]);
+    let long = json!({
+        "username": format!("{}@{}.example.com", "a".repeat(60), "b".repeat(60)),
+        "first_name": "ä".repeat(101),
+        "last_name": "ä".repeat(101),
+        "job_title": "ä".repeat(101),
+        "company_name": "ä".repeat(101),
+        "phone": "1".repeat(21),
+        "mobile": "1".repeat(21),
+    });
+    let messages = json!({
+        "username": too_long(100),
+        "first_name": too_long(100),
+        "last_name": too_long(100),
+        "job_title": too_long(100),
+        "company_name": too_long(100),
+        "phone": too_long(20),
+        "mobile": too_long(20),
+    });
+    admin.post("/api/users/", with(body("x@example.com", "internal"), long.clone())).await.refuses(messages.clone());
+    admin.patch("/api/users/1/", long).await.refuses(messages);
+
+    let longest = json!({
+        "username": format!("{}@{}.com", "a".repeat(60), "b".repeat(35)),
+        "first_name": "ä".repeat(100),
+        "last_name": "ä".repeat(100),
+        "job_title": "ä".repeat(100),
+        "company_name": "ä".repeat(100),
+        "phone": "1".repeat(20),
+        "mobile": "1".repeat(20),
+    });
+    admin.post("/api/users/", with(body("x@example.com", "internal"), longest)).await.created();
+
+    let blank = json!(["This field may not be blank."]);
+    let sent = json!({"username": " ", "first_name": "", "last_name": "\n"});
+    admin.post("/api/users/", with(body("x@example.com", "internal"), sent.clone())).await.refuses(json!({
+        "username": blank, "first_name": blank, "last_name": blank,
+    }));
+    admin
+        .patch("/api/users/1/", sent)
+        .await
+        .refuses(json!({"username": blank, "first_name": blank, "last_name": blank}));
+    admin.patch("/api/users/1/", json!({"job_title": "", "company_name": "", "phone": "", "mobile": ""})).await.ok();
+}
+
+#[tokio::test]
+async fn usernames_are_addresses_and_unique_ignoring_case() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for username in [
+        "ann",
+        "ann@",
+        "@example.com",
+        "ann@example",
+        "a b@example.com",
+        "ann@exa mple.com",
+        "ann@example.com\nBcc: x@example.com",
+        "Ann <ann@example.com>",
+        "ann@.com",
+        "a@b@example.com",
+        "ann@-x.com",
+    ] {
+        let refused = admin.post("/api/users/", body(username, "internal")).await;
+        refused.refuses(json!({"username": ["Enter a valid email address."]}));
+    }
+    for username in ["ann@example.com", "Jörg+x@example.co.uk", "STRASSE@example.com"] {
+        assert_eq!(admin.post("/api/users/", body(username, "internal")).await.created()["username"], username);
+    }
+    for username in ["ANN@EXAMPLE.COM", " ann@example.com", "jÖrg+X@example.co.uk", "straße@example.com", ADMIN] {
+        let refused = admin.post("/api/users/", body(username, "external")).await;
+        refused.refuses(json!({"username": ["This field must be unique."]}));
+    }
+    admin
+        .patch("/api/users/2/", json!({"username": "Admin@Example.com"}))
+        .await
+        .refuses(json!({"username": ["This field must be unique."]}));
+    admin.patch("/api/users/2/", json!({"username": "ANN@example.com"})).await.ok();
+
+    // A deleted user's name is free again.
+    admin.delete("/api/users/2/").await.is_empty();
+    admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+}
+
+#[tokio::test]
+async fn choices_and_time_zones_are_exact() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for (sent, shown) in [
+        (json!("robot"), "robot"),
+        (json!("Internal"), "Internal"),
+        (json!(""), ""),
+        (json!(5), "5"),
+        (json!(false), "False"),
+    ] {
+        admin
+            .post("/api/users/", with(body("x@example.com", "internal"), json!({"account_type": sent})))
+            .await
+            .refuses(json!({"account_type": [choice(shown)]}));
+        admin
+            .patch("/api/users/1/", json!({"account_type": sent}))
+            .await
+            .refuses(json!({"account_type": [choice(shown)]}));
+    }
+    for zone in ["Mars/Olympus", "europe/oslo", "+01:00", ""] {
+        admin
+            .post("/api/users/", with(body("x@example.com", "internal"), json!({"timezone": zone})))
+            .await
+            .refuses(json!({"timezone": [choice(zone)]}));
+    }
+    for zone in ["UTC", "Europe/Oslo", "America/Argentina/Buenos_Aires"] {
+        assert_eq!(admin.patch("/api/users/1/", json!({"timezone": zone})).await.ok()["timezone"], zone);
+    }
+}
+
+#[tokio::test]
+async fn address_ranges_have_a_prefix_and_are_at_most_ten() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let wrong = json!({"allowed_ip_ranges": ["Must be a valid set of IPv4 or IPv6 network addresses."]});
+    for ranges in [
+        json!(["10.0.0.1"]),
+        json!(["10.0.0.0/33"]),
+        json!(["2001:db8::/129"]),
+        json!(["10.0.0.0/8", "x"]),
+        json!(["/8"]),
+        json!([5]),
+        json!([null]),
+        json!(["010.0.0.0/8"]),
+        json!([""]),
+    ] {
+        admin.patch("/api/users/1/", json!({"allowed_ip_ranges": ranges})).await.refuses(wrong.clone());
+    }
+    let ranges =
+        |count: usize| json!({"allowed_ip_ranges": (0..count).map(|n| format!("10.{n}.0.0/16")).collect::<Vec<_>>()});
+    let over = json!({"allowed_ip_ranges": ["Limit of 10 IP restrictions has been exceeded."]});
+    admin.patch("/api/users/1/", ranges(11)).await.refuses(over.clone());
+    admin.post("/api/users/", with(body("x@example.com", "internal"), ranges(11))).await.refuses(over);
+    assert_eq!(
+        admin.patch("/api/users/1/", ranges(10)).await.ok()["allowed_ip_ranges"],
+        ranges(10)["allowed_ip_ranges"]
+    );
+    admin
+        .patch("/api/users/1/", json!({"is_ip_restriction_enabled": "yes"}))
+        .await
+        .refuses(json!({"is_ip_restriction_enabled": ["Must be a valid boolean."]}));
+}
+
+#[tokio::test]
+async fn roles_are_for_configuration_admins() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/roles/", json!({"name": "Readers"})).await.created();
+    let refused = json!({"roles": ["Roles can be assigned only to config admin account."]});
+    for account_type in TYPES {
+        let user = body(&format!("{account_type}@example.com"), account_type);
+        let reply = admin.post("/api/users/", with(user.clone(), json!({"roles": [1]}))).await;
+        if account_type == "full" {
+            assert_eq!(reply.created()["roles"], json!([1]));
+        } else {
+            reply.refuses(refused.clone());
+            assert_eq!(admin.post("/api/users/", with(user, json!({"roles": []}))).await.created()["roles"], json!([]));
+        }
+    }
+    admin.patch("/api/users/1/", json!({"roles": [1]})).await.refuses(refused);
+    admin.patch("/api/users/1/", json!({"roles": []})).await.ok();
+}
+
+#[tokio::test]
+async fn a_role_of_another_build_is_unknown() {
+    let server = Server::start().await;
+    let other = server.build("b.example").await.admin().await;
+    other.post("/api/roles/", json!({"name": "Theirs"})).await.created();
+    let admin = server.admin().await;
+    let unknown = json!({"roles": ["Invalid pk 1 - object does not exist."]});
+    admin.post("/api/users/", with(body("x@example.com", "full"), json!({"roles": [1]}))).await.refuses(unknown);
+}
+
+#[tokio::test]
+async fn the_password_of_a_service_account_keeps_the_rules_and_that_of_others_is_ignored() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin
+        .patch("/api/security/", json!({"password_complexity": {"max_repeating_chars": 2, "min_numbers": 1}}))
+        .await
+        .ok();
+    for (password, messages) in [
+        (json!("aaa"), json!(["Max repeating chars 2", "Min numbers 1", "Min length 8"])),
+        (json!("x".repeat(513)), json!(["Ensure this field has no more than 512 characters."])),
+        (json!(12345678), json!(["Not a valid string."])),
+        (json!(""), json!(["This field may not be blank."])),
+    ] {
+        let sent = with(body("s@example.com", "service_external"), json!({"password": password}));
+        admin.post("/api/users/", sent).await.refuses(json!({"password": messages}));
+    }
+    let service = admin
+        .post("/api/users/", with(body("s@example.com", "service_external"), json!({"password": " long enough 1 "})))
+        .await
+        .created();
+    assert_eq!((&service["password"], &service["password_set_at"]), (&Value::Null, &json!(START)));
+    server.sign_in("s@example.com", " long enough 1 ").await;
+
+    for (n, account_type) in ["internal", "external", "full", "super_admin", "one_time_completion"].iter().enumerate() {
+        let username = format!("u{n}@example.com");
+        let user =
+            admin.post("/api/users/", with(body(&username, account_type), json!({"password": "x"}))).await.created();
+        assert_eq!((&user["password"], &user["password_set_at"]), (&Value::Null, &Value::Null), "{account_type}");
+        assert_eq!(server.anonymous().login(&username, "x").await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_decides_cannot_be_sent() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let more = json!({
+        "id": 77, "status": "active", "activated_at": "2020-01-01", "password_set_at": "2020-01-01", "link_sent_at": null, "link_sent_by": 5,
+        "next_actions": [], "created_at": "2020-01-01", "created_by": 5, "full_name": "x", "last_login": "2020-01-01", "is_deleted": true,
+        "password_hash": "x", "_meta": {}, "colour": "red",
+    });
+    let user = admin.post("/api/users/", with(body("ann@example.com", "internal"), more.clone())).await.created();
+    assert_eq!(
+        (&user["id"], &user["status"], &user["created_at"], &user["created_by"]),
+        (&json!(2), &json!("invited"), &json!(START), &admin_reference())
+    );
+    let before = admin.get("/api/users/2/").await.ok();
+    assert_eq!(admin.patch("/api/users/2/", more).await.ok(), before);
+    assert_eq!(admin.get("/api/users/?id=2").await.column("full_name"), ["Ann Berg"]);
+}
+
+#[tokio::test]
+async fn rules_over_several_fields_come_after_the_fields_and_limits_last() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/roles/", json!({"name": "Readers"})).await.created();
+    admin.post("/api/users/", body("one@example.com", "service_internal")).await.created();
+    let everything = json!({"roles": [1], "delay_activation": true, "phone": "1".repeat(21)});
+    let second = with(body("two@example.com", "service_internal"), everything);
+    admin
+        .post("/api/users/", second.clone())
+        .await
+        .refuses(json!({"phone": ["Ensure this field has no more than 20 characters."]}));
+    admin.post("/api/users/", with(second.clone(), json!({"phone": ""}))).await.refuses(json!({
+        "roles": ["Roles can be assigned only to config admin account."],
+        "delay_activation": ["delay_activation can not be set with this account type."],
+    }));
+    admin.post("/api/users/", body("two@example.com", "service_internal")).await.refuses(limit(1, "service_internal"));
+}
+
+#[tokio::test]
+async fn each_type_has_a_limit_that_the_gone_do_not_fill() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let create =
+        async |n: usize| admin.post("/api/users/", body(&format!("s{n}@example.com"), "service_external")).await;
+    for n in 1..=5 {
+        create(n).await.created();
+    }
+    create(6).await.refuses(limit(5, "service_external"));
+
+    admin.delete("/api/users/2/").await.is_empty();
+    create(6).await.created();
+    create(7).await.refuses(limit(5, "service_external"));
+
+    admin.post("/api/users/3/anonymize/", json!({})).await.ok();
+    create(7).await.created();
+    create(8).await.refuses(limit(5, "service_external"));
+
+    // Deleting the anonymized one frees no second place, and who is inactive still has one.
+    admin.delete("/api/users/3/").await.is_empty();
+    admin.post("/api/users/4/deactivate/", json!({})).await.ok();
+    create(8).await.refuses(limit(5, "service_external"));
+}
+
+#[tokio::test]
+async fn the_limit_holds_for_changes_of_the_type() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for n in 1..25 {
+        admin
+            .post(
+                "/api/users/",
+                with(body(&format!("u{n}@example.com"), "super_admin"), json!({"delay_activation": true})),
+            )
+            .await
+            .created();
+    }
+    admin.post("/api/users/", body("x@example.com", "super_admin")).await.refuses(limit(25, "super_admin"));
+    let user = admin.post("/api/users/", body("x@example.com", "internal")).await.id();
+    let path = format!("/api/users/{user}/");
+    admin.patch(&path, json!({"account_type": "super_admin"})).await.refuses(limit(25, "super_admin"));
+    admin.patch("/api/users/2/", json!({"account_type": "external"})).await.ok();
+    admin.patch(&path, json!({"account_type": "super_admin"})).await.ok();
+    admin.patch("/api/users/2/", json!({"account_type": "super_admin"})).await.refuses(limit(25, "super_admin"));
+}
+
+// ---- Who may -------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn only_super_admins_and_the_internal_service_make_or_change_their_like() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let manager = server.with_role(json!({"users": ["create", "edit", "delete"]})).await;
+    let service = server.as_type("service_internal").await;
+    for account_type in ["super_admin", "service_internal"] {
+        manager.post("/api/users/", body("x@example.com", account_type)).await.is(403, message::forbidden());
+    }
+    let other = admin.post("/api/users/", body("other@example.com", "super_admin")).await.id();
+    for id in [other, service.id] {
+        let path = format!("/api/users/{id}/");
+        manager.patch(&path, json!({"username": "mine@example.com"})).await.is(403, message::forbidden());
+        manager.patch(&path, json!({})).await.is(403, message::forbidden());
+        manager.patch(&path, json!({"account_type": "internal"})).await.is(403, message::forbidden());
+        manager.delete(&path).await.is(403, message::forbidden());
+        for action in ["send-activation-link", "deactivate", "reactivate", "unlock", "anonymize"] {
+            manager.post(&format!("{path}{action}/"), json!({})).await.is(403, message::forbidden());
+        }
+        let shown = manager.get(&path).await.ok();
+        assert_eq!(
+            shown["_meta"]["permissions"],
+            json!({"list": true, "view": true, "create": true, "edit": false, "delete": false})
+        );
+        assert_eq!(shown["_meta"]["allowed_account_type_changes"], json!([]));
+    }
+    let user = server.as_type("internal").await;
+    let path = format!("/api/users/{}/", user.id);
+    manager.patch(&path, json!({"account_type": "super_admin"})).await.is(403, message::forbidden());
+    assert_eq!(manager.get(&path).await.ok()["_meta"]["allowed_account_type_changes"], json!(["external", "full"]));
+    manager.patch(&path, json!({"job_title": "x"})).await.ok();
+
+    service.patch(&path, json!({"account_type": "super_admin"})).await.ok();
+    service.patch(&format!("/api/users/{other}/"), json!({"job_title": "x"})).await.ok();
+    service.delete(&path).await.is_empty();
+}
+
+#[tokio::test]
+async fn a_caller_makes_nobody_a_super_admin_least_himself() {
+    let server = Server::start().await;
+    let manager = server.with_role(json!({"users": ["create", "edit", "delete"], "roles": ["create", "edit"]})).await;
+    let own = format!("/api/users/{}/", manager.id);
+    manager.patch(&own, json!({"account_type": "super_admin"})).await.is(403, message::forbidden());
+    manager.patch(&own, json!({"account_type": "service_internal"})).await.is(403, message::forbidden());
+    manager.patch("/api/users/me/", json!({"account_type": "super_admin", "roles": [1]})).await.ok();
+    assert_eq!(manager.get("/api/users/me/").await.ok()["account_type"], "full");
+}
+
+#[tokio::test]
+async fn nobody_gives_a_role_with_permissions_that_he_lacks() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let manager = server.with_role(json!({"users": ["create", "edit"]})).await;
+    let small = admin.post("/api/roles/", json!({"name": "Small", "permissions": {"users": ["view"]}})).await.id();
+    let large = admin
+        .post("/api/roles/", json!({"name": "Large", "permissions": {"users": ["view"], "company_details": ["edit"]}}))
+        .await
+        .id();
+
+    let sent = |roles: Value| with(body("ann@example.com", "full"), json!({"roles": roles}));
+    manager.post("/api/users/", sent(json!([large]))).await.is(403, message::forbidden());
+    manager.post("/api/users/", sent(json!([small, large]))).await.is(403, message::forbidden());
+    let ann = manager.post("/api/users/", sent(json!([small]))).await.id();
+    let path = format!("/api/users/{ann}/");
+    manager.patch(&path, json!({"roles": [large]})).await.is(403, message::forbidden());
+    manager
+        .patch(&format!("/api/users/{}/", manager.id), json!({"roles": [1, large]}))
+        .await
+        .is(403, message::forbidden());
+
+    // What somebody else gave may stay, and may be taken.
+    admin.patch(&path, json!({"roles": [large]})).await.ok();
+    manager.patch(&path, json!({"roles": [large, small]})).await.ok();
+    manager.patch(&path, json!({"roles": []})).await.ok();
+    manager.patch(&path, json!({"roles": [large]})).await.is(403, message::forbidden());
+}
+
+#[tokio::test]
+async fn what_an_account_may_do_without_a_role() {
+    let server = Server::start().await;
+    for (account_type, list, view) in [
+        ("super_admin", "all", 200),
+        ("service_internal", "all", 200),
+        ("internal", "all", 200),
+        ("full", "all", 200),
+        ("external", "own", 403),
+        ("service_external", "own", 403),
+    ] {
+        let caller = server.as_type(account_type).await;
+        let listed = caller.get("/api/users/").await;
+        if list == "own" {
+            assert_eq!(
+                (listed.ids(), &listed["total_count"], &listed["filtered_count"]),
+                (vec![caller.id], &json!(1), &json!(1)),
+                "{account_type}"
+            );
+        } else {
+            assert!(listed.ids().contains(&1) && listed.ids().contains(&caller.id), "{account_type}");
+        }
+        assert_eq!(caller.get("/api/users/1/").await.status, view, "{account_type}");
+        let may_write = ["super_admin", "service_internal"].contains(&account_type);
+        assert_eq!(
+            caller.post("/api/users/", json!({})).await.status,
+            if may_write { 400 } else { 403 },
+            "{account_type}"
+        );
+    }
+}
+
+// ---- GET -----------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn the_list_shows_its_own_fields() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    server.advance(SECOND);
+    admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+    let permissions =
+        json!({"permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true}});
+
+    let list = admin.get("/api/users/").await;
+
+    let later = "2026-01-31T09:30:01.000000Z";
+    list.is(
+        200,
+        page(json!([
+            {
+                "id": 1,
+                "username": ADMIN,
+                "roles": [],
+                "account_type": "super_admin",
+                "status": "active",
+                "full_name": "admin Super Admin",
+                "last_login": START,
+                "activated_at": START,
+                "password_set_at": START,
+                "password_expires_at": null,
+                "created_at": START,
+                "created_by": null,
+                "modified_at": START,
+                "modified_by": null,
+                "link_sent_at": null,
+                "link_sent_by": null,
+                "next_actions": ["deactivate", "anonymize"],
+                "_meta": permissions,
+            },
+            {
+                "id": 2,
+                "username": "ann@example.com",
+                "roles": [],
+                "account_type": "internal",
+                "status": "invited",
+                "full_name": "Ann Berg",
+                "last_login": null,
+                "activated_at": null,
+                "password_set_at": null,
+                "password_expires_at": null,
+                "created_at": later,
+                "created_by": admin_reference(),
+                "modified_at": later,
+                "modified_by": admin_reference(),
+                "link_sent_at": later,
+                "link_sent_by": admin_reference(),
+                "next_actions": ["send_activation_link", "deactivate", "anonymize"],
+                "_meta": permissions,
+            },
+        ])),
+    );
+}
+
+#[tokio::test]
+async fn permissions_shown_are_those_that_hold() {
+    let server = Server::start().await;
+    let other = server.as_type("internal").await;
+    for (permissions, shown) in [
+        (json!({}), json!({"list": true, "view": true, "create": false, "edit": false, "delete": false})),
+        (
+            json!({"users": ["edit"]}),
+            json!({"list": true, "view": true, "create": false, "edit": true, "delete": false}),
+        ),
+        (
+            json!({"users": ["create", "delete"]}),
+            json!({"list": true, "view": true, "create": true, "edit": false, "delete": true}),
+        ),
+    ] {
+        let caller = server.with_role(permissions).await;
+        let path = format!("/api/users/{}/", other.id);
+        assert_eq!(caller.get(&path).await.ok()["_meta"]["permissions"], shown);
+        assert_eq!(
+            caller.get(&format!("/api/users/?id={}", other.id)).await["results"][0]["_meta"],
+            json!({"permissions": shown})
+        );
+        assert_eq!(caller.patch(&path, json!({})).await.status == 200, shown["edit"] == true);
+    }
+}
+
+// ---- PATCH ---------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_patch_changes_what_is_sent_and_nothing_else() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+    let before = admin.get("/api/users/2/").await.ok();
+    server.advance(SECOND);
+    let editor = server.with_role(json!({"users": ["edit"]})).await;
+
+    let reply = editor
+        .patch("/api/users/2/", json!({"last_name": " Bär ", "phone": "+47 3", "username": "Ann@example.org"}))
+        .await;
+
+    let mut expected = before;
+    expected["last_name"] = "Bär".into();
+    expected["phone"] = "+47 3".into();
+    expected["username"] = "Ann@example.org".into();
+    expected["modified_at"] = "2026-01-31T09:30:01.000000Z".into();
+    expected["modified_by"] = crate::shown::user(&editor, "full");
+    expected["_meta"]["permissions"]["create"] = false.into();
+    expected["_meta"]["permissions"]["delete"] = false.into();
+    expected["_meta"]["allowed_account_type_changes"] = json!(["external", "full"]);
+    reply.is(200, expected.clone());
+    editor.get("/api/users/2/").await.is(200, expected);
+    assert_eq!(admin.get("/api/users/?full_name=Ann+Bär").await.ids(), [2]);
+}
+
+#[tokio::test]
+async fn account_types_change_into_one_another_or_never() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let changeable = ["internal", "external", "full", "super_admin"];
+    for (n, from) in TYPES.iter().enumerate() {
+        let id = admin.post("/api/users/", body(&format!("u{n}@example.com"), from)).await.id();
+        let path = format!("/api/users/{id}/");
+        for to in TYPES {
+            let allowed = from == &to || (changeable.contains(from) && changeable.contains(&to));
+            let reply = admin.patch(&path, json!({"account_type": to})).await;
+            if allowed {
+                assert_eq!(reply.ok()["account_type"], to);
+                admin.patch(&path, json!({"account_type": from})).await.ok();
+            } else {
+                reply
+                    .refuses(json!({"account_type": [format!("Account type cannot be changed from {from} to {to}.")]}));
+            }
+        }
+        let shown = admin.get(&path).await.ok();
+        let others: Vec<&str> = if changeable.contains(from) {
+            changeable.into_iter().filter(|to| to != from).collect()
+        } else {
+            Vec::new()
+        };
+        assert_eq!(shown["_meta"]["allowed_account_type_changes"], json!(others), "{from}");
+    }
+}
+
+#[tokio::test]
+async fn who_stops_being_a_configuration_admin_loses_the_roles() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.with_role(json!({"roles": ["list"]})).await;
+    let path = format!("/api/users/{}/", user.id);
+    user.get("/api/roles/").await.ok();
+
+    let changed = admin.patch(&path, json!({"account_type": "internal"})).await.ok();
+
+    assert_eq!((&changed["roles"], &changed["_meta"]["labels"]["roles"]), (&json!([]), &json!([])));
+    user.get("/api/roles/").await.is(403, message::forbidden());
+    admin.patch(&path, json!({"account_type": "full"})).await.ok();
+    user.get("/api/roles/").await.is(403, message::forbidden());
+    admin.patch(&path, json!({"roles": [1]})).await.ok();
+    user.get("/api/roles/").await.ok();
+}
+
+#[tokio::test]
+async fn a_super_admin_changes_the_password_of_service_accounts_alone() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let service = server.as_type("service_external").await;
+    let path = format!("/api/users/{}/", service.id);
+    server.advance(SECOND);
+    admin.patch(&path, json!({"password": "short"})).await.refuses(json!({"password": ["Min length 8"]}));
+    admin.patch(&path, json!({"password": null})).await.refuses(json!({"password": ["This field may not be null."]}));
+    service.get("/api/users/me/").await.ok();
+
+    let changed = admin.patch(&path, json!({"password": "another one"})).await.ok();
+
+    assert_eq!(changed["password_set_at"], "2026-01-31T09:30:01.000000Z");
+    service.get("/api/users/me/").await.is(401, message::bad_token());
+    service
+        .post("/api/auth/refresh/", json!({"refresh_token": service.refresh_token}))
+        .await
+        .is(401, message::bad_token());
+    assert_eq!(server.anonymous().login(&service.username, PASSWORD).await.status, 401);
+    server.sign_in(&service.username, "another one").await;
+
+    for account_type in ["internal", "external", "full", "super_admin"] {
+        let user = server.as_type(account_type).await;
+        for password in ["another one", "x", ""] {
+            admin.patch(&format!("/api/users/{}/", user.id), json!({"password": password})).await.ok();
+        }
+        user.get("/api/users/me/").await.ok();
+        server.sign_in(&user.username, PASSWORD).await;
+    }
+}
+
+#[tokio::test]
+async fn others_change_no_password() {
+    let server = Server::start().await;
+    let (internal, external) = (server.as_type("service_internal").await, server.as_type("service_external").await);
+    let editor = server.with_role(json!({"users": ["edit"]})).await;
+    let user = server.as_type("internal").await;
+    for caller in [&internal, &editor] {
+        let change = json!({"password": "another one", "job_title": "x"});
+        caller.patch(&format!("/api/users/{}/", external.id), change.clone()).await.is(403, message::forbidden());
+        assert_eq!(caller.patch(&format!("/api/users/{}/", user.id), change).await.ok()["job_title"], "x");
+    }
+    internal
+        .patch(&format!("/api/users/{}/", internal.id), json!({"password": "another one"}))
+        .await
+        .is(403, message::forbidden());
+    for client in [&internal, &external, &user] {
+        server.sign_in(&client.username, PASSWORD).await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_changes_nothing() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let before = admin.get("/api/users/1/").await.ok();
+    admin
+        .patch("/api/users/1/", json!({"first_name": "Ann", "timezone": "Mars"}))
+        .await
+        .refuses(json!({"timezone": [choice("Mars")]}));
+    admin
+        .patch("/api/users/1/", json!({"first_name": "Ann", "account_type": "full"}))
+        .await
+        .refuses(message::detail("The last super admin must remain."));
+    assert_eq!(admin.get("/api/users/1/").await.ok(), before);
+}
+
+// ---- DELETE --------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_deleted_user_is_gone_but_for_the_references() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.with_role(json!({"roles": ["create"]})).await;
+    user.post("/api/roles/", json!({"name": "Theirs"})).await.created();
+    let path = format!("/api/users/{}/", user.id);
+
+    admin.delete(&path).await.is_empty();
+
+    user.get("/api/users/me/").await.is(401, message::bad_token());
+    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.is(401, message::bad_token());
+    assert_eq!(server.anonymous().login(&user.username, PASSWORD).await.status, 401);
+    for reply in [
+        admin.get(&path).await,
+        admin.patch(&path, json!({})).await,
+        admin.delete(&path).await,
+        admin.post(&format!("{path}deactivate/"), json!({})).await,
+    ] {
+        reply.is(404, message::not_found());
+    }
+    let list = admin.get("/api/users/").await;
+    assert_eq!((list.ids(), &list["total_count"]), (vec![1], &json!(1)));
+    assert_eq!(admin.get("/api/users/autocomplete/").await.column("value"), [1]);
+    let mut reference = crate::shown::user(&user, "full");
+    reference["is_deleted"] = true.into();
+    assert_eq!(admin.get("/api/roles/2/").await.ok()["created_by"], reference);
+    // The reference still selects.
+    assert_eq!(admin.get(&format!("/api/roles/?created_by={}", user.id)).await.ids(), [2]);
+}
+
+#[tokio::test]
+async fn the_last_super_admin_must_remain() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let remain = message::detail("The last super admin must remain.");
+    let refuse_all = async |caller: &Client| {
+        caller.patch("/api/users/1/", json!({"account_type": "internal"})).await.refuses(remain.clone());
+        caller.delete("/api/users/1/").await.refuses(remain.clone());
+        caller.post("/api/users/1/deactivate/", json!({})).await.refuses(remain.clone());
+        caller.post("/api/users/1/anonymize/", json!({})).await.refuses(remain.clone());
+    };
+    refuse_all(&admin).await;
+    // One who was never active, or no more, is no help.
+    let invited = admin.post("/api/users/", body("invited@example.com", "super_admin")).await.id();
+    refuse_all(&admin).await;
+    admin.post(&format!("/api/users/{invited}/deactivate/"), json!({})).await.ok();
+    refuse_all(&admin).await;
+    refuse_all(&server.as_type("service_internal").await).await;
+
+    let second = server.as_type("super_admin").await;
+    admin.delete("/api/users/1/").await.is_empty();
+    let remain = message::detail("The last super admin must remain.");
+    second.delete(&format!("/api/users/{}/", second.id)).await.refuses(remain);
+}
+
+#[tokio::test]
+async fn two_super_admins_cannot_leave_at_once() {
+    let server = Server::start().await;
+    let (first, second) = (server.admin().await, server.as_type("super_admin").await);
+    let leave =
+        |client: Client| tokio::spawn(async move { client.delete(&format!("/api/users/{}/", client.id)).await.status });
+    let (first, second) = (leave(first), leave(second));
+    let mut statuses = [first.await.unwrap(), second.await.unwrap()];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [204, 400]);
+}
+
+// ---- Permissions ---------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn permissions_are_told_by_resource_and_action() {
+    let server = Server::start().await;
+    let caller = server.with_role(json!({"users": ["edit"], "company_details": ["view"]})).await;
+
+    let told = caller.get("/api/users/permissions/").await.ok();
+
+    assert_eq!(told["users"], json!({"list": true, "view": true, "create": false, "edit": true, "delete": false}));
+    assert_eq!(told["company_details"], json!({"view": true, "edit": false}));
+    assert_eq!(told["user_groups"]["list"], true);
+    assert_eq!(told["roles"], json!({"list": false, "view": false, "create": false, "edit": false, "delete": false}));
+    for (account_type, expected) in
+        [("super_admin", true), ("service_internal", true), ("external", false), ("service_external", false)]
+    {
+        let told = server.as_type(account_type).await.get("/api/users/permissions/").await.ok();
+        let all: Vec<&Value> =
+            told.as_object().unwrap().values().flat_map(|actions| actions.as_object().unwrap().values()).collect();
+        assert!(all.len() > 30 && all.iter().all(|value| **value == json!(expected)), "{account_type}: {told:#}");
+    }
+}

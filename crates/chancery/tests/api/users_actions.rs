@@ -1,0 +1,228 @@
+//! `/api/users/{id}/deactivate/` and the other actions (document 4, section 4, "next_actions and their endpoints").
+
+use crate::message;
+use serde_json::{Value, json};
+use testkit::{Client, PASSWORD, SECOND, Server};
+
+const ACTIONS: [&str; 5] = ["send_activation_link", "deactivate", "reactivate", "unlock", "anonymize"];
+
+fn path(id: i64, action: &str) -> String {
+    format!("/api/users/{id}/{}/", action.replace('_', "-"))
+}
+
+async fn act(caller: &Client, id: i64, action: &str) -> Value {
+    caller.post(&path(id, action), json!({})).await.ok()
+}
+
+/// A user who was invited, or not yet.
+async fn new_user(admin: &Client, username: &str, is_delayed: bool) -> i64 {
+    let user = json!({"username": username, "account_type": "internal", "first_name": "Ann", "last_name": "Berg", "delay_activation": is_delayed});
+    admin.post("/api/users/", user).await.id()
+}
+
+#[tokio::test]
+async fn each_state_has_its_actions_and_every_other_is_not_available() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let pending = new_user(&admin, "pending@example.com", true).await;
+    let invited = new_user(&admin, "invited@example.com", false).await;
+    let active = server.as_type("internal").await.id;
+    let locked = server.as_type("external").await;
+    let inactive = server.as_type("full").await.id;
+    let anonymized = server.as_type("internal").await.id;
+    let service = server.as_type("service_external").await.id;
+    act(&admin, inactive, "deactivate").await;
+    act(&admin, anonymized, "anonymize").await;
+    for _ in 0..5 {
+        server.anonymous().login(&locked.username, "wrong").await;
+    }
+    for (id, status, actions) in [
+        (pending, "pending", vec!["send_activation_link", "deactivate", "anonymize"]),
+        (invited, "invited", vec!["send_activation_link", "deactivate", "anonymize"]),
+        (active, "active", vec!["deactivate", "anonymize"]),
+        (locked.id, "locked", vec!["deactivate", "unlock", "anonymize"]),
+        (inactive, "inactive", vec!["reactivate", "anonymize"]),
+        (anonymized, "anonymized", vec![]),
+        (service, "active", vec!["deactivate", "anonymize"]),
+    ] {
+        let shown = admin.get(&format!("/api/users/{id}/")).await.ok();
+        assert_eq!((&shown["status"], &shown["next_actions"]), (&json!(status), &json!(actions)));
+        for action in ACTIONS.into_iter().filter(|action| !actions.contains(action)) {
+            admin.post(&path(id, action), json!({})).await.refuses(message::detail("Action is not available."));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_activation_link_is_sent_again() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let id = new_user(&admin, "ann@example.com", true).await;
+    server.advance(SECOND);
+    let sender = server.with_role(json!({"users": ["edit"]})).await;
+
+    let user = act(&sender, id, "send_activation_link").await;
+
+    assert_eq!(
+        (&user["status"], &user["link_sent_at"], &user["link_sent_by"]["id"]),
+        (&json!("invited"), &json!("2026-01-31T09:30:01.000000Z"), &json!(sender.id))
+    );
+    assert_eq!(
+        (&user["modified_at"], &user["modified_by"]["id"]),
+        (&json!("2026-01-31T09:30:01.000000Z"), &json!(sender.id))
+    );
+    act(&admin, id, "send_activation_link").await;
+    assert_eq!(server.mails().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_deactivated_user_is_out_at_once_and_comes_back_as_before() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.with_role(json!({"roles": ["list"]})).await;
+
+    let shown = act(&admin, user.id, "deactivate").await;
+
+    assert_eq!((&shown["status"], &shown["roles"]), (&json!("inactive"), &json!([1])));
+    user.get("/api/users/me/").await.is(401, message::bad_token());
+    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.is(401, message::bad_token());
+    assert_eq!(server.anonymous().login(&user.username, PASSWORD).await.status, 401);
+
+    assert_eq!(act(&admin, user.id, "reactivate").await["status"], "active");
+    user.get("/api/users/me/").await.is(401, message::bad_token());
+    server.sign_in(&user.username, PASSWORD).await.get("/api/roles/").await.ok();
+}
+
+#[tokio::test]
+async fn who_never_set_a_password_is_pending_after_reactivation() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let id = new_user(&admin, "ann@example.com", false).await;
+    let token = server.mail_to("ann@example.com").await.token();
+    act(&admin, id, "deactivate").await;
+    let activate = async |token: &str| {
+        server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await
+    };
+    activate(&token).await.refuses(json!({"token": ["Invalid token."]}));
+    assert_eq!(act(&admin, id, "reactivate").await["status"], "pending");
+    activate(&token).await.refuses(json!({"token": ["Invalid token."]}));
+    act(&admin, id, "send_activation_link").await;
+    activate(&server.mail_to("ann@example.com").await.token()).await.is_empty();
+}
+
+#[tokio::test]
+async fn services_and_one_time_accounts_come_back_active() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let service = server.as_type("service_external").await;
+    let once = json!({"username": "once@example.com", "account_type": "one_time_completion", "first_name": "O", "last_name": "T"});
+    let once = admin.post("/api/users/", once).await.id();
+    for id in [service.id, once] {
+        assert_eq!(act(&admin, id, "deactivate").await["status"], "inactive");
+        assert_eq!(act(&admin, id, "reactivate").await["status"], "active");
+    }
+    server.sign_in(&service.username, PASSWORD).await;
+}
+
+#[tokio::test]
+async fn an_unlocked_user_signs_in_at_once() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.as_type("internal").await;
+    for _ in 0..5 {
+        server.anonymous().login(&user.username, "wrong").await;
+    }
+    assert_eq!(act(&admin, user.id, "unlock").await["status"], "active");
+    server.sign_in(&user.username, PASSWORD).await;
+}
+
+#[tokio::test]
+async fn an_anonymized_user_is_nobody_for_ever() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let user = server.with_role(json!({"roles": ["create"]})).await;
+    user.post("/api/roles/", json!({"name": "Theirs"})).await.created();
+    let personal = json!({
+        "job_title": "Clerk", "company_name": "Berg & Co", "phone": "1", "mobile": "2", "timezone": "Europe/Oslo",
+        "is_ip_restriction_enabled": true, "allowed_ip_ranges": ["127.0.0.0/8"],
+    });
+    admin.patch(&format!("/api/users/{}/", user.id), personal).await.ok();
+
+    let shown = act(&admin, user.id, "anonymize").await;
+
+    for (field, value) in [
+        ("status", json!("anonymized")),
+        ("first_name", json!("Anonymized")),
+        ("last_name", json!("Anonymized")),
+        ("job_title", json!("")),
+        ("company_name", json!("")),
+        ("phone", json!("")),
+        ("mobile", json!("")),
+        ("timezone", json!("UTC")),
+        ("roles", json!([])),
+        ("is_ip_restriction_enabled", json!(false)),
+        ("allowed_ip_ranges", json!([])),
+        ("next_actions", json!([])),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+    let nobody = shown["username"].as_str().unwrap().to_owned();
+    assert!(nobody.ends_with(".invalid") && nobody.len() <= 100, "{nobody}");
+    user.get("/api/users/me/").await.is(401, message::bad_token());
+    for username in [&user.username, &nobody] {
+        assert_eq!(server.anonymous().login(username, PASSWORD).await.status, 401);
+        server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+    }
+    assert!(server.mails().await.is_empty());
+    assert_eq!(
+        admin
+            .get(&format!("/api/users/?full_name__icontains={}", user.username.split('@').next().unwrap()))
+            .await
+            .ids(),
+        [0; 0]
+    );
+    let reference = admin.get("/api/roles/2/").await.ok()["created_by"].clone();
+    assert_eq!(
+        (&reference["first_name"], &reference["username"], &reference["is_deleted"]),
+        (&json!("Anonymized"), &json!(nobody), &json!(false))
+    );
+    // The name is free, and two of them may be nobody.
+    let again = new_user(&admin, &user.username, true).await;
+    act(&admin, again, "anonymize").await;
+}
+
+#[tokio::test]
+async fn actions_need_the_permission_to_edit() {
+    let server = Server::start().await;
+    let user = server.as_type("internal").await;
+    for caller in [server.as_type("internal").await, server.with_role(json!({"users": ["create", "delete"]})).await] {
+        for action in ACTIONS {
+            caller.post(&path(user.id, action), json!({})).await.is(403, message::forbidden());
+        }
+    }
+    let editor = server.with_role(json!({"users": ["edit"]})).await;
+    act(&editor, user.id, "deactivate").await;
+    editor.post(&path(999, "deactivate"), json!({})).await.is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn a_link_to_a_former_address_is_spent() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let user =
+        json!({"username": "typo@example.com", "account_type": "internal", "first_name": "Ann", "last_name": "Berg"});
+    let id = api.post("/api/users/", user).await.id();
+    let token = server.mail_to("typo@example.com").await.token();
+    api.patch(&format!("/api/users/{id}/"), json!({"username": "ann@example.com"})).await.ok();
+    let body = json!({"token": token, "password": "a good password"});
+    server.anonymous().post("/api/auth/activate/", body).await.refuses(json!({"token": ["Invalid token."]}));
+
+    api.post(&format!("/api/users/{id}/send-activation-link/"), json!({})).await.ok();
+    let token = server.mail_to("ann@example.com").await.token();
+    server
+        .anonymous()
+        .post("/api/auth/activate/", json!({"token": token, "password": "a good password"}))
+        .await
+        .is_empty();
+    server.sign_in("ann@example.com", "a good password").await;
+}

@@ -1,0 +1,204 @@
+//! Addresses: the networks a user may call from, and whose address a request has.
+//!
+//! An IPv4 address may arrive as an IPv4-mapped IPv6 one (`::ffff:10.0.0.1`); both sides of each comparison are made
+//! canonical first, so that the spelling decides nothing (security.md, row "IP ranges").
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use ipnet::{IpNet, Ipv4Net};
+
+/// A set of networks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges(Vec<IpNet>);
+
+impl Ranges {
+    /// Reads addresses with a network prefix (`10.0.0.0/8`, `2001:db8::/32`). Bits of the host may be set, as in
+    /// `10.1.2.3/8`. `None` when one of them is anything else, an address without a prefix included.
+    pub fn parse(ranges: &[String]) -> Option<Ranges> {
+        ranges.iter().map(|range| parse_network(range)).collect::<Option<_>>().map(Ranges)
+    }
+
+    /// Reads a comma-separated list of addresses and networks, as settings have it; an empty list is no network. The
+    /// error names the first bad entry.
+    pub fn parse_list(list: &str) -> Result<Ranges, String> {
+        let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        let network = |entry: &str| {
+            parse_network(entry)
+                .or_else(|| Some(IpNet::from(entry.parse::<IpAddr>().ok()?.to_canonical())))
+                .ok_or_else(|| format!("{entry:?} is neither an address nor a network"))
+        };
+        entries.map(network).collect::<Result<_, _>>().map(Ranges)
+    }
+
+    /// Whether one of the networks holds the address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Whether there is no network at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// An address and its prefix. Not by ipnet's own parser, which takes `010.0.0.0` for ten: elsewhere that is eight.
+fn parse_network(text: &str) -> Option<IpNet> {
+    let (address, prefix) = text.split_once('/')?;
+    if !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    IpNet::new(address.parse().ok()?, prefix.parse().ok()?).ok().map(canonical)
+}
+
+/// A network of IPv4-mapped addresses as the IPv4 network that it is.
+fn canonical(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+    match network {
+        IpNet::V6(v6) if v6.prefix_len() >= MAPPED => match v6.addr().to_ipv4_mapped() {
+            Some(v4) => Ipv4Net::new(v4, v6.prefix_len() - MAPPED).map_or(network, IpNet::V4),
+            None => network,
+        },
+        other => other,
+    }
+}
+
+/// The proxies whose `X-Forwarded-For` counts (`CHANCERY_TRUSTED_PROXIES`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trusted(Ranges);
+
+impl Trusted {
+    /// Reads a comma-separated list of addresses and networks; the error names the first bad entry.
+    pub fn parse(list: &str) -> Result<Trusted, String> {
+        Ranges::parse_list(list).map(Trusted)
+    }
+
+    /// Whether this address is one of a trusted proxy.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains(address)
+    }
+}
+
+/// The address that a request comes from (document 4, section 3, row "IP restriction"): the peer's, or, when the peer is
+/// a trusted proxy, the last entry of `X-Forwarded-For` that is not one.
+///
+/// `forwarded_for` gives the values of the header's lines in order. Each proxy appends the address that it saw, so the
+/// list is walked from its end as long as its entries are trusted; an entry that is no address stops the walk at the
+/// one behind it. Entries may have ports and brackets. The answer is canonical.
+pub fn client_address<'a>(peer: IpAddr, forwarded_for: impl Iterator<Item = &'a str>, trusted: &Trusted) -> IpAddr {
+    let peer = peer.to_canonical();
+    if !trusted.contains(peer) {
+        return peer;
+    }
+    // The walk from the end, told from the start, since header lines come in that order: an untrusted entry is the
+    // answer unless another follows, and behind garbage (or at the start) a trusted one is where the walk stops.
+    let mut answer = None;
+    for entry in forwarded_for.flat_map(|line| line.split(',')).map(str::trim).filter(|entry| !entry.is_empty()) {
+        answer = match parse_entry(entry) {
+            None => None,
+            Some(address) if trusted.contains(address) => answer.or(Some(address)),
+            untrusted => untrusted,
+        };
+    }
+    answer.unwrap_or(peer)
+}
+
+/// `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`.
+fn parse_entry(entry: &str) -> Option<IpAddr> {
+    let in_brackets = |text: &str| text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
+    let address = entry
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| entry.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+        .or_else(|| in_brackets(entry).map(IpAddr::V6))?;
+    Some(address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn ranges(list: &[&str]) -> Option<Ranges> {
+        Ranges::parse(&list.iter().map(|range| range.to_string()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ranges_hold_the_addresses_of_their_networks() {
+        let ranges = ranges(&["10.1.2.3/8", "2001:db8::/32", "192.0.2.7/32"]).unwrap();
+        for inside in ["10.255.0.1", "2001:db8::9", "192.0.2.7", "::ffff:10.0.0.1"] {
+            assert!(ranges.contains(ip(inside)), "{inside}");
+        }
+        for outside in ["11.0.0.1", "2001:db9::9", "192.0.2.8", "::10.0.0.1"] {
+            assert!(!ranges.contains(ip(outside)), "{outside}");
+        }
+    }
+
+    #[test]
+    fn mapped_networks_are_the_ipv4_networks_that_they_are() {
+        let ranges = ranges(&["::ffff:10.0.0.0/104"]).unwrap();
+        assert!(ranges.contains(ip("10.2.3.4")));
+        assert!(ranges.contains(ip("::ffff:10.2.3.4")));
+        assert!(!ranges.contains(ip("11.2.3.4")));
+    }
+
+    #[test]
+    fn a_range_needs_its_prefix() {
+        for bad in
+            ["10.0.0.0", "10.0.0.0/33", "::/129", "10.0.0/8", "010.0.0.0/8", "", "x/8", "10.0.0.0/ 8", "10.0.0.0/+8"]
+        {
+            assert_eq!(ranges(&["10.0.0.0/8", bad]), None, "{bad}");
+        }
+        assert!(ranges(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn lists_of_settings_take_addresses_too() {
+        let trusted = Trusted::parse("127.0.0.1, 10.0.0.0/8,::1").unwrap();
+        for inside in ["127.0.0.1", "10.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert!(trusted.contains(ip(inside)), "{inside}");
+        }
+        assert!(!trusted.contains(ip("127.0.0.2")));
+        assert_eq!(Trusted::parse("").unwrap(), Trusted::default());
+        assert_eq!(Trusted::parse("10.0.0.0/8,proxy").unwrap_err(), "\"proxy\" is neither an address nor a network");
+    }
+
+    #[test]
+    fn the_client_is_the_last_untrusted_address() {
+        let trusted = Trusted::parse("10.0.0.0/8, ::1").unwrap();
+        let client = |peer: &str, lines: &[&str]| client_address(ip(peer), lines.iter().copied(), &trusted).to_string();
+
+        // A peer that is no proxy says nothing about others.
+        assert_eq!(client("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+        assert_eq!(client("::ffff:192.0.2.1", &[]), "192.0.2.1");
+        // One proxy, two proxies, several lines; what the client forged stands before its true address.
+        assert_eq!(client("10.0.0.1", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(client("10.0.0.1", &["203.0.113.9, 198.51.100.7, 10.0.0.2"]), "198.51.100.7");
+        assert_eq!(client("::ffff:10.0.0.1", &["203.0.113.9", "198.51.100.7", "10.0.0.2"]), "198.51.100.7");
+        // Nothing forwarded, or nobody but proxies: the first of them.
+        assert_eq!(client("10.0.0.1", &[]), "10.0.0.1");
+        assert_eq!(client("10.0.0.1", &["10.0.0.3, 10.0.0.2"]), "10.0.0.3");
+        // Garbage stops the walk at the one behind it.
+        assert_eq!(client("10.0.0.1", &["203.0.113.9, unknown, 10.0.0.3, 10.0.0.2"]), "10.0.0.3");
+        assert_eq!(client("10.0.0.1", &["203.0.113.9, unknown"]), "10.0.0.1");
+    }
+
+    #[test]
+    fn entries_may_have_ports_and_brackets() {
+        let trusted = Trusted::parse("10.0.0.1").unwrap();
+        for (entry, expected) in [
+            ("198.51.100.7:5000", "198.51.100.7"),
+            ("2001:db8::7", "2001:db8::7"),
+            ("[2001:db8::7]", "2001:db8::7"),
+            ("[2001:db8::7]:5000", "2001:db8::7"),
+            ("::ffff:198.51.100.7", "198.51.100.7"),
+            ("[198.51.100.7]", "10.0.0.1"),
+            ("198.51.100.7:x", "10.0.0.1"),
+        ] {
+            assert_eq!(client_address(ip("10.0.0.1"), [entry].into_iter(), &trusted).to_string(), expected, "{entry}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Who changed what: `GET /api/administration/log/` (document 4, section 4, "administration log"), and the one place
+//! that writes it, called by [`crate::rows`] in the transaction of the change.
+
+use crate::http::{Answer, Outcome, Refusal, Request};
+use crate::routes::Route;
+use crate::rows::{self, Declaration, Scope, Shape};
+use resource::{Access, Changes, Field, Kind, Resource, Source, Value, options};
+use serde_json::{Map, Value as Json, json};
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// An entry of the log.
+pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
+    Resource::new(
+        "administration_log",
+        "AdministrationLogEntry",
+        "administration_log",
+        [
+            Field::id(),
+            Field::new("at", Kind::DateTime).read_only().filter().sort(),
+            Field::new("by", Kind::User).column("by_user").read_only().nullable().filter(),
+            Field::new("ip", Kind::text(45)).read_only().filter(),
+            Field::new("action", Kind::text(50)).read_only().filter(),
+            Field::new("resource", Kind::text(50)).read_only().filter(),
+            Field::new("object_id", Kind::Integer { min: 1, max: i64::MAX }).read_only().nullable().filter(),
+            Field::new("object_name", Kind::text(255)).folded().read_only().filter(),
+            Field::new("changes", Kind::Object).read_only(),
+        ],
+    )
+    .newest_first()
+});
+
+static SHAPE: Shape = Shape::plain(Declaration::Static(&ENTRY));
+
+/// The routes of this resource.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/api/administration/log/", &ENTRY, list)
+            .needs("administration_log", "list")
+            .summary("Who changed what, newest first"),
+        Route::options("/api/administration/log/", |_| Ok(Answer::value(&options::document(&ENTRY)))),
+    ]
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+}
+
+/// What changed, by field: `[old, new]`.
+pub type Diff = Map<String, Json>;
+
+/// Writes an entry.
+pub fn note(
+    request: &Request,
+    conn: &mut Conn,
+    action: &str,
+    resource: &Resource,
+    id: i64,
+    name: &str,
+    changes: Diff,
+) -> Result<(), Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    note_by(request, conn, by, action, resource, id, name, changes)
+}
+
+/// As [`note`], where the request does not say who calls, but what it brings does.
+#[allow(clippy::too_many_arguments, reason = "the columns of the row")]
+pub fn note_by(
+    request: &Request,
+    conn: &mut Conn,
+    by: Option<i64>,
+    action: &str,
+    resource: &Resource,
+    id: i64,
+    name: &str,
+    changes: Diff,
+) -> Result<(), Refusal> {
+    write(conn, request.now, by, &request.address.to_string(), action, &resource.name, id, name, &changes)?;
+    Ok(())
+}
+
+/// Writes an entry of the command line: by nobody, from nowhere.
+pub fn note_operator(
+    conn: &mut Conn,
+    now: i64,
+    action: &str,
+    resource: &Resource,
+    id: i64,
+    name: &str,
+    changes: Diff,
+) -> Result<(), Refusal> {
+    write(conn, now, None, "", action, &resource.name, id, name, &changes)?;
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments, reason = "the columns of the row")]
+fn write(
+    conn: &mut Conn,
+    at: i64,
+    by: Option<i64>,
+    ip: &str,
+    action: &str,
+    resource: &str,
+    id: i64,
+    name: &str,
+    changes: &Diff,
+) -> Result<(), Error> {
+    let changes = serde_json::to_string(changes).map_err(|error| Error::Db(error.to_string()))?;
+    let sql = Sql::new(
+        "INSERT INTO administration_log(at, by_user, ip, action, resource, object_id, object_name, object_name_fold, changes) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    );
+    let sql =
+        sql.arg(at).arg(by).arg(ip).arg(action).arg(resource).arg(id).arg(name).arg(resource::fold(name)).arg(changes);
+    conn.exec(&sql).map(|_| ())
+}
+
+/// The name by which people know a row.
+pub fn name_of(values: &Changes) -> String {
+    ["name", "username"]
+        .iter()
+        .find_map(|name| match values.value(name) {
+            Some(Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        })
+        .unwrap_or_default()
+}
+
+/// What a create leaves in the log.
+pub fn created(resource: &Resource, changes: &Changes) -> Diff {
+    let noted = changes.iter().filter_map(|(name, value)| Some((name, noted(resource, name)?, value)));
+    noted.map(|(name, field, value)| (name.to_owned(), json!([null, shown(field, value)]))).collect()
+}
+
+/// What a PATCH leaves in the log: the fields that really changed; secrets always, as `***`.
+pub fn changed(resource: &Resource, before: &Changes, changes: &Changes) -> Diff {
+    let mut diff = Diff::new();
+    for (name, value) in changes.iter() {
+        let Some(field) = noted(resource, name) else { continue };
+        let old = before.value(name);
+        if is_secret(field) || old.unwrap_or(&Value::Null) != value {
+            // What was not even loaded is told no more of than that it is a secret.
+            let old = old.map_or(if is_secret(field) { "***".into() } else { Json::Null }, |old| shown(field, old));
+            diff.insert(name.to_owned(), json!([old, shown(field, value)]));
+        }
+    }
+    diff
+}
+
+/// What people set: neither what follows from it nor what is not kept, that is neither shown nor stored.
+fn noted<'r>(resource: &'r Resource, name: &str) -> Option<&'r Field> {
+    let is_kept = |field: &Field| field.access != Access::WriteOnly || !matches!(field.source, Source::None);
+    resource.field(name).filter(|field| field.is_writable() && (is_secret(field) || is_kept(field)))
+}
+
+fn is_secret(field: &Field) -> bool {
+    matches!(field.kind, Kind::Secret { .. })
+}
+
+fn shown(field: &Field, value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        _ if is_secret(field) => "***".into(),
+        _ if matches!(field.kind, Kind::DateTime) => value.to_json_datetime(),
+        _ => value.to_json(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_never_shown() {
+        let thing = Resource::new(
+            "things",
+            "Thing",
+            "things",
+            [Field::new("key", Kind::Secret { max: 9 }).write_only(), Field::new("name", Kind::text(9))],
+        );
+        let mut changes = Changes::new();
+        changes.insert("key", "s3cret".into());
+        changes.insert("name", "a".into());
+        assert_eq!(Json::Object(created(&thing, &changes)), json!({"key": [null, "***"], "name": [null, "a"]}));
+        assert_eq!(Json::Object(changed(&thing, &changes, &changes)), json!({"key": ["***", "***"]}));
+        let (mut shown, mut sent) = (Changes::new(), Changes::new());
+        shown.insert("name", "a".into());
+        sent.insert("key", "other".into());
+        assert_eq!(Json::Object(changed(&thing, &shown, &sent)), json!({"key": ["***", "***"]}));
+    }
+}

@@ -1,0 +1,227 @@
+//! The application: what every request shares, and the builds that it serves.
+
+use crate::address::{Ranges, Trusted};
+use crate::caller::Callers;
+use crate::clock::Clock;
+use crate::password::Hasher;
+use crate::secret::Keys;
+use crate::token::AccessTokens;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use store::{Conn, Database, Engine, Error, Migrations, Sql, Store};
+
+/// The ordered folders of portable SQL.
+pub const MIGRATIONS: Migrations = Migrations {
+    control: &[("0001_builds", include_str!("../migrations/control/0001_builds.sql"))],
+    build: &[
+        ("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
+        ("0002_outbound_mail", include_str!("../migrations/build/0002_outbound_mail.sql")),
+        ("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
+    ],
+};
+
+/// How long another process's changes may go unseen (document 4, section 3: within one second).
+pub const FRESH: Duration = Duration::from_millis(500);
+
+/// What an operator sets (document 4, section 1).
+#[derive(Clone)]
+#[allow(missing_docs, reason = "named as the settings of document 4, section 1")]
+pub struct Config {
+    pub engine: Engine,
+    pub data: PathBuf,
+    pub secret_key: String,
+    pub base_url: String,
+    pub sign_in_url: Option<String>,
+    pub fallback_build: Option<String>,
+    pub outbound_allow: Ranges,
+    pub trusted_proxies: Trusted,
+    pub cors_origins: Vec<String>,
+    pub lock_attempts: i64,
+    pub lock_seconds: i64,
+    pub address_attempts: i64,
+    pub access_token_seconds: i64,
+    pub refresh_token_seconds: i64,
+    /// With `{tenant_id}` in it; `None`: the provider cannot be signed in with.
+    pub sso_provider_a_issuer: Option<String>,
+    pub sso_provider_b_issuer: Option<String>,
+    pub clock: Clock,
+}
+
+/// A cheap handle on everything shared.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+/// See [`App`].
+#[allow(missing_docs, reason = "the types say it")]
+pub struct Shared {
+    pub config: Config,
+    pub store: Store,
+    pub keys: Keys,
+    pub tokens: AccessTokens,
+    pub hasher: Hasher,
+    pub clock: Clock,
+    pub mail: crate::mail_queue::Worker,
+    pub providers: crate::single_sign_on::Providers,
+    builds: Mutex<HashMap<String, (Instant, Arc<Build>)>>,
+}
+
+impl Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+/// A tenant: a domain with a database of its own.
+pub struct Build {
+    /// The host by which it is reached.
+    pub domain: String,
+    /// What tokens and sealed secrets are bound to; never used twice, unlike a domain.
+    pub uid: String,
+    /// The only way to its rows.
+    pub db: Database,
+    /// Who calls, as far as known.
+    pub callers: Callers,
+}
+
+impl App {
+    /// Opens the stores and checks that the key is the one that the database knows.
+    pub async fn open(config: Config) -> Result<App, OpenError> {
+        let store = Store::open(config.engine.clone(), MIGRATIONS, store::Options::default()).await?;
+        let keys = Keys::new(&config.secret_key);
+        check_fingerprint(&store, keys.fingerprint()).await?;
+        let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get()).min(4);
+        let app = App(Arc::new(Shared {
+            tokens: AccessTokens::new(&keys.tokens()),
+            hasher: Hasher::start(threads),
+            clock: config.clock.clone(),
+            mail: crate::mail_queue::Worker::default(),
+            providers: crate::single_sign_on::Providers::default(),
+            builds: Mutex::new(HashMap::new()),
+            keys,
+            store,
+            config,
+        }));
+        Ok(app)
+    }
+
+    /// The build that serves a host; `None` when none does.
+    pub async fn build_of_host(&self, host: &str) -> Result<Option<Arc<Build>>, Error> {
+        let domain = host.to_ascii_lowercase();
+        if let Some(build) = self.build(&domain).await? {
+            return Ok(Some(build));
+        }
+        match self.config.fallback_build.clone() {
+            Some(fallback) if fallback != domain => self.build(&fallback).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The build of a domain. What is remembered is asked again after [`FRESH`], so that a build made or deleted by
+    /// another process is seen within a second; what is not known is asked at once.
+    pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, Error> {
+        let known = self.builds().get(domain).cloned();
+        if let Some((asked, build)) = &known
+            && asked.elapsed() < FRESH
+        {
+            return Ok(Some(build.clone()));
+        }
+        let name = domain.to_owned();
+        let found = self.store.control().peek(move |conn| find(conn, &name)).await?;
+        let Some((id, uid)) = found else {
+            self.builds().remove(domain);
+            return Ok(None);
+        };
+        let build = match known {
+            Some((_, build)) if build.uid == uid => build,
+            _ => {
+                let db = self.store.database(&database_name(id));
+                let build = Arc::new(Build { domain: domain.to_owned(), uid, db, callers: Callers::default() });
+                // A process that died may have left messages behind.
+                self.mail.wake(self, &build);
+                build
+            }
+        };
+        self.builds().insert(domain.to_owned(), (Instant::now(), build.clone()));
+        Ok(Some(build))
+    }
+
+    fn builds(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Arc<Build>)>> {
+        self.0.builds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The public address of a build (document 4, section 1, "public address of a build"), without a slash at its end.
+    pub fn address_of(&self, build: &Build) -> String {
+        let base = self.config.base_url.trim_end_matches('/');
+        if self.config.fallback_build.as_deref() == Some(&build.domain) {
+            return base.to_owned();
+        }
+        let (scheme, rest) = base.split_once("://").unwrap_or(("http", base));
+        let authority = rest.split('/').next().unwrap_or(rest);
+        let port = authority
+            .rsplit_once(':')
+            .map(|(_, port)| port)
+            .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        match port {
+            Some(port) => format!("{scheme}://{}:{port}", build.domain),
+            None => format!("{scheme}://{}", build.domain),
+        }
+    }
+}
+
+/// The name of a build's database.
+pub fn database_name(id: i64) -> String {
+    format!("build_{id}")
+}
+
+fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String)>, Error> {
+    let sql = Sql::new("SELECT id, uid FROM builds WHERE domain = $1 AND state = 'active'").arg(domain);
+    conn.opt(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+}
+
+/// Why the application does not start.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The database knows another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
+    OtherKey,
+    /// The store's own words.
+    Store(Error),
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        OpenError::Store(error)
+    }
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OpenError::OtherKey => f.write_str("CHANCERY_SECRET_KEY: the database was made with another key"),
+            OpenError::Store(error) => write!(f, "CHANCERY_DATABASE_URL: {error}"),
+        }
+    }
+}
+
+async fn check_fingerprint(store: &Store, fingerprint: String) -> Result<(), OpenError> {
+    let wanted = fingerprint.clone();
+    let read = |conn: &mut Conn| {
+        conn.opt(&Sql::new("SELECT value FROM settings WHERE name = 'key'"), |row| Ok(row.text(0)?.to_owned()))
+    };
+    let known = match store.control().read(move |conn| read(conn)).await? {
+        Some(known) => known,
+        None => {
+            let insert = move |conn: &mut Conn| -> Result<String, Error> {
+                let sql = Sql::new("INSERT INTO settings(name, value) VALUES ('key', $1) ON CONFLICT DO NOTHING")
+                    .arg(&wanted);
+                conn.exec(&sql)?;
+                conn.one(&Sql::new("SELECT value FROM settings WHERE name = 'key'"), |row| Ok(row.text(0)?.to_owned()))
+            };
+            store.control().write(insert).await?
+        }
+    };
+    if known == fingerprint { Ok(()) } else { Err(OpenError::OtherKey) }
+}

@@ -1,0 +1,227 @@
+//! What operators do: builds come and go, and accounts that no administrator could make yet (document 4, section 1,
+//! `chancery build …`, `chancery user …`). Any process may do it while others serve.
+
+use crate::administration_log as log;
+use crate::app::{App, Build, database_name};
+use crate::caller;
+use crate::http::Refusal;
+use crate::passwords;
+use crate::rows;
+use crate::sign_in::sessions;
+use crate::users::{self, USER};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+
+/// Why a command failed, in one line.
+pub type Failure = String;
+
+/// A row of `chancery build list`.
+#[allow(missing_docs, reason = "the columns of the table")]
+pub struct Listed {
+    pub id: i64,
+    pub domain: String,
+    pub state: String,
+    pub created_at: i64,
+}
+
+/// The domain as it is stored: lower-case, letters, digits, hyphens and dots.
+pub fn domain(text: &str) -> Result<String, Failure> {
+    let domain = text.trim().to_ascii_lowercase();
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    if domain.len() <= 253 && domain.split('.').all(label) {
+        Ok(domain)
+    } else {
+        Err(format!("{text}: not a domain name"))
+    }
+}
+
+/// Makes a build with its first super admin. It serves in every process as soon as this returns.
+pub async fn create(app: &App, name: &str, admin_username: &str, admin_password: &str) -> Result<Arc<Build>, Failure> {
+    let domain = domain(name)?;
+    let (now, uid) = (app.clock.now(), uuid::Uuid::new_v4().to_string());
+    forget_unfinished(app, &domain).await?;
+    let (row, of) = (domain.clone(), uid.clone());
+    let control = app.store.control();
+    let inserted = control.write(move |conn| {
+        let sql =
+            Sql::new("INSERT INTO builds(domain, uid, state, created_at) VALUES ($1, $2, 'creating', $3) RETURNING id");
+        conn.one(&sql.arg(&row).arg(&of).arg(now), |row| row.int(0))
+    });
+    let id = match inserted.await {
+        Ok(id) => id,
+        Err(Error::Unique(_)) => return Err(format!("{domain}: there is such a build already")),
+        Err(error) => return Err(error.to_string()),
+    };
+    let made = fill(app, id, &domain, &uid, admin_username, admin_password).await;
+    if made.is_err() {
+        remove(app, id).await?;
+    }
+    made?;
+    app.store
+        .control()
+        .write(move |conn| conn.exec(&Sql::new("UPDATE builds SET state = 'active' WHERE id = $1").arg(id)))
+        .await
+        .map_err(text)?;
+    app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: the build is gone again"))
+}
+
+async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, password: &str) -> Result<(), Failure> {
+    app.store.create(&database_name(id)).await.map_err(text)?;
+    let build = Build {
+        domain: domain.to_owned(),
+        uid: uid.to_owned(),
+        db: app.store.database(&database_name(id)),
+        callers: Default::default(),
+    };
+    create_user(app, &build, username, "super_admin", password).await
+}
+
+/// A build that was never finished, by a process that died, is in the way of a new one.
+async fn forget_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
+    const GIVEN_UP: i64 = 60_000_000;
+    let (domain, before) = (domain.to_owned(), app.clock.now() - GIVEN_UP);
+    let control = app.store.control();
+    let left = control.read(move |conn| {
+        let sql = Sql::new("SELECT id FROM builds WHERE domain = $1 AND (state = 'deleting' OR state = 'creating' AND created_at < $2)");
+        conn.opt(&sql.arg(&domain).arg(before), |row| row.int(0))
+    });
+    match left.await.map_err(text)? {
+        Some(id) => remove(app, id).await,
+        None => Ok(()),
+    }
+}
+
+async fn remove(app: &App, id: i64) -> Result<(), Failure> {
+    app.store.drop(&database_name(id)).await.map_err(text)?;
+    app.store
+        .control()
+        .write(move |conn| conn.exec(&Sql::new("DELETE FROM builds WHERE id = $1").arg(id)))
+        .await
+        .map_err(text)?;
+    Ok(())
+}
+
+/// Every build, by domain.
+pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
+    let sql = Sql::new("SELECT id, domain, state, created_at FROM builds ORDER BY domain");
+    let read = move |conn: &mut Conn| {
+        conn.all(&sql, |row| {
+            Ok(Listed {
+                id: row.int(0)?,
+                domain: row.text(1)?.to_owned(),
+                state: row.text(2)?.to_owned(),
+                created_at: row.int(3)?,
+            })
+        })
+    };
+    app.store.control().read(read).await.map_err(text)
+}
+
+/// Deletes a build: it stops being served first, so that a deletion that was cut short can be repeated.
+pub async fn delete(app: &App, name: &str) -> Result<(), Failure> {
+    let domain = domain(name)?;
+    let of = domain.clone();
+    let control = app.store.control();
+    let found = control.write(move |conn| {
+        let sql = Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = $1 RETURNING id").arg(&of);
+        conn.opt(&sql, |row| row.int(0))
+    });
+    let id = found.await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
+    // What other processes still serve from memory ends before the data does.
+    tokio::time::sleep(crate::app::FRESH).await;
+    remove(app, id).await
+}
+
+/// The build of a domain, for a command.
+pub async fn find(app: &App, name: &str) -> Result<Arc<Build>, Failure> {
+    let domain = domain(name)?;
+    app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))
+}
+
+/// Makes an active user with a password.
+pub async fn create_user(
+    app: &App,
+    build: &Build,
+    username: &str,
+    account_type: &str,
+    password: &str,
+) -> Result<(), Failure> {
+    let prepared = passwords::prepare(app, password, None).await.map_err(in_words)?;
+    let first_name: String = username.split('@').next().unwrap_or("").chars().take(100).collect();
+    let last_name = users::ACCOUNT_TYPES.iter().find(|(name, _)| *name == account_type).map_or("?", |(_, text)| text);
+    let body =
+        json!({"username": username, "account_type": account_type, "first_name": first_name, "last_name": last_name});
+    let (now, password) = (app.clock.now(), password.to_owned());
+    build
+        .db
+        .write(move |conn| {
+            let Json::Object(body) = &body else { return Err(Refusal::bad("no body")) };
+            let mut accepted = rows::accepted(conn, &USER, body, None)?;
+            passwords::broken_rules(conn, None, &password, None)?
+                .into_iter()
+                .for_each(|message| accepted.errors.add("password", message));
+            if !accepted.errors.is_empty() {
+                return Err(accepted.errors.into());
+            }
+            users::insert_by_operator(conn, accepted.changes, &prepared, now)
+        })
+        .await
+        .map_err(in_words)
+}
+
+/// Sets a user's password, ends all sessions and unlocks the account.
+pub async fn set_password(app: &App, build: &Build, username: &str, password: &str) -> Result<(), Failure> {
+    let name = resource::fold(username.trim());
+    let read = move |conn: &mut Conn| {
+        let sql =
+            Sql::new("SELECT id, password_salt FROM users WHERE username_fold = $1 AND is_deleted = 0").arg(&name);
+        conn.opt(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.map(str::to_owned))))
+    };
+    let found = build.db.read(read).await.map_err(text)?;
+    let (user, salt) = found.ok_or_else(|| format!("{username}: there is no such user"))?;
+    let prepared = passwords::prepare(app, password, salt).await.map_err(in_words)?;
+    let (now, password, username) = (app.clock.now(), password.to_owned(), username.to_owned());
+    build
+        .db
+        .write(move |conn| {
+            let broken = passwords::broken_rules(conn, Some(user), &password, Some(&prepared))?;
+            if !broken.is_empty() {
+                return Err(Refusal::field("password", broken.join(" ")));
+            }
+            passwords::store(conn, user, &prepared, now)?;
+            let sql = Sql::new("UPDATE users SET status = 'active', activated_at = COALESCE(activated_at, $1) WHERE id = $2 AND status IN ('pending', 'invited')");
+            conn.exec(&sql.arg(now).arg(user))?;
+            sessions::end_all(conn, user, now, None)?;
+            caller::raise_version(conn)?;
+            log::note_operator(conn, now, "set_password", &USER, user, &username, log::Diff::new())
+        })
+        .await
+        .map_err(in_words)
+}
+
+fn text(error: Error) -> Failure {
+    error.to_string()
+}
+
+/// A refusal in one line: the fields with their messages.
+fn in_words(refusal: Refusal) -> Failure {
+    if let Some(cause) = &refusal.cause {
+        return cause.to_string();
+    }
+    let body = refusal.body.as_object().cloned().unwrap_or_default();
+    let words = |value: &Json| match value {
+        Json::Array(items) => items.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(" "),
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    body.iter()
+        .map(|(field, value)| if field == "detail" { words(value) } else { format!("{field}: {}", words(value)) })
+        .collect::<Vec<_>>()
+        .join("; ")
+}

@@ -1,0 +1,127 @@
+//! Time and randomness, the two things that tests must be able to fix.
+//!
+//! Nothing else asks the system for the time (`clippy.toml` bans it): a handler gets its `now` from the [`Clock`] of its
+//! context. Instants are microseconds since 1970-01-01T00:00:00Z as `i64` everywhere, and are shown as document 4,
+//! section 2 (row "datetimes") wants them.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+/// The source of time. Clones of a fixed clock move together.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Fixed(Arc<AtomicI64>),
+}
+
+impl Clock {
+    /// The clock of the machine.
+    pub fn system() -> Clock {
+        Clock(Source::System)
+    }
+
+    /// A clock for tests that stands at `micros` until it is advanced.
+    pub fn fixed(micros: i64) -> Clock {
+        Clock(Source::Fixed(Arc::new(AtomicI64::new(micros))))
+    }
+
+    /// Moves a fixed clock, and all its clones, by so many microseconds. The system's clock stays as it is.
+    pub fn advance(&self, micros: i64) {
+        if let Source::Fixed(at) = &self.0 {
+            at.fetch_add(micros, Ordering::SeqCst);
+        }
+    }
+
+    /// Microseconds since 1970, UTC.
+    #[expect(clippy::disallowed_methods, reason = "the one place that may ask the system")]
+    pub fn now(&self) -> i64 {
+        match &self.0 {
+            Source::Fixed(at) => at.load(Ordering::SeqCst),
+            // A machine set to before 1970 gets 1970: nothing that is signed or stored then is worth more care.
+            Source::System => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as i64)
+            }
+        }
+    }
+}
+
+/// `N` bytes from the operating system's source.
+///
+/// # Panics
+/// When the system has no randomness to give, since no secret could then be made safely.
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}
+
+/// A secret of 256 bits for links, refresh tokens and keys: 43 characters of base64url. Store its [`sha256_hex`] only.
+pub fn random_token() -> String {
+    URL_SAFE_NO_PAD.encode(random_bytes::<32>())
+}
+
+/// An id that nothing else has, here or in another process: 32 hexadecimal digits. No secret, but cheaper than one.
+pub fn unique_id() -> String {
+    static START: LazyLock<u128> = LazyLock::new(|| u128::from_le_bytes(random_bytes()));
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    /// Odd, so that different numbers stay different; it spreads them.
+    const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let number = START.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed).into());
+    hex(&number.wrapping_mul(SPREAD).to_be_bytes())
+}
+
+/// SHA-256 of a text as 64 lower-case hexadecimal digits: the stored form of random secrets.
+pub fn sha256_hex(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)] as char);
+        text.push(DIGITS[usize::from(byte & 15)] as char);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fixed_clock_moves_only_when_told() {
+        let clock = Clock::fixed(1_000);
+        let other = clock.clone();
+        other.advance(500);
+        assert_eq!(clock.now(), 1_500);
+        assert!(Clock::system().now() > 1_700_000_000_000_000);
+    }
+
+    #[test]
+    fn tokens_are_43_characters_and_never_the_same() {
+        let token = random_token();
+        assert_eq!(token.len(), 43);
+        assert_ne!(token, random_token());
+    }
+
+    #[test]
+    fn ids_are_32_digits_and_never_the_same() {
+        let ids: std::collections::HashSet<String> = (0..1000).map(|_| unique_id()).collect();
+        assert!(ids.len() == 1000 && ids.iter().all(|id| id.len() == 32));
+    }
+
+    #[test]
+    fn digests_are_hexadecimal() {
+        assert_eq!(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

@@ -1,0 +1,315 @@
+//! A request as handlers see it, what they answer, and why they refuse.
+
+use crate::app::{App, Build};
+use crate::caller::Caller;
+use crate::routes::Route;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use resource::{Errors, Query, message, type_name};
+use serde_json::{Map, Value as Json, json};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// What a handler answers with.
+pub type Outcome = Result<Answer, Refusal>;
+
+/// An authorised request: the build, the caller, the matched route with its ids, and the body.
+pub struct Request {
+    /// The application.
+    pub app: App,
+    /// The build that the host names.
+    pub build: Arc<Build>,
+    /// Who calls; `None` on public routes.
+    pub caller: Option<Arc<Caller>>,
+    /// The route.
+    pub route: &'static Route,
+    /// The ids of the path, in order.
+    pub ids: Vec<i64>,
+    /// The method.
+    pub method: Method,
+    /// The path as sent.
+    pub path: String,
+    /// The parameters of the address.
+    pub query: Query,
+    /// The JSON body, an empty object when none was sent; else the status and text of what is wrong with it, which
+    /// counts only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of checks").
+    pub body: Result<Json, (StatusCode, String)>,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// Where the call comes from (document 4, section 3, "IP restriction").
+    pub address: IpAddr,
+    /// Scheme and host of the request, for links to it.
+    pub origin: String,
+    /// The moment of the request, microseconds since 1970.
+    pub now: i64,
+    /// What is to be done when the write has been committed.
+    pub effects: Effects,
+}
+
+/// The ids of a batch, up to the first item that is none: an id before it may be wrong too, and the first error in the
+/// order sent is the one that is told (document 4, section 2, "batches").
+pub struct Batch {
+    /// Each once, in the order sent.
+    pub ids: Vec<i64>,
+    /// What is wrong with the item after them.
+    pub wrong: Option<String>,
+}
+
+impl Batch {
+    /// Refuses for the item that is no id, when all before it are right.
+    pub fn finish(self) -> Result<Vec<i64>, Refusal> {
+        match self.wrong {
+            Some(wrong) => Err(Refusal::bad(wrong)),
+            None => Ok(self.ids),
+        }
+    }
+}
+
+/// What a write leaves to be done once it is committed.
+#[derive(Default)]
+pub struct Effects {
+    rights: AtomicI64,
+    mail: AtomicBool,
+}
+
+impl Effects {
+    /// Cached callers before this version of the rights are stale.
+    pub fn rights_changed(&self, version: i64) {
+        self.rights.fetch_max(version, Ordering::Relaxed);
+    }
+    /// A message waits in the queue.
+    pub fn mail_queued(&self) {
+        self.mail.store(true, Ordering::Relaxed);
+    }
+    pub(crate) fn take(&self) -> (i64, bool) {
+        (self.rights.swap(0, Ordering::Relaxed), self.mail.swap(false, Ordering::Relaxed))
+    }
+}
+
+impl Request {
+    /// The caller of a route that needs one.
+    pub fn caller(&self) -> Result<&Caller, Refusal> {
+        self.caller.as_deref().ok_or_else(Refusal::unauthenticated)
+    }
+    /// The first id of the path.
+    pub fn id(&self) -> i64 {
+        self.ids.first().copied().unwrap_or(0)
+    }
+    /// The second id of the path.
+    pub fn second_id(&self) -> i64 {
+        self.ids.get(1).copied().unwrap_or(0)
+    }
+    fn body(&self) -> Result<&Json, Refusal> {
+        self.body.as_ref().map_err(|(status, detail)| Refusal::detail(*status, detail.clone()))
+    }
+    /// The body as an object.
+    pub fn object(&self) -> Result<&Map<String, Json>, Refusal> {
+        let body = self.body()?;
+        body.as_object().ok_or_else(|| Refusal::field("non_field_errors", message::not_an_object(type_name(body))))
+    }
+    /// The body as a list of ids (documents 1 and 2, "Assignees"); the same id twice counts once.
+    pub fn batch(&self, max: usize) -> Result<Batch, Refusal> {
+        let body = self.body()?;
+        let items = body.as_array().ok_or_else(|| Refusal::bad(message::not_a_list(type_name(body))))?;
+        if items.is_empty() {
+            return Err(Refusal::bad(message::EMPTY_LIST));
+        }
+        if items.len() > max {
+            return Err(Refusal::bad(message::too_many(max)));
+        }
+        let mut ids = Vec::with_capacity(items.len());
+        for item in items {
+            match item.as_i64() {
+                Some(id) if !ids.contains(&id) => ids.push(id),
+                Some(_) => {}
+                None => {
+                    let wrong = if item.is_u64() { message::pk(item) } else { message::pk_type(type_name(item)) };
+                    return Ok(Batch { ids, wrong: Some(wrong) });
+                }
+            }
+        }
+        Ok(Batch { ids, wrong: None })
+    }
+    /// The caller's user agent, cut to a sane length.
+    pub fn user_agent(&self) -> String {
+        let text = self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+        text.chars().take(255).collect()
+    }
+    /// Refuses when `If-Match` names another state than the current one (document 4, section 2).
+    pub fn check_if_match(&self, current: impl FnOnce() -> Result<String, Refusal>) -> Result<(), Refusal> {
+        let Some(wanted) = self.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
+            return Ok(());
+        };
+        if wanted.trim() == "*" {
+            return Ok(());
+        }
+        let current = current()?;
+        let matches = wanted.split(',').any(|tag| tag.trim().trim_start_matches("W/") == current);
+        if matches { Ok(()) } else { Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, "Object has been changed.")) }
+    }
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// 200, 201 or 204, or a redirect.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Bytes,
+    /// Its type; none for an empty body.
+    pub content_type: Option<&'static str>,
+    /// Further headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Answer {
+    /// JSON bytes.
+    pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+        Answer { status, body: body.into(), content_type: Some("application/json"), headers: Vec::new() }
+    }
+    /// A JSON value with 200.
+    pub fn value(value: &Json) -> Answer {
+        Answer::json(StatusCode::OK, value.to_string())
+    }
+    /// One instance, with its `ETag`.
+    pub fn instance(status: StatusCode, body: Vec<u8>) -> Answer {
+        let tag = etag(&body);
+        let mut answer = Answer::json(status, body);
+        answer.headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
+        answer
+    }
+    /// 204.
+    pub fn empty() -> Answer {
+        Answer { status: StatusCode::NO_CONTENT, body: Bytes::new(), content_type: None, headers: Vec::new() }
+    }
+    /// A refusal whose transaction is to be kept all the same.
+    pub fn refusal(refusal: &Refusal) -> Answer {
+        let mut answer = Answer::json(refusal.status, refusal.body.to_string());
+        answer.headers.clone_from(&refusal.headers);
+        answer
+    }
+    /// A page for people, which no other page may frame.
+    pub fn page(status: StatusCode, html: String) -> Answer {
+        let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+        Answer {
+            status,
+            body: html.into(),
+            content_type: Some("text/html; charset=utf-8"),
+            headers: vec![
+                (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
+                (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+                (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+            ],
+        }
+    }
+}
+
+/// The tag of an instance's state: a hash (FNV-1a) of what is shown of it. Not a secret, and cheap enough for every
+/// single read.
+pub fn etag(body: &[u8]) -> String {
+    let mix = |hash: u64, word: &[u8; 8]| {
+        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);
+        mixed ^ (mixed >> 32)
+    };
+    let (words, rest) = body.as_chunks();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let hash = mix(words.iter().fold(0xcbf2_9ce4_8422_2325, mix), &last);
+    format!("\"{hash:016x}\"")
+}
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub struct Refusal {
+    /// 400 and up.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Json,
+    /// Further headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The store's own words, for the log alone.
+    pub cause: Option<Box<store::Error>>,
+}
+
+impl Refusal {
+    /// A body with `detail`.
+    pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
+        Refusal { status, body: json!({"detail": detail.into()}), headers: Vec::new(), cause: None }
+    }
+    /// 400 with `detail`.
+    pub fn bad(detail: impl Into<String>) -> Refusal {
+        Refusal::detail(StatusCode::BAD_REQUEST, detail)
+    }
+    /// 400 with one message on one field.
+    pub fn field(field: &str, message: impl Into<String>) -> Refusal {
+        Errors::of(field, message).into()
+    }
+    /// 400 with `error_code` (document 1, "Errors": a count limit exceeded).
+    pub fn limit(detail: impl Into<String>) -> Refusal {
+        let mut refusal = Refusal::bad(detail);
+        refusal.body["error_code"] = "ERR_LIMIT_EXCEEDED".into();
+        refusal
+    }
+    /// 401 without credentials.
+    pub fn unauthenticated() -> Refusal {
+        Refusal::unauthorised("Authentication credentials were not provided.")
+    }
+    /// 401 with a token that does not hold.
+    pub fn bad_token() -> Refusal {
+        Refusal::unauthorised("Invalid or expired token.")
+    }
+    /// 401 with `WWW-Authenticate`.
+    pub fn unauthorised(detail: &str) -> Refusal {
+        Refusal::detail(StatusCode::UNAUTHORIZED, detail).header(header::WWW_AUTHENTICATE, "JWT")
+    }
+    /// 403.
+    pub fn forbidden() -> Refusal {
+        Refusal::detail(StatusCode::FORBIDDEN, "You do not have permission to perform this action.")
+    }
+    /// 404.
+    pub fn not_found() -> Refusal {
+        Refusal::detail(StatusCode::NOT_FOUND, "Not found.")
+    }
+    /// 405 with what is allowed.
+    pub fn method(method: &Method, allowed: &str) -> Refusal {
+        Refusal::detail(StatusCode::METHOD_NOT_ALLOWED, format!("Method \"{method}\" not allowed."))
+            .header(header::ALLOW, allowed)
+    }
+    /// 503, to be tried again.
+    pub fn busy(detail: &str) -> Refusal {
+        Refusal::detail(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "1")
+    }
+    /// Adds a header.
+    pub fn header(mut self, name: HeaderName, value: &str) -> Refusal {
+        self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
+        self
+    }
+}
+
+impl From<Errors> for Refusal {
+    fn from(errors: Errors) -> Self {
+        Refusal { status: StatusCode::BAD_REQUEST, body: errors.to_json(), headers: Vec::new(), cause: None }
+    }
+}
+
+impl From<store::Error> for Refusal {
+    fn from(error: store::Error) -> Self {
+        let mut refusal = match &error {
+            store::Error::Slow => Refusal::busy("The query takes too long."),
+            store::Error::Busy => Refusal::busy("The server is busy. Please try again."),
+            store::Error::Full => Refusal::busy("The storage is full."),
+            store::Error::Unavailable(_) => Refusal::busy("The storage is not available."),
+            store::Error::Missing => Refusal::not_found(),
+            _ => Refusal::detail(StatusCode::INTERNAL_SERVER_ERROR, "Internal server error."),
+        };
+        refusal.cause = Some(Box::new(error));
+        refusal
+    }
+}
+
+impl From<crate::password::Busy> for Refusal {
+    fn from(_: crate::password::Busy) -> Self {
+        Refusal::busy("The server is busy. Please try again.")
+    }
+}

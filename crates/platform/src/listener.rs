@@ -1,0 +1,598 @@
+//! Serving HTTP/1.1 on a listener, with every resource that a client can hold bounded (security.md, row "connection
+//! limits").
+//!
+//! What a client may hold, and for how long:
+//! - a connection that sends nothing, half a header, or idles between requests: `header` (hyper's read timeout runs from
+//!   the moment it waits for a header, so it is the bound for all three; a test shows it);
+//! - a body that stalls or drips: the pace of [`BodyReader`];
+//! - an answer that is not read: `write`;
+//! - connections in all: `connections`; a further one is closed at once.
+//!
+//! HTTP/2 is left to the proxy in front. Over plain text hardly a client speaks it, and hyper-util's detection of it
+//! waits without a timeout for the first bytes, as HTTP/2 itself does for half-sent frames: two more ways to hold a
+//! connection for nothing.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, Sleep};
+
+/// How long a closed connection is still read, so that a client in the middle of sending reads the answer (413, 401)
+/// instead of a reset.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// The least a body must bring, in bytes a second, averaged over its progress timeout.
+const MINIMUM_RATE: u64 = 1024;
+
+/// What clients may hold. The defaults are those of security.md.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Until a whole header has come, from the opening or from the last answer: 10 s. Idle connections end with it.
+    pub header: Duration,
+    /// While a client takes nothing of its answer: 10 s.
+    pub write: Duration,
+    /// The longest header, in bytes: 32 KiB; a longer one is answered with 431.
+    pub header_bytes: usize,
+    /// Connections at once: 16,384.
+    pub connections: u32,
+    /// For requests in flight when the server stops: 30 s (document 4, section 1, row "stop").
+    pub stop: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            header: Duration::from_secs(10),
+            write: Duration::from_secs(10),
+            header_bytes: 32 * 1024,
+            connections: 16_384,
+            stop: Duration::from_secs(30),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Serving,
+    /// Connections end after the request in flight.
+    Stopping,
+    /// The time for that is over.
+    Over,
+}
+
+/// Serves until `shutdown` is ready: then accepts no more, finishes the requests in flight (`limits.stop` at most) and
+/// returns.
+///
+/// The handler gets each request with the address of its peer. One that panics is answered with 500 and logged; nobody
+/// else notices.
+pub async fn serve<H, F>(listener: TcpListener, handler: H, limits: Limits, shutdown: impl Future)
+where
+    H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let handler = Arc::new(handler);
+    let slots = Arc::new(Semaphore::new(limits.connections as usize));
+    let (stage, _) = watch::channel(Stage::Serving);
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                // Over the cap the stream is dropped, which closes it: waiting would only fill the kernel's queue.
+                let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+                let conversation = converse(stream, peer, Arc::clone(&handler), limits, stage.subscribe());
+                tokio::spawn(async move {
+                    conversation.await;
+                    drop(slot);
+                });
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                // Most likely no file descriptors are left; trying again at once would only burn the processor.
+                tracing::error!(%error, "cannot accept connections");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    drop(listener);
+    stage.send_replace(Stage::Stopping);
+    if tokio::time::timeout(limits.stop, slots.acquire_many(limits.connections)).await.is_err() {
+        stage.send_replace(Stage::Over);
+    }
+}
+
+/// The connection went away before it was accepted; the listener itself is well.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// One connection from its opening to its end.
+async fn converse<H, F>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    handler: Arc<H>,
+    limits: Limits,
+    mut stage: watch::Receiver<Stage>,
+) where
+    H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    // Answers are written whole, so waiting for more to send with them is in vain.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| Box::pin(answer(Arc::clone(&handler), request, peer)));
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header)
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(64 * 1024))
+        .serve_connection(TokioIo::new(Patient::new(stream, limits.write)), service);
+
+    let first = tokio::select! {
+        biased;
+        ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => Some(ended),
+        _ = stage.wait_for(|stage| *stage != Stage::Serving) => None,
+    };
+    match first {
+        Some(Err(error)) if error.is_timeout() => {}
+        Some(_) => linger(connection.into_parts().io.into_inner().stream, stage).await,
+        None => {
+            Pin::new(&mut connection).graceful_shutdown();
+            tokio::select! {
+                biased;
+                _ = connection => {}
+                _ = stage.wait_for(|stage| *stage == Stage::Over) => {}
+            }
+        }
+    }
+}
+
+/// Closes our side and reads on for a moment: closing with unread bytes would reset the connection, and the reset may
+/// overtake the answer.
+async fn linger(mut stream: TcpStream, mut stage: watch::Receiver<Stage>) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
+    let read_on = async {
+        let mut rest = vec![0; 16 * 1024];
+        while let Ok(1..) = stream.read(&mut rest).await {}
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(LINGER, read_on) => {}
+        _ = stage.wait_for(|stage| *stage != Stage::Serving) => {}
+    }
+}
+
+/// The handler's answer, or 500 when it panics.
+async fn answer<H, F>(
+    handler: Arc<H>,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+) -> Result<Response<Full<Bytes>>, Infallible>
+where
+    H: Fn(Request<Incoming>, SocketAddr) -> F,
+    F: Future<Output = Response<Full<Bytes>>>,
+{
+    let method = request.method().clone();
+    let uri = request.uri().clone();
+    // The call stands inside the future, so that a panic before its first await is caught as well.
+    let mut work = pin!(async move { handler(request, peer).await });
+    let answered = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Some),
+        Err(_) => Poll::Ready(None),
+    });
+    Ok(answered.await.unwrap_or_else(|| {
+        // The panic hook has told what and where. Without the query, which may hold a secret.
+        tracing::error!(%method, path = uri.path(), "a handler panicked");
+        let mut response = Response::new(Full::from(r#"{"detail":"A server error occurred."}"#));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }))
+}
+
+/// Why a body was not read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// More bytes than allowed, announced or sent: 413.
+    TooLarge,
+    /// It stalled or dripped: 408, and the connection ends.
+    Slow,
+    /// The connection broke or the framing is wrong: 400, if anybody is there to read it.
+    Broken,
+}
+
+/// Reads a body in chunks, bounded in size and pace.
+///
+/// The clock is set anew whenever enough bytes for its time have come (1 KiB for each second). So a body that stalls
+/// ends after the timeout, and one that drips a byte a second ends as soon.
+pub struct BodyReader<B = Incoming> {
+    body: B,
+    left: u64,
+    timeout: Duration,
+    deadline: Instant,
+    since_deadline_was_set: u64,
+}
+
+impl<B> BodyReader<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    /// A reader of at most `limit` bytes. Refuses at once what announces more, so that a client that asks first
+    /// (`Expect: 100-continue`) need not send it.
+    pub fn new(body: B, limit: u64, progress_timeout: Duration) -> Result<BodyReader<B>, BodyError> {
+        if body.size_hint().lower() > limit {
+            return Err(BodyError::TooLarge);
+        }
+        Ok(BodyReader {
+            body,
+            left: limit,
+            timeout: progress_timeout,
+            deadline: Instant::now() + progress_timeout,
+            since_deadline_was_set: 0,
+        })
+    }
+
+    /// The next bytes, or `None` at the end of the body.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        loop {
+            let frame = tokio::time::timeout_at(self.deadline, self.body.frame()).await.map_err(|_| BodyError::Slow)?;
+            let Some(frame) = frame else { return Ok(None) };
+            // Trailers say nothing to us.
+            let Ok(bytes) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+            let count = bytes.len() as u64;
+            self.left = self.left.checked_sub(count).ok_or(BodyError::TooLarge)?;
+            self.note_progress(count);
+            return Ok(Some(bytes));
+        }
+    }
+
+    fn note_progress(&mut self, count: u64) {
+        self.since_deadline_was_set += count;
+        if self.since_deadline_was_set as f64 >= MINIMUM_RATE as f64 * self.timeout.as_secs_f64() {
+            self.deadline = Instant::now() + self.timeout;
+            self.since_deadline_was_set = 0;
+        }
+    }
+}
+
+/// The whole body, of at most `limit` bytes; a stall of `progress_timeout` or less than 1 KiB a second ends it.
+pub async fn read_body<B>(body: B, limit: usize, progress_timeout: Duration) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let mut reader = BodyReader::new(body, limit as u64, progress_timeout)?;
+    let Some(first) = reader.chunk().await? else { return Ok(Bytes::new()) };
+    // Most bodies come in one piece, which is then not copied.
+    let Some(second) = reader.chunk().await? else { return Ok(first) };
+    let mut whole = BytesMut::from(first);
+    whole.extend_from_slice(&second);
+    while let Some(bytes) = reader.chunk().await? {
+        whole.extend_from_slice(&bytes);
+    }
+    Ok(whole.freeze())
+}
+
+/// A stream whose writes fail when the client takes nothing for a while. The timer exists only while a write waits.
+struct Patient {
+    stream: TcpStream,
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    fn new(stream: TcpStream, patience: Duration) -> Patient {
+        Patient { stream, patience, stalled: None }
+    }
+
+    fn timed<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stalled = None;
+            return outcome;
+        }
+        let patience = self.patience;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.timed(cx, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.timed(cx, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+    use tokio::task::JoinHandle;
+
+    /// Short enough for a test, far enough apart to be told from each other on a busy machine.
+    const SHORT: Duration = Duration::from_millis(400);
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn limits() -> Limits {
+        Limits { header: SHORT, write: SHORT, header_bytes: 2048, connections: 64, stop: PATIENCE }
+    }
+
+    struct Server {
+        address: SocketAddr,
+        stop: oneshot::Sender<()>,
+        served: JoinHandle<()>,
+    }
+
+    impl Server {
+        async fn start(limits: Limits) -> Server {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (stop, stopped) = oneshot::channel();
+            let served = tokio::spawn(serve(listener, handle, limits, stopped));
+            Server { address, stop, served }
+        }
+
+        async fn connect(&self) -> TcpStream {
+            TcpStream::connect(self.address).await.unwrap()
+        }
+
+        /// What a new connection reads until the server closes it.
+        async fn ask(&self, request: &str) -> String {
+            let mut stream = self.connect().await;
+            stream.write_all(request.as_bytes()).await.unwrap();
+            read_all(&mut stream).await
+        }
+    }
+
+    async fn handle(request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let text = match head.uri.path() {
+            "/panic" => panic!("as the test wants it"),
+            "/peer" => peer.ip().to_string(),
+            "/slow" => {
+                tokio::time::sleep(SHORT).await;
+                "slow but done".into()
+            }
+            "/huge" => "x".repeat(64 * 1024 * 1024),
+            _ => match read_body(body, 100, SHORT).await {
+                Ok(bytes) => format!("{} bytes", bytes.len()),
+                Err(error) => format!("{error:?}"),
+            },
+        };
+        Response::new(Full::from(text))
+    }
+
+    async fn read_all(stream: &mut TcpStream) -> String {
+        let mut text = Vec::new();
+        let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut text)).await;
+        let _ = end.expect("the server closes the connection");
+        String::from_utf8(text).unwrap()
+    }
+
+    fn post(length: &str, body: &str) -> String {
+        format!("POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{length}\r\n\r\n{body}")
+    }
+
+    #[tokio::test]
+    async fn requests_are_answered_on_one_connection() {
+        let server = Server::start(limits()).await;
+        let twice = "GET /peer HTTP/1.1\r\nhost: a\r\n\r\nGET /peer HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        assert_eq!(server.ask(twice).await.matches("127.0.0.1").count(), 2);
+    }
+
+    #[tokio::test]
+    async fn silent_half_sent_and_idle_connections_end() {
+        let server = Server::start(limits()).await;
+        let started = Instant::now();
+        assert_eq!(server.ask("").await, "");
+        assert_eq!(server.ask("GET / HTTP/1.1\r\nhost: a\r\nx-half").await, "");
+        assert!(server.ask("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.ends_with("0 bytes"));
+        let elapsed = started.elapsed();
+        assert!(elapsed >= 3 * SHORT && elapsed < PATIENCE, "{elapsed:?}");
+    }
+
+    #[tokio::test]
+    async fn a_dripping_header_ends_as_well() {
+        let server = Server::start(limits()).await;
+        let mut stream = server.connect().await;
+        let started = Instant::now();
+        while stream.write_all(b"G").await.is_ok() {
+            tokio::time::sleep(SHORT / 20).await;
+            assert!(started.elapsed() < PATIENCE, "the server closes the connection");
+        }
+    }
+
+    #[tokio::test]
+    async fn bodies_are_read_within_their_limit() {
+        let server = Server::start(limits()).await;
+        assert!(server.ask(&post("content-length: 5", "hello")).await.ends_with("5 bytes"));
+        let chunked = "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
+        assert!(server.ask(&post("transfer-encoding: chunked", chunked)).await.ends_with("11 bytes"));
+        let large = format!("65\r\n{}\r\n0\r\n\r\n", "x".repeat(0x65));
+        assert!(server.ask(&post("transfer-encoding: chunked", &large)).await.ends_with("TooLarge"));
+        assert!(server.ask(&post("transfer-encoding: chunked", "x\r\n")).await.ends_with("Broken"));
+        // Announced, not sent: the refusal does not wait for it.
+        assert!(server.ask(&post("content-length: 101", "")).await.ends_with("TooLarge"));
+        assert!(server.ask(&post("expect: 100-continue\r\ncontent-length: 101", "")).await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_still_sends_reads_the_refusal() {
+        let server = Server::start(limits()).await;
+        let length = 20 * 1024 * 1024;
+        let answer = server.ask(&post(&format!("content-length: {length}"), &"x".repeat(length))).await;
+        assert!(answer.ends_with("TooLarge"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_stalls_or_drips_ends() {
+        let server = Server::start(limits()).await;
+        assert!(server.ask(&post("content-length: 50", "half")).await.ends_with("Slow"));
+
+        let mut stream = server.connect().await;
+        stream.write_all(post("content-length: 100", "").as_bytes()).await.unwrap();
+        let started = Instant::now();
+        let (mut receiving, mut sending) = stream.split();
+        let drip = async {
+            while sending.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(SHORT / 20).await;
+            }
+        };
+        let mut answer = [0; 15];
+        tokio::select! {
+            read = receiving.read_exact(&mut answer) => drop(read.unwrap()),
+            () = drip => panic!("the server answers before it closes"),
+        }
+        assert!(started.elapsed() >= SHORT && started.elapsed() < PATIENCE);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_keeps_its_pace_may_take_longer() {
+        let (sender, body) = Dripping::new();
+        let timeout = Duration::from_millis(200);
+        let reading = tokio::spawn(async move { read_body(body, 10_000, timeout).await });
+        for _ in 0..8 {
+            sender.send(Bytes::from(vec![0; 512])).unwrap();
+            tokio::time::sleep(timeout / 4).await;
+        }
+        drop(sender);
+        assert_eq!(reading.await.unwrap().unwrap().len(), 4096);
+    }
+
+    struct Dripping(tokio::sync::mpsc::UnboundedReceiver<Bytes>);
+
+    impl Dripping {
+        fn new() -> (tokio::sync::mpsc::UnboundedSender<Bytes>, Dripping) {
+            let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+            (sender, Dripping(receiver))
+        }
+    }
+
+    impl Body for Dripping {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
+            self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(hyper::body::Frame::data(bytes))))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_reads_ends() {
+        let server = Server::start(Limits { connections: 1, ..limits() }).await;
+        let mut deaf = server.connect().await;
+        deaf.write_all(b"GET /huge HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        // Its slot is free again although it never closes.
+        let started = Instant::now();
+        loop {
+            tokio::time::sleep(SHORT / 4).await;
+            if server.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes") {
+                break;
+            }
+            assert!(started.elapsed() < PATIENCE, "the server gives up on the deaf client");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_header_that_is_too_long_is_refused() {
+        let server = Server::start(limits()).await;
+        let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(200_000));
+        assert!(server.ask(&long).await.starts_with("HTTP/1.1 431"));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_and_others_go_on() {
+        let server = Server::start(limits()).await;
+        let mut other = server.connect().await;
+        other.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        let answer = server.ask("GET /panic HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+        assert!(answer.ends_with(r#"{"detail":"A server error occurred."}"#), "{answer}");
+        assert!(read_all(&mut other).await.ends_with("slow but done"));
+    }
+
+    #[tokio::test]
+    async fn connections_over_the_cap_are_closed() {
+        let server = Server::start(Limits { connections: 1, header: PATIENCE, ..limits() }).await;
+        let mut first = server.connect().await;
+        first.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        first.readable().await.unwrap();
+        assert_eq!(server.ask("").await, "");
+    }
+
+    #[tokio::test]
+    async fn a_stop_finishes_what_is_in_flight_and_closes_what_idles() {
+        let server = Server::start(Limits { header: PATIENCE * 2, ..limits() }).await;
+        let mut idle = server.connect().await;
+        let mut slow = server.connect().await;
+        slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        tokio::time::sleep(SHORT / 4).await;
+        server.stop.send(()).unwrap();
+        assert!(read_all(&mut slow).await.ends_with("slow but done"));
+        assert_eq!(read_all(&mut idle).await, "");
+        tokio::time::timeout(PATIENCE, server.served).await.unwrap().unwrap();
+        assert!(TcpStream::connect(server.address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_stop_does_not_wait_for_ever() {
+        let server = Server::start(Limits { stop: SHORT / 8, ..limits() }).await;
+        let mut slow = server.connect().await;
+        slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        tokio::time::sleep(SHORT / 8).await;
+        server.stop.send(()).unwrap();
+        assert_eq!(read_all(&mut slow).await, "");
+        server.served.await.unwrap();
+    }
+}

@@ -1,0 +1,210 @@
+//! `GET /api/openapi.json` and `GET /api/docs/` (document 4, section 2): every endpoint, from the routes and
+//! declarations that serve it.
+
+use crate::http::{Answer, Outcome, Request};
+use crate::routes::{Access, Handler, Route, Schema, Table};
+use crate::sign_in::pages::escape;
+use http::{Method, StatusCode};
+use resource::openapi;
+use serde_json::{Map, Value as Json, json};
+
+/// The routes of the description.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::new(Method::GET, "/api/openapi.json", "This description", Handler::Plain(json_document))
+            .public()
+            .answers(200, Schema::Json(|| json!({"type": "object"}))),
+        Route::new(Method::GET, "/api/docs/", "This description, as a page", Handler::Plain(page))
+            .public()
+            .answers(200, Schema::Html),
+    ]
+}
+
+fn json_document(request: &Request) -> Outcome {
+    let mut document = document();
+    document["servers"] = json!([{"url": request.origin}]);
+    Ok(Answer::value(&document))
+}
+
+/// The OpenAPI 3.1 document.
+pub fn document() -> Json {
+    let mut paths: Map<String, Json> = Map::new();
+    for route in Table::get().routes() {
+        let operations = paths.entry(route.path).or_insert_with(|| json!({}));
+        operations[route.method.as_str().to_ascii_lowercase()] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Chancery", "version": env!("CARGO_PKG_VERSION"), "description": "Records, workflow and administration of an organisation."},
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"jwt": {
+                "type": "apiKey", "in": "header", "name": "Authorization",
+                "description": "`JWT <access token>`, the token from `POST /api/auth/login/`",
+            }},
+            "schemas": {"UserReference": openapi::user_reference(), "Errors": errors()},
+        },
+    })
+}
+
+fn names_of_ids(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn errors() -> Json {
+    json!({
+        "type": "object",
+        "description": "`detail` with a text, or the name of each wrong field with its messages",
+        "properties": {"detail": {}, "error_code": {"type": "string"}},
+    })
+}
+
+fn operation(route: &Route) -> Json {
+    let mut operation = json!({
+        "summary": route.summary,
+        "operationId": operation_id(route),
+        "tags": [tag(route.path)],
+        "parameters": parameters(route),
+        "responses": responses(route),
+    });
+    let content_type = match route.body {
+        Schema::Form(_) => "application/x-www-form-urlencoded",
+        _ => "application/json",
+    };
+    if !matches!(route.body, Schema::Nothing) {
+        operation["requestBody"] =
+            json!({"required": true, "content": {content_type: {"schema": route.body.to_json()}}});
+    }
+    match route.access {
+        Access::Public => operation["security"] = json!([]),
+        Access::Authenticated => operation["security"] = json!([{"jwt": []}]),
+        Access::Permission(resource, action) => {
+            operation["security"] = json!([{"jwt": []}]);
+            operation["x-permission"] = format!("{resource}.{action}").into();
+        }
+        Access::Instance(permission) => {
+            operation["security"] = json!([{"jwt": []}]);
+            operation["x-permission"] = permission.into();
+        }
+    }
+    operation
+}
+
+fn operation_id(route: &Route) -> String {
+    let words = route
+        .path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != "api")
+        .map(|part| part.trim_matches(['{', '}']).replace(['-', '.'], "_"));
+    format!("{}_{}", route.method.as_str().to_ascii_lowercase(), words.collect::<Vec<_>>().join("_"))
+}
+
+fn tag(path: &str) -> &str {
+    path.split('/').find(|part| !part.is_empty() && *part != "api").unwrap_or("api")
+}
+
+fn parameters(route: &Route) -> Vec<Json> {
+    let id =
+        |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}});
+    let mut list: Vec<Json> = names_of_ids(route.path).map(id).collect();
+    if let Some(declared) = route.selects {
+        list.extend(openapi::parameters(declared));
+    }
+    if is_conditional(route) && matches!(route.answer, Schema::One(_) | Schema::Nothing) {
+        list.push(json!({"name": "If-Match", "in": "header", "schema": {"type": "string"}}));
+    }
+    list
+}
+
+/// Whether it changes an instance, which has a state that `If-Match` can name; a collection has none.
+fn is_conditional(route: &Route) -> bool {
+    matches!(route.method, Method::PATCH | Method::DELETE) && !matches!(route.body, Schema::Ids)
+}
+
+fn responses(route: &Route) -> Json {
+    let error = |text: &str| json!({"description": text, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}});
+    let mut responses = Map::new();
+    let success = match &route.answer {
+        Schema::Nothing => json!({"description": "Done"}),
+        Schema::Html => json!({"description": "A page", "content": {"text/html": {"schema": {"type": "string"}}}}),
+        schema => json!({"description": "Done", "content": {"application/json": {"schema": schema.to_json()}}}),
+    };
+    responses.insert(route.status.to_string(), success);
+    let has_ids = route.path.contains('{');
+    let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
+    let is_page = matches!(route.answer, Schema::Html);
+    let mut add = |status: &str, text: &str, when: bool| {
+        if when && !responses.contains_key(status) {
+            let answer = if is_page {
+                json!({"description": text, "content": {"text/html": {"schema": {"type": "string"}}}})
+            } else {
+                error(text)
+            };
+            responses.insert(status.to_owned(), answer);
+        }
+    };
+    add("400", "What is wrong with the request", writes || route.selects.is_some());
+    add(
+        "401",
+        "Not signed in",
+        !matches!(route.access, Access::Public)
+            || route.path.starts_with("/api/auth/")
+            || route.path == crate::security::PATH
+            || is_page && writes,
+    );
+    add("403", "Not allowed", !matches!(route.access, Access::Public) || route.path == crate::security::PATH);
+    add("404", "Not found", has_ids);
+    add("408", "The body did not arrive in time", writes);
+    add("412", "Changed meanwhile", is_conditional(route));
+    add("413", "The body is too large", writes);
+    add("415", "Not JSON", writes);
+    add("429", "Too many requests", matches!(route.access, Access::Public) && writes);
+    add("503", "Busy or not available; try again", true);
+    Json::Object(responses)
+}
+
+/// The description as a page without scripts.
+fn page(_: &Request) -> Outcome {
+    let mut body = String::new();
+    let mut last = "";
+    for route in Table::get().routes().filter(|route| route.method != Method::OPTIONS) {
+        let tag = tag(route.path);
+        if tag != last {
+            body.push_str(&format!("<h2 id=\"{tag}\">{}</h2>", escape(tag)));
+            last = tag;
+        }
+        let access = match route.access {
+            Access::Public => "public".to_owned(),
+            Access::Authenticated => "signed in".to_owned(),
+            Access::Permission(resource, action) => format!("{resource}.{action}"),
+            Access::Instance(permission) => permission.to_owned(),
+        };
+        body.push_str(&format!(
+            "<details><summary><b>{}</b> <code>{}</code> {} <small>{}</small></summary>{}{}</details>",
+            route.method,
+            escape(route.path),
+            escape(route.summary),
+            escape(&access),
+            described("Request", &route.body),
+            described("Answer", &route.answer),
+        ));
+    }
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>API · Chancery</title>\
+         <style>body{{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2430}}\
+         details{{border-bottom:1px solid #dde1e7;padding:.3rem 0}}small{{color:#5a6675}}pre{{overflow:auto;background:#f6f7f9;padding:.6rem}}</style></head>\
+         <body><h1>Chancery API</h1><p>The machine-readable form is <a href=\"/api/openapi.json\">openapi.json</a>. \
+         Sign in with <code>POST /api/auth/login/</code> and send <code>Authorization: JWT &lt;access token&gt;</code>.</p>{body}</body></html>"
+    );
+    Ok(Answer::page(StatusCode::OK, html))
+}
+
+fn described(title: &str, schema: &Schema) -> String {
+    match schema {
+        Schema::Nothing | Schema::Html => String::new(),
+        schema => format!(
+            "<h4>{title}</h4><pre>{}</pre>",
+            escape(&serde_json::to_string_pretty(&schema.to_json()).unwrap_or_default())
+        ),
+    }
+}

@@ -1,0 +1,254 @@
+//! Connections to addresses that tenants name: mail hosts, token addresses, repositories. None of them may lead to what
+//! the deployment keeps for itself (document 4, section 1, `CHANCERY_OUTBOUND_ALLOW`; security.md, row "no request
+//! forgery from the server").
+//!
+//! A name is resolved once, each of its addresses is checked, and the connection goes to a checked address, so that a
+//! second answer of the resolver cannot lead elsewhere. Whatever spelling an address has (`127.1`, `0x7f.1`,
+//! `[::ffff:127.0.0.1]`), it is checked as the address that the system would connect to.
+
+use crate::address::Ranges;
+use reqwest::{Client, ClientBuilder, Response, Url, redirect};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// How many addresses of a name are tried.
+const TRIED: usize = 4;
+/// How long one of them may take while others wait.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is closed unless an operator opens it: private, loopback, link-local, shared, reserved, many receivers at once.
+static CLOSED: LazyLock<Ranges> = LazyLock::new(|| {
+    let list = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, \
+                192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3, 2001::/23, 2001:db8::/32, 2002::/16";
+    Ranges::parse_list(list).unwrap_or_default()
+});
+
+/// Why there is no connection. An address that is not allowed reads like one where nobody answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoConnection {
+    /// Nobody answers there.
+    Unreachable,
+    /// Somebody answers, but not whom the certificate must name.
+    Insecure,
+}
+
+/// Whether a tenant's address may lead here.
+pub fn is_allowed(address: IpAddr, allow: &Ranges) -> bool {
+    let address = address.to_canonical();
+    allow.contains(address) || is_public(address)
+}
+
+fn is_public(address: IpAddr) -> bool {
+    if CLOSED.contains(address) {
+        return false;
+    }
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => match behind_translation(v6) {
+            Some(v4) => !CLOSED.contains(v4.into()),
+            // Everything else that is reached from everywhere.
+            None => v6.segments()[0] & 0xe000 == 0x2000,
+        },
+    }
+}
+
+/// The IPv4 address that a translator would connect to (RFC 6052, `64:ff9b::/96`).
+fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))),
+        _ => None,
+    }
+}
+
+/// The addresses of a host that a tenant may connect to; at least one.
+pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
+    let bare = bare(host);
+    let found = lookup_host((bare, port)).await.map_err(|_| NoConnection::Unreachable)?;
+    let allowed: Vec<SocketAddr> = found.filter(|address| is_allowed(address.ip(), allow)).take(TRIED).collect();
+    if allowed.is_empty() { Err(NoConnection::Unreachable) } else { Ok(allowed) }
+}
+
+/// A host without the brackets that an IPv6 address has in an address.
+fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Connects to the first of a host's allowed addresses that answers.
+pub async fn connect(host: &str, port: u16, allow: &Ranges) -> Result<TcpStream, NoConnection> {
+    for address in resolve(host, port, allow).await? {
+        if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+            return Ok(stream);
+        }
+    }
+    Err(NoConnection::Unreachable)
+}
+
+/// What certificates are checked against: the system's roots, or those of `SSL_CERT_FILE`; read once.
+pub fn tls() -> Arc<ClientConfig> {
+    static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
+        let mut roots = rustls::RootCertStore::empty();
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::warn!(%error, "root certificates were not read");
+        }
+        roots.add_parsable_certificates(found.certs);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has the suites of TLS 1.2 and 1.3");
+        Arc::new(config.with_root_certificates(roots).with_no_client_auth())
+    });
+    TLS.clone()
+}
+
+/// Secures a connection: the certificate must be valid and name the host.
+pub async fn secure(stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream>, NoConnection> {
+    let name = ServerName::try_from(bare(host).to_owned()).map_err(|_| NoConnection::Insecure)?;
+    TlsConnector::from(tls()).connect(name, stream).await.map_err(|_| NoConnection::Insecure)
+}
+
+/// A client of HTTP that goes where it is told: no redirects, no proxies, certificates checked.
+pub fn http_client() -> ClientBuilder {
+    Client::builder()
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .tls_backend_preconfigured(ClientConfig::clone(&tls()))
+}
+
+/// A client for one address that a tenant named, bound to what that resolves to now. Without encryption it is allowed
+/// only inside networks that the operator has opened.
+pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConnection> {
+    let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(NoConnection::Unreachable)?;
+    let mut addresses = resolve(host, port, allow).await?;
+    match url.scheme() {
+        "https" => {}
+        "http" => addresses.retain(|address| allow.contains(address.ip())),
+        _ => addresses.clear(),
+    }
+    if addresses.is_empty() {
+        return Err(NoConnection::Unreachable);
+    }
+    let client = http_client().resolve_to_addrs(host, &addresses).build();
+    client.map_err(|_| NoConnection::Unreachable)
+}
+
+/// Why a request had no answer.
+pub fn reason(error: &reqwest::Error) -> NoConnection {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return NoConnection::Insecure;
+        }
+        cause = error.source();
+    }
+    NoConnection::Unreachable
+}
+
+/// The body of an answer; `None` when it is larger or breaks off.
+pub async fn body(mut response: Response, most: usize) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.ok()? {
+        if body.len() + chunk.len() > most {
+            return None;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none() -> Ranges {
+        Ranges::default()
+    }
+
+    #[test]
+    fn what_is_not_public_is_closed() {
+        for closed in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.254",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::127.0.0.1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a00:1",
+            "2001:0:7f00:1::",
+            "2002:7f00:1::",
+            "fc00::1",
+            "fd12::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+        ] {
+            assert!(!is_allowed(closed.parse().unwrap(), &none()), "{closed}");
+        }
+        for open in ["1.1.1.1", "100.63.0.1", "100.128.0.1", "172.15.0.1", "172.32.0.1", "192.169.0.1", "223.255.255.1"]
+        {
+            assert!(is_allowed(open.parse().unwrap(), &none()), "{open}");
+        }
+        for open in ["2606:4700:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"] {
+            assert!(is_allowed(open.parse().unwrap(), &none()), "{open}");
+        }
+    }
+
+    #[test]
+    fn an_operator_opens_networks() {
+        let allow = Ranges::parse_list("127.0.0.0/8, fd00::/8").unwrap();
+        for open in ["127.0.0.1", "::ffff:127.0.0.1", "fd00::1"] {
+            assert!(is_allowed(open.parse().unwrap(), &allow), "{open}");
+        }
+        for closed in ["10.0.0.1", "::1", "fc00::1"] {
+            assert!(!is_allowed(closed.parse().unwrap(), &allow), "{closed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_spelling_of_an_address_is_that_address() {
+        for host in
+            ["127.0.0.1", "127.1", "0x7f.1", "0177.0.0.1", "2130706433", "[::1]", "::ffff:127.0.0.1", "0", "localhost"]
+        {
+            assert_eq!(resolve(host, 25, &none()).await, Err(NoConnection::Unreachable), "{host}");
+        }
+        let allow = Ranges::parse_list("127.0.0.0/8").unwrap();
+        for host in ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]"] {
+            let found = resolve(host, 25, &allow).await.unwrap();
+            assert_eq!(found[0].ip().to_canonical(), "127.0.0.1".parse::<IpAddr>().unwrap(), "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_of_the_web_is_bound_to_what_was_checked() {
+        let allow = Ranges::parse_list("127.0.0.0/8").unwrap();
+        for url in ["http://127.0.0.1/", "http://0x7f.1/token", "https://localhost/", "https://2130706433/"] {
+            let url = Url::parse(url).unwrap();
+            assert!(http_client_for(&url, &none()).await.is_err(), "{url}");
+            assert!(http_client_for(&url, &allow).await.is_ok(), "{url}");
+        }
+        // In the open, only with encryption.
+        assert!(http_client_for(&Url::parse("http://1.1.1.1/").unwrap(), &allow).await.is_err());
+        assert!(http_client_for(&Url::parse("https://1.1.1.1/").unwrap(), &none()).await.is_ok());
+    }
+}

@@ -1,0 +1,304 @@
+//! Routes are data: the dispatcher, OpenAPI and the tests walk the same table, so that no endpoint lacks a
+//! permission, a description or a proof.
+
+use crate::http::{Outcome, Refusal, Request};
+use http::Method;
+use resource::json::Form;
+use resource::{Resource, openapi};
+use serde_json::{Value as Json, json};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use store::Conn;
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Access {
+    /// Anyone.
+    Public,
+    /// Anyone who is signed in.
+    Authenticated,
+    /// Holders of a global permission.
+    Permission(&'static str, &'static str),
+    /// Decided by the instance, in the handler; the name is for people.
+    Instance(&'static str),
+}
+
+/// An answer that is still being worked on.
+pub type Pending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// How a request is handled.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// Needs no database.
+    Plain(fn(&Request) -> Outcome),
+    /// A read so short that it may run where the request was received.
+    Peek(fn(&Request, &mut Conn) -> Outcome),
+    /// Several statements that agree.
+    Read(fn(&Request, &mut Conn) -> Outcome),
+    /// One transaction.
+    Write(fn(&Request, &mut Conn) -> Outcome),
+    /// Several steps, since hashing a password is no work for a database thread.
+    Steps(fn(Arc<Request>) -> Pending),
+}
+
+/// A resource's declaration.
+pub type Declared = &'static LazyLock<Resource>;
+
+/// What OpenAPI tells of a body or an answer.
+#[derive(Clone)]
+pub enum Schema {
+    /// No body.
+    Nothing,
+    /// The body of a create or a PATCH.
+    Body(Declared, bool),
+    /// One instance.
+    One(Declared),
+    /// A page of them.
+    Page(Declared),
+    /// The records of a collection that is changed by arrays of ids.
+    Records(Declared),
+    /// An array of ids.
+    Ids,
+    /// A schema of its own.
+    Json(fn() -> Json),
+    /// A page for people.
+    Html,
+    /// A form that a page sends.
+    Form(&'static [&'static str]),
+}
+
+impl Schema {
+    /// As OpenAPI has it.
+    pub fn to_json(&self) -> Json {
+        let list = |item: Json| json!({"type": "array", "items": item});
+        match self {
+            Schema::Nothing | Schema::Html => json!({}),
+            Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
+            Schema::One(declared) => openapi::response(declared, Form::Detail),
+            Schema::Page(declared) => envelope(openapi::response(declared, Form::List)),
+            Schema::Records(declared) => list(openapi::response(declared, Form::List)),
+            Schema::Ids => list(json!({"type": "integer"})),
+            Schema::Json(schema) => schema(),
+            Schema::Form(fields) => {
+                let properties: serde_json::Map<_, _> =
+                    fields.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+                json!({"type": "object", "properties": properties})
+            }
+        }
+    }
+}
+
+/// The list envelope (document 1, convention 3) around items.
+pub fn envelope(item: Json) -> Json {
+    let address = json!({"type": ["string", "null"]});
+    json!({
+        "type": "object",
+        "required": ["limit", "offset", "total_count", "filtered_count", "next", "previous", "results"],
+        "properties": {
+            "limit": {"type": "integer"}, "offset": {"type": "integer"},
+            "total_count": {"type": "integer"}, "filtered_count": {"type": "integer"},
+            "next": address, "previous": address,
+            "results": {"type": "array", "items": item},
+        },
+    })
+}
+
+/// One method of one path.
+#[derive(Clone)]
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path with `{…}` for each id, with its trailing slash.
+    pub path: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// What it does.
+    pub handler: Handler,
+    /// A line for people.
+    pub summary: &'static str,
+    /// What is sent.
+    pub body: Schema,
+    /// The status of success.
+    pub status: u16,
+    /// What is answered.
+    pub answer: Schema,
+    /// The declaration whose filters and ordering a list has.
+    pub selects: Option<Declared>,
+    /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
+    pub while_expired: bool,
+}
+
+impl Route {
+    /// A route that needs sign-in and answers 200.
+    pub fn new(method: Method, path: &'static str, summary: &'static str, handler: Handler) -> Route {
+        Route {
+            method,
+            path,
+            access: Access::Authenticated,
+            handler,
+            summary,
+            body: Schema::Nothing,
+            status: 200,
+            answer: Schema::Nothing,
+            selects: None,
+            while_expired: false,
+        }
+    }
+    /// A list in the envelope.
+    pub fn list(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        let mut route = Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::Page(of));
+        route.selects = Some(of);
+        route
+    }
+    /// A create.
+    pub fn create(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::new(Method::POST, path, "Create", Handler::Write(handler))
+            .takes(Schema::Body(of, true))
+            .answers(201, Schema::One(of))
+    }
+    /// A single read.
+    pub fn view(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::new(Method::GET, path, "Get", Handler::Peek(handler)).answers(200, Schema::One(of))
+    }
+    /// A PATCH.
+    pub fn edit(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::new(Method::PATCH, path, "Change", Handler::Write(handler))
+            .takes(Schema::Body(of, false))
+            .answers(200, Schema::One(of))
+    }
+    /// A DELETE.
+    pub fn delete(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::new(Method::DELETE, path, "Delete", Handler::Write(handler)).answers(204, Schema::Nothing)
+    }
+    /// A schema document.
+    pub fn options(path: &'static str, handler: fn(&Request) -> Outcome) -> Route {
+        Route::new(Method::OPTIONS, path, "Schema document", Handler::Plain(handler))
+            .answers(200, Schema::Json(|| json!({"type": "object"})))
+    }
+    /// A schema document below an instance, which may be unknown.
+    pub fn options_below(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        let handler = Handler::Peek(handler);
+        Route::new(Method::OPTIONS, path, "Schema document", handler)
+            .answers(200, Schema::Json(|| json!({"type": "object"})))
+    }
+    /// A path that has no method: 405 for each (document 1, "User group permission set assignees", rule 7).
+    pub fn nothing(path: &'static str) -> Route {
+        let refuse = Handler::Plain(|request| Err(Refusal::method(&request.method, "")));
+        Route::new(Method::OPTIONS, path, "", refuse).answers(405, Schema::Nothing)
+    }
+    /// A POST that is more than a create.
+    pub fn post(path: &'static str, summary: &'static str, handler: Handler) -> Route {
+        Route::new(Method::POST, path, summary, handler)
+    }
+    /// Needs a global permission.
+    pub fn needs(mut self, resource: &'static str, action: &'static str) -> Route {
+        self.access = Access::Permission(resource, action);
+        self
+    }
+    /// Decided by the instance.
+    pub fn instance(mut self, permission: &'static str) -> Route {
+        self.access = Access::Instance(permission);
+        self
+    }
+    /// Open to anyone.
+    pub fn public(mut self) -> Route {
+        self.access = Access::Public;
+        self
+    }
+    /// What is sent.
+    pub fn takes(mut self, body: Schema) -> Route {
+        self.body = body;
+        self
+    }
+    /// What is answered.
+    pub fn answers(mut self, status: u16, answer: Schema) -> Route {
+        self.status = status;
+        self.answer = answer;
+        self
+    }
+    /// Handled in several steps.
+    pub fn steps(mut self, steps: fn(Arc<Request>) -> Pending) -> Route {
+        self.handler = Handler::Steps(steps);
+        self
+    }
+    /// Handled in a snapshot of several statements.
+    pub fn reads(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        self.handler = Handler::Read(handler);
+        self
+    }
+    /// May be called while the password must be changed.
+    pub fn while_expired(mut self) -> Route {
+        self.while_expired = true;
+        self
+    }
+    /// A line for people.
+    pub fn summary(mut self, summary: &'static str) -> Route {
+        self.summary = summary;
+        self
+    }
+}
+
+/// The table, with its paths in a tree.
+pub struct Table {
+    tree: matchit::Router<usize>,
+    paths: Vec<Vec<&'static Route>>,
+}
+
+impl Table {
+    /// Every route of the main API.
+    pub fn get() -> &'static Table {
+        static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(crate::all_routes()));
+        &TABLE
+    }
+
+    fn new(routes: Vec<Route>) -> Table {
+        let mut table = Table { tree: matchit::Router::new(), paths: Vec::new() };
+        for route in routes {
+            let route: &'static Route = Box::leak(Box::new(route));
+            let bare = route.path.trim_end_matches('/');
+            let known = table.paths.iter().position(|path| path.first().is_some_and(|first| first.path == route.path));
+            match known {
+                Some(n) => table.paths[n].push(route),
+                None => {
+                    // Both forms of every path are served (document 4, section 2, "trailing slash").
+                    for path in [bare.to_owned(), format!("{bare}/")] {
+                        if let Err(error) = table.tree.insert(path, table.paths.len()) {
+                            panic!("route {}: {error}", route.path);
+                        }
+                    }
+                    table.paths.push(if route.status == 405 { Vec::new() } else { vec![route] });
+                }
+            }
+        }
+        table
+    }
+
+    /// Every route, in the order declared.
+    pub fn routes(&self) -> impl Iterator<Item = &'static Route> {
+        self.paths.iter().flatten().copied()
+    }
+
+    /// The routes of a path and its ids; an id that is no number leads nowhere.
+    pub fn find(&self, path: &str) -> Option<(&[&'static Route], Vec<i64>)> {
+        let found = self.tree.at(path).ok()?;
+        let ids = found.params.iter().map(|(_, text)| id(text)).collect::<Option<Vec<i64>>>()?;
+        Some((&self.paths[*found.value], ids))
+    }
+}
+
+fn id(text: &str) -> Option<i64> {
+    let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // More digits than fit are an id that nothing has.
+    is_digits.then(|| text.parse().unwrap_or(0))
+}
+
+/// The methods of a path, for `Allow`.
+pub fn allowed(routes: &[&'static Route]) -> String {
+    let mut methods: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    methods.sort_unstable();
+    methods.join(", ")
+}

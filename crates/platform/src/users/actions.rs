@@ -1,0 +1,165 @@
+//! What can be done with an account beyond changing its fields: `next_actions` and their endpoints (document 4,
+//! section 4).
+
+use super::{ACCOUNT_TYPE, USER, USERNAME, load, rules, shown};
+use crate::administration_log as log;
+use crate::caller;
+use crate::http::{Answer, Outcome, Refusal, Request};
+use crate::limits::{self, Limit};
+use crate::links;
+use crate::routes::{Handler, Route, Schema};
+use crate::single_sign_on;
+use http::StatusCode;
+use store::{Conn, Error, Sql};
+
+/// Anonymized users are listed but count against no limit.
+pub const ANONYMIZED: Limit = Limit { name: "users_anonymized", default: i64::MAX };
+
+/// The actions that apply to an account in a state.
+pub fn next(status: &str, account_type: &str) -> Vec<&'static str> {
+    let can_be_invited = !rules::is_active_from_creation(account_type);
+    let mut actions = Vec::new();
+    match status {
+        "pending" | "invited" => {
+            if can_be_invited {
+                actions.push("send_activation_link");
+            }
+            actions.push("deactivate");
+        }
+        "active" => actions.push("deactivate"),
+        "locked" => actions.extend(["deactivate", "unlock"]),
+        "inactive" => actions.push("reactivate"),
+        _ => return actions,
+    }
+    actions.push("anonymize");
+    actions
+}
+
+/// The routes of the actions.
+pub fn routes() -> Vec<Route> {
+    let action = |path, summary, handler| {
+        Route::post(path, summary, Handler::Write(handler)).needs("users", "edit").answers(200, Schema::One(&USER))
+    };
+    vec![
+        action("/api/users/{id}/send-activation-link/", "Mail the activation link", |request, conn| {
+            act(request, conn, "send_activation_link", |request, conn, id, _| links::send_activation(request, conn, id))
+        }),
+        action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
+            act(request, conn, "deactivate", deactivate)
+        }),
+        action("/api/users/{id}/reactivate/", "Reactivate", |request, conn| {
+            act(request, conn, "reactivate", reactivate)
+        }),
+        action("/api/users/{id}/unlock/", "Unlock", |request, conn| act(request, conn, "unlock", unlock)),
+        action("/api/users/{id}/anonymize/", "Anonymize, for ever", |request, conn| {
+            act(request, conn, "anonymize", anonymize)
+        }),
+    ]
+}
+
+type Action = fn(&Request, &mut Conn, i64, &str) -> Result<(), Refusal>;
+
+fn act(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcome {
+    let (caller, id) = (request.caller()?, request.id());
+    let before = load(conn, id)?;
+    let account_type = before.get(&ACCOUNT_TYPE).unwrap_or_default();
+    rules::may_change(caller, &account_type)?;
+    if !next(&shown_status(conn, id, request.now)?, &account_type).contains(&name) {
+        return Err(Refusal::bad("Action is not available."));
+    }
+    action(request, conn, id, &account_type)?;
+    let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3")
+        .arg(request.now)
+        .arg(caller.user)
+        .arg(id);
+    conn.exec(&sql)?;
+    log::note(request, conn, name, &USER, id, &before.get(&USERNAME).unwrap_or_default(), log::Diff::new())?;
+    caller::rights_changed(request, conn)?;
+    Ok(Answer::instance(StatusCode::OK, shown(request, conn, id)?))
+}
+
+/// The state as stored, without the passing of a lock.
+pub fn stored_status(conn: &mut Conn, id: i64) -> Result<String, Error> {
+    conn.one(&Sql::new("SELECT status FROM users WHERE id = $1").arg(id), |row| Ok(row.text(0)?.to_owned()))
+}
+
+fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, Error> {
+    let sql = Sql::new("SELECT status, locked_until FROM users WHERE id = $1").arg(id);
+    conn.one(&sql, |row| {
+        let is_locked = row.text(0)? == "active" && row.opt_int(1)?.is_some_and(|until| until > now);
+        Ok(if is_locked { "locked".to_owned() } else { row.text(0)?.to_owned() })
+    })
+}
+
+fn deactivate(request: &Request, conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
+    rules::keep_a_super_admin(conn, id, account_type)?;
+    conn.exec(
+        &Sql::new("UPDATE users SET status = 'inactive', failed_attempts = 0, locked_until = NULL WHERE id = $1")
+            .arg(id),
+    )?;
+    crate::sign_in::sessions::end_all(conn, id, request.now, None)?;
+    links::forget(conn, id)?;
+    keep_a_way_in(request, conn, account_type)
+}
+
+/// A super admin who goes may have been the last who could sign in.
+pub fn keep_a_way_in(request: &Request, conn: &mut Conn, account_type: &str) -> Result<(), Refusal> {
+    if account_type == "super_admin" { single_sign_on::keep_a_way_in(request, conn) } else { Ok(()) }
+}
+
+fn reactivate(_: &Request, conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
+    let text =
+        "UPDATE users SET status = CASE WHEN password_set_at IS NULL THEN 'pending' ELSE 'active' END WHERE id = $1";
+    // An account without a password of its own never had to set one.
+    let text = if rules::is_active_from_creation(account_type) {
+        "UPDATE users SET status = 'active' WHERE id = $1"
+    } else {
+        text
+    };
+    conn.exec(&Sql::new(text).arg(id))?;
+    Ok(())
+}
+
+fn unlock(_: &Request, conn: &mut Conn, id: i64, _: &str) -> Result<(), Refusal> {
+    conn.exec(
+        &Sql::new("UPDATE users SET failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $1")
+            .arg(id),
+    )?;
+    Ok(())
+}
+
+fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
+    rules::keep_a_super_admin(conn, id, account_type)?;
+    leave_everything(conn, id, request.now)?;
+    let nobody = format!("anonymized-{id}@anonymized.invalid");
+    let sql = Sql::new(
+        "UPDATE users SET status = 'anonymized', username = $1, username_fold = $1, first_name = 'Anonymized', last_name = 'Anonymized', \
+         full_name = 'Anonymized', full_name_fold = 'anonymized', job_title = '', company_name = '', phone = '', mobile = '', \
+         timezone = 'UTC', is_ip_restriction_enabled = 0, allowed_ip_ranges = '[]', password_hash = NULL, password_salt = NULL, \
+         failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
+    );
+    conn.exec(&sql.arg(nobody).arg(id))?;
+    keep_a_way_in(request, conn, account_type)?;
+    limits::change(conn, limits::of_accounts(account_type), ANONYMIZED, |limit| {
+        rules::account_limit(limit, "anonymized")
+    })
+}
+
+/// Ends the sessions and takes the user out of roles, groups and sets, the last owner included: super admins look
+/// after a group without owners.
+pub fn leave_everything(conn: &mut Conn, id: i64, now: i64) -> Result<(), Error> {
+    crate::sign_in::sessions::end_all(conn, id, now, None)?;
+    links::forget(conn, id)?;
+    for text in [
+        "DELETE FROM password_history WHERE user_id = $1",
+        "DELETE FROM user_roles WHERE user_id = $1",
+        "DELETE FROM single_sign_on_identities WHERE user_id = $1",
+        "DELETE FROM single_sign_on_tickets WHERE user_id = $1",
+        "DELETE FROM user_group_members WHERE user_id = $1",
+        "DELETE FROM user_group_owners WHERE user_id = $1",
+        "DELETE FROM user_group_set_users WHERE user_id = $1",
+    ] {
+        conn.exec(&Sql::new(text).arg(id))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! `GET /api/users/autocomplete/` (document 4, section 2, "autocomplete").
+
+use super::visible_to;
+use crate::autocomplete;
+use crate::http::{Outcome, Request};
+use crate::routes::Route;
+use store::Conn;
+
+/// The route.
+pub fn routes() -> Vec<Route> {
+    vec![autocomplete::route("/api/users/autocomplete/", answer)]
+}
+
+/// `account_type__exclude` leaves out a type: the schema documents of assignees name an address without those who
+/// cannot be one (document 1, "User group permission set assignees").
+fn answer(request: &Request, conn: &mut Conn) -> Outcome {
+    let mut scope = visible_to(request.caller()?, conn)?;
+    for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == "account_type__exclude") {
+        scope.condition.push(" AND t.account_type <> ").bind(account_type);
+        scope.total = None;
+    }
+    autocomplete::answer(
+        request,
+        conn,
+        &autocomplete::Source { table: "users", text: "full_name", fold: "full_name_fold" },
+        scope,
+    )
+}

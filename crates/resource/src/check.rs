@@ -1,0 +1,324 @@
+//! One value against one field: what a body may say (document 1, "Errors"; document 4, section 2, "JSON types").
+
+use crate::value::in_message;
+use crate::{Field, Kind, Value, message, time, type_name};
+use serde_json::Value as Json;
+
+/// Checks what was sent for a field; all its messages when it is wrong.
+pub(crate) fn check(field: &Field, sent: &Json) -> Result<Value, Vec<String>> {
+    if sent.is_null() {
+        return if field.nullable { Ok(Value::Null) } else { Err(vec![message::NULL.to_owned()]) };
+    }
+    match &field.kind {
+        Kind::Text { min, max, trim, charset } => {
+            let text = string(field, sent, *trim)?;
+            let mut wrong = lengths(&text, *min, *max);
+            if charset.is_some_and(|set| !text.chars().all(set.allows)) {
+                wrong.push(message::VALUE.to_owned());
+            }
+            finish(wrong, text.into())
+        }
+        Kind::Email { max } => {
+            let text = string(field, sent, true)?;
+            let mut wrong = lengths(&text, 0, *max);
+            if !text.is_empty() && !is_email(&text) {
+                wrong.push(message::EMAIL.to_owned());
+            }
+            finish(wrong, text.into())
+        }
+        Kind::Url { max } => {
+            let text = string(field, sent, true)?;
+            let mut wrong = lengths(&text, 0, *max);
+            if !text.is_empty() && !is_url(&text) {
+                wrong.push(message::URL.to_owned());
+            }
+            finish(wrong, text.into())
+        }
+        Kind::Secret { max } => {
+            let text = string(field, sent, false)?;
+            let mut wrong = lengths(&text, 0, *max);
+            if field.charset.is_some_and(|set| !text.chars().all(set.allows)) {
+                wrong.push(message::VALUE.to_owned());
+            }
+            finish(wrong, text.into())
+        }
+        Kind::Integer { min, max } => integer(sent, *min, *max).map(Value::Int),
+        Kind::Decimal { precision, scale } => decimal(sent, *precision, *scale).map(Value::Text),
+        Kind::Boolean => sent.as_bool().map(Value::Bool).ok_or_else(|| vec![message::BOOLEAN.to_owned()]),
+        Kind::Date => text(sent, message::DATE, time::parse_date).map(Value::Text),
+        Kind::DateTime => text(sent, message::DATETIME, time::parse).map(Value::Int),
+        Kind::Uuid => text(sent, message::UUID, uuid).map(Value::Text),
+        Kind::Enum { choices } => match sent.as_str() {
+            Some(value) if choices.iter().any(|choice| choice.value == value) => Ok(value.into()),
+            _ => Err(vec![message::choice(in_message(sent))]),
+        },
+        Kind::Listed { is_listed, .. } => match sent.as_str() {
+            Some(value) if is_listed(value) => Ok(value.into()),
+            _ => Err(vec![message::choice(in_message(sent))]),
+        },
+        Kind::Set { choices, max_items } => {
+            let items = list(sent, *max_items)?;
+            let unknown =
+                |item: &&Json| !item.as_str().is_some_and(|value| choices.iter().any(|choice| choice.value == value));
+            let wrong = items.iter().filter(unknown).map(|item| message::choice(in_message(item))).collect();
+            let chosen = choices.iter().filter(|choice| items.iter().any(|item| item.as_str() == Some(&choice.value)));
+            finish(wrong, Value::List(chosen.map(|choice| choice.value.as_ref().into()).collect()))
+        }
+        Kind::Reference { .. } | Kind::User => pk(sent).map(Value::Int).map_err(|wrong| vec![wrong]),
+        Kind::References { max_items, .. } => {
+            let items = list(sent, *max_items)?;
+            let mut ids = Vec::with_capacity(items.len());
+            let mut wrong = Vec::new();
+            for item in items {
+                match pk(item) {
+                    Ok(id) if ids.contains(&Value::Int(id)) => {}
+                    Ok(id) => ids.push(Value::Int(id)),
+                    Err(message) => wrong.push(message),
+                }
+            }
+            finish(wrong, Value::List(ids))
+        }
+        Kind::Texts { max_items, are_valid, invalid, too_many } => {
+            let items = sent.as_array().ok_or_else(|| vec![message::not_a_list(type_name(sent))])?;
+            if items.len() > *max_items {
+                return Err(vec![too_many.to_string()]);
+            }
+            let texts: Vec<String> =
+                items.iter().filter_map(|item| item.as_str().map(|text| text.trim().to_owned())).collect();
+            if texts.len() < items.len() || !are_valid(&texts) {
+                return Err(vec![(*invalid).to_owned()]);
+            }
+            Ok(Value::List(texts.into_iter().map(Value::Text).collect()))
+        }
+        Kind::Files { max_items } => {
+            let items = list(sent, *max_items)?;
+            let file = |item: &Json| match item {
+                Json::String(token) => Ok(Value::Text(token.clone())),
+                other => pk(other).map(Value::Int),
+            };
+            let (files, wrong): (Vec<_>, Vec<_>) = items.iter().map(file).partition(Result::is_ok);
+            let wrong = wrong.into_iter().filter_map(Result::err).collect();
+            finish(wrong, Value::List(files.into_iter().filter_map(Result::ok).collect()))
+        }
+        Kind::Json { max_bytes, max_depth } => {
+            let too_large = depth(sent) > *max_depth || sent.to_string().len() > *max_bytes;
+            if too_large { Err(vec![message::TOO_LARGE.to_owned()]) } else { Ok(Value::Json(sent.clone())) }
+        }
+        Kind::Object => match sent {
+            Json::Object(_) => Ok(Value::Json(sent.clone())),
+            other => Err(vec![message::not_an_object(type_name(other))]),
+        },
+        Kind::List => Err(vec![message::VALUE.to_owned()]),
+    }
+}
+
+fn finish(wrong: Vec<String>, value: Value) -> Result<Value, Vec<String>> {
+    if wrong.is_empty() { Ok(value) } else { Err(wrong) }
+}
+
+fn string(field: &Field, sent: &Json, trim: bool) -> Result<String, Vec<String>> {
+    let text = sent.as_str().ok_or_else(|| vec![message::STRING.to_owned()])?;
+    let text = if trim { text.trim() } else { text };
+    if text.is_empty() && !field.blank {
+        return Err(vec![message::BLANK.to_owned()]);
+    }
+    if text.contains('\0') {
+        return Err(vec![message::NUL.to_owned()]);
+    }
+    Ok(text.to_owned())
+}
+
+fn lengths(text: &str, min: usize, max: usize) -> Vec<String> {
+    let length = if text.len() <= max && min <= 1 { text.len().min(max) } else { text.chars().count() };
+    if length > max {
+        vec![message::too_long(max)]
+    } else if length < min && !text.is_empty() {
+        vec![message::too_short(min)]
+    } else {
+        Vec::new()
+    }
+}
+
+fn text<T>(sent: &Json, wrong: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Vec<String>> {
+    sent.as_str().and_then(parse).ok_or_else(|| vec![wrong.to_owned()])
+}
+
+fn integer(sent: &Json, min: i64, max: i64) -> Result<i64, Vec<String>> {
+    let Json::Number(number) = sent else { return Err(vec![message::INTEGER.to_owned()]) };
+    match number.as_i64() {
+        Some(value) if value < min => Err(vec![message::too_small(min)]),
+        Some(value) if value > max => Err(vec![message::too_big(max)]),
+        Some(value) => Ok(value),
+        None if number.is_u64() => Err(vec![message::too_big(max)]),
+        None => Err(vec![message::INTEGER.to_owned()]),
+    }
+}
+
+fn decimal(sent: &Json, precision: usize, scale: usize) -> Result<String, Vec<String>> {
+    let text = match sent {
+        Json::String(text) => text.trim().to_owned(),
+        Json::Number(number) => number.to_string(),
+        _ => return Err(vec![message::DECIMAL.to_owned()]),
+    };
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text.strip_prefix('+').unwrap_or(&text)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !all_digits(whole) || !all_digits(fraction) {
+        return Err(vec![message::DECIMAL.to_owned()]);
+    }
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    let mut wrong = Vec::new();
+    if whole.len() + fraction.len() > precision || whole.len() > precision - scale.min(precision) {
+        wrong.push(message::digits(precision));
+    }
+    if fraction.len() > scale {
+        wrong.push(message::decimal_places(scale));
+    }
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let sign = if whole.is_empty() && fraction.is_empty() { "" } else { sign };
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Ok(if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction:0<scale$}") })
+}
+
+/// An id: an integer, and nothing else.
+pub(crate) fn pk(sent: &Json) -> Result<i64, String> {
+    sent.as_i64().ok_or_else(|| match sent {
+        Json::Number(number) if number.is_u64() => message::pk(number),
+        other => message::pk_type(type_name(other)),
+    })
+}
+
+fn list(sent: &Json, max: usize) -> Result<&Vec<Json>, Vec<String>> {
+    let items = sent.as_array().ok_or_else(|| vec![message::not_a_list(type_name(sent))])?;
+    if items.len() > max { Err(vec![message::too_many(max)]) } else { Ok(items) }
+}
+
+fn depth(value: &Json) -> usize {
+    match value {
+        Json::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Json::Object(items) => 1 + items.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn uuid(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let right = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    right.then(|| text.to_ascii_lowercase())
+}
+
+/// An address as people write it: a local part of the usual characters and a domain with a dot, or `localhost`.
+pub fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let atom = |c: char| c.is_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    local.len() <= 64
+        && local.split('.').all(|part| !part.is_empty() && part.chars().all(atom))
+        && domain.len() <= 253
+        && domain.split('.').all(label)
+        && (domain.contains('.') || domain.eq_ignore_ascii_case("localhost"))
+        && domain.rsplit('.').next().is_some_and(|top| !top.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or("");
+        !host.is_empty() && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check_kind(kind: Kind, sent: Json) -> Result<Json, Vec<String>> {
+        check(&Field::new("f", kind), &sent).map(|value| value.to_json())
+    }
+
+    #[test]
+    fn strict_types() {
+        assert_eq!(check_kind(Kind::text(5), json!(5)), Err(vec!["Not a valid string.".into()]));
+        assert_eq!(
+            check_kind(Kind::Integer { min: 0, max: 9 }, json!("5")),
+            Err(vec!["A valid integer is required.".into()])
+        );
+        assert_eq!(
+            check_kind(Kind::Integer { min: 0, max: 9 }, json!(true)),
+            Err(vec!["A valid integer is required.".into()])
+        );
+        assert_eq!(
+            check_kind(Kind::Integer { min: 0, max: 9 }, json!(5.0)),
+            Err(vec!["A valid integer is required.".into()])
+        );
+        assert_eq!(check_kind(Kind::Boolean, json!("true")), Err(vec!["Must be a valid boolean.".into()]));
+    }
+
+    #[test]
+    fn texts() {
+        assert_eq!(check_kind(Kind::text(3), json!(" äöü ")), Ok(json!("äöü")));
+        assert_eq!(
+            check_kind(Kind::text(3), json!("abcd")),
+            Err(vec!["Ensure this field has no more than 3 characters.".into()])
+        );
+        assert_eq!(check_kind(Kind::text(3), json!("a\0")), Err(vec!["Null characters are not allowed.".into()]));
+        assert_eq!(
+            check(&Field::new("f", Kind::text(3)).required(), &json!("  ")),
+            Err(vec!["This field may not be blank.".into()])
+        );
+        assert_eq!(check_kind(Kind::Secret { max: 3 }, json!(" a ")), Ok(json!(" a ")));
+    }
+
+    #[test]
+    fn decimals() {
+        let kind = || Kind::Decimal { precision: 5, scale: 2 };
+        assert_eq!(check_kind(kind(), json!("7.5")), Ok(json!("7.50")));
+        assert_eq!(check_kind(kind(), json!(-12)), Ok(json!("-12.00")));
+        assert_eq!(check_kind(kind(), json!("-0")), Ok(json!("0.00")));
+        assert_eq!(
+            check_kind(kind(), json!("1.234")),
+            Err(vec!["Ensure that there are no more than 2 decimal places.".into()])
+        );
+        assert_eq!(
+            check_kind(kind(), json!("12345")),
+            Err(vec!["Ensure that there are no more than 5 digits in total.".into()])
+        );
+        assert_eq!(check_kind(kind(), json!("1e3")), Err(vec!["A valid number is required.".into()]));
+    }
+
+    #[test]
+    fn lists_of_ids() {
+        let kind = || Kind::References { target: Target { table: "roles".into(), autocomplete: None }, max_items: 2 };
+        assert_eq!(check_kind(kind(), json!([1, 1, 2])), Err(vec!["Up to 2 items allowed.".into()]));
+        assert_eq!(check_kind(kind(), json!([2, 2])), Ok(json!([2])));
+        assert_eq!(
+            check_kind(kind(), json!(["1"])),
+            Err(vec!["Incorrect type. Expected pk value, received str.".into()])
+        );
+        assert_eq!(check_kind(kind(), json!({})), Err(vec!["Expected a list of items but got type dict.".into()]));
+    }
+
+    #[test]
+    fn addresses() {
+        for good in ["a@b.co", "Ünï.cöde+x@exämple.org", "admin@localhost"] {
+            assert!(is_email(good), "{good}");
+        }
+        for bad in ["", "a", "@b.co", "a@", "a@b", "a b@c.de", "a@b..c", "a@-b.co", "a@1.2", "a.@b.co", "a\n@b.co"] {
+            assert!(!is_email(bad), "{bad}");
+        }
+    }
+    use crate::Target;
+}

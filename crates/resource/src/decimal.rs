@@ -1,0 +1,74 @@
+//! Decimals as texts that sort like numbers, on every database: no engine's own type does that alike.
+//!
+//! A stored decimal has a sign (`0` negative, `1` not), 30 whole digits and 10 decimal places; the digits of a negative
+//! one are complemented and followed by `~`, so that a longer operand of a filter still compares as a number does.
+
+/// The most whole digits and decimal places (document 5, section 2: precision up to 30, scale up to 10).
+const WHOLE: usize = 30;
+const PLACES: usize = 10;
+
+/// The stored form of `[-]digits[.digits]`.
+pub fn encode(text: &str) -> String {
+    let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let whole = whole.trim_start_matches('0');
+    // More than fits is beyond everything that is stored.
+    let whole = if whole.len() > WHOLE { "9".repeat(WHOLE) } else { format!("{whole:0>WHOLE$}") };
+    let digits = format!("{whole}.{fraction:0<PLACES$}");
+    let is_zero = digits.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    if is_negative && !is_zero { format!("0{}~", complement(&digits)) } else { format!("1{digits}") }
+}
+
+/// The plain form of what [`encode`] made, with so many decimal places.
+pub fn decode(stored: &str, scale: usize) -> String {
+    let (sign, digits) = match stored.strip_prefix('0') {
+        Some(digits) => ("-", complement(digits.trim_end_matches('~'))),
+        None => ("", stored.get(1..).unwrap_or("").to_owned()),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let fraction = fraction.get(..scale.min(fraction.len())).unwrap_or("");
+    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+}
+
+fn complement(digits: &str) -> String {
+    digits
+        .chars()
+        .map(|digit| digit.to_digit(10).and_then(|digit| char::from_digit(9 - digit, 10)).unwrap_or(digit))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorts_as_numbers_do() {
+        let numbers = [
+            "-100000",
+            "-12.5",
+            "-1.00000000001",
+            "-1",
+            "-0.5",
+            "0",
+            "0.25",
+            "1",
+            "1.00000000001",
+            "1.5",
+            "12",
+            "999999999999999999999999999999",
+        ];
+        let stored: Vec<String> = numbers.iter().map(|number| encode(number)).collect();
+        assert!(stored.is_sorted(), "{stored:#?}");
+    }
+
+    #[test]
+    fn shows_what_was_stored() {
+        for number in ["-12.50", "0.00", "7.05", "123456789012345678.90"] {
+            assert_eq!(decode(&encode(number), 2), number);
+        }
+        assert_eq!(decode(&encode("-3"), 0), "-3");
+        assert_eq!(encode("-0.00"), encode("0"));
+    }
+}

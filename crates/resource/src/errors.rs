@@ -1,0 +1,155 @@
+//! Field errors, all at once, and the standard messages (document 1, "Errors").
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value as Json};
+
+/// The errors of a body or a query: a field name to its messages, nested where the body nests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Errors(IndexMap<String, Entry>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Entry {
+    Messages(Vec<String>),
+    Nested(Errors),
+}
+
+impl Errors {
+    /// No errors.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One message on one field.
+    pub fn of(field: &str, message: impl Into<String>) -> Self {
+        let mut errors = Self::new();
+        errors.add(field, message);
+        errors
+    }
+
+    /// Adds a message to a field; a message that stands there already is not repeated.
+    pub fn add(&mut self, field: &str, message: impl Into<String>) {
+        let message = message.into();
+        match self.0.entry(field.to_owned()).or_insert_with(|| Entry::Messages(Vec::new())) {
+            Entry::Messages(messages) if messages.contains(&message) => {}
+            Entry::Messages(messages) => messages.push(message),
+            Entry::Nested(errors) => errors.add("non_field_errors", message),
+        }
+    }
+
+    /// Puts the errors of a nested group under its name; nothing when there are none.
+    pub fn nest(&mut self, field: &str, errors: Errors) {
+        if !errors.is_empty() {
+            self.0.insert(field.to_owned(), Entry::Nested(errors));
+        }
+    }
+
+    /// Takes the other's errors in.
+    pub fn merge(&mut self, other: Errors) {
+        self.0.extend(other.0);
+    }
+
+    /// Whether the field has an error.
+    pub fn has(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
+    /// Whether everything is right.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Nothing when everything is right, else these errors as the reason to go no further.
+    pub fn refuse(self) -> Result<(), Errors> {
+        if self.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    /// The body of the 400.
+    pub fn to_json(&self) -> Json {
+        let show = |entry: &Entry| match entry {
+            Entry::Messages(messages) => messages.clone().into(),
+            Entry::Nested(errors) => errors.to_json(),
+        };
+        Json::Object(self.0.iter().map(|(field, entry)| (field.clone(), show(entry))).collect::<Map<_, _>>())
+    }
+}
+
+/// The standard messages, word for word (document 1, "Errors").
+pub mod message {
+    pub use fixed::*;
+    use std::fmt::Display;
+
+    #[allow(missing_docs, reason = "each constant is its own text")]
+    mod fixed {
+        pub const REQUIRED: &str = "This field is required.";
+        pub const BLANK: &str = "This field may not be blank.";
+        pub const NULL: &str = "This field may not be null.";
+        pub const UNIQUE: &str = "This field must be unique.";
+        pub const BOOLEAN: &str = "Must be a valid boolean.";
+        pub const INTEGER: &str = "A valid integer is required.";
+        pub const DECIMAL: &str = "A valid number is required.";
+        pub const STRING: &str = "Not a valid string.";
+        pub const EMAIL: &str = "Enter a valid email address.";
+        pub const URL: &str = "Enter a valid URL.";
+        pub const UUID: &str = "Must be a valid UUID.";
+        pub const DATE: &str = "Enter a valid date.";
+        pub const DATETIME: &str = "Enter a valid date/time.";
+        pub const VALUE: &str = "Enter a valid value.";
+        pub const NUL: &str = "Null characters are not allowed.";
+        pub const EMPTY_LIST: &str = "This list may not be empty.";
+        pub const NO_FIELD: &str = "This field does not exist.";
+        pub const TOO_LARGE: &str = "Value is too large.";
+    }
+
+    /// A text over its length in characters.
+    pub fn too_long(max: usize) -> String {
+        format!("Ensure this field has no more than {max} characters.")
+    }
+    /// A text under its length in characters.
+    pub fn too_short(min: usize) -> String {
+        format!("Ensure this field has at least {min} characters.")
+    }
+    /// An integer under its bound.
+    pub fn too_small(min: i64) -> String {
+        format!("Ensure this value is greater than or equal to {min}.")
+    }
+    /// An integer over its bound.
+    pub fn too_big(max: i64) -> String {
+        format!("Ensure this value is less than or equal to {max}.")
+    }
+    /// A body value outside an enumeration.
+    pub fn choice(value: impl Display) -> String {
+        format!("{value} is not a valid choice.")
+    }
+    /// A query value outside what is available.
+    pub fn select_choice(value: impl Display) -> String {
+        format!("Select a valid choice. {value} is not one of the available choices.")
+    }
+    /// Something else where an id belongs; `type_name` as in document 4, section 2.
+    pub fn pk_type(type_name: &str) -> String {
+        format!("Incorrect type. Expected pk value, received {type_name}.")
+    }
+    /// An id of nothing that the caller may know of.
+    pub fn pk(value: impl Display) -> String {
+        format!("Invalid pk {value} - object does not exist.")
+    }
+    /// Something else where a list belongs.
+    pub fn not_a_list(type_name: &str) -> String {
+        format!("Expected a list of items but got type {type_name}.")
+    }
+    /// Something else where an object belongs.
+    pub fn not_an_object(type_name: &str) -> String {
+        format!("Invalid data. Expected a dictionary, but got {type_name}.")
+    }
+    /// A list with too many items.
+    pub fn too_many(max: usize) -> String {
+        format!("Up to {max} item{} allowed.", if max == 1 { "" } else { "s" })
+    }
+    /// Too many digits in a decimal.
+    pub fn digits(max: usize) -> String {
+        format!("Ensure that there are no more than {max} digits in total.")
+    }
+    /// Too many decimal places.
+    pub fn decimal_places(max: usize) -> String {
+        format!("Ensure that there are no more than {max} decimal places.")
+    }
+}

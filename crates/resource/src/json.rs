@@ -1,0 +1,234 @@
+//! What an answer shows: a JSON writer straight into bytes, and the forms of a resource's rows.
+
+use crate::{Access, Field, Kind, Resource, Source, time};
+
+/// Writes JSON; the caller keeps it well-formed.
+#[derive(Default)]
+pub struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    /// Starts with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Writer {
+        Writer { out: Vec::with_capacity(bytes) }
+    }
+    /// The bytes written so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.out
+    }
+    /// Starts anew, in the same place.
+    pub fn clear(&mut self) {
+        self.out.clear();
+    }
+    /// The bytes written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+    /// Literal JSON.
+    pub fn raw(&mut self, text: &str) -> &mut Self {
+        self.out.extend_from_slice(text.as_bytes());
+        self
+    }
+    /// Literal JSON bytes.
+    pub fn raw_bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(bytes);
+        self
+    }
+    /// `"name":`, after a comma unless it is the first of its object.
+    pub fn name(&mut self, name: &str) -> &mut Self {
+        self.comma();
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self
+    }
+    /// A comma, unless an object or array has just begun.
+    pub fn comma(&mut self) -> &mut Self {
+        if !matches!(self.out.last(), None | Some(b'{' | b'[' | b':')) {
+            self.out.push(b',');
+        }
+        self
+    }
+    /// A string.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        // Almost every text needs no escape, and then a copy will do.
+        if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+            self.out.push(b'"');
+            self.out.extend_from_slice(text.as_bytes());
+            self.out.push(b'"');
+        } else {
+            self.value(&text.into());
+        }
+        self
+    }
+    /// A string or null.
+    pub fn opt_text(&mut self, text: Option<&str>) -> &mut Self {
+        match text {
+            Some(text) => self.text(text),
+            None => self.raw("null"),
+        }
+    }
+    /// An integer.
+    pub fn int(&mut self, value: i64) -> &mut Self {
+        let mut digits = [0_u8; 20];
+        let mut rest = value.unsigned_abs();
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if value < 0 {
+            self.out.push(b'-');
+        }
+        self.out.extend_from_slice(&digits[at..]);
+        self
+    }
+    /// A boolean.
+    pub fn bool(&mut self, value: bool) -> &mut Self {
+        self.raw(if value { "true" } else { "false" })
+    }
+    /// A moment or null.
+    pub fn moment(&mut self, micros: Option<i64>) -> &mut Self {
+        match micros {
+            Some(micros) => {
+                self.out.push(b'"');
+                time::write(&mut self.out, micros);
+                self.out.push(b'"');
+                self
+            }
+            None => self.raw("null"),
+        }
+    }
+    /// Any JSON value.
+    pub fn value(&mut self, value: &serde_json::Value) -> &mut Self {
+        self.raw(&value.to_string())
+    }
+}
+
+/// The cells of a row, by position, however the database hands them out.
+pub trait Cells {
+    /// What a cell of another type than declared is.
+    type Error;
+    /// A number or null.
+    fn int(&self, at: usize) -> Result<Option<i64>, Self::Error>;
+    /// A text or null.
+    fn text(&self, at: usize) -> Result<Option<&str>, Self::Error>;
+}
+
+/// Which form of a row is shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Form {
+    List,
+    Detail,
+}
+
+impl Field {
+    /// Whether the form shows it.
+    pub fn is_in(&self, form: Form) -> bool {
+        let shown = match form {
+            Form::List => self.in_list,
+            Form::Detail => self.in_detail,
+        };
+        shown && self.access != Access::WriteOnly && !matches!(self.source, Source::None)
+    }
+    /// How many cells of a row it takes.
+    pub fn width(&self) -> usize {
+        if matches!(self.kind, Kind::User) { USER_REFERENCE.len() } else { 1 }
+    }
+}
+
+/// The cells of a user reference (document 1, "Shared shapes"), columns of the table of users.
+pub const USER_REFERENCE: [&str; 7] =
+    ["id", "first_name", "last_name", "username", "company_name", "is_deleted", "account_type"];
+
+/// Writes the fields of a form from a row's cells, the first at `at`; the object stays open for what the resource
+/// adds. Returns the position of the cell after the last.
+pub fn write_fields<C: Cells>(
+    out: &mut Writer,
+    resource: &Resource,
+    form: Form,
+    row: &C,
+    at: usize,
+) -> Result<usize, C::Error> {
+    let mut at = at;
+    for field in resource.fields.iter().filter(|field| field.is_in(form)) {
+        out.name(&field.name);
+        write_value(out, field, row, at)?;
+        at += field.width();
+    }
+    Ok(at)
+}
+
+fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) -> Result<(), C::Error> {
+    match &field.kind {
+        Kind::User => return write_user(out, row, at),
+        Kind::Boolean => match row.int(at)? {
+            Some(value) => out.bool(value != 0),
+            None => out.raw("null"),
+        },
+        Kind::Integer { .. } | Kind::Reference { .. } => match row.int(at)? {
+            Some(value) => out.int(value),
+            None => out.raw("null"),
+        },
+        Kind::DateTime => out.moment(row.int(at)?),
+        Kind::Decimal { scale, .. } => {
+            out.opt_text(row.text(at)?.map(|stored| crate::decimal::decode(stored, *scale)).as_deref())
+        }
+        Kind::References { .. } => out.raw("[").raw(row.text(at)?.unwrap_or("")).raw("]"),
+        Kind::Set { .. } | Kind::Texts { .. } | Kind::Json { .. } | Kind::Object | Kind::List | Kind::Files { .. } => {
+            out.raw(row.text(at)?.unwrap_or("null"))
+        }
+        _ => out.opt_text(row.text(at)?),
+    };
+    Ok(())
+}
+
+/// A user reference from seven cells in the order of [`USER_REFERENCE`], or null.
+pub fn write_user<C: Cells>(out: &mut Writer, row: &C, at: usize) -> Result<(), C::Error> {
+    let Some(id) = row.int(at)? else {
+        out.raw("null");
+        return Ok(());
+    };
+    out.raw("{\"id\":").int(id);
+    for (n, name) in USER_REFERENCE.iter().enumerate().skip(1) {
+        out.name(name);
+        if *name == "is_deleted" {
+            out.bool(row.int(at + n)? == Some(1));
+        } else {
+            out.opt_text(row.text(at + n)?);
+        }
+    }
+    out.raw("}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_what_parses() {
+        let mut out = Writer::default();
+        out.raw("{")
+            .name("a")
+            .text("q\"\\\n")
+            .name("b")
+            .int(i64::MIN)
+            .name("c")
+            .moment(Some(0))
+            .name("d")
+            .opt_text(None)
+            .raw("}");
+        let value: serde_json::Value = serde_json::from_slice(&out.into_bytes()).unwrap();
+        assert_eq!(
+            value,
+            serde_json::json!({"a": "q\"\\\n", "b": i64::MIN, "c": "1970-01-01T00:00:00.000000Z", "d": null})
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Typed names of fields, and what a request changes.
+
+use crate::field::Name;
+use crate::{Field, Kind, Value};
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
+use std::marker::PhantomData;
+
+/// A field's name with the type of its value, so that a name is written once and read with its type.
+pub struct Key<T> {
+    name: &'static str,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Key<T> {
+    /// The key of the field `name`.
+    pub const fn new(name: &'static str) -> Self {
+        Key { name, value: PhantomData }
+    }
+    /// The field's name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+    /// Starts the field's declaration.
+    pub fn is(&self, kind: Kind) -> Field {
+        Field::new(self.name, kind)
+    }
+    /// A trimmed text of at most `max` characters.
+    pub fn text(&self, max: usize) -> Field {
+        self.is(Kind::text(max))
+    }
+    /// A boolean.
+    pub fn boolean(&self) -> Field {
+        self.is(Kind::Boolean)
+    }
+    /// An integer from `min` to `max`.
+    pub fn integer(&self, min: i64, max: i64) -> Field {
+        self.is(Kind::Integer { min, max })
+    }
+    /// A moment.
+    pub fn datetime(&self) -> Field {
+        self.is(Kind::DateTime)
+    }
+}
+
+/// What can be read out of a [`Value`].
+pub trait FromValue: Sized {
+    /// `None` for null and for a value of another type.
+    fn from_value(value: &Value) -> Option<Self>;
+}
+impl FromValue for String {
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Text(text) = value { Some(text.clone()) } else { None }
+    }
+}
+impl FromValue for i64 {
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Int(number) = value { Some(*number) } else { None }
+    }
+}
+impl FromValue for bool {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bool(flag) => Some(*flag),
+            Value::Int(number) => Some(*number != 0),
+            _ => None,
+        }
+    }
+}
+impl FromValue for Vec<i64> {
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::List(_) = value { Some(value.ids()) } else { None }
+    }
+}
+impl FromValue for Vec<String> {
+    fn from_value(value: &Value) -> Option<Self> {
+        let Value::List(items) = value else { return None };
+        Some(items.iter().filter_map(String::from_value).collect())
+    }
+}
+impl FromValue for serde_json::Value {
+    fn from_value(value: &Value) -> Option<Self> {
+        Some(value.to_json())
+    }
+}
+
+/// Checked values by field name: what a body sent, or a stored row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes(IndexMap<Name, Value, RandomState>);
+
+impl Changes {
+    /// Nothing sent.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Whether the field was sent (and was right).
+    pub fn has<T>(&self, key: &Key<T>) -> bool {
+        self.0.contains_key(key.name)
+    }
+    /// The value; `None` when it was not sent or is null.
+    pub fn get<T: FromValue>(&self, key: &Key<T>) -> Option<T> {
+        self.0.get(key.name).and_then(T::from_value)
+    }
+    /// The value by the field's name.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+    /// Sets a value as if it had been sent.
+    pub fn set<T>(&mut self, key: &Key<T>, value: impl Into<Value>) {
+        self.0.insert(key.name.into(), value.into());
+    }
+    /// Sets a value by the field's name.
+    pub fn insert(&mut self, name: impl Into<Name>, value: Value) {
+        self.0.insert(name.into(), value);
+    }
+    /// Drops what was sent for a field.
+    pub fn remove<T>(&mut self, key: &Key<T>) -> Option<Value> {
+        self.0.shift_remove(key.name)
+    }
+    /// All of them, in the order of the declaration.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value))
+    }
+    /// Whether nothing was sent.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The row as it will be: the stored one overlaid with what was sent. Rules over several fields read this, so that
+/// one rule serves create and PATCH.
+pub struct After<'a> {
+    /// The stored row; `None` on create.
+    pub before: Option<&'a Changes>,
+    /// What was sent.
+    pub sent: &'a Changes,
+}
+
+impl After<'_> {
+    /// The value after the change; `None` for null.
+    pub fn get<T: FromValue>(&self, key: &Key<T>) -> Option<T> {
+        match self.sent.value(key.name) {
+            Some(value) => T::from_value(value),
+            None => self.before.and_then(|before| before.get(key)),
+        }
+    }
+}

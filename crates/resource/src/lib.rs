@@ -1,0 +1,29 @@
+//! What a resource is: its fields, their kinds and limits, and the messages that a client reads when it breaks one.
+//!
+//! A [`Resource`] is plain data, declared once and read five times: by [`accept`] (what a body may say), by
+//! [`select`] (filters, ordering, paging), by [`json`] (what an answer shows), by [`options`] (the schema document)
+//! and by [`openapi`]. Nothing here knows HTTP or a database, and nothing assumes that a resource is known at compile
+//! time: object classes are resources that tenants declare while the server runs (document 2, document 5).
+
+pub mod accept;
+mod check;
+pub mod decimal;
+pub mod errors;
+mod field;
+pub mod fold;
+pub mod json;
+mod key;
+pub mod openapi;
+pub mod options;
+pub mod select;
+pub mod time;
+mod value;
+
+pub use accept::{Accepted, Lookup, Mode, accept};
+pub use check::is_email;
+pub use errors::{Errors, message};
+pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Resource, Source, TOKEN, Target};
+pub use fold::fold;
+pub use key::{After, Changes, FromValue, Key};
+pub use select::{Filter, Order, Predicate, Query, Select, select};
+pub use value::{Value, type_name};

@@ -1,0 +1,128 @@
+//! The schema document that `OPTIONS` answers (document 1, convention 6; document 4, section 2, "schema document").
+
+use crate::{Access, Choice, Field, Kind, Resource};
+use serde_json::{Value as Json, json};
+
+/// The whole document of a collection.
+pub fn document(resource: &Resource) -> Json {
+    let mut document = json!({
+        "list": {"columns": resource.columns().map(|field| column(field, resource.is_selectable)).collect::<Vec<_>>()},
+        "details": details(resource),
+    });
+    if let Some((limit, autocomplete)) = &resource.batch {
+        document["batch"] = json!({"type": "set", "required": true, "autocomplete": autocomplete, "max_items": limit});
+    }
+    let mut restrictions = serde_json::Map::new();
+    restrictions.extend(resource.limit_items.map(|limit| ("limit_items".to_owned(), limit.into())));
+    restrictions.extend(resource.batch.iter().map(|(limit, _)| ("limit_items_in_batch".to_owned(), (*limit).into())));
+    if !restrictions.is_empty() {
+        document["restrictions"] = Json::Object(restrictions);
+    }
+    document
+}
+
+/// The document of a single instance.
+pub fn single(resource: &Resource) -> Json {
+    json!({"details": details(resource)})
+}
+
+/// `details` alone.
+pub fn details(resource: &Resource) -> Json {
+    let shown = |field: &&Field| field.in_detail || field.access == Access::WriteOnly;
+    json!({"schema": resource.fields.iter().filter(shown).map(schema).collect::<Vec<_>>()})
+}
+
+fn column(field: &Field, is_selectable: bool) -> Json {
+    let predicates: Vec<&str> =
+        field.predicates().into_iter().filter(|_| is_selectable).map(|predicate| predicate.name()).collect();
+    let mut column = json!({
+        "alias": field.name,
+        "type": field.kind.type_name(),
+        "predicates": predicates,
+        "sort_ok": field.sort && is_selectable,
+    });
+    describe_values(&mut column, field);
+    column
+}
+
+/// A field in `details.schema`.
+pub fn schema(field: &Field) -> Json {
+    let mut schema = json!({
+        "alias": field.name,
+        "type": field.kind.type_name(),
+        "required": field.required,
+        "editable": matches!(field.access, Access::ReadWrite | Access::WriteOnly),
+        "validators": validators(field),
+    });
+    describe_values(&mut schema, field);
+    schema
+}
+
+fn describe_values(entry: &mut Json, field: &Field) {
+    match &field.kind {
+        Kind::Enum { choices } | Kind::Set { choices, .. } => entry["values"] = choices.iter().map(value).collect(),
+        Kind::Listed { all, .. } => {
+            entry["values"] = all().into_iter().map(|name| json!({"value": name, "text": name})).collect()
+        }
+        Kind::Reference { target } | Kind::References { target, .. } => {
+            if let Some(address) = &target.autocomplete {
+                entry["autocomplete"] = json!(address);
+            }
+        }
+        Kind::User => entry["autocomplete"] = json!("/api/users/autocomplete/?text__icontains="),
+        _ => {}
+    }
+}
+
+fn value(choice: &Choice) -> Json {
+    let mut value = json!({"value": choice.value, "text": choice.text});
+    if let Some(system) = choice.system {
+        value["system"] = system.into();
+    }
+    value
+}
+
+fn validators(field: &Field) -> Vec<Json> {
+    let mut list = Vec::new();
+    let mut add = |name: &str, value: Json| list.push(json!({"name": name, "value": value}));
+    if !field.is_writable() {
+        return list;
+    }
+    match &field.kind {
+        Kind::Text { min, max, charset, .. } => {
+            let min = if field.blank { *min } else { (*min).max(1) };
+            if min > 0 {
+                add("min_length", min.into());
+            }
+            add("max_length", field.advertised_max.unwrap_or(*max).into());
+            if let Some(charset) = charset.filter(|charset| !charset.regex.is_empty()) {
+                add("regex", charset.regex.into());
+            }
+        }
+        Kind::Email { max } | Kind::Url { max } | Kind::Secret { max } => {
+            add("max_length", field.advertised_max.unwrap_or(*max).into());
+            if let Some(charset) = field.charset.filter(|charset| !charset.regex.is_empty()) {
+                add("regex", charset.regex.into());
+            }
+        }
+        Kind::Integer { min, max } => {
+            if *min > i64::MIN {
+                add("min_value", (*min).into());
+            }
+            if *max < i64::MAX {
+                add("max_value", (*max).into());
+            }
+        }
+        Kind::Set { max_items, .. }
+        | Kind::References { max_items, .. }
+        | Kind::Texts { max_items, .. }
+        | Kind::Files { max_items } => {
+            add("max_items", (*max_items).into());
+        }
+        _ => {}
+    }
+    if !field.reserved.is_empty() {
+        add("reserved", json!(field.reserved));
+    }
+    list
+}

@@ -1,0 +1,380 @@
+//! What a list may be asked: filters, ordering, paging, read from the declaration (document 1, conventions 3 to 5;
+//! document 4, section 2). What comes out is checked and abstract: no column outside the declaration can be in it, and
+//! no SQL is.
+
+use crate::{Errors, Field, Kind, Resource, Source, Value, message, time};
+use percent_encoding::percent_decode_str;
+
+/// The most that `limit` may say, and what it says when it is not sent.
+pub const MAX_LIMIT: i64 = 1000;
+/// See [`MAX_LIMIT`].
+pub const DEFAULT_LIMIT: i64 = 25;
+
+/// The parameters of a request's address, decoded, in the order sent.
+#[derive(Clone, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads what stands behind the question mark.
+    pub fn parse(text: &str) -> Query {
+        let decode = |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        Query(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(name, value)| (decode(name), decode(value)))
+                .collect(),
+        )
+    }
+    /// The last value of a parameter.
+    pub fn last(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+    /// All parameters.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// How a filter compares.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names are those of document 1, convention 5")]
+pub enum Predicate {
+    Exact,
+    Iexact,
+    Contains,
+    Icontains,
+    Startswith,
+    Istartswith,
+    Endswith,
+    Iendswith,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+    Range,
+    In,
+    Isnull,
+}
+
+use Predicate::*;
+const TEXT: &[Predicate] = &[Exact, Iexact, Contains, Icontains, Startswith, Istartswith, Endswith, Iendswith];
+const ORDERED: &[Predicate] = &[Exact, Gt, Gte, Lt, Lte, Range];
+const CHOSEN: &[Predicate] = &[Exact, In];
+const FLAG: &[Predicate] = &[Exact];
+const ABSENT: &[Predicate] = &[Isnull];
+
+impl Predicate {
+    /// As in parameters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Exact => "exact",
+            Iexact => "iexact",
+            Contains => "contains",
+            Icontains => "icontains",
+            Startswith => "startswith",
+            Istartswith => "istartswith",
+            Endswith => "endswith",
+            Iendswith => "iendswith",
+            Gt => "gt",
+            Gte => "gte",
+            Lt => "lt",
+            Lte => "lte",
+            Range => "range",
+            In => "in",
+            Isnull => "isnull",
+        }
+    }
+    /// Whether it compares folded texts.
+    pub fn ignores_case(self) -> bool {
+        matches!(self, Iexact | Icontains | Istartswith | Iendswith)
+    }
+}
+
+impl Field {
+    /// The predicates that its type has; none when it is no filter.
+    pub fn predicates(&self) -> Vec<Predicate> {
+        if !self.filter {
+            return Vec::new();
+        }
+        let of_type = match &self.kind {
+            Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => TEXT,
+            Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Date | Kind::DateTime | Kind::Reference { .. } => {
+                ORDERED
+            }
+            Kind::Enum { .. } | Kind::Listed { .. } | Kind::Set { .. } | Kind::References { .. } | Kind::User => CHOSEN,
+            Kind::Boolean | Kind::Uuid => FLAG,
+            Kind::Files { .. } => ABSENT,
+            _ => &[],
+        };
+        let mut predicates = of_type.to_vec();
+        if self.isnull && !predicates.contains(&Isnull) {
+            predicates.push(Isnull);
+        }
+        predicates
+    }
+}
+
+/// A filter that was checked against the declaration; made by [`select`] alone.
+#[derive(Clone)]
+pub struct Filter<'r> {
+    field: &'r Field,
+    predicate: Predicate,
+    operands: Vec<Value>,
+}
+
+impl<'r> Filter<'r> {
+    /// The field, which is declared filterable.
+    pub fn field(&self) -> &'r Field {
+        self.field
+    }
+    /// The predicate, which the field's type has.
+    pub fn predicate(&self) -> Predicate {
+        self.predicate
+    }
+    /// What it compares with: one value, two for `range`, any number for `in` and for sets; texts of the `i…`
+    /// predicates are folded.
+    pub fn operands(&self) -> &[Value] {
+        &self.operands
+    }
+}
+
+/// One field of the order.
+#[derive(Clone)]
+pub struct Order<'r> {
+    /// The field, which is declared sortable.
+    pub field: &'r Field,
+    /// Highest first.
+    pub descending: bool,
+}
+
+/// A page of a list.
+#[derive(Clone)]
+pub struct Select<'r> {
+    /// All must hold.
+    pub filters: Vec<Filter<'r>>,
+    /// Empty: the default order. Ties are broken by id in the direction of the last.
+    pub ordering: Vec<Order<'r>>,
+    /// 1 to 1000.
+    pub limit: i64,
+    /// 0 or more.
+    pub offset: i64,
+}
+
+/// Checks the parameters of a list; every wrong one is named.
+pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, Errors> {
+    let mut errors = Errors::new();
+    let limit = bounded(query, "limit", DEFAULT_LIMIT, 1, Some(MAX_LIMIT), &mut errors);
+    let offset = bounded(query, "offset", 0, 0, None, &mut errors);
+    let mut select = Select { filters: Vec::new(), ordering: Vec::new(), limit, offset };
+    if resource.is_selectable {
+        // A list without sorting ignores the parameter (document 4, section 2, "nulls, text").
+        if resource.fields.iter().any(|field| field.sort) {
+            select.ordering = ordering(resource, query, &mut errors);
+        }
+        for (parameter, value) in query.pairs() {
+            match filter(resource, parameter, value) {
+                Ok(filter) => select.filters.extend(filter),
+                Err(wrong) => wrong.into_iter().for_each(|message| errors.add(parameter, message)),
+            }
+        }
+    }
+    if errors.is_empty() { Ok(select) } else { Err(errors) }
+}
+
+fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i64>, errors: &mut Errors) -> i64 {
+    let Some(text) = query.last(name) else { return default };
+    match integer(text) {
+        Ok(value) if value < min => errors.add(name, message::too_small(min)),
+        Ok(value) if max.is_some_and(|max| value > max) => errors.add(name, message::too_big(max.unwrap_or_default())),
+        Ok(value) => return value,
+        Err(wrong) => errors.add(name, wrong),
+    }
+    default
+}
+
+fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> Vec<Order<'r>> {
+    let mut order: Vec<Order<'r>> = Vec::new();
+    for part in query.last("ordering").into_iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()) {
+        let (name, descending) = part.strip_prefix('-').map_or((part, false), |name| (name, true));
+        match resource.field(name) {
+            Some(field) if field.sort && order.iter().any(|earlier| earlier.field.name == field.name) => {}
+            Some(field) if field.sort => order.push(Order { field, descending }),
+            _ => {
+                errors.add("ordering", message::select_choice(part));
+                break;
+            }
+        }
+    }
+    order
+}
+
+/// The filter that a parameter is; none when it names no filterable field.
+fn filter<'r>(resource: &'r Resource, parameter: &str, value: &str) -> Result<Option<Filter<'r>>, Vec<String>> {
+    let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
+    let Some(field) = resource.field(name).filter(|field| field.filter) else { return Ok(None) };
+    let Some(predicate) = field.predicates().into_iter().find(|known| known.name() == predicate) else {
+        return Err(vec![message::select_choice(predicate)]);
+    };
+    let operands = operands(field, predicate, value)?;
+    Ok(Some(Filter { field, predicate, operands }))
+}
+
+fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value>, Vec<String>> {
+    let parts: Vec<&str> = match predicate {
+        In => text.split(',').map(str::trim).collect(),
+        Range => text.split(',').map(str::trim).collect(),
+        Exact if matches!(field.kind, Kind::Set { .. } | Kind::References { .. }) => {
+            text.split(',').map(str::trim).collect()
+        }
+        _ => vec![text],
+    };
+    let mut values = Vec::with_capacity(parts.len());
+    let mut wrong = Vec::new();
+    for part in &parts {
+        match if predicate == Isnull { boolean(part) } else { operand(field, predicate, part) } {
+            Ok(value) => values.push(value),
+            Err(message) if wrong.contains(&message) => {}
+            Err(message) => wrong.push(message),
+        }
+    }
+    if predicate == Range && wrong.is_empty() && parts.len() != 2 {
+        wrong.push(wrong_type(field));
+    }
+    if wrong.is_empty() { Ok(values) } else { Err(wrong) }
+}
+
+fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<Value, String> {
+    let wrong = || wrong_type(field);
+    match &field.kind {
+        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if text.contains('\0') => {
+            Err(message::NUL.to_owned())
+        }
+        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => {
+            Ok(crate::fold(text).into())
+        }
+        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => Ok(text.into()),
+        Kind::Integer { .. } | Kind::Reference { .. } | Kind::References { .. } | Kind::User => {
+            integer(text).map(Value::Int)
+        }
+        Kind::Decimal { .. } => {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            let right = !digits.is_empty()
+                && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+                && digits.parse::<f64>().is_ok();
+            if right { Ok(text.into()) } else { Err(wrong()) }
+        }
+        Kind::Boolean => boolean(text),
+        Kind::Date => time::parse_date(text).map(Value::Text).ok_or_else(wrong),
+        Kind::DateTime => time::parse(text).map(Value::Int).ok_or_else(wrong),
+        Kind::Enum { choices } | Kind::Set { choices, .. } => {
+            let known = choices.iter().any(|choice| choice.value == text);
+            if known { Ok(text.into()) } else { Err(message::select_choice(text)) }
+        }
+        Kind::Listed { is_listed, .. } => {
+            if is_listed(text) {
+                Ok(text.into())
+            } else {
+                Err(message::select_choice(text))
+            }
+        }
+        Kind::Uuid => Ok(text.to_ascii_lowercase().into()),
+        _ => Err(wrong()),
+    }
+}
+
+fn wrong_type(field: &Field) -> String {
+    match field.kind {
+        Kind::Date | Kind::DateTime => message::DATETIME,
+        Kind::Decimal { .. } => message::DECIMAL,
+        _ => message::INTEGER,
+    }
+    .to_owned()
+}
+
+fn integer(text: &str) -> Result<i64, String> {
+    text.trim().parse().map_err(|_| message::INTEGER.to_owned())
+}
+
+fn boolean(text: &str) -> Result<Value, String> {
+    match text {
+        "true" | "True" | "1" => Ok(Value::Bool(true)),
+        "false" | "False" | "0" => Ok(Value::Bool(false)),
+        _ => Err(message::BOOLEAN.to_owned()),
+    }
+}
+
+impl Field {
+    /// Whether the order of the field is that of its folded text.
+    pub fn order_column(&self) -> Option<&str> {
+        match (&self.folded, &self.source) {
+            (Some(folded), _) => Some(folded),
+            (None, Source::Column(column)) => Some(column),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn books() -> Resource {
+        Resource::new(
+            "books",
+            "Book",
+            "books",
+            [
+                Field::id(),
+                Field::new("name", Kind::text(100)).folded().filter().sort(),
+                Field::new("genre", Kind::choices(&[("a", "A"), ("b", "B")])).filter(),
+                Field::new("is_lent", Kind::Boolean).filter(),
+                Field::new("secret", Kind::text(10)).write_only(),
+            ]
+            .into_iter()
+            .chain(Field::audit()),
+        )
+    }
+
+    fn errors(query: &str) -> serde_json::Value {
+        select(&books(), &Query::parse(query)).err().map(|errors| errors.to_json()).unwrap_or_default()
+    }
+
+    #[test]
+    fn every_wrong_parameter_is_named() {
+        assert_eq!(
+            errors(
+                "limit=0&offset=-1&ordering=name,-secret,x&id=x&name__gt=3&genre=c&genre__in=a,d&is_lent=maybe&created_at__range=2026-01-01&created_by=me"
+            ),
+            json!({
+                "limit": ["Ensure this value is greater than or equal to 1."],
+                "offset": ["Ensure this value is greater than or equal to 0."],
+                "ordering": ["Select a valid choice. -secret is not one of the available choices."],
+                "id": ["A valid integer is required."],
+                "name__gt": ["Select a valid choice. gt is not one of the available choices."],
+                "genre": ["Select a valid choice. c is not one of the available choices."],
+                "genre__in": ["Select a valid choice. d is not one of the available choices."],
+                "is_lent": ["Must be a valid boolean."],
+                "created_at__range": ["Enter a valid date/time."],
+                "created_by": ["A valid integer is required."],
+            })
+        );
+        assert_eq!(errors("limit=1001"), json!({"limit": ["Ensure this value is less than or equal to 1000."]}));
+    }
+
+    #[test]
+    fn unknown_and_unlisted_parameters_are_ignored() {
+        let books = books();
+        let select = select(
+            &books,
+            &Query::parse("colour=red&secret=x&secret__startswith=a&name__icontains=%C3%84b+c&ordering=-id"),
+        )
+        .ok()
+        .unwrap();
+        assert_eq!(select.filters.len(), 1);
+        assert_eq!(select.filters[0].operands(), &[Value::from("äb c")]);
+        assert!(select.ordering[0].descending);
+        assert_eq!((select.limit, select.offset), (25, 0));
+    }
+}

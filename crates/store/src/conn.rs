@@ -1,0 +1,252 @@
+//! What a script sees: a connection that runs statements, and the rows they give.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::types::ValueRef;
+
+use crate::error::Error;
+use crate::sql::Sql;
+use crate::{postgresql, sqlite};
+
+/// A connection to one database, lent to a script.
+///
+/// In a transaction (`read` and `write`) a statement that the engine refused spoils the whole: later statements give
+/// the same error, and the work is rolled back even if the script answers `Ok`. PostgreSQL is so by nature; SQLite is
+/// made so, because a script that goes on there would be lost here. Where a refusal is expected, say so in SQL
+/// (`ON CONFLICT DO NOTHING`).
+pub struct Conn {
+    link: Link,
+    deadline: Instant,
+    in_transaction: bool,
+    failed: Option<Error>,
+    statements: u64,
+}
+
+enum Link {
+    Sqlite(sqlite::Link),
+    Postgres(Box<postgresql::Link>),
+}
+
+/// Why a query ended early.
+pub(crate) enum Stop {
+    /// The engine refused the statement.
+    Refused(Error),
+    /// The caller could not use a row.
+    Row(Error),
+}
+
+/// What is called for each row.
+pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), Error>;
+
+impl Conn {
+    pub(crate) fn sqlite(link: sqlite::Link) -> Conn {
+        Conn::new(Link::Sqlite(link))
+    }
+
+    pub(crate) fn postgres(link: postgresql::Link) -> Conn {
+        Conn::new(Link::Postgres(Box::new(link)))
+    }
+
+    fn new(link: Link) -> Conn {
+        Conn { link, deadline: Instant::now(), in_transaction: false, failed: None, statements: 0 }
+    }
+
+    /// How many statements the script has run: what a list costs must not grow with its page.
+    pub fn statements(&self) -> u64 {
+        self.statements
+    }
+
+    /// Calls `row` for each row, without keeping them.
+    pub fn each(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        self.query(sql, &mut row)
+    }
+
+    /// All rows.
+    pub fn all<T>(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+        let mut found = Vec::new();
+        self.query(sql, &mut |r| {
+            found.push(row(r)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The first row, if there is one.
+    pub fn opt<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<Option<T>, Error> {
+        let (mut row, mut found) = (Some(row), None);
+        self.query(sql, &mut |r| {
+            if let Some(row) = row.take() {
+                found = Some(row(r)?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The first row; [`Error::NotFound`] if there is none.
+    pub fn one<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        self.opt(sql, row)?.ok_or(Error::NotFound)
+    }
+
+    /// Runs a statement that gives no rows; answers how many rows it inserted, updated or deleted itself (what foreign
+    /// keys did besides is not counted).
+    pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
+        self.may_go_on()?;
+        let result = match &mut self.link {
+            Link::Sqlite(link) => link.exec(sql),
+            Link::Postgres(link) => link.exec(sql),
+        };
+        result.map_err(|error| self.refused(error))
+    }
+
+    fn query(&mut self, sql: &Sql, row: OnRow<'_>) -> Result<(), Error> {
+        self.may_go_on()?;
+        let result = match &mut self.link {
+            Link::Sqlite(link) => link.query(sql, row),
+            Link::Postgres(link) => link.query(sql, row),
+        };
+        result.map_err(|stop| match stop {
+            Stop::Refused(error) => self.refused(error),
+            Stop::Row(error) => error,
+        })
+    }
+
+    /// The engines stop a statement that runs too long; many short ones are stopped here, between them.
+    fn may_go_on(&mut self) -> Result<(), Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.statements += 1;
+        if Instant::now() > self.deadline { Err(self.refused(Error::Slow)) } else { Ok(()) }
+    }
+
+    fn refused(&mut self, error: Error) -> Error {
+        if self.in_transaction {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        error
+    }
+
+    /// Called before each run of a script.
+    pub(crate) fn start(&mut self, in_transaction: bool, limit: Duration) {
+        self.deadline = Instant::now() + limit;
+        self.in_transaction = in_transaction;
+        self.failed = None;
+        self.statements = 0;
+        if let Link::Sqlite(link) = &mut self.link {
+            link.start(self.deadline);
+        }
+    }
+
+    /// Called after each run of a script: why its transaction is lost, if it is.
+    pub(crate) fn finish(&mut self) -> Option<Error> {
+        if let Link::Sqlite(link) = &self.link {
+            link.finish();
+        }
+        self.failed.take()
+    }
+
+    /// The connection of the embedded engine.
+    ///
+    /// # Panics
+    /// On the other engine; only the module `sqlite` calls this, on what it made itself.
+    pub(crate) fn as_sqlite(&mut self) -> &mut sqlite::Link {
+        match &mut self.link {
+            Link::Sqlite(link) => link,
+            Link::Postgres(_) => unreachable!("a connection of PostgreSQL among SQLite's"),
+        }
+    }
+
+    /// The connection of PostgreSQL.
+    ///
+    /// # Panics
+    /// On the other engine; only the module `postgresql` calls this, on what it made itself.
+    pub(crate) fn as_postgres(&mut self) -> &mut postgresql::Link {
+        match &mut self.link {
+            Link::Postgres(link) => link,
+            Link::Sqlite(_) => unreachable!("a connection of SQLite among PostgreSQL's"),
+        }
+    }
+}
+
+/// One row of an answer; columns are counted from 0. A column that is not there or holds another type gives
+/// [`Error::Db`].
+pub struct Row<'a>(pub(crate) Source<'a>);
+
+pub(crate) enum Source<'a> {
+    Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a ::postgres::Row),
+}
+
+impl Row<'_> {
+    /// A BIGINT.
+    pub fn int(&self, column: usize) -> Result<i64, Error> {
+        self.opt_int(column)?.ok_or_else(|| is_null(column))
+    }
+
+    /// A BIGINT or NULL.
+    pub fn opt_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        match &self.0 {
+            Source::Sqlite(row) => match value(row, column)? {
+                ValueRef::Null => Ok(None),
+                ValueRef::Integer(number) => Ok(Some(number)),
+                other => Err(wrong(column, "an integer", &other.data_type().to_string())),
+            },
+            Source::Postgres(row) => postgresql::int(row, column),
+        }
+    }
+
+    /// A flag, kept as BIGINT: 0 is false, anything else true.
+    pub fn flag(&self, column: usize) -> Result<bool, Error> {
+        Ok(self.int(column)? != 0)
+    }
+
+    /// A TEXT.
+    pub fn text(&self, column: usize) -> Result<&str, Error> {
+        self.opt_text(column)?.ok_or_else(|| is_null(column))
+    }
+
+    /// A TEXT or NULL.
+    pub fn opt_text(&self, column: usize) -> Result<Option<&str>, Error> {
+        match &self.0 {
+            Source::Sqlite(row) => match value(row, column)? {
+                ValueRef::Null => Ok(None),
+                ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+                    Ok(text) => Ok(Some(text)),
+                    Err(_) => Err(wrong(column, "text", "text that is not UTF-8")),
+                },
+                other => Err(wrong(column, "text", &other.data_type().to_string())),
+            },
+            Source::Postgres(row) => postgresql::text(row, column),
+        }
+    }
+
+    /// A BLOB or BYTEA.
+    pub fn blob(&self, column: usize) -> Result<&[u8], Error> {
+        self.opt_blob(column)?.ok_or_else(|| is_null(column))
+    }
+
+    /// A BLOB, a BYTEA or NULL.
+    pub fn opt_blob(&self, column: usize) -> Result<Option<&[u8]>, Error> {
+        match &self.0 {
+            Source::Sqlite(row) => match value(row, column)? {
+                ValueRef::Null => Ok(None),
+                ValueRef::Blob(bytes) => Ok(Some(bytes)),
+                other => Err(wrong(column, "a blob", &other.data_type().to_string())),
+            },
+            Source::Postgres(row) => postgresql::blob(row, column),
+        }
+    }
+}
+
+fn value<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> Result<ValueRef<'a>, Error> {
+    row.get_ref(column).map_err(|error| Error::Db(format!("column {column}: {error}")))
+}
+
+fn is_null(column: usize) -> Error {
+    Error::Db(format!("column {column} is NULL"))
+}
+
+fn wrong(column: usize, expected: &str, found: &str) -> Error {
+    Error::Db(format!("column {column}: expected {expected}, found {found}"))
+}

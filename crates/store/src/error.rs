@@ -1,0 +1,56 @@
+//! What can go wrong in a database, in the words of the application rather than of an engine.
+
+use std::{fmt, io};
+
+/// An error of the store. It is `Clone` because one failed commit may have to be told to a whole group of writers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A query that must find a row found none.
+    NotFound,
+    /// The database, schema or file that was to be created is there already.
+    Exists,
+    /// A unique index refused the row; carries the name of the index, the same on both engines.
+    Unique(String),
+    /// A foreign key refused the change. SQLite names no key, so neither does this.
+    Referenced,
+    /// Too much is going on (a full queue, a lock held for too long); the same call may succeed later.
+    Busy,
+    /// The disk is full.
+    Full,
+    /// The engine cannot be reached, or its disk fails. After a lost connection during COMMIT the outcome is unknown.
+    Unavailable(String),
+    /// The database (file or schema) is not there.
+    Missing,
+    /// Stopped, because it ran for too long.
+    Slow,
+    /// Anything else: a mistake in the SQL, a wrong column type, a script that panicked. Not for users' eyes.
+    Db(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotFound => f.write_str("no such row"),
+            Error::Exists => f.write_str("exists already"),
+            Error::Unique(index) => write!(f, "not unique: {index}"),
+            Error::Referenced => f.write_str("a foreign key refuses the change"),
+            Error::Busy => f.write_str("the database is busy"),
+            Error::Full => f.write_str("the disk is full"),
+            Error::Unavailable(why) => write!(f, "the database is unavailable: {why}"),
+            Error::Missing => f.write_str("no such database"),
+            Error::Slow => f.write_str("stopped: ran for too long"),
+            Error::Db(why) => write!(f, "database error: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
+            _ => Error::Unavailable(error.to_string()),
+        }
+    }
+}

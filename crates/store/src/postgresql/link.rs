@@ -1,0 +1,304 @@
+//! One connection to PostgreSQL: schemas, statements, errors.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Client, Statement};
+
+use crate::conn::{OnRow, Row, Source, Stop};
+use crate::error::Error;
+use crate::migrate;
+use crate::sql::Sql;
+use crate::work::Slot;
+
+/// Prepared statements kept per connection.
+const STATEMENTS: usize = 256;
+
+/// Begins a transaction that makes, changes or removes a schema, which may take its time.
+pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
+
+/// What happened to a connection during a script, that the script's outcome may not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The connection is lost.
+    Broken,
+    /// A deadlock, or a conflict of transactions: the same script may succeed now.
+    Conflict,
+    /// A prepared statement no longer fits its tables; it is forgotten, and the same script may succeed now.
+    Stale,
+}
+
+/// Whether a schema is to be made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Make {
+    /// It must be there.
+    No,
+    /// If it is not there.
+    IfMissing,
+    /// It must not be there.
+    New,
+}
+
+/// A connection and what belongs to it.
+pub(crate) struct Link {
+    client: Client,
+    /// Statements by their text, with the time of their last use.
+    statements: HashMap<String, (Statement, u64)>,
+    /// Counts uses of statements.
+    now: u64,
+    /// The database on the search path.
+    at: Option<Arc<Slot>>,
+    trouble: Option<Trouble>,
+}
+
+impl Link {
+    pub fn new(mut client: Client, time_limit: Duration) -> Result<Link, Error> {
+        let milliseconds = time_limit.as_millis().max(1);
+        // A process that hangs inside a transaction must not hold its locks for ever.
+        let settings = format!(
+            "SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}",
+            milliseconds * 3
+        );
+        client.batch_execute(&settings).map_err(|error| Error::Unavailable(plain(&error)))?;
+        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None })
+    }
+
+    pub fn take_trouble(&mut self) -> Option<Trouble> {
+        self.trouble.take()
+    }
+
+    /// Runs statements of the store's own, such as COMMIT.
+    pub fn control(&mut self, sql: &str) -> Result<(), Error> {
+        self.client.batch_execute(sql).map_err(|error| self.translate(&error))
+    }
+
+    /// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
+    pub fn enter(&mut self, slot: &Arc<Slot>, migrations: &[(&str, &str)]) -> Result<(), Error> {
+        if !slot.is_prepared() {
+            self.prepare(slot, migrations)?;
+        }
+        if self.at.as_ref().is_none_or(|at| at.id != slot.id) {
+            self.at = None;
+            self.control(&format!("SET search_path TO \"{}\"", slot.name))?;
+            self.at = Some(slot.clone());
+        }
+        Ok(())
+    }
+
+    /// Runs the migrations that a schema lacks, once in the life of this process.
+    fn prepare(&mut self, slot: &Slot, migrations: &[(&str, &str)]) -> Result<(), Error> {
+        let generation = slot.generation();
+        let version = self.version(slot)?;
+        let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
+        if version.is_none() || from < migrations.len() {
+            self.control(BEGIN_SCHEMA)?;
+            let migrated = self.prepare_schema(slot, migrations, Make::No);
+            if let Err(error) = migrated.and_then(|()| self.control("COMMIT")) {
+                self.roll_back();
+                return Err(error);
+            }
+        }
+        slot.set_prepared(generation);
+        Ok(())
+    }
+
+    /// Makes a schema if so wished, and runs the migrations that it lacks. Inside a transaction, under a lock, so that
+    /// processes that start at once do not collide.
+    pub fn prepare_schema(&mut self, slot: &Slot, migrations: &[(&str, &str)], make: Make) -> Result<(), Error> {
+        let name = &slot.name;
+        self.lock_schema(name)?;
+        match make {
+            Make::No => {}
+            Make::IfMissing => self.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
+            Make::New => self.control(&format!("CREATE SCHEMA \"{name}\""))?,
+        }
+        self.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
+        let version = match self.version(slot)? {
+            Some(version) => version,
+            None => {
+                self.control(
+                    "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)",
+                )?;
+                0
+            }
+        };
+        let from = migrate::lacking(name, version, migrations.len())?;
+        for (migration, sql) in &migrations[from..] {
+            self.control(&migrate::for_postgres(sql)).map_err(|error| migrate::failed(name, migration, error))?;
+        }
+        if from < migrations.len() {
+            self.control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;
+            tracing::info!(database = name, from, to = migrations.len(), "migrated");
+        }
+        Ok(())
+    }
+
+    /// The version of a schema; `None` if it has none yet.
+    fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
+        const THERE: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
+                             FROM pg_catalog.pg_namespace WHERE nspname = $1";
+        let there = self.client.query_opt(THERE, &[&slot.name]).map_err(|error| self.translate(&error))?;
+        let Some(there) = there else { return Err(Error::Missing) };
+        if !there.get::<_, bool>(0) {
+            return Ok(None);
+        }
+        let sql = format!("SELECT version FROM \"{}\".schema_version", slot.name);
+        match self.client.query_opt(sql.as_str(), &[]) {
+            Ok(row) => Ok(row.map(|row| row.get(0))),
+            // Dropped since the question before.
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(Error::Missing),
+            Err(error) => Err(self.translate(&error)),
+        }
+    }
+
+    /// Removes a schema with all it holds, if it is there. Inside a transaction.
+    pub fn drop_schema(&mut self, slot: &Slot) -> Result<(), Error> {
+        self.lock_schema(&slot.name)?;
+        self.control(&format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", slot.name))?;
+        slot.renew();
+        Ok(())
+    }
+
+    /// Held until the transaction ends.
+    fn lock_schema(&mut self, name: &str) -> Result<(), Error> {
+        // The name in front keeps clear of locks that others may take by numbers of their own.
+        self.control(&format!("SELECT pg_advisory_xact_lock(hashtextextended('chancery schema {name}', 0))"))
+    }
+
+    /// Ends a transaction without keeping its work. If that fails, the connection is of no more use.
+    pub fn roll_back(&mut self) {
+        if self.client.batch_execute("ROLLBACK").is_err() {
+            self.trouble = Some(Trouble::Broken);
+        }
+    }
+
+    pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
+        let (statement, known) = self.statement(sql.text())?;
+        let args: Vec<_> = sql.args().iter().map(|arg| arg as _).collect();
+        self.client.execute(&statement, &args).map_err(|error| self.refused(&error, known, sql.text()))
+    }
+
+    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
+        let (statement, known) = self.statement(sql.text()).map_err(Stop::Refused)?;
+        let mut outcome = Ok(());
+        let mut read = || {
+            let mut rows = self.client.query_raw(&statement, sql.args())?;
+            // To the end, whatever becomes of the rows: constraints may be checked only there.
+            while let Some(row) = rows.next()? {
+                if outcome.is_ok() {
+                    outcome = on_row(&Row(Source::Postgres(&row)));
+                }
+            }
+            Ok(())
+        };
+        match read() {
+            Ok(()) => outcome.map_err(Stop::Row),
+            Err(error) => Err(Stop::Refused(self.refused(&error, known, sql.text()))),
+        }
+    }
+
+    /// A prepared statement, and whether it was known before.
+    fn statement(&mut self, text: &str) -> Result<(Statement, bool), Error> {
+        self.now += 1;
+        if let Some((statement, used)) = self.statements.get_mut(text) {
+            *used = self.now;
+            return Ok((statement.clone(), true));
+        }
+        let statement = self.client.prepare(text).map_err(|error| self.refused(&error, false, text))?;
+        if self.statements.len() >= STATEMENTS
+            && let Some(oldest) = self.statements.iter().min_by_key(|(_, (_, used))| *used)
+        {
+            let oldest = oldest.0.clone();
+            self.statements.remove(&oldest);
+        }
+        self.statements.insert(text.to_owned(), (statement.clone(), self.now));
+        Ok((statement, false))
+    }
+
+    /// The error of a script's statement.
+    fn refused(&mut self, error: &postgres::Error, known: bool, text: &str) -> Error {
+        let code = error.code();
+        // A statement is prepared once for all databases of a connection. Where a table was changed, or another
+        // database has other types in its place, that shows as an error of syntax or type, on the server (class 42)
+        // or already when the arguments are sent.
+        let stale = match code {
+            Some(code) if *code == SqlState::UNDEFINED_TABLE => false,
+            Some(code) if *code == SqlState::FEATURE_NOT_SUPPORTED => true,
+            Some(code) if *code == SqlState::INVALID_SQL_STATEMENT_NAME => true,
+            Some(code) => code.code().starts_with("42"),
+            None => true,
+        };
+        if known && stale {
+            self.statements.remove(text);
+            self.trouble = Some(Trouble::Stale);
+        }
+        // Says more where there is more: a lost connection is no stale statement.
+        let error = self.translate(error);
+        if code == Some(&SqlState::UNDEFINED_TABLE) && self.is_schema_missing() { Error::Missing } else { error }
+    }
+
+    /// Whether the current schema is gone, which PostgreSQL reports as a missing table. The transaction, if there is
+    /// one, is lost already; it is ended, since it answers no more questions.
+    fn is_schema_missing(&mut self) -> bool {
+        let Some(slot) = self.at.clone() else { return false };
+        self.roll_back();
+        let missing = matches!(self.version(&slot), Err(Error::Missing));
+        if missing {
+            slot.renew();
+        }
+        missing
+    }
+
+    /// PostgreSQL's errors in the store's words. Notes what they mean for the connection.
+    fn translate(&mut self, error: &postgres::Error) -> Error {
+        let Some(db) = error.as_db_error() else {
+            let lost = self.client.is_closed()
+                || error.is_closed()
+                || StdError::source(error).is_some_and(|source| source.is::<std::io::Error>());
+            return if lost {
+                self.trouble = Some(Trouble::Broken);
+                Error::Unavailable(plain(error))
+            } else {
+                Error::Db(plain(error))
+            };
+        };
+        let code = db.code().code();
+        match code {
+            "23505" if db.constraint() == Some("pg_namespace_nspname_index") => Error::Exists,
+            "23505" => Error::Unique(db.constraint().unwrap_or_default().to_owned()),
+            "23503" => Error::Referenced,
+            "40001" | "40P01" => {
+                self.trouble = Some(Trouble::Conflict);
+                Error::Busy
+            }
+            "55P03" => Error::Busy,
+            "57014" => Error::Slow,
+            "53100" => Error::Full,
+            "42P06" => Error::Exists,
+            "3F000" => Error::Missing,
+            "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" => {
+                self.trouble = Some(Trouble::Broken);
+                Error::Unavailable(plain(error))
+            }
+            _ if code.starts_with("08") => {
+                self.trouble = Some(Trouble::Broken);
+                Error::Unavailable(plain(error))
+            }
+            _ if code.starts_with("53") || code.starts_with("58") => Error::Unavailable(plain(error)),
+            _ => Error::Db(plain(error)),
+        }
+    }
+}
+
+/// An error's own words: the driver's say little more than "db error".
+pub(super) fn plain(error: &postgres::Error) -> String {
+    match (error.as_db_error(), StdError::source(error)) {
+        (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
+}

@@ -1,0 +1,241 @@
+//! The threads that own the connections, and how work is handed out to them.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Settings;
+use super::link::{BEGIN_SCHEMA, Trouble};
+use crate::Mode;
+use crate::conn::Conn;
+use crate::error::Error;
+use crate::migrate;
+use crate::work::{Slot, Work, lock, panicked};
+
+/// Tasks that may wait for a thread; more are refused with [`Error::Busy`].
+const QUEUE: usize = 4096;
+/// How often a task may be passed over for one that suits a thread's connection better.
+const PATIENCE: u32 = 8;
+/// How far into the queue to look for such a task.
+const SIGHT: usize = 64;
+/// Runs of one script at most.
+const ATTEMPTS: u32 = 3;
+
+/// How a script is to be run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// In its database.
+    Script(Mode),
+    /// On the bare connection: it makes or removes the schema.
+    Schema,
+}
+
+struct Task {
+    slot: Arc<Slot>,
+    kind: Kind,
+    work: Box<dyn Work>,
+    since: Instant,
+}
+
+/// The threads and their common queue.
+pub(super) struct Pool {
+    state: Mutex<State>,
+    /// One for each thread.
+    wake: Vec<Condvar>,
+}
+
+struct State {
+    workers: Vec<Worker>,
+    /// Idle threads, the one that has been idle for the longest first.
+    idle: VecDeque<usize>,
+    /// Tasks that found no idle thread.
+    queue: VecDeque<Task>,
+    /// How often the first of the queue has been passed over.
+    passed: u32,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Worker {
+    /// The id of the slot that it served last.
+    last: Option<u64>,
+    /// Handed to it while it was idle.
+    next: Option<Task>,
+}
+
+impl Pool {
+    pub fn new(count: usize) -> Pool {
+        let workers = (0..count).map(|_| Worker::default()).collect();
+        let state = State { workers, idle: VecDeque::new(), queue: VecDeque::new(), passed: 0, closed: false };
+        Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect() }
+    }
+
+    pub fn submit(&self, slot: &Arc<Slot>, kind: Kind, work: Box<dyn Work>) -> Result<(), Error> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(Error::Unavailable("the store is closed".to_owned()));
+        }
+        let task = Task { slot: slot.clone(), kind, work, since: Instant::now() };
+        if let Some(at) = state.choose(slot.id) {
+            state.workers[at].next = Some(task);
+            drop(state);
+            self.wake[at].notify_one();
+            return Ok(());
+        }
+        if state.queue.len() >= QUEUE {
+            return Err(Error::Busy);
+        }
+        state.queue.push_back(task);
+        Ok(())
+    }
+
+    /// Refuses new tasks; the threads end when they have done the old ones.
+    pub fn close(&self) {
+        lock(&self.state).closed = true;
+        self.wake.iter().for_each(Condvar::notify_one);
+    }
+
+    fn take(&self, at: usize) -> Option<Task> {
+        let mut state = lock(&self.state);
+        if let Some(task) = state.pick(at) {
+            return Some(task);
+        }
+        if state.closed {
+            return None;
+        }
+        state.idle.push_back(at);
+        loop {
+            state = self.wake[at].wait(state).unwrap_or_else(PoisonError::into_inner);
+            if let Some(task) = state.workers[at].next.take() {
+                return Some(task);
+            }
+            if state.closed {
+                return None;
+            }
+        }
+    }
+
+    /// The life of a thread.
+    pub fn serve(&self, at: usize, settings: &Settings) {
+        let mut conn = None;
+        while let Some(mut task) = self.take(at) {
+            if task.since.elapsed() > settings.time_limit {
+                task.work.fail(Error::Busy);
+            } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
+                // Scripts' panics are caught nearer to them; this one is the driver's.
+                conn = None;
+                task.work.fail(panicked(&*panic));
+            }
+            task.work.answer();
+        }
+    }
+}
+
+impl State {
+    /// The idle thread that suits a database best: it served it last, or it has served none, or not for the longest.
+    fn choose(&mut self, slot: u64) -> Option<usize> {
+        let workers = &self.workers;
+        // Of several, the one that worked last: the others may then be left alone.
+        let same = self.idle.iter().rposition(|&at| workers[at].last == Some(slot));
+        let place = same.or_else(|| self.idle.iter().position(|&at| workers[at].last.is_none())).unwrap_or(0);
+        let at = self.idle.remove(place)?;
+        self.workers[at].last = Some(slot);
+        Some(at)
+    }
+
+    fn pick(&mut self, at: usize) -> Option<Task> {
+        let last = self.workers[at].last;
+        let suits = |task: &Task| Some(task.slot.id) == last;
+        let place = match self.queue.iter().take(SIGHT).position(suits) {
+            Some(place) if self.passed < PATIENCE => place,
+            _ => 0,
+        };
+        let task = self.queue.remove(place)?;
+        self.passed = if place == 0 { 0 } else { self.passed + 1 };
+        self.workers[at].last = Some(task.slot.id);
+        Some(task)
+    }
+}
+
+/// Runs a task, again if that may help; the outcome stands in it afterwards.
+fn serve(conn: &mut Option<Conn>, settings: &Settings, task: &mut Task) {
+    for attempt in 1..=ATTEMPTS {
+        let again = run(conn, settings, task);
+        if conn.as_mut().is_some_and(|conn| conn.as_postgres().take_trouble() == Some(Trouble::Broken)) {
+            *conn = None;
+        }
+        if !again {
+            break;
+        }
+        if attempt < ATTEMPTS && conn.is_some() {
+            // Whoever it collided with gets a moment to finish.
+            std::thread::sleep(Duration::from_millis(u64::from(attempt) * 5));
+        }
+    }
+}
+
+/// Runs a task once; `true` if it did nothing lasting and might succeed when run again.
+fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
+    let conn = match kept {
+        Some(conn) => conn,
+        None => match settings.connect() {
+            Ok(conn) => kept.insert(conn),
+            Err(error) => {
+                task.work.fail(error);
+                return false;
+            }
+        },
+    };
+    let begin = match task.kind {
+        Kind::Script(Mode::Read) => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        Kind::Script(Mode::Write) => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        Kind::Script(Mode::Peek) => None,
+        Kind::Schema => Some(BEGIN_SCHEMA),
+    };
+    let only_reads = matches!(task.kind, Kind::Script(Mode::Read | Mode::Peek));
+    let link = conn.as_postgres();
+    let entered = match task.kind {
+        Kind::Schema => Ok(()),
+        Kind::Script(_) => link.enter(&task.slot, migrate::migrations_of(&settings.migrations, &task.slot)),
+    };
+    if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| link.control(sql))) {
+        task.work.fail(error);
+        // Nothing has been done yet, so even a write can be done on another connection.
+        return is_worth_another_try(link.take_trouble(), kept);
+    }
+
+    conn.start(begin.is_some(), settings.time_limit);
+    let keep = task.work.run(conn);
+    let link = conn.as_postgres();
+    let trouble = link.take_trouble();
+    if trouble == Some(Trouble::Broken) {
+        *kept = None;
+        return only_reads;
+    }
+    if begin.is_none() {
+        return trouble.is_some();
+    }
+    if !keep || trouble.is_some() {
+        link.roll_back();
+        return trouble.is_some();
+    }
+    if let Err(error) = link.control("COMMIT") {
+        task.work.fail(error);
+        let trouble = link.take_trouble();
+        if trouble == Some(Trouble::Broken) {
+            // Whether it was committed is not known, so it must not be done again.
+            *kept = None;
+            return only_reads;
+        }
+        return trouble.is_some();
+    }
+    false
+}
+
+fn is_worth_another_try(trouble: Option<Trouble>, kept: &mut Option<Conn>) -> bool {
+    if trouble == Some(Trouble::Broken) {
+        *kept = None;
+    }
+    trouble.is_some()
+}

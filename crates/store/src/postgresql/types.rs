@@ -1,0 +1,121 @@
+//! Values on their way to PostgreSQL and back.
+//!
+//! The server infers the type of each placeholder, and the driver insists on it; an integer is therefore sent as
+//! whatever integer is expected. `SUM` of BIGINT is NUMERIC, which is read as an integer where it is one.
+
+use std::error::Error as StdError;
+
+use bytes::{BufMut, BytesMut};
+use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+use crate::error::Error;
+use crate::sql::Arg;
+
+type Failure = Box<dyn StdError + Sync + Send>;
+
+impl ToSql for Arg {
+    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        match (self, expected) {
+            (Arg::Null, _) => return Ok(IsNull::Yes),
+            (Arg::Int(number), &Type::INT8) => out.put_i64(*number),
+            (Arg::Int(number), &Type::INT4) => out.put_i32(i32::try_from(*number)?),
+            (Arg::Int(number), &Type::INT2) => out.put_i16(i16::try_from(*number)?),
+            (Arg::Int(number), &Type::BOOL) => out.put_u8(u8::from(*number != 0)),
+            (Arg::Int(number), &Type::NUMERIC) => put_numeric(*number, out),
+            (Arg::Text(text), &(Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN)) => {
+                out.put_slice(text.as_bytes());
+            }
+            (Arg::Blob(bytes), &Type::BYTEA) => out.put_slice(bytes),
+            (Arg::Int(_), other) => return Err(format!("an integer where {other} is expected").into()),
+            (Arg::Text(_), other) => return Err(format!("text where {other} is expected").into()),
+            (Arg::Blob(_), other) => return Err(format!("a blob where {other} is expected").into()),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        // Decided above, where the value is known.
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// NUMERIC is sent as: count of digits to the base 10,000, weight of the first, sign, scale, digits.
+fn put_numeric(number: i64, out: &mut BytesMut) {
+    let mut digits = Vec::new();
+    let mut rest = number.unsigned_abs();
+    while rest > 0 {
+        digits.push(i16::try_from(rest % 10_000).unwrap_or_default());
+        rest /= 10_000;
+    }
+    let count = i16::try_from(digits.len()).unwrap_or_default();
+    out.put_i16(count);
+    out.put_i16((count - 1).max(0));
+    out.put_u16(if number < 0 { 0x4000 } else { 0 });
+    out.put_u16(0);
+    digits.iter().rev().for_each(|&digit| out.put_i16(digit));
+}
+
+/// Any integer.
+struct Int(i64);
+
+impl<'a> FromSql<'a> for Int {
+    fn from_sql(found: &Type, raw: &'a [u8]) -> Result<Int, Failure> {
+        let number = match *found {
+            Type::INT8 => i64::from_be_bytes(raw.try_into()?),
+            Type::INT4 => i64::from(i32::from_be_bytes(raw.try_into()?)),
+            Type::INT2 => i64::from(i16::from_be_bytes(raw.try_into()?)),
+            Type::BOOL => i64::from(raw != [0]),
+            _ => numeric(raw).ok_or("not a BIGINT")?,
+        };
+        Ok(Int(number))
+    }
+
+    fn accepts(found: &Type) -> bool {
+        matches!(*found, Type::INT8 | Type::INT4 | Type::INT2 | Type::BOOL | Type::NUMERIC)
+    }
+}
+
+fn numeric(raw: &[u8]) -> Option<i64> {
+    let mut parts = raw.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let (count, weight, sign, _scale) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let negative = match sign {
+        0 => false,
+        0x4000 => true,
+        _ => return None,
+    };
+    let weight = i16::from_be_bytes(weight.to_be_bytes());
+    let mut number: i128 = 0;
+    for place in 0..i32::from(weight) + 1 {
+        let digit = if place < i32::from(count) { parts.next()? } else { 0 };
+        number = number.checked_mul(10_000)?.checked_add(i128::from(digit))?;
+    }
+    // What stands after the point must be nothing.
+    if parts.any(|digit| digit != 0) {
+        return None;
+    }
+    i64::try_from(if negative { -number } else { number }).ok()
+}
+
+/// An integer column.
+pub(crate) fn int(row: &postgres::Row, column: usize) -> Result<Option<i64>, Error> {
+    get::<Int>(row, column).map(|found| found.map(|Int(number)| number))
+}
+
+/// A text column.
+pub(crate) fn text(row: &postgres::Row, column: usize) -> Result<Option<&str>, Error> {
+    get(row, column)
+}
+
+/// A column of bytes.
+pub(crate) fn blob(row: &postgres::Row, column: usize) -> Result<Option<&[u8]>, Error> {
+    get(row, column)
+}
+
+fn get<'a, T: FromSql<'a>>(row: &'a postgres::Row, column: usize) -> Result<Option<T>, Error> {
+    row.try_get(column).map_err(|error| {
+        let why = StdError::source(&error).map_or_else(|| error.to_string(), |source| source.to_string());
+        Error::Db(format!("column {column}: {why}"))
+    })
+}

@@ -1,0 +1,297 @@
+//! SQL text and its arguments.
+//!
+//! The text is made of `&'static str` only, so that nothing a user typed can become SQL; what users typed goes into
+//! arguments. The canonical dialect is PostgreSQL's with `$1` placeholders; [`sqlite_text`] turns it into SQLite's.
+
+use std::borrow::Cow;
+
+/// An argument of a statement. Only these kinds are stored anywhere: times are integers, flags are 0 and 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arg {
+    /// NULL
+    Null,
+    /// BIGINT
+    Int(i64),
+    /// TEXT
+    Text(String),
+    /// BLOB or BYTEA
+    Blob(Vec<u8>),
+}
+
+impl From<i64> for Arg {
+    fn from(value: i64) -> Arg {
+        Arg::Int(value)
+    }
+}
+
+impl From<bool> for Arg {
+    fn from(value: bool) -> Arg {
+        Arg::Int(i64::from(value))
+    }
+}
+
+impl From<&str> for Arg {
+    fn from(value: &str) -> Arg {
+        Arg::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Arg {
+    fn from(value: String) -> Arg {
+        Arg::Text(value)
+    }
+}
+
+impl From<&String> for Arg {
+    fn from(value: &String) -> Arg {
+        Arg::Text(value.clone())
+    }
+}
+
+impl From<Vec<u8>> for Arg {
+    fn from(value: Vec<u8>) -> Arg {
+        Arg::Blob(value)
+    }
+}
+
+impl<T: Into<Arg>> From<Option<T>> for Arg {
+    fn from(value: Option<T>) -> Arg {
+        value.map_or(Arg::Null, Into::into)
+    }
+}
+
+/// One statement and its arguments.
+///
+/// ```
+/// # use store::Sql;
+/// let mut sql = Sql::new("SELECT id FROM users WHERE age > $1").arg(17);
+/// sql.push(" AND name = ").bind("Ada");
+/// assert_eq!(sql.text(), "SELECT id FROM users WHERE age > $1 AND name = $2");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sql {
+    text: Cow<'static, str>,
+    args: Vec<Arg>,
+}
+
+impl Sql {
+    /// Starts a statement. The text may hold `$1`, `$2`… to be filled by [`Sql::arg`].
+    pub fn new(text: &'static str) -> Sql {
+        Sql { text: Cow::Borrowed(text), args: Vec::new() }
+    }
+
+    /// The next argument of the text so far.
+    #[must_use]
+    pub fn arg(mut self, value: impl Into<Arg>) -> Sql {
+        self.args.push(value.into());
+        self
+    }
+
+    /// Appends text.
+    pub fn push(&mut self, text: &'static str) -> &mut Sql {
+        if self.text.is_empty() {
+            self.text = Cow::Borrowed(text);
+        } else {
+            self.text.to_mut().push_str(text);
+        }
+        self
+    }
+
+    /// Appends a placeholder and its argument.
+    pub fn bind(&mut self, value: impl Into<Arg>) -> &mut Sql {
+        self.args.push(value.into());
+        let text = self.text.to_mut();
+        text.push('$');
+        push_number(text, self.args.len());
+        self
+    }
+
+    /// Appends the name of a table or column that is known only at run time.
+    ///
+    /// # Panics
+    /// Unless it is `[a-z_][a-z0-9_]*`: such names are made by the program, never by a user.
+    pub fn name(&mut self, identifier: &str) -> &mut Sql {
+        let mut bytes = identifier.bytes();
+        let sound = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
+            && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        assert!(sound, "not an identifier: {identifier:?}");
+        self.text.to_mut().push_str(identifier);
+        self
+    }
+
+    /// Appends another piece with its arguments; its placeholders are numbered on.
+    pub fn append(&mut self, other: &Sql) -> &mut Sql {
+        self.append_with(other, other.args.iter().cloned())
+    }
+
+    /// As [`Sql::append`], with other arguments: for a piece that is written once and used often.
+    pub fn append_with(&mut self, other: &Sql, args: impl IntoIterator<Item = Arg>) -> &mut Sql {
+        let offset = self.args.len();
+        self.args.extend(args);
+        let text = self.text.to_mut();
+        // Whatever comes behind it will mostly fit, too.
+        text.reserve(other.text.len() + 256);
+        if offset == 0 || self.args.len() == offset {
+            text.push_str(&other.text);
+            return self;
+        }
+        scan(&other.text, |piece| match piece {
+            Piece::Placeholder(digits) => {
+                text.push('$');
+                // A number too long to parse is left as it is: the engine will refuse it.
+                match digits.parse::<usize>() {
+                    Ok(number) => push_number(text, number + offset),
+                    Err(_) => text.push_str(digits),
+                }
+            }
+            Piece::Text(part) | Piece::Strpos(part) | Piece::Lock(part) => text.push_str(part),
+        });
+        self
+    }
+
+    /// The text so far, in the canonical dialect.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The arguments so far; `$1` is the first.
+    pub fn args(&self) -> &[Arg] {
+        &self.args
+    }
+}
+
+fn push_number(text: &mut String, number: usize) {
+    use std::fmt::Write;
+    write!(text, "{number}").expect("writing to a string cannot fail");
+}
+
+/// The SQLite form of a canonical text.
+///
+/// SQLite takes `$1` for a name, so that `$2, $1` bound by position would swap values: it gets `?1`. It says `instr`
+/// for `strpos`, and has no row locks, nor needs them: it has one writer (design: the store).
+pub(crate) fn sqlite_text(canonical: &str) -> String {
+    let mut out = String::with_capacity(canonical.len());
+    scan(canonical, |piece| match piece {
+        Piece::Text(part) => out.push_str(part),
+        Piece::Placeholder(digits) => {
+            out.push('?');
+            out.push_str(digits);
+        }
+        Piece::Strpos(_) => out.push_str("instr("),
+        Piece::Lock(_) => {}
+    });
+    out
+}
+
+/// A stretch of canonical text.
+enum Piece<'a> {
+    Text(&'a str),
+    /// The digits after `$`.
+    Placeholder(&'a str),
+    /// `strpos(`
+    Strpos(&'a str),
+    /// One of [`LOCKS`]
+    Lock(&'a str),
+}
+
+/// Row locks, the longer before what it begins with. `UPDATE`: for a row that may be deleted. `NO KEY UPDATE`: for one
+/// that is only changed, so that others may refer to it meanwhile. `SHARE`: for one that is to stay as it is.
+const LOCKS: [&str; 4] = [" FOR UPDATE SKIP LOCKED", " FOR UPDATE", " FOR NO KEY UPDATE", " FOR SHARE"];
+
+/// The length of the lock that a text begins with; 0 when it begins with none.
+fn lock(text: &[u8]) -> usize {
+    let begins =
+        |lock: &&&str| text.starts_with(lock.as_bytes()) && !text.get(lock.len()).is_some_and(|&byte| is_word(byte));
+    LOCKS.iter().find(begins).map_or(0, |lock| lock.len())
+}
+
+/// Splits a text into pieces, in one pass; strings, quoted names and comments are text whatever they hold.
+fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
+    const STRPOS: &str = "strpos(";
+    let bytes = text.as_bytes();
+    let (mut done, mut at) = (0, 0);
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let length = match bytes[at] {
+            quote @ (b'\'' | b'"') => {
+                at += 2 + rest[1..].iter().position(|&b| b == quote).unwrap_or(rest.len());
+                continue;
+            }
+            b'-' if rest.starts_with(b"--") => {
+                at += rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+                continue;
+            }
+            b'$' => 1 + rest[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
+            b's' if rest.starts_with(STRPOS.as_bytes()) && (at == 0 || !is_word(bytes[at - 1])) => STRPOS.len(),
+            b' ' if rest.starts_with(b" FOR ") => lock(rest),
+            _ => 0,
+        };
+        if length < 2 {
+            at += 1;
+            continue;
+        }
+        if done < at {
+            piece(Piece::Text(&text[done..at]));
+        }
+        let part = &text[at..at + length];
+        piece(match bytes[at] {
+            b'$' => Piece::Placeholder(&part[1..]),
+            b's' => Piece::Strpos(part),
+            _ => Piece::Lock(part),
+        });
+        at += length;
+        done = at;
+    }
+    if done < text.len() {
+        piece(Piece::Text(&text[done..]));
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn append_numbers_on() {
+        let mut sql = Sql::new("SELECT 1 FROM t WHERE a = $1").arg(1);
+        let part = Sql::new(" AND (b = $2 OR c = $1 OR d = '$1')").arg("x").arg(true);
+        sql.append(&part).push(" AND e = ").bind(None::<i64>).append(&Sql::new(" LIMIT $1").arg(25));
+        assert_eq!(sql.text(), "SELECT 1 FROM t WHERE a = $1 AND (b = $3 OR c = $2 OR d = '$1') AND e = $4 LIMIT $5");
+        assert_eq!(sql.args(), [Arg::Int(1), Arg::Text("x".into()), Arg::Int(1), Arg::Null, Arg::Int(25)]);
+    }
+
+    #[test]
+    fn names_are_checked() {
+        let mut sql = Sql::new("SELECT ");
+        sql.name("f17").push(" FROM ").name("class_4");
+        assert_eq!(sql.text(), "SELECT f17 FROM class_4");
+        for bad in ["", "1a", "A", "a-b", "a b", "a\"", "é"] {
+            let bad = bad.to_owned();
+            let result = std::panic::catch_unwind(move || Sql::new("").name(&bad).text().len());
+            assert!(result.is_err());
+        }
+    }
+
+    #[test]
+    fn sqlite_dialect() {
+        assert_eq!(sqlite_text("SELECT $2, $10 FROM t"), "SELECT ?2, ?10 FROM t");
+        assert_eq!(sqlite_text("SELECT 1 WHERE strpos(a, $1) > 0"), "SELECT 1 WHERE instr(a, ?1) > 0");
+        assert_eq!(sqlite_text("SELECT my_strpos(a)"), "SELECT my_strpos(a)");
+        assert_eq!(sqlite_text("SELECT n FROM t FOR UPDATE"), "SELECT n FROM t");
+        assert_eq!(sqlite_text("SELECT n FROM t FOR UPDATE SKIP LOCKED"), "SELECT n FROM t");
+        assert_eq!(sqlite_text("SELECT n FROM t FOR NO KEY UPDATE"), "SELECT n FROM t");
+        assert_eq!(sqlite_text("(SELECT n FROM t FOR SHARE)"), "(SELECT n FROM t)");
+        assert_eq!(sqlite_text("SELECT n FROM t FOR SHARED"), "SELECT n FROM t FOR SHARED");
+        assert_eq!(
+            sqlite_text("SELECT 'it''s $1 FOR UPDATE', \"$2\" -- $3\n, $4"),
+            "SELECT 'it''s $1 FOR UPDATE', \"$2\" -- $3\n, ?4"
+        );
+        assert_eq!(sqlite_text("SELECT 'é', $1, '"), "SELECT 'é', ?1, '");
+        assert_eq!(sqlite_text(""), "");
+        assert_eq!(sqlite_text("$"), "$");
+    }
+}

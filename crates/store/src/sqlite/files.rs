@@ -1,0 +1,92 @@
+//! The connections that one thread keeps open, the least recently used leaving first.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Settings;
+use super::link::{Link, Purpose};
+use crate::conn::Conn;
+use crate::error::Error;
+use crate::work::Slot;
+
+/// Counts drops and closings in this process, so that every thread looks for connections it must not keep.
+static CLEARED: AtomicU64 = AtomicU64::new(0);
+
+/// Makes every thread drop its connections of past generations at its next use of any.
+pub(super) fn clear() {
+    CLEARED.fetch_add(1, Ordering::AcqRel);
+}
+
+/// Open files of one thread.
+pub(super) struct Files {
+    open: Vec<Entry>,
+    capacity: usize,
+    purpose: Purpose,
+    /// Counts uses.
+    now: u64,
+    cleared: u64,
+}
+
+struct Entry {
+    slot: Arc<Slot>,
+    generation: u64,
+    conn: Conn,
+    used: u64,
+}
+
+impl Entry {
+    fn is_current(&self) -> bool {
+        self.slot.generation() == self.generation
+    }
+}
+
+impl Files {
+    pub fn new(purpose: Purpose, capacity: usize) -> Files {
+        Files { open: Vec::new(), capacity, purpose, now: 0, cleared: 0 }
+    }
+
+    /// The connection to a database, opened if need be.
+    pub fn get(&mut self, settings: &Settings, slot: &Arc<Slot>) -> Result<&mut Conn, Error> {
+        self.sweep();
+        self.now += 1;
+        let at = match self.open.iter().position(|entry| entry.slot.id == slot.id && entry.is_current()) {
+            Some(at) => at,
+            None => {
+                // Read before opening, so that a drop in between makes the connection one of the past.
+                let generation = slot.generation();
+                let conn = Conn::sqlite(Link::open(settings, slot, self.purpose)?);
+                if self.open.len() >= self.capacity
+                    && let Some(oldest) = (0..self.open.len()).min_by_key(|&at| self.open[at].used)
+                {
+                    self.open.swap_remove(oldest);
+                }
+                self.open.push(Entry { slot: slot.clone(), generation, conn, used: 0 });
+                self.open.len() - 1
+            }
+        };
+        let entry = &mut self.open[at];
+        entry.used = self.now;
+        Ok(&mut entry.conn)
+    }
+
+    /// Drops the connections of past generations, if there may be any.
+    pub fn sweep(&mut self) {
+        let cleared = CLEARED.load(Ordering::Acquire);
+        if self.cleared != cleared {
+            self.cleared = cleared;
+            self.open.retain(Entry::is_current);
+        }
+    }
+
+    pub fn close(&mut self, slot: &Slot) {
+        self.open.retain(|entry| entry.slot.id != slot.id);
+    }
+
+    /// Empties the write-ahead logs and closes.
+    pub fn finish(mut self) {
+        self.sweep();
+        for entry in &mut self.open {
+            entry.conn.as_sqlite().checkpoint();
+        }
+    }
+}

@@ -1,0 +1,600 @@
+//! What the store promises on both engines. PostgreSQL is tested where CHANCERY_TEST_DATABASE_URL names a server.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[macro_use]
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Fixture, count, endless, insert};
+use store::{Arg, Conn, Error, Options, Sql, Store};
+
+on_both! {
+    reads_and_writes,
+    values,
+    refused_writes_leave_nothing,
+    a_panic_harms_nobody,
+    unique_indexes_are_named,
+    foreign_keys,
+    a_failed_statement_spoils_the_transaction,
+    a_constraint_checked_at_the_end_of_a_statement,
+    sixty_writers,
+    a_failing_script_leaves_the_others,
+    a_counter_is_exact,
+    missing_databases,
+    create_drop_create,
+    dropped_while_in_use,
+    two_stores_migrate_at_once,
+    slow_scripts_are_stopped(Options { time_limit: Duration::from_millis(300), ..Options::default() }),
+    a_dropped_future_still_writes,
+    reads_are_snapshots,
+    reads_cannot_write,
+    tables_made_at_run_time,
+    the_control_database,
+    closing,
+}
+
+async fn reads_and_writes(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let id = database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    let find = Sql::new("SELECT id, name FROM users WHERE name = $1 AND strpos(name, $2) > 0 FOR UPDATE");
+    let names = database
+        .write(move |conn| {
+            let find = find.clone().arg("Ada").arg("d");
+            conn.all(&find, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+        })
+        .await
+        .map_err(|error: Error| error);
+    assert_eq!(names, Ok(vec![(id, "Ada".to_owned())]));
+
+    let update = || Sql::new("UPDATE users SET email = $2 WHERE name = $1").arg("Ada").arg("ada@example.com");
+    assert_eq!(database.write(move |conn| conn.exec(&update())).await, Ok::<_, Error>(1));
+    let none = || Sql::new("UPDATE users SET email = NULL WHERE id = $1").arg(-1);
+    assert_eq!(database.write(move |conn| conn.exec(&none())).await, Ok::<_, Error>(0));
+
+    for _ in 0..2 {
+        let email = |conn: &mut Conn| {
+            let sql = Sql::new("SELECT email FROM users WHERE name = $1").arg("Ada");
+            conn.one(&sql, |row| row.text(0).map(str::to_owned))
+        };
+        assert_eq!(database.peek::<_, Error>(email).await.unwrap(), "ada@example.com");
+        assert_eq!(database.read::<_, Error>(email).await.unwrap(), "ada@example.com");
+    }
+    let nobody = || Sql::new("SELECT id FROM users WHERE name = $1").arg("Bob");
+    assert_eq!(database.peek(move |conn| conn.opt(&nobody(), |row| row.int(0))).await, Ok::<_, Error>(None));
+    assert_eq!(database.peek(move |conn| conn.one(&nobody(), |row| row.int(0))).await, Err(Error::NotFound));
+
+    let mut sum = 0;
+    database.write(|conn| insert(conn, "Bob")).await.unwrap();
+    let each = database.read(|conn| {
+        let mut sum = 0;
+        conn.each(&Sql::new("SELECT id FROM users ORDER BY id"), |row| {
+            sum += row.int(0)?;
+            Ok(())
+        })?;
+        Ok::<_, Error>(sum)
+    });
+    sum += each.await.unwrap();
+    assert_eq!(sum, id + id + 1);
+}
+
+async fn values(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let found = database.write(|conn| {
+        let sql = "INSERT INTO users (name, email, active, photo) VALUES ($1, $2, $3, $4) RETURNING name, email, active, photo";
+        let sql = Sql::new(sql).arg("Zoë 'x' $1").arg(None::<&str>).arg(false).arg(vec![0, 255]);
+        conn.one(&sql, |row| {
+            assert!(matches!(row.int(0), Err(Error::Db(_))));
+            assert!(matches!(row.text(1), Err(Error::Db(_))));
+            assert!(matches!(row.text(2), Err(Error::Db(_))));
+            assert!(matches!(row.text(3), Err(Error::Db(_))));
+            assert!(matches!(row.blob(0), Err(Error::Db(_))));
+            assert!(matches!(row.int(4), Err(Error::Db(_))));
+            assert_eq!((row.opt_text(1)?, row.opt_int(1).is_ok()), (None, fixture_is_lenient(row)));
+            Ok((row.text(0)?.to_owned(), row.flag(2)?, row.blob(3)?.to_vec(), row.opt_blob(3)?.is_some()))
+        })
+    });
+    assert_eq!(found.await, Ok::<_, Error>(("Zoë 'x' $1".to_owned(), false, vec![0, 255], true)));
+
+    // What the engines compute with integers is read as integers.
+    let numbers = database.read(|conn| {
+        let sql = "SELECT COUNT(*), SUM(active), MAX(id), CAST(SUM(id) AS BIGINT), 7, -40000 * SUM(id), SUM(active) * 100000000 \
+                   FROM users WHERE id > $1 LIMIT $2";
+        conn.one(&Sql::new(sql).arg(0).arg(10), |row| {
+            (0..7).map(|column| row.int(column)).collect::<Result<Vec<_>, _>>()
+        })
+    });
+    assert_eq!(numbers.await, Ok::<_, Error>(vec![1, 0, 1, 1, 7, -40_000, 0]));
+    let compared = database.read(|conn| {
+        let sql = Sql::new("SELECT COUNT(*) FROM users GROUP BY name HAVING SUM(id) + $1 = $2")
+            .arg(-123_456_789)
+            .arg(-123_456_788);
+        conn.opt(&sql, |row| row.int(0))
+    });
+    assert_eq!(compared.await, Ok::<_, Error>(Some(1)));
+
+    let too_few = database.read(|conn| conn.opt(&Sql::new("SELECT id FROM users WHERE id = $1"), |row| row.int(0)));
+    assert!(matches!(too_few.await, Err(Error::Db(_))));
+    let wrong = database.read(|conn| conn.opt(&Sql::new("SELECT nothing FROM users"), |row| row.int(0)));
+    assert!(matches!(wrong.await, Err(Error::Db(_))));
+    let arg: Arg = Some("x").into();
+    assert_eq!(arg, Arg::Text("x".to_owned()));
+}
+
+/// SQLite's NULL has no type; PostgreSQL's has.
+fn fixture_is_lenient(row: &store::Row<'_>) -> bool {
+    row.opt_blob(1).is_ok()
+}
+
+async fn refused_writes_leave_nothing(fixture: &mut Fixture) {
+    #[derive(Debug, PartialEq)]
+    struct Refusal(u16);
+    impl From<Error> for Refusal {
+        fn from(_: Error) -> Refusal {
+            Refusal(500)
+        }
+    }
+    let database = fixture.database().await;
+    let refused = database.write(|conn| {
+        insert(conn, "Ada")?;
+        Err::<(), _>(Refusal(400))
+    });
+    assert_eq!(refused.await, Err(Refusal(400)));
+    assert_eq!(count(&database).await, 0);
+}
+
+async fn a_panic_harms_nobody(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    for _ in 0..5 {
+        let panics = database.write::<i64, Error>(|conn| {
+            insert(conn, "Ada")?;
+            panic!("as the test wants it")
+        });
+        assert!(matches!(panics.await, Err(Error::Db(text)) if text.contains("as the test wants it")));
+        let panics = database.read::<i64, Error>(|_| panic!("as the test wants it"));
+        assert!(matches!(panics.await, Err(Error::Db(_))));
+        let panics = database.peek::<i64, Error>(|conn| {
+            conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |_| panic!("as the test wants it"))
+        });
+        assert!(matches!(panics.await, Err(Error::Db(_))));
+    }
+    assert_eq!(count(&database).await, 0);
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    assert_eq!(count(&database).await, 1);
+}
+
+async fn unique_indexes_are_named(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    database
+        .write(|conn| {
+            conn.exec(&Sql::new("INSERT INTO teams (id, name) VALUES (1, 'a')"))?;
+            conn.exec(&Sql::new("INSERT INTO users (id, name, email, team) VALUES (7, 'Ada', 'a@b', 1)"))?;
+            conn.exec(&Sql::new("INSERT INTO codes (code, label) VALUES ('x', 'y')"))
+        })
+        .await
+        .map_err(|error: Error| error)
+        .unwrap();
+    for (sql, index) in [
+        ("INSERT INTO users (name) VALUES ('Ada')", "users_name"),
+        ("INSERT INTO users (name, email, team) VALUES ('Bob', 'a@b', 1)", "users_team_email"),
+        ("INSERT INTO users (id, name) VALUES (7, 'Bob')", "users_pkey"),
+        ("INSERT INTO counters (name, value) VALUES ('users', 1)", "counters_pkey"),
+        ("INSERT INTO codes (code) VALUES ('x')", "codes_code_key"),
+        ("INSERT INTO codes (code, label) VALUES ('X', 'Y')", "codes_label_upper"),
+    ] {
+        let refused = database.write(move |conn| conn.exec(&Sql::new(sql)));
+        assert_eq!(refused.await, Err(Error::Unique(index.to_owned())));
+    }
+    let kept = "INSERT INTO users (name, email, team, active) VALUES ('Bob', 'a@b', 1, 0) ON CONFLICT DO NOTHING";
+    assert_eq!(database.write(move |conn| conn.exec(&Sql::new(kept))).await, Ok::<_, Error>(1));
+    assert_eq!(database.write(move |conn| conn.exec(&Sql::new(kept))).await, Ok::<_, Error>(0));
+}
+
+async fn foreign_keys(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let refused = database.write(|conn| conn.exec(&Sql::new("INSERT INTO users (name, team) VALUES ('Ada', 9)")));
+    assert_eq!(refused.await, Err(Error::Referenced));
+    assert_eq!(count(&database).await, 0);
+}
+
+async fn a_failed_statement_spoils_the_transaction(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let swallowed = database.write(|conn| {
+        insert(conn, "Ada")?;
+        assert_eq!(insert(conn, "Ada"), Err(Error::Unique("users_name".to_owned())));
+        assert_eq!(insert(conn, "Bob"), Err(Error::Unique("users_name".to_owned())));
+        Ok::<_, Error>(())
+    });
+    assert_eq!(swallowed.await, Err(Error::Unique("users_name".to_owned())));
+    assert_eq!(count(&database).await, 0);
+    // What the engine did not refuse spoils nothing.
+    let fine = database.write(|conn| {
+        assert!(matches!(
+            conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.text(0).map(drop)),
+            Err(Error::Db(_))
+        ));
+        assert_eq!(conn.one(&Sql::new("SELECT id FROM users"), |row| row.int(0)), Err(Error::NotFound));
+        insert(conn, "Ada")
+    });
+    assert!(fine.await.is_ok());
+    assert_eq!(count(&database).await, 1);
+}
+
+async fn a_constraint_checked_at_the_end_of_a_statement(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    // The row comes before the refusal.
+    for broken_row in [false, true] {
+        let refused = database.write(move |conn| {
+            let sql = Sql::new("INSERT INTO users (name, team) VALUES ('Ada', 9) RETURNING id");
+            conn.one(&sql, |row| if broken_row { row.text(0).map(|_| 0) } else { row.int(0) })
+        });
+        assert_eq!(refused.await, Err(Error::Referenced));
+    }
+    assert_eq!(count(&database).await, 0);
+}
+
+async fn sixty_writers(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let other = fixture.database().await;
+    let writers: Vec<_> = (0..60)
+        .map(|at| {
+            let database = if at % 10 == 0 { other.clone() } else { database.clone() };
+            tokio::spawn(async move {
+                for turn in 0..5 {
+                    let name = format!("user {at} {turn}");
+                    let id = database.write(move |conn| insert(conn, &name)).await.unwrap();
+                    // What was answered is there for everybody.
+                    let sql = Sql::new("SELECT name FROM users WHERE id = $1").arg(id);
+                    let name = database.peek(move |conn| conn.one(&sql, |row| row.text(0).map(str::to_owned))).await;
+                    assert_eq!(name, Ok::<_, Error>(format!("user {at} {turn}")));
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!((count(&database).await, count(&other).await), (270, 30));
+}
+
+async fn a_failing_script_leaves_the_others(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    database.write(|conn| insert(conn, "taken")).await.unwrap();
+    // One that takes its time, so that the others form a group behind it.
+    let first = database.clone();
+    let first = tokio::spawn(async move {
+        first
+            .write(|conn| {
+                std::thread::sleep(Duration::from_millis(100));
+                insert(conn, "first")
+            })
+            .await
+    });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let writers: Vec<_> = (0..40)
+        .map(|at| {
+            let database = database.clone();
+            tokio::spawn(async move {
+                let outcome = database.write(move |conn| {
+                    let id = insert(conn, &format!("user {at}"))?;
+                    match at % 4 {
+                        1 => Err(Error::NotFound),
+                        2 => insert(conn, "taken"),
+                        3 => panic!("as the test wants it"),
+                        _ => Ok(id),
+                    }
+                });
+                let outcome = outcome.await;
+                match at % 4 {
+                    0 => assert!(outcome.is_ok(), "{outcome:?}"),
+                    1 => assert_eq!(outcome, Err(Error::NotFound)),
+                    2 => assert_eq!(outcome, Err(Error::Unique("users_name".to_owned()))),
+                    _ => assert!(matches!(outcome, Err(Error::Db(_)))),
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    first.await.unwrap().unwrap();
+    assert_eq!(count(&database).await, 12);
+}
+
+async fn a_counter_is_exact(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let writers: Vec<_> = (0..30)
+        .map(|at| {
+            let database = database.clone();
+            tokio::spawn(async move {
+                let outcome = database.write(move |conn| {
+                    let used = Sql::new("SELECT value FROM counters WHERE name = 'users' FOR UPDATE");
+                    let used = conn.one(&used, |row| row.int(0))?;
+                    if used >= 10 {
+                        return Err(Error::NotFound);
+                    }
+                    conn.exec(&Sql::new("UPDATE counters SET value = $1 WHERE name = 'users'").arg(used + 1))?;
+                    insert(conn, &format!("user {at}"))
+                });
+                outcome.await.is_ok()
+            })
+        })
+        .collect();
+    let mut succeeded = 0;
+    for writer in writers {
+        succeeded += i64::from(writer.await.unwrap());
+    }
+    assert_eq!((succeeded, count(&database).await), (10, 10));
+}
+
+async fn missing_databases(fixture: &mut Fixture) {
+    let name = fixture.name();
+    let database = fixture.store.database(&name);
+    for _ in 0..2 {
+        assert_eq!(database.read(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        assert_eq!(database.peek(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+    }
+    fixture.store.create(&name).await.unwrap();
+    assert!(database.write(|conn| insert(conn, "Ada")).await.is_ok());
+}
+
+async fn create_drop_create(fixture: &mut Fixture) {
+    let name = fixture.name();
+    let store = fixture.store.clone();
+    let database = store.database(&name);
+    for _ in 0..3 {
+        store.drop(&name).await.unwrap();
+        store.drop(&name).await.unwrap();
+        assert_eq!(database.peek(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        store.create(&name).await.unwrap();
+        assert_eq!(store.create(&name).await, Err(Error::Exists));
+        assert_eq!(count(&database).await, 0);
+        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Ok(1));
+        let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+        for _ in 0..8 {
+            assert_eq!(database.peek(all).await, Ok::<_, Error>(1));
+            assert_eq!(database.read(all).await, Ok::<_, Error>(1));
+        }
+    }
+}
+
+async fn dropped_while_in_use(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let workers: Vec<_> = (0..12)
+        .map(|at| {
+            let database = database.clone();
+            tokio::spawn(async move {
+                for turn in 0.. {
+                    let name = format!("user {at} {turn}");
+                    let outcome = match at % 3 {
+                        0 => database.write(move |conn| insert(conn, &name)).await,
+                        1 => {
+                            database.peek(|conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0))).await
+                        }
+                        _ => {
+                            database.read(|conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0))).await
+                        }
+                    };
+                    match outcome {
+                        Ok(_) => {}
+                        Err(Error::Missing) => return,
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    fixture.store.drop(database.name()).await.unwrap();
+    for worker in workers {
+        tokio::time::timeout(Duration::from_secs(10), worker).await.unwrap().unwrap();
+    }
+    fixture.store.create(database.name()).await.unwrap();
+    assert_eq!(count(&database).await, 0);
+}
+
+async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
+    const LATER: store::Migrations = store::Migrations {
+        control: common::MIGRATIONS.control,
+        build: &[
+            common::MIGRATIONS.build[0],
+            common::MIGRATIONS.build[1],
+            ("0003_more", "CREATE TABLE more (id {id}, note {text});\nINSERT INTO more (note) VALUES ('once');\n"),
+        ],
+    };
+    let database = fixture.database().await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    let mut stores = Vec::new();
+    for _ in 0..4 {
+        stores.push(
+            Store::open(fixture.engine.clone(), LATER, Options { postgres_connections: 2, ..Options::default() })
+                .await
+                .unwrap(),
+        );
+    }
+    let openings: Vec<_> = stores
+        .iter()
+        .flat_map(|store| (0..4).map(|_| store.database(database.name())))
+        .map(|database| {
+            tokio::spawn(async move {
+                let notes = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM more"), |row| row.int(0));
+                assert_eq!(database.read(notes).await, Ok::<_, Error>(1));
+            })
+        })
+        .collect();
+    for opening in openings {
+        opening.await.unwrap();
+    }
+    for store in stores {
+        store.close().await;
+    }
+    // The older program that has it open goes on; one that opens it anew refuses.
+    assert_eq!(count(&database).await, 1);
+    let options = Options { postgres_connections: 2, ..Options::default() };
+    let older = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
+    let refused = older.database(database.name()).read(|conn| insert(conn, "Bob")).await;
+    assert!(matches!(refused, Err(Error::Db(text)) if text.contains("version 3")));
+    older.close().await;
+}
+
+async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let started = Instant::now();
+    // The innocent in the same group are not harmed.
+    let innocent: Vec<_> = (0..5)
+        .map(|at| {
+            let database = database.clone();
+            tokio::spawn(async move { database.write(move |conn| insert(conn, &format!("user {at}"))).await })
+        })
+        .collect();
+    let slow = database.write(|conn| {
+        insert(conn, "slow")?;
+        conn.one(&endless(), |row| row.int(0))
+    });
+    assert_eq!(slow.await, Err(Error::Slow));
+    for innocent in innocent {
+        innocent.await.unwrap().unwrap();
+    }
+    let update = database.write(|conn| {
+        let sql = "INSERT INTO users (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT CAST(i AS TEXT) FROM n WHERE i > 1";
+        conn.exec(&Sql::new(sql))
+    });
+    assert_eq!(update.await, Err(Error::Slow));
+    assert_eq!(database.read(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
+    assert_eq!(database.peek(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
+    // Many short statements are no way around it.
+    let many = database.write(|conn| {
+        loop {
+            conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
+        }
+        #[allow(unreachable_code, reason = "gives the script its type")]
+        Ok::<i64, Error>(0)
+    });
+    assert_eq!(many.await, Err(Error::Slow));
+    assert!(started.elapsed() < Duration::from_secs(40));
+    assert_eq!(count(&database).await, 5);
+}
+
+async fn a_dropped_future_still_writes(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    for at in 0..10 {
+        let runs = runs.clone();
+        let write = database.write(move |conn| {
+            std::thread::sleep(Duration::from_millis(20));
+            runs.fetch_add(1, Ordering::Relaxed);
+            insert(conn, &format!("user {at}"))
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(1), write).await.is_err());
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while count(&database).await < 10 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!((count(&database).await, runs.load(Ordering::Relaxed)), (10, 10));
+}
+
+async fn reads_are_snapshots(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let reader = database.clone();
+    let reading = tokio::spawn(async move {
+        let all = || Sql::new("SELECT COUNT(*) FROM users");
+        reader
+            .read(move |conn| {
+                let before = conn.one(&all(), |row| row.int(0))?;
+                std::thread::sleep(Duration::from_millis(300));
+                Ok::<_, Error>((before, conn.one(&all(), |row| row.int(0))?))
+            })
+            .await
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    let (before, after) = reading.await.unwrap().unwrap();
+    assert_eq!(before, after);
+    assert_eq!(count(&database).await, 1);
+}
+
+async fn reads_cannot_write(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    assert!(matches!(database.read(|conn| insert(conn, "Ada")).await, Err(Error::Db(_))));
+    assert_eq!(count(&database).await, 0);
+}
+
+async fn tables_made_at_run_time(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let table = |text: &'static str, rest: &'static str| {
+        let mut sql = Sql::new(text);
+        sql.name("class_1").push(rest);
+        sql
+    };
+    let make = table("CREATE TABLE ", " (id BIGINT NOT NULL, f1 TEXT)");
+    assert_eq!(database.write(move |conn| conn.exec(&make)).await, Ok::<_, Error>(0));
+    let all = table("SELECT f1 FROM ", " ORDER BY id");
+    let select = move |conn: &mut Conn| conn.all(&all, |row| row.opt_text(0).map(|text| text.map(str::to_owned)));
+    let insert = table("INSERT INTO ", " (id, f1) VALUES (1, 'one')");
+    assert_eq!(database.write(move |conn| conn.exec(&insert)).await, Ok::<_, Error>(1));
+    // On every connection, before and after the table changes.
+    for _ in 0..8 {
+        assert_eq!(database.peek(select.clone()).await, Ok::<_, Error>(vec![Some("one".to_owned())]));
+        assert_eq!(database.read(select.clone()).await, Ok::<_, Error>(vec![Some("one".to_owned())]));
+    }
+    let add = table("ALTER TABLE ", " ADD COLUMN f2 TEXT");
+    database.write(move |conn| conn.exec(&add)).await.map_err(|error: Error| error).unwrap();
+    let star = table("SELECT * FROM ", " ORDER BY id");
+    let columns = move |conn: &mut Conn| conn.one(&star, |row| row.opt_text(2).map(|text| text.is_none()));
+    let remake = table("ALTER TABLE ", " ADD COLUMN f3 BIGINT");
+    let star_again = columns.clone();
+    for _ in 0..8 {
+        assert_eq!(database.read(columns.clone()).await, Ok::<_, Error>(true));
+    }
+    database.write(move |conn| conn.exec(&remake)).await.map_err(|error: Error| error).unwrap();
+    for _ in 0..8 {
+        assert_eq!(database.peek(star_again.clone()).await, Ok::<_, Error>(true));
+        assert_eq!(database.read(star_again.clone()).await, Ok::<_, Error>(true));
+        assert_eq!(database.write(star_again.clone()).await, Ok::<_, Error>(true));
+    }
+}
+
+async fn the_control_database(fixture: &mut Fixture) {
+    let name = fixture.name();
+    fixture.store.ready().await.unwrap();
+    let control = fixture.store.control();
+    let insert = Sql::new("INSERT INTO builds (name) VALUES ($1)").arg(&name);
+    let delete = Sql::new("DELETE FROM builds WHERE name = $1").arg(&name);
+    let again = insert.clone();
+    assert_eq!(control.write(move |conn| conn.exec(&insert)).await, Ok::<_, Error>(1));
+    assert_eq!(control.write(move |conn| conn.exec(&again)).await, Err(Error::Unique("builds_name".to_owned())));
+    assert_eq!(control.write(move |conn| conn.exec(&delete)).await, Ok::<_, Error>(1));
+}
+
+async fn closing(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+    let options = Options { postgres_connections: 2, ..Options::default() };
+    let store = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
+    let same = store.database(database.name());
+    let writers: Vec<_> = (0..20)
+        .map(|at| {
+            let same = same.clone();
+            tokio::spawn(async move { same.write(move |conn| insert(conn, &format!("user {at}"))).await.is_ok() })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    store.close().await;
+    store.close().await;
+    let mut acknowledged = 0;
+    for writer in writers {
+        acknowledged += i64::from(writer.await.unwrap());
+    }
+    assert_eq!(count(&database).await, acknowledged);
+    for _ in 0..2 {
+        assert!(matches!(same.peek(all).await, Err::<i64, _>(Error::Unavailable(_))));
+        assert!(matches!(same.read(all).await, Err::<i64, _>(Error::Unavailable(_))));
+        assert!(matches!(same.write(all).await, Err::<i64, _>(Error::Unavailable(_))));
+    }
+}

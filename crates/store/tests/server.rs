@@ -1,0 +1,298 @@
+//! What is particular to PostgreSQL: deadlocks, lost connections, schemas that go away. Needs a server, named by
+//! CHANCERY_TEST_DATABASE_URL; without one these tests do nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Fixture, MIGRATIONS, count, insert};
+use store::{Arg, Conn, Engine, Error, Options, Sql, Store};
+
+async fn fixture() -> Option<Fixture> {
+    Fixture::postgres(Options { postgres_connections: 4, ..Options::default() }).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadlock_is_tried_again() {
+    let Some(mut fixture) = fixture().await else { return };
+    let database = fixture.database().await;
+    let add = |name: &'static str| Sql::new("UPDATE counters SET value = value + 1 WHERE name = $1").arg(name);
+    let second = Sql::new("INSERT INTO counters (name, value) VALUES ('teams', 0)");
+    database.write(move |conn| conn.exec(&second)).await.map_err(|error: Error| error).unwrap();
+    let runs = Arc::new(AtomicU32::new(0));
+    let writers: Vec<_> = [("users", "teams"), ("teams", "users")]
+        .map(|(first, second)| {
+            let (database, runs) = (database.clone(), runs.clone());
+            tokio::spawn(async move {
+                let write = database.write(move |conn| {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    conn.exec(&add(first))?;
+                    std::thread::sleep(Duration::from_millis(200));
+                    conn.exec(&add(second))
+                });
+                write.await
+            })
+        })
+        .into();
+    for writer in writers {
+        assert_eq!(writer.await.unwrap(), Ok::<_, Error>(1));
+    }
+    assert!(runs.load(Ordering::Relaxed) > 2);
+    let values = |conn: &mut Conn| conn.all(&Sql::new("SELECT value FROM counters"), |row| row.int(0));
+    assert_eq!(database.read(values).await, Ok::<_, Error>(vec![2, 2]));
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_on_a_dying_connection_is_not_repeated() {
+    let Some(mut fixture) = fixture().await else { return };
+    let database = fixture.database().await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let seen = runs.clone();
+    let kill = || Sql::new("SELECT pg_terminate_backend(pg_backend_pid())");
+    let killed = database.write(move |conn| {
+        seen.fetch_add(1, Ordering::Relaxed);
+        insert(conn, "Ada")?;
+        conn.one(&kill(), |row| row.int(0))
+    });
+    assert!(matches!(killed.await, Err(Error::Unavailable(_))));
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    // A read is; but not for ever.
+    let seen = runs.clone();
+    let killed = database.read(move |conn| {
+        if seen.fetch_add(1, Ordering::Relaxed) < 2 {
+            conn.one(&kill(), |row| row.int(0))?;
+        }
+        conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))
+    });
+    assert_eq!(killed.await, Ok::<_, Error>(0));
+    let killed = database.peek(move |conn| conn.one(&kill(), |row| row.int(0)));
+    assert!(matches!(killed.await, Err(Error::Unavailable(_))));
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    assert_eq!(count(&database).await, 1);
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_dropped_elsewhere_is_missing() {
+    let Some(mut fixture) = fixture().await else { return };
+    let database = fixture.database().await;
+    let options = Options { postgres_connections: 1, ..Options::default() };
+    let other = Store::open(fixture.engine.clone(), MIGRATIONS, options).await.unwrap();
+    let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+    for _ in 0..2 {
+        assert_eq!(count(&database).await, 0);
+        assert_eq!(database.peek(all).await, Ok::<_, Error>(0));
+        database.write(|conn| insert(conn, "Ada")).await.unwrap();
+        other.drop(database.name()).await.unwrap();
+        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        assert_eq!(database.read(all).await, Err::<i64, _>(Error::Missing));
+        assert_eq!(database.peek(all).await, Err::<i64, _>(Error::Missing));
+        other.create(database.name()).await.unwrap();
+    }
+    // A table that is missing is another matter.
+    let none = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM nothing"), |row| row.int(0));
+    assert!(matches!(database.read(none).await, Err::<i64, _>(Error::Db(_))));
+    assert!(matches!(database.write(none).await, Err::<i64, _>(Error::Db(_))));
+    assert_eq!(count(&database).await, 0);
+    other.close().await;
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn databases_do_not_see_each_other() {
+    let Some(mut fixture) = fixture().await else { return };
+    let mut databases = Vec::new();
+    for _ in 0..8 {
+        databases.push(fixture.database().await);
+    }
+    let visits: Vec<_> = (0..200)
+        .map(|at| {
+            let database = databases[at % 8].clone();
+            tokio::spawn(async move {
+                database.write(move |conn| insert(conn, &format!("user {at}"))).await.unwrap();
+                let schema =
+                    |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema()"), |r| r.text(0).map(str::to_owned));
+                assert_eq!(database.peek::<_, Error>(schema).await.unwrap(), database.name());
+            })
+        })
+        .collect();
+    for visit in visits {
+        visit.await.unwrap();
+    }
+    for database in &databases {
+        assert_eq!(count(database).await, 25);
+    }
+    assert!(matches!(fixture.store.backup(None, "x".into()).await, Err(Error::Db(_))));
+    assert!(!fixture.store.is_embedded());
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_table_has_other_types_elsewhere() {
+    let Some(mut fixture) = fixture().await else { return };
+    let (numbers, words) = (fixture.database().await, fixture.database().await);
+    for (database, make) in [(&numbers, "CREATE TABLE class_1 (f1 BIGINT)"), (&words, "CREATE TABLE class_1 (f1 TEXT)")]
+    {
+        database.write(move |conn| conn.exec(&Sql::new(make))).await.map_err(|error: Error| error).unwrap();
+    }
+    for _ in 0..10 {
+        for (database, value) in [(&numbers, Arg::Int(7)), (&words, Arg::Text("seven".to_owned()))] {
+            let written = database.write(move |conn| {
+                conn.exec(&Sql::new("DELETE FROM class_1 WHERE f1 = $1").arg(value.clone()))?;
+                conn.exec(&Sql::new("INSERT INTO class_1 (f1) VALUES ($1)").arg(value.clone()))?;
+                let find = Sql::new("SELECT f1 FROM class_1 WHERE f1 = $1").arg(value.clone());
+                conn.one(&find, |row| Ok(Arg::from(row.int(0).is_ok())))
+            });
+            let is_number = i64::from(database.name() == numbers.name());
+            assert_eq!(written.await, Ok::<_, Error>(Arg::Int(is_number)));
+        }
+    }
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_stores_begin_at_once() {
+    let Ok(url) = std::env::var("CHANCERY_TEST_DATABASE_URL") else { return };
+    let name = format!("test_{}_0", std::process::id());
+    let openings: Vec<_> = (0..6)
+        .map(|_| {
+            let (engine, name) = (Engine::Postgres { url: url.clone() }, name.clone());
+            tokio::spawn(async move {
+                let options = Options { postgres_connections: 1, ..Options::default() };
+                let store = Store::open(engine, MIGRATIONS, options).await.unwrap();
+                let created = store.create(&name).await;
+                assert_eq!(count(&store.database(&name)).await, 0);
+                (store, created)
+            })
+        })
+        .collect();
+    let (mut stores, mut created) = (Vec::new(), 0);
+    for opening in openings {
+        let (store, outcome) = opening.await.unwrap();
+        stores.push(store);
+        match outcome {
+            Ok(()) => created += 1,
+            Err(error) => assert_eq!(error, Error::Exists),
+        }
+    }
+    assert_eq!(created, 1);
+    stores[0].drop(&name).await.unwrap();
+    for store in stores {
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_server() {
+    let started = Instant::now();
+    let engine = Engine::Postgres { url: "postgres://nobody@127.0.0.1:1/nothing".to_owned() };
+    let opened = Store::open(engine, MIGRATIONS, Options::default()).await;
+    assert!(matches!(opened.err(), Some(Error::Unavailable(_))));
+    let engine = Engine::Postgres { url: "postgres://:::".to_owned() };
+    assert!(matches!(Store::open(engine, MIGRATIONS, Options::default()).await.err(), Some(Error::Db(_))));
+    assert!(started.elapsed() < Duration::from_secs(40));
+}
+
+/// Stands before the server and can be made to go away.
+struct Door {
+    port: u16,
+    open: Arc<AtomicBool>,
+    passing: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Door {
+    fn before(server: String) -> io::Result<Door> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let (open, passing) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(Vec::new())));
+        let (is_open, all) = (open.clone(), passing.clone());
+        std::thread::spawn(move || {
+            for inside in listener.incoming() {
+                let (Ok(inside), true) = (inside, is_open.load(Ordering::SeqCst)) else { continue };
+                let outside = TcpStream::connect(&server).unwrap();
+                all.lock().unwrap().extend([inside.try_clone().unwrap(), outside.try_clone().unwrap()]);
+                for (mut from, mut to) in [(inside.try_clone(), outside.try_clone()), (Ok(outside), Ok(inside))]
+                    .map(|(from, to)| (from.unwrap(), to.unwrap()))
+                {
+                    std::thread::spawn(move || io::copy(&mut from, &mut to));
+                }
+            }
+        });
+        Ok(Door { port, open, passing })
+    }
+
+    fn set(&self, open: bool) {
+        self.open.store(open, Ordering::SeqCst);
+        if !open {
+            for stream in self.passing.lock().unwrap().drain(..) {
+                // It may have been closed already.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_goes_away_and_comes_back() {
+    let Some(mut fixture) = fixture().await else { return };
+    let Engine::Postgres { url } = fixture.engine.clone() else { return };
+    let direct = fixture.database().await;
+    let at = url.rfind('@').unwrap() + 1;
+    let end = url[at..].find('/').map_or(url.len(), |slash| at + slash);
+    let door = Door::before(url[at..end].to_owned()).unwrap();
+    let url = format!("{}127.0.0.1:{}{}", &url[..at], door.port, &url[end..]);
+    let options = Options { postgres_connections: 3, ..Options::default() };
+    let store = Store::open(Engine::Postgres { url }, MIGRATIONS, options).await.unwrap();
+    let database = store.database(direct.name());
+    for round in 0..2 {
+        let writes: Vec<_> = (0..6)
+            .map(|at| {
+                let database = database.clone();
+                tokio::spawn(async move {
+                    let write = database.write(move |conn| {
+                        std::thread::sleep(Duration::from_millis(20));
+                        insert(conn, &format!("user {round} {at}"))
+                    });
+                    write.await
+                })
+            })
+            .collect();
+        for write in writes {
+            write.await.unwrap().unwrap();
+        }
+        assert_eq!(count(&database).await, 6 * (round + 1));
+
+        // Gone and back before anybody looked: nobody notices.
+        door.set(false);
+        door.set(true);
+        store.ready().await.unwrap();
+        let touch = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE counters SET value = value + 1"));
+        for _ in 0..6 {
+            assert_eq!(database.write(touch).await, Ok::<_, Error>(1));
+        }
+        assert_eq!(count(&database).await, 6 * (round + 1));
+
+        door.set(false);
+        for _ in 0..10 {
+            let started = Instant::now();
+            assert!(matches!(database.write(touch).await, Err::<u64, _>(Error::Unavailable(_))));
+            assert!(matches!(database.read(touch).await, Err::<u64, _>(Error::Unavailable(_))));
+            assert!(matches!(database.peek(touch).await, Err::<u64, _>(Error::Unavailable(_))));
+            assert!(store.ready().await.is_err());
+            assert!(started.elapsed() < Duration::from_secs(40));
+        }
+        door.set(true);
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        store.ready().await.unwrap();
+    }
+    assert_eq!(count(&direct).await, 12);
+    store.close().await;
+    fixture.end().await;
+}

@@ -1,0 +1,191 @@
+//! A client of the main API.
+
+use crate::reply::Reply;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value as Json, json};
+use std::net::SocketAddr;
+
+/// Calls a build of a server, signed in or not. Clones have the same token.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    address: SocketAddr,
+    headers: Vec<(String, String)>,
+    /// The caller's user id; 0 when nobody is signed in.
+    pub id: i64,
+    /// The caller's username.
+    pub username: String,
+    /// The access token.
+    pub token: String,
+    /// The refresh token.
+    pub refresh_token: String,
+}
+
+impl Client {
+    /// A client that is not signed in, of the build that serves `host`.
+    pub fn new(address: SocketAddr, host: &str) -> Client {
+        Client {
+            http: http(),
+            address,
+            headers: vec![("host".to_owned(), host.to_owned())],
+            id: 0,
+            username: String::new(),
+            token: String::new(),
+            refresh_token: String::new(),
+        }
+    }
+
+    /// The same client, but with this header in every call.
+    pub fn with_header(&self, name: &str, value: &str) -> Client {
+        let mut client = self.clone();
+        client.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        client.headers.push((name.to_owned(), value.to_owned()));
+        client
+    }
+
+    /// The same client with another access token.
+    pub fn with_token(&self, token: &str) -> Client {
+        let mut client = self.with_header("authorization", &format!("JWT {token}"));
+        client.token = token.to_owned();
+        client
+    }
+
+    /// The same client without a token.
+    pub fn anonymous(&self) -> Client {
+        let mut client = self.clone();
+        client.headers.retain(|(name, _)| name != "authorization");
+        (client.id, client.username, client.token, client.refresh_token) = Default::default();
+        client
+    }
+
+    /// Asks to sign in.
+    pub async fn login(&self, username: &str, password: &str) -> Reply {
+        self.post("/api/auth/login/", json!({"username": username, "password": password})).await
+    }
+
+    /// The same client, signed in.
+    #[track_caller]
+    pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = Client> + use<> {
+        let (client, username, password) = (self.anonymous(), username.to_owned(), password.to_owned());
+        async move {
+            let reply = client.login(&username, &password).await;
+            assert!(reply.status == 200, "{username} cannot sign in: {reply:?}");
+            client.with_pair(&username, &reply.json)
+        }
+    }
+
+    /// The same client with the pair that a sign-in or a refresh answered.
+    pub fn with_pair(&self, username: &str, pair: &Json) -> Client {
+        let mut client = self.with_token(pair["access_token"].as_str().unwrap_or(""));
+        client.id = user_of(&client.token);
+        client.username = username.to_owned();
+        client.refresh_token = pair["refresh_token"].as_str().unwrap_or("").to_owned();
+        client
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Reply {
+        self.call("GET", path).send().await
+    }
+
+    /// OPTIONS.
+    pub async fn options(&self, path: &str) -> Reply {
+        self.call("OPTIONS", path).send().await
+    }
+
+    /// DELETE without a body.
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.call("DELETE", path).send().await
+    }
+
+    /// DELETE with a body, as batches have it.
+    pub async fn delete_all(&self, path: &str, body: Json) -> Reply {
+        self.call("DELETE", path).json(&body).send().await
+    }
+
+    /// POST.
+    pub async fn post(&self, path: &str, body: Json) -> Reply {
+        self.call("POST", path).json(&body).send().await
+    }
+
+    /// PATCH.
+    pub async fn patch(&self, path: &str, body: Json) -> Reply {
+        self.call("PATCH", path).json(&body).send().await
+    }
+
+    /// Any other call.
+    pub fn call(&self, method: &str, path: &str) -> Call {
+        let method = Method::from_bytes(method.as_bytes()).unwrap_or_else(|_| panic!("{method} is no method"));
+        let mut request = self.http.request(method, format!("http://{}{path}", self.address));
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        Call(request)
+    }
+}
+
+/// A client that goes where it is told.
+pub(crate) fn http() -> reqwest::Client {
+    // The workspace chooses the provider of cryptography itself; a second choice of the same is no harm.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    http.build().expect("a client of plain HTTP needs nothing that could fail")
+}
+
+/// The `sub` of a token.
+fn user_of(token: &str) -> i64 {
+    let payload = token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
+    let claims: Option<Json> = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
+    claims.and_then(|claims| claims["sub"].as_str()?.parse().ok()).unwrap_or(0)
+}
+
+/// A call that is being put together.
+pub struct Call(reqwest::RequestBuilder);
+
+impl Call {
+    /// One more header.
+    pub fn header(self, name: &str, value: &str) -> Call {
+        Call(self.0.header(name, value))
+    }
+
+    /// A JSON body.
+    pub fn json(self, body: &Json) -> Call {
+        self.body("application/json", body.to_string())
+    }
+
+    /// A form as a browser sends it.
+    pub fn form(self, fields: &[(&str, &str)]) -> Call {
+        let encoded: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
+        self.body("application/x-www-form-urlencoded", encoded.join("&"))
+    }
+
+    /// Any body.
+    pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Call {
+        Call(self.0.header("content-type", content_type).body(body.into()))
+    }
+
+    /// Sends it.
+    pub async fn send(self) -> Reply {
+        let response = self.0.send().await.unwrap_or_else(|error| panic!("no answer: {error:?}"));
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = response.bytes().await.unwrap_or_else(|error| panic!("half an answer: {error:?}"));
+        Reply::new(status, headers, &body)
+    }
+
+    /// Sends it; `None` when the server is gone.
+    pub async fn try_send(self) -> Option<Reply> {
+        let response = self.0.send().await.ok()?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Some(Reply::new(status, headers, &response.bytes().await.ok()?))
+    }
+}
+
+/// Every byte but the plainest as `%XX`.
+pub(crate) fn encode(text: &str) -> String {
+    let byte =
+        |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(byte).collect()
+}

@@ -1,0 +1,140 @@
+//! Databases of tests on PostgreSQL.
+//!
+//! Who starts a server claims a database for as long as it lives, by a lock of the session that the claim keeps open.
+//! The next one to claim it finds it empty. So there are no more databases than servers at once, and a test that was
+//! killed leaves nothing locked; making and dropping one for each test would cost a checkpoint of the whole server.
+
+use postgres::{Client, Error, NoTls};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The first key of the locks; the second is the database's number.
+const LOCK: i32 = 0x6368_616e;
+
+/// The server where databases may be made (`CHANCERY_TEST_DATABASE_URL`); `None`: tests run on the embedded engine.
+pub fn test_database() -> Option<String> {
+    std::env::var("CHANCERY_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty())
+}
+
+/// An empty database for one server, free for the next when this is dropped.
+pub struct Database {
+    /// Its address.
+    pub url: String,
+    name: String,
+    server: String,
+    /// Dropping it releases the claim.
+    claim: Option<Sender<()>>,
+    holder: Option<JoinHandle<()>>,
+}
+
+impl Database {
+    /// Claims one; `None` when there is no server to have it on.
+    pub fn claim() -> Option<Database> {
+        let server = test_database()?;
+        let (claimed, answer) = channel();
+        let (claim, released) = channel();
+        let address = server.clone();
+        // The blocking driver must not run inside a test's runtime.
+        let holder = std::thread::spawn(move || hold(&address, &claimed, &released));
+        let answer = answer.recv().unwrap_or_else(|_| Err("the driver panicked".to_owned()));
+        let name = answer.unwrap_or_else(|error| panic!("CHANCERY_TEST_DATABASE_URL: {error}"));
+        Some(Database { url: with_database(&server, &name), name, server, claim: Some(claim), holder: Some(holder) })
+    }
+
+    /// Removes it, whoever uses it, as an outage would.
+    pub fn lose(self) {
+        let (server, sql) = (self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        let lost = std::thread::spawn(move || Client::connect(&server, NoTls)?.batch_execute(&sql));
+        assert!(lost.join().is_ok_and(|lost| lost.is_ok()), "{} is not lost", self.name);
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.claim = None;
+        if let Some(holder) = self.holder.take() {
+            let _ = holder.join();
+        }
+    }
+}
+
+/// The life of a claim.
+fn hold(server: &str, claimed: &Sender<Result<String, String>>, released: &Receiver<()>) {
+    let found = Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, &mut client)?, client)));
+    let _client = match found {
+        Ok((name, client)) => {
+            let _ = claimed.send(Ok(name));
+            client
+        }
+        Err(error) => {
+            let _ = claimed.send(Err(error.to_string()));
+            return;
+        }
+    };
+    // Nothing is ever sent: this ends when the other side is dropped.
+    let _ = released.recv();
+}
+
+/// Locks the first number that is free and empties its database.
+fn find(server: &str, client: &mut Client) -> Result<String, Error> {
+    let mut number = 1;
+    while !client.query_one("SELECT pg_try_advisory_lock($1, $2)", &[&LOCK, &number])?.get::<_, bool>(0) {
+        number += 1;
+    }
+    let name = format!("chancery_test_{number}");
+    if client.query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&name])?.is_none() {
+        client.batch_execute(&format!("CREATE DATABASE {name}"))?;
+        return Ok(name);
+    }
+    // What a killed process left may still be at work.
+    let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1";
+    while client.query_one(others, &[&name])?.get::<_, i64>(0) > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut inside = Client::connect(&with_database(server, &name), NoTls)?;
+    let schemas = "SELECT quote_ident(nspname) FROM pg_namespace \
+                   WHERE nspname NOT LIKE 'pg\\_%' AND nspname NOT IN ('information_schema', 'public')";
+    for schema in inside.query(schemas, &[])? {
+        inside.batch_execute(&format!("DROP SCHEMA {} CASCADE", schema.get::<_, String>(0)))?;
+    }
+    Ok(name)
+}
+
+/// The same server's other database.
+fn with_database(url: &str, name: &str) -> String {
+    let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", address));
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let parameters = if parameters.is_empty() { String::new() } else { format!("?{parameters}") };
+    format!("{scheme}://{authority}/{name}{parameters}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_database_is_the_path_of_the_address() {
+        assert_eq!(with_database("postgres://u@h:1/postgres", "x"), "postgres://u@h:1/x");
+        assert_eq!(with_database("postgres://u:p@h:1?sslmode=disable", "x"), "postgres://u:p@h:1/x?sslmode=disable");
+    }
+
+    #[test]
+    fn a_claim_is_exclusive_and_the_next_one_finds_nothing() {
+        let Some(first) = Database::claim() else { return };
+        let Some(second) = Database::claim() else { return };
+        assert_ne!(first.name, second.name);
+        let mut client = Client::connect(&first.url, NoTls).unwrap();
+        client.batch_execute("CREATE SCHEMA build_1; CREATE TABLE build_1.x ()").unwrap();
+        let name = first.name.clone();
+        drop(first);
+        let mut claims = vec![second];
+        while claims.last().is_some_and(|claim| claim.name != name) {
+            claims.extend(Database::claim());
+        }
+        assert!(client.batch_execute("SELECT 1").is_err(), "connections of the one before are ended");
+        let mut client = Client::connect(&claims.last().unwrap().url, NoTls).unwrap();
+        assert!(client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'build_1'", &[]).unwrap().is_none());
+    }
+}

@@ -1,0 +1,233 @@
+//! A provider that does what a certified one cannot be made to: it says and signs whatever a test wants.
+
+use crate::openid::{CLIENT_ID, CLIENT_SECRET, TENANT_ID};
+use crate::server::NOW;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use jsonwebtoken::{Algorithm, EncodingKey};
+use platform::listener::{self, Limits};
+use serde_json::{Map, Value as Json, json};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::TcpListener;
+
+/// Two keys that are good for nothing but tests: PKCS #8, and the public point.
+const KEYS: [[&str; 3]; 2] = [
+    [
+        "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgKqbWC+2tLbpzeTdW8BvkBQ2FXpltB0ZhyQ1mznurE3GhRANCAATYEpS7OxS5fi3I0U2yd09cT/ys2DvDGrmThArLlNrjPufaFhLxsVA0QpQqDghoc0YzEkMYRFCFYaKitctO/Sbu",
+        "2BKUuzsUuX4tyNFNsndPXE_8rNg7wxq5k4QKy5Ta4z4",
+        "59oWEvGxUDRClCoOCGhzRjMSQxhEUIVhoqK1y079Ju4",
+    ],
+    [
+        "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgshDezNgwMQcqZEDdBZ8q7Lnp/oMgOs6tPoEVhOjqzuehRANCAATfz9PJiC/v8Rpuq//pwOWye786xnJXqjDO/mkl0NjiHYhLMZQRDi6PGv6t9oD49k30hHfEJb1YmsJkV0Pbtsj/",
+        "38_TyYgv7_Eabqv_6cDlsnu_OsZyV6owzv5pJdDY4h0",
+        "iEsxlBEOLo8a_q32gPj2TfSEd8QlvViawmRXQ9u2yP8",
+    ],
+];
+
+/// A running one; it ends with the test's runtime.
+#[derive(Clone)]
+pub struct Forger {
+    port: u16,
+    state: Arc<Mutex<State>>,
+}
+
+/// How it behaves; well, until a test changes it.
+pub struct State {
+    /// Laid over the claims of every ID token; null takes one away.
+    pub claims: Json,
+    /// Laid over the header of every ID token.
+    pub header: Json,
+    /// Laid over the discovery document.
+    pub discovery: Json,
+    /// What the user-info endpoint answers.
+    pub user_info: Json,
+    /// Which key signs: 0 or 1.
+    pub signs_with: usize,
+    /// Which keys are published.
+    pub publishes: Vec<usize>,
+    /// Signs with HMAC and this secret instead; empty: not at all.
+    pub hmac: Option<String>,
+    /// Takes a code any number of times.
+    pub repeats_codes: bool,
+    /// Answers everything with this status.
+    pub status: u16,
+    /// Pads the discovery document by so many bytes.
+    pub padding: usize,
+    /// Where a redirect of everything leads.
+    pub redirects_to: Option<String>,
+    /// Its clock, in seconds.
+    pub now: i64,
+    /// How often each path was asked for.
+    pub calls: HashMap<String, u32>,
+    codes: HashMap<String, HashMap<String, String>>,
+    issued: u32,
+}
+
+impl Forger {
+    /// Starts one.
+    pub async fn start() -> Forger {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("a bound listener has an address").port();
+        let state = State {
+            claims: json!({}),
+            header: json!({}),
+            discovery: json!({}),
+            user_info: json!({}),
+            signs_with: 0,
+            publishes: vec![0],
+            hmac: None,
+            repeats_codes: false,
+            status: 200,
+            padding: 0,
+            redirects_to: None,
+            now: NOW / 1_000_000,
+            calls: HashMap::new(),
+            codes: HashMap::new(),
+            issued: 0,
+        };
+        let forger = Forger { port, state: Arc::new(Mutex::new(state)) };
+        let served = forger.clone();
+        let handler = move |request, _| {
+            let forger = served.clone();
+            async move { forger.answer(request).await }
+        };
+        tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+        forger
+    }
+
+    /// How it behaves.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As `CHANCERY_SSO_PROVIDER_B_ISSUER` has it.
+    pub fn issuer_setting(&self) -> String {
+        format!("http://127.0.0.1:{}/{{tenant_id}}", self.port)
+    }
+
+    /// The issuer of the tenant.
+    pub fn issuer(&self) -> String {
+        format!("http://127.0.0.1:{}/{TENANT_ID}", self.port)
+    }
+
+    /// As if somebody had signed in at an authorization address: the code.
+    pub fn authorize(&self, authorization: &str) -> String {
+        let query = parameters(authorization);
+        let mut state = self.state();
+        state.issued += 1;
+        let code = format!("code-{}", state.issued);
+        state.codes.insert(code.clone(), query);
+        code
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let path = request.uri().path().trim_start_matches(&format!("/{TENANT_ID}")).to_owned();
+        let basic = format!("Basic {}", STANDARD.encode(format!("{CLIENT_ID}:{CLIENT_SECRET}")));
+        let is_client =
+            request.headers().get("authorization").is_some_and(|sent| sent.to_str().is_ok_and(|sent| sent == basic));
+        let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let mut state = self.state();
+        *state.calls.entry(path.clone()).or_default() += 1;
+        if let Some(location) = &state.redirects_to {
+            let redirect = Response::builder().status(302).header("location", format!("{location}{path}"));
+            return redirect.body(Full::default()).unwrap_or_default();
+        }
+        let answer = match path.as_str() {
+            "/.well-known/openid-configuration" => Some(self.discovery(&state)),
+            "/keys" => Some(json!({"keys": state.publishes.iter().map(|n| published(*n)).collect::<Vec<_>>()})),
+            "/me" => Some(state.user_info.clone()),
+            "/token" if is_client => self.token(&mut state, &String::from_utf8_lossy(&body)),
+            _ => None,
+        };
+        let (status, body) = match answer {
+            Some(answer) => (state.status, format!("{answer}{}", " ".repeat(state.padding))),
+            None => (400, json!({"error": "invalid_request"}).to_string()),
+        };
+        let answer = Response::builder().status(status).header("content-type", "application/json");
+        answer.body(Full::new(Bytes::from(body))).unwrap_or_default()
+    }
+
+    fn discovery(&self, state: &State) -> Json {
+        let issuer = self.issuer();
+        let document = json!({
+            "issuer": issuer,
+            "authorization_endpoint": format!("{issuer}/authorize?tenant=1"),
+            "token_endpoint": format!("{issuer}/token"),
+            "jwks_uri": format!("{issuer}/keys"),
+            "end_session_endpoint": format!("{issuer}/end"),
+        });
+        laid_over(document, &state.discovery)
+    }
+
+    fn token(&self, state: &mut State, form: &str) -> Option<Json> {
+        let sent = parameters(&format!("?{form}"));
+        let code = sent.get("code")?;
+        let asked = if state.repeats_codes { state.codes.get(code)?.clone() } else { state.codes.remove(code)? };
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(sent.get("code_verifier")?.as_bytes()));
+        let is_right =
+            asked.get("code_challenge") == Some(&challenge) && sent.get("redirect_uri") == asked.get("redirect_uri");
+        if !is_right || sent.get("grant_type").map(String::as_str) != Some("authorization_code") {
+            return None;
+        }
+        let claims = json!({
+            "iss": self.issuer(), "aud": CLIENT_ID, "sub": "subject-1", "nonce": asked.get("nonce"),
+            "email": "ann@example.com", "email_verified": true, "iat": state.now, "exp": state.now + 300,
+        });
+        let token = signed(state, &laid_over(claims, &state.claims));
+        Some(json!({"access_token": "access", "token_type": "Bearer", "id_token": token}))
+    }
+}
+
+fn published(n: usize) -> Json {
+    let [_, x, y] = KEYS[n];
+    json!({"kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": format!("key-{n}"), "use": "sig"})
+}
+
+fn signed(state: &State, claims: &Json) -> String {
+    let algorithm = match &state.hmac {
+        None => "ES256",
+        Some(secret) if secret.is_empty() => "none",
+        Some(_) => "HS256",
+    };
+    let header = json!({"alg": algorithm, "kid": format!("key-{}", state.signs_with)});
+    let part = |json: &Json| URL_SAFE_NO_PAD.encode(json.to_string());
+    let message = format!("{}.{}", part(&laid_over(header, &state.header)), part(claims));
+    let signature = match &state.hmac {
+        None => {
+            let der = STANDARD.decode(KEYS[state.signs_with][0]).unwrap_or_default();
+            jsonwebtoken::crypto::sign(message.as_bytes(), &EncodingKey::from_ec_der(&der), Algorithm::ES256)
+        }
+        Some(secret) if secret.is_empty() => Ok(String::new()),
+        Some(secret) => jsonwebtoken::crypto::sign(
+            message.as_bytes(),
+            &EncodingKey::from_secret(secret.as_bytes()),
+            Algorithm::HS256,
+        ),
+    };
+    format!("{message}.{}", signature.expect("a test key signs"))
+}
+
+fn laid_over(below: Json, above: &Json) -> Json {
+    let mut all: Map<String, Json> = below.as_object().cloned().unwrap_or_default();
+    for (name, value) in above.as_object().into_iter().flatten() {
+        if value.is_null() {
+            all.remove(name);
+        } else {
+            all.insert(name.clone(), value.clone());
+        }
+    }
+    Json::Object(all)
+}
+
+/// The parameters of an address, decoded.
+pub fn parameters(url: &str) -> HashMap<String, String> {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let query = resource::Query::parse(query.split('#').next().unwrap_or(""));
+    query.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}

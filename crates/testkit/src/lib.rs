@@ -1,0 +1,48 @@
+//! Real servers for tests, and clients that call them.
+//!
+//! A test reads as an example: it starts a [`Server`], signs somebody in, calls, and compares the whole answer.
+//!
+//! ```no_run
+//! # async fn example() {
+//! # use {serde_json::json, testkit::Server};
+//! let server = Server::start().await;
+//! let api = server.as_type("internal").await;
+//! api.post("/api/users/", json!({})).await.is(403, json!({"detail": "You do not have permission to perform this action."}));
+//! # }
+//! ```
+//!
+//! Servers are embedded by default. With `CHANCERY_TEST_DATABASE_URL`, the address of a PostgreSQL server where databases
+//! may be made, each has a database to itself there, and the same tests hold.
+
+mod certificates;
+mod client;
+mod database;
+mod fake_server;
+mod forger;
+mod mail_server;
+mod mails;
+mod openid;
+mod process;
+mod reply;
+mod server;
+
+pub use certificates::Authority;
+pub use client::{Call, Client};
+pub use database::{Database, test_database};
+pub use fake_server::{Answers, FakeServer};
+pub use forger::{Forger, State, parameters};
+pub use mail_server::{MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions, MailServer, Mode, Received};
+pub use mails::Mail;
+pub use openid::{Browser, CLIENT_ID, CLIENT_SECRET, OpenIdProvider, TENANT_ID};
+pub use process::{Installation, Output, Process};
+pub use reply::Reply;
+pub use server::{ADMIN, DOMAIN, NOW, PASSWORD, Server, Tenant};
+
+/// A second on a [`Server`]'s clock, in its microseconds.
+pub const SECOND: i64 = 1_000_000;
+/// A minute.
+pub const MINUTE: i64 = 60 * SECOND;
+/// An hour.
+pub const HOUR: i64 = 60 * MINUTE;
+/// A day.
+pub const DAY: i64 = 24 * HOUR;

@@ -1,0 +1,207 @@
+//! A real mail server (aiosmtpd) with encryption, sign-in and a token endpoint.
+//!
+//! It needs `python3` with `pip`; the library is fetched once, beside what cargo builds.
+
+use crate::certificates::Authority;
+use serde_json::{Value as Json, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PROGRAM: &str = include_str!("mail_server.py");
+const LIBRARY: &str = "aiosmtpd==1.4.6";
+
+/// Who may sign in.
+pub const MAIL_USERNAME: &str = "mailer@a.example";
+/// By this password, which is the secret of the client `client` at the token endpoint, too.
+pub const MAIL_PASSWORD: &str = "päss wörd: \\\"=";
+/// The token that the endpoint gives.
+pub const MAIL_TOKEN: &str = "t0ken.of-the_endpoint";
+
+/// How connections are secured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// Not at all.
+    Plain,
+    /// By STARTTLS, without which nothing goes.
+    StartTls,
+    /// From the first byte.
+    Implicit,
+}
+
+/// How a mail server is to be.
+pub struct MailOptions<'a> {
+    /// See [`Mode`].
+    pub mode: Mode,
+    /// Of `PLAIN`, `LOGIN`, `XOAUTH2`.
+    pub mechanisms: &'a [&'a str],
+    /// Where it listens.
+    pub address: &'a str,
+    /// 0: any that is free.
+    pub port: u16,
+    /// Whom its certificate names; `localhost` and the address when empty.
+    pub names: &'a [&'a str],
+}
+
+impl Default for MailOptions<'_> {
+    fn default() -> Self {
+        let mechanisms = &["PLAIN", "LOGIN", "XOAUTH2"];
+        MailOptions { mode: Mode::StartTls, mechanisms, address: "127.0.0.1", port: 0, names: &[] }
+    }
+}
+
+/// A message as it arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// The sender of the envelope.
+    pub from: String,
+    /// The receivers of the envelope.
+    pub to: Vec<String>,
+    /// Head and body.
+    pub data: String,
+    /// The name by which the sender introduced itself.
+    pub hello: String,
+    /// Whether it came over an encrypted connection.
+    pub is_secured: bool,
+    /// Whether the sender had signed in.
+    pub is_signed_in: bool,
+}
+
+impl Received {
+    /// A header's value; empty when there is none.
+    pub fn header(&self, name: &str) -> &str {
+        let head = self.data.split("\r\n\r\n").next().unwrap_or("");
+        head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("")
+    }
+
+    /// The text below the head, with `\n` line ends.
+    pub fn text(&self) -> String {
+        self.data.split_once("\r\n\r\n").map_or("", |(_, text)| text).replace("\r\n", "\n")
+    }
+}
+
+/// A mail server in a process of its own; gone when this is dropped.
+pub struct MailServer {
+    child: Child,
+    directory: TempDir,
+    /// Where it listens.
+    pub port: u16,
+    /// Where its token endpoint listens: `POST /token`.
+    pub token_port: u16,
+}
+
+impl MailServer {
+    /// Starts one; its certificate is of the authority.
+    pub fn start(authority: &Authority, options: &MailOptions) -> MailServer {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let own = ["localhost", options.address];
+        let names = if options.names.is_empty() { &own[..] } else { options.names };
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let (certificate, key) = authority.write_certificate(directory.path(), &names);
+        let mode = match options.mode {
+            Mode::Plain => "plain",
+            Mode::StartTls => "starttls",
+            Mode::Implicit => "implicit",
+        };
+        let settings = json!({
+            "mode": mode, "mechanisms": options.mechanisms, "address": options.address, "port": options.port,
+            "certificate": certificate, "key": key, "directory": directory.path(),
+            "username": MAIL_USERNAME, "password": MAIL_PASSWORD, "token": MAIL_TOKEN,
+        });
+        let mut command = Command::new("python3");
+        command.args(["-W", "ignore", "-c", PROGRAM, &settings.to_string()]).env("PYTHONPATH", library());
+        let log = directory.path().join("log");
+        let log_file = File::create(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+        let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).spawn();
+        let mut child = spawned.unwrap_or_else(|error| panic!("python3 does not start: {error}"));
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("its first line");
+        let ports: Json = serde_json::from_str(&line).unwrap_or_else(|_| {
+            panic!("the mail server does not start: {}", std::fs::read_to_string(&log).unwrap_or_default())
+        });
+        let port = |name: &str| ports[name].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(0);
+        MailServer { port: port("port"), token_port: port("token_port"), child, directory }
+    }
+
+    fn lines(&self, file: &str) -> Vec<Json> {
+        let text = std::fs::read_to_string(self.directory.path().join(file)).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Every message so far, the first one first.
+    pub fn messages(&self) -> Vec<Received> {
+        let text = |value: &Json| value.as_str().unwrap_or("").to_owned();
+        let received = |message: Json| Received {
+            from: text(&message["from"]),
+            to: message["to"].as_array().into_iter().flatten().map(text).collect(),
+            data: text(&message["data"]),
+            hello: text(&message["hello"]),
+            is_secured: message["secured"] == true,
+            is_signed_in: message["signed_in"] == true,
+        };
+        self.lines("messages").into_iter().map(received).collect()
+    }
+
+    /// The messages, once there are so many.
+    #[track_caller]
+    pub fn wait_for(&self, count: usize) -> impl Future<Output = Vec<Received>> + '_ {
+        let caller = std::panic::Location::caller();
+        async move {
+            for _ in 0..1200 {
+                let messages = self.messages();
+                if messages.len() >= count {
+                    return messages;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            panic!("{caller}: {count} messages are expected after a minute, but these arrived: {:#?}", self.messages());
+        }
+    }
+
+    /// Every sign-in so far: mechanism, and whether it was accepted.
+    pub fn sign_ins(&self) -> Vec<(String, bool)> {
+        let sign_in = |entry: Json| (entry["mechanism"].as_str().unwrap_or("").to_owned(), entry["accepted"] == true);
+        self.lines("sign_ins").into_iter().map(sign_in).collect()
+    }
+
+    /// The fields of every request for a token so far.
+    pub fn token_requests(&self) -> Vec<Json> {
+        self.lines("token_requests")
+    }
+}
+
+impl Drop for MailServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where the library is; it is fetched by the first who needs it.
+fn library() -> &'static Path {
+    static LIBRARY_PATH: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY_PATH.get_or_init(|| {
+        let test = std::env::current_exe().expect("a test has a file");
+        // target/debug/deps/test
+        let target = test.ancestors().nth(3).unwrap_or(Path::new("/tmp"));
+        let library = target.join(LIBRARY.replace("==", "-"));
+        if library.exists() {
+            return library;
+        }
+        let fetched = target.join(format!("{LIBRARY}.{}", std::process::id()));
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&fetched).arg(LIBRARY);
+        let status = pip.status().unwrap_or_else(|error| panic!("python3 does not start: {error}"));
+        assert!(status.success(), "{LIBRARY} is needed for the tests of mail, and pip did not fetch it");
+        // Another process may have been quicker.
+        if std::fs::rename(&fetched, &library).is_err() {
+            let _ = std::fs::remove_dir_all(&fetched);
+        }
+        library
+    })
+}

@@ -1,0 +1,208 @@
+//! The certified OpenID provider (`oidc-provider` of npm) as a process of its own, and a browser that signs in there.
+//!
+//! It is installed once below the target directory, by npm, from the lock file in `crates/testkit/openid/`.
+
+use crate::client::{encode, http};
+use crate::reply::Reply;
+use crate::server::Tenant;
+use serde_json::json;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+
+/// What the provider's client is called.
+pub const CLIENT_ID: &str = "chancery";
+/// The secret of that client.
+pub const CLIENT_SECRET: &str = "a-secret-for-tests";
+/// The tenant that providers for tests have.
+pub const TENANT_ID: &str = "tenant-1";
+
+const SOURCES: [(&str, &str); 3] = [
+    ("package.json", include_str!("../openid/package.json")),
+    ("package-lock.json", include_str!("../openid/package-lock.json")),
+    ("provider.mjs", include_str!("../openid/provider.mjs")),
+];
+
+/// A running provider, gone when this is dropped.
+pub struct OpenIdProvider {
+    process: Child,
+    port: u16,
+    /// What it says further; closed, it would die of saying it.
+    _output: BufReader<ChildStdout>,
+}
+
+impl OpenIdProvider {
+    /// Starts one that knows the configuration 1 of the build `a.example`. `claims_in_token`: whether addresses and
+    /// names stand in the ID token, or are asked for at the user-info endpoint.
+    pub fn start(claims_in_token: bool) -> OpenIdProvider {
+        let directory = installed();
+        let address = "https://a.example/api/single-sign-on/1";
+        let client = json!({
+            "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "redirect_uris": [format!("{address}/callback/")],
+            "post_logout_redirect_uris": [format!("{address}/logout/")],
+        });
+        let config = json!({"path": format!("/{TENANT_ID}"), "clients": [client], "claims_in_token": claims_in_token});
+        let mut process = Command::new("node")
+            .arg(directory.join("provider.mjs"))
+            .arg(config.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("its output is ours");
+        let mut output = BufReader::new(stdout);
+        output.read_line(&mut line).expect("a line");
+        let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("the provider says {line:?}"));
+        OpenIdProvider { process, port, _output: output }
+    }
+
+    /// As `CHANCERY_SSO_PROVIDER_A_ISSUER` has it.
+    pub fn issuer_setting(&self) -> String {
+        format!("http://127.0.0.1:{}/{{tenant_id}}", self.port)
+    }
+
+    /// The issuer of [`TENANT_ID`].
+    pub fn issuer(&self) -> String {
+        format!("http://127.0.0.1:{}/{TENANT_ID}", self.port)
+    }
+
+    /// Changes the signing key.
+    pub async fn rotate(&self) {
+        let done = http().post(format!("http://127.0.0.1:{}/rotate", self.port)).send().await;
+        assert!(done.is_ok_and(|reply| reply.status().is_success()), "the provider does not change its key");
+    }
+}
+
+impl Drop for OpenIdProvider {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Where the provider is installed, by whichever test comes first.
+fn installed() -> PathBuf {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let sources: String = SOURCES.iter().map(|(_, text)| *text).collect();
+    let version = sources.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let executable = std::env::current_exe().expect("a test is a program");
+    // target/debug/deps/test
+    let target = executable.ancestors().nth(3).expect("tests are below the target directory");
+    let directory = target.join(format!("openid-provider-{version:08x}"));
+    if !directory.exists() {
+        let fresh = target.join(format!("openid-provider-{}.new", std::process::id()));
+        install(&fresh);
+        // Another test program may have been faster.
+        if std::fs::rename(&fresh, &directory).is_err() {
+            let _ = std::fs::remove_dir_all(&fresh);
+        }
+    }
+    directory
+}
+
+fn install(directory: &Path) {
+    std::fs::create_dir_all(directory).expect("the target directory can be written");
+    for (name, text) in SOURCES {
+        std::fs::write(directory.join(name), text).expect("the target directory can be written");
+    }
+    let npm = Command::new("npm")
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+        .current_dir(directory)
+        .output()
+        .unwrap_or_else(|error| panic!("npm does not start (it must be installed): {error}"));
+    assert!(npm.status.success(), "npm: {}", String::from_utf8_lossy(&npm.stderr));
+}
+
+/// A browser: it keeps cookies by host and follows redirects, to providers and to a build's public address.
+pub struct Browser {
+    http: reqwest::Client,
+    tenant: Tenant,
+    cookies: HashMap<String, HashMap<String, String>>,
+}
+
+impl Browser {
+    /// A fresh one.
+    pub fn new(tenant: &Tenant) -> Browser {
+        Browser { http: http(), tenant: tenant.clone(), cookies: HashMap::new() }
+    }
+
+    /// Takes over the cookies that an answer of the build sets, as if the browser had called.
+    pub fn keep(&mut self, reply: &Reply) {
+        let host = self.tenant.build.domain.clone();
+        self.keep_of(&host, &reply.headers);
+    }
+
+    fn keep_of(&mut self, host: &str, headers: &http::HeaderMap) {
+        let jar = self.cookies.entry(host.to_owned()).or_default();
+        for line in headers.get_all("set-cookie").iter().filter_map(|value| value.to_str().ok()) {
+            let (name, value) = line.split(';').next().and_then(|pair| pair.split_once('=')).unwrap_or((line, ""));
+            if value.is_empty() || line.to_ascii_lowercase().contains("max-age=0") {
+                jar.remove(name);
+            } else {
+                jar.insert(name.to_owned(), value.to_owned());
+            }
+        }
+    }
+
+    /// How many cookies it has of the build.
+    pub fn cookies_of_build(&self) -> usize {
+        self.cookies.get(&self.tenant.build.domain).map_or(0, HashMap::len)
+    }
+
+    /// Gets an address or sends a form, without following a redirect.
+    pub async fn open(&mut self, url: &str, form: Option<&[(&str, &str)]>) -> Reply {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_build = host == self.tenant.build.domain;
+        let address = if is_build { format!("http://{}/{path}", self.tenant.address) } else { url.to_owned() };
+        let mut request = match form {
+            None => self.http.get(address),
+            Some(fields) => {
+                let fields: Vec<String> =
+                    fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
+                let request = self.http.post(address).header("content-type", "application/x-www-form-urlencoded");
+                request.body(fields.join("&"))
+            }
+        };
+        if is_build {
+            request = request.header("host", host);
+        }
+        if let Some(jar) = self.cookies.get(host) {
+            let pairs: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            request = request.header("cookie", pairs.join("; "));
+        }
+        let response = request.send().await.unwrap_or_else(|error| panic!("{url} does not answer: {error:?}"));
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        self.keep_of(host, &headers);
+        Reply::new(status, headers, &response.bytes().await.unwrap_or_default())
+    }
+
+    /// Signs in at the certified provider as `SUBJECT,ADDRESS,VERIFIED`, consents, and returns the address that the
+    /// provider sends it back to, not opened yet.
+    pub async fn sign_in_at_provider(&mut self, authorization: &str, person: &str) -> String {
+        let origin: String = authorization.split('/').take(3).collect::<Vec<_>>().join("/");
+        let mut url = authorization.to_owned();
+        for _ in 0..12 {
+            if url.starts_with("https://") {
+                return url;
+            }
+            let mut reply = self.open(&url, None).await;
+            if reply.status == 200 {
+                let is_login = reply.text.contains("value=\"login\"");
+                assert!(is_login || reply.text.contains("value=\"consent\""), "an unknown page at {url}: {reply:?}");
+                let login: &[_] = &[("prompt", "login"), ("login", person), ("password", "any")];
+                reply = self.open(&url, Some(if is_login { login } else { &[("prompt", "consent")] })).await;
+            }
+            let location = reply.header("location");
+            assert!(!location.is_empty(), "no way on from {url}: {reply:?}");
+            url = if location.starts_with('/') { format!("{origin}{location}") } else { location.to_owned() };
+        }
+        panic!("the provider goes in circles: {url}");
+    }
+}

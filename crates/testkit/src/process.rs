@@ -1,0 +1,267 @@
+//! The real binary as a child process, for what only a process shows: commands, signals, kills.
+
+use crate::client::Client;
+use crate::database::Database;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a start or a stop may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The binary with a working directory and settings of its own.
+pub struct Installation {
+    binary: PathBuf,
+    home: TempDir,
+    environment: Vec<(String, String)>,
+    started: AtomicU32,
+    database: Option<Database>,
+}
+
+/// What a command wrote before it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Its exit code; -1 when a signal ended it.
+    pub code: i32,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+impl Installation {
+    /// On the embedded engine, whatever the other tests run on. `binary` is `env!("CARGO_BIN_EXE_chancery")`.
+    pub fn embedded(binary: &str) -> Installation {
+        let home = tempfile::tempdir().expect("a temporary directory can be made");
+        Installation {
+            binary: binary.into(),
+            home,
+            environment: Vec::new(),
+            started: AtomicU32::new(0),
+            database: None,
+        }
+    }
+
+    /// On PostgreSQL; `None` when tests run on the embedded engine.
+    pub fn postgresql(binary: &str) -> Option<Installation> {
+        let database = Database::claim()?;
+        let mut installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", &database.url);
+        installation.database = Some(database);
+        Some(installation.set("CHANCERY_SECRET_KEY", "a key for tests"))
+    }
+
+    /// On the engine that tests run on, with the builds `localhost` and the super admin's usual name and password.
+    pub fn with_build(binary: &str) -> Installation {
+        let installation = match Installation::postgresql(binary) {
+            Some(installation) => installation.set("CHANCERY_FALLBACK_BUILD", "localhost"),
+            None => Installation::embedded(binary),
+        };
+        let installation = installation.set("CHANCERY_ADMIN_PASSWORD", crate::PASSWORD);
+        installation.succeeds(&["build", "create", "localhost"]);
+        installation
+    }
+
+    /// With an environment variable.
+    pub fn set(mut self, name: &str, value: &str) -> Installation {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Takes the database away, as an outage would.
+    pub fn lose_database(&mut self) {
+        if let Some(database) = self.database.take() {
+            database.lose();
+        }
+    }
+
+    /// The working directory.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.home().join("chancery-data")
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CHANCERY_") || name == "RUST_LOG" {
+                command.env_remove(name);
+            }
+        }
+        let environment = self.environment.iter().map(|(name, value)| (name, value));
+        command.args(args).envs(environment).current_dir(self.home()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, args: &[&str]) -> Output {
+        let output = self.command(args).output().unwrap_or_else(|error| panic!("the binary does not start: {error}"));
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs a command that succeeds; its standard output.
+    #[track_caller]
+    pub fn succeeds(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.code == 0, "{args:?} failed: {output:#?}");
+        output.stdout
+    }
+
+    /// Runs a command that fails; its standard error.
+    #[track_caller]
+    pub fn fails(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.code == 1 && output.stdout.is_empty(), "{args:?} should have failed: {output:#?}");
+        output.stderr
+    }
+
+    /// Serves both services on free ports, and returns when they listen.
+    #[track_caller]
+    pub fn serve(&self) -> Process {
+        self.serve_with(&[])
+    }
+
+    /// As [`Installation::serve`], with flags.
+    #[track_caller]
+    pub fn serve_with(&self, flags: &[&str]) -> Process {
+        let mut process = self.spawn(&[&["serve"], flags].concat());
+        process.wait_until(|process| process.api.is_some() && process.history.is_some());
+        process
+    }
+
+    /// Serves the main API alone.
+    #[track_caller]
+    pub fn serve_api(&self) -> Process {
+        let mut process = self.spawn(&["serve", "api"]);
+        process.wait_until(|process| process.api.is_some());
+        process
+    }
+
+    /// Serves the history service alone.
+    #[track_caller]
+    pub fn serve_history(&self) -> Process {
+        let mut process = self.spawn(&["serve", "history"]);
+        process.wait_until(|process| process.history.is_some());
+        process
+    }
+
+    fn spawn(&self, args: &[&str]) -> Process {
+        let n = self.started.fetch_add(1, Ordering::Relaxed);
+        let (stdout, stderr) = (self.home().join(format!("serve-{n}.out")), self.home().join(format!("serve-{n}.err")));
+        let file = |path: &Path| File::create(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut command = self.command(args);
+        command.args(["--listen", "127.0.0.1:0", "--history-listen", "127.0.0.1:0"]);
+        let child = command.stdout(file(&stdout)).stderr(file(&stderr)).spawn();
+        let child = child.unwrap_or_else(|error| panic!("the binary does not start: {error}"));
+        Process { child, stdout, stderr, api: None, history: None }
+    }
+}
+
+/// A serving process; killed when this is dropped.
+pub struct Process {
+    child: Child,
+    stdout: PathBuf,
+    stderr: PathBuf,
+    api: Option<SocketAddr>,
+    history: Option<SocketAddr>,
+}
+
+impl Process {
+    #[track_caller]
+    fn wait_until(&mut self, listens: fn(&Process) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let printed = self.stdout();
+            self.api = address(&printed, "The main API listens on http://");
+            self.history = address(&printed, "The history service listens on http://");
+            if listens(self) {
+                return;
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!("it ended with {status} before it listened: {}{}", self.stdout(), self.stderr());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it does not listen after {PATIENCE:?}: {}{}", self.stdout(), self.stderr());
+    }
+
+    /// A client of the main API that is not signed in.
+    pub fn client(&self, host: &str) -> Client {
+        Client::new(self.api(), host)
+    }
+
+    /// Where the main API listens.
+    pub fn api(&self) -> SocketAddr {
+        self.api.unwrap_or_else(|| panic!("the main API does not listen"))
+    }
+
+    /// Where the history service listens.
+    pub fn history(&self) -> SocketAddr {
+        self.history.unwrap_or_else(|| panic!("the history service does not listen"))
+    }
+
+    /// What it has written to standard output so far.
+    pub fn stdout(&self) -> String {
+        std::fs::read_to_string(&self.stdout).unwrap_or_default()
+    }
+
+    /// What it has written to standard error so far: the log.
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// Sends a signal by its name (`TERM`, `INT`).
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal {name} was not sent");
+    }
+
+    /// Ends it at once, as a crash would (SIGKILL).
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn end(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it does not end after {PATIENCE:?}: {}", self.stderr());
+    }
+
+    /// Asks it to stop and waits until it has, with exit code 0.
+    #[track_caller]
+    pub fn stop(mut self) {
+        self.signal("TERM");
+        let status = self.end();
+        assert!(status.success(), "it ended with {status}: {}", self.stderr());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address(printed: &str, line: &str) -> Option<SocketAddr> {
+    // A line counts when it is whole.
+    let (line, _) = printed.split_once(line)?.1.split_once('\n')?;
+    line.parse().ok()
+}

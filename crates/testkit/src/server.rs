@@ -1,0 +1,230 @@
+//! A server inside the test's own process.
+
+use crate::client::Client;
+use crate::database::Database;
+use crate::mails::Mail;
+use platform::address::{Ranges, Trusted};
+use platform::app::{App, Build, Config};
+use platform::builds;
+use platform::clock::Clock;
+use platform::listener::{self, Limits};
+use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use store::{Conn, Engine, Error, Sql};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+/// The domain of a server's first build.
+pub const DOMAIN: &str = "a.example";
+/// The first super admin of each build.
+pub const ADMIN: &str = "admin@example.com";
+/// Everybody's password.
+pub const PASSWORD: &str = "correct horse battery";
+/// Where a server's clock stands at its start: 2026-01-31T09:30:00Z.
+pub const NOW: i64 = 1_769_851_800_000_000;
+
+/// A server with the build [`DOMAIN`], gone with its data when this is dropped. Its clock stands still until a test
+/// advances it.
+pub struct Server {
+    first: Tenant,
+}
+
+/// A build of a server.
+#[derive(Clone)]
+pub struct Tenant {
+    inner: Arc<Inner>,
+    /// The build.
+    pub build: Arc<Build>,
+}
+
+/// What the builds of a server share.
+pub struct Inner {
+    /// The application.
+    pub app: App,
+    /// Its clock.
+    pub clock: Clock,
+    /// Where it listens.
+    pub address: SocketAddr,
+    accounts: Mutex<HashMap<String, u32>>,
+    data: TempDir,
+    database: Option<Database>,
+}
+
+impl Server {
+    /// Starts one with the usual settings.
+    pub async fn start() -> Server {
+        Server::with(|_| {}).await
+    }
+
+    /// Starts one with settings of its own.
+    pub async fn with(change: impl FnOnce(&mut Config)) -> Server {
+        let data = tempfile::tempdir().expect("a temporary directory can be made");
+        let database = Database::claim();
+        let engine = match &database {
+            Some(database) => Engine::Postgres { url: database.url.clone() },
+            None => Engine::Sqlite { directory: data.path().to_owned() },
+        };
+        let mut config = config(engine, &data);
+        change(&mut config);
+        let app = App::open(config).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
+        platform::mail_queue::Worker::start(&app);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let served = app.clone();
+        let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
+        // It ends with the runtime of the test.
+        tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+        let inner =
+            Arc::new(Inner { clock: app.clock.clone(), app, address, accounts: Mutex::default(), data, database });
+        Server { first: Tenant::create(inner, DOMAIN).await }
+    }
+
+    /// Makes one more build, with a super admin like the first one's.
+    pub async fn build(&self, domain: &str) -> Tenant {
+        Tenant::create(self.inner.clone(), domain).await
+    }
+
+    /// Moves the clock.
+    pub fn advance(&self, micros: i64) {
+        self.clock.advance(micros);
+    }
+}
+
+impl Drop for Inner {
+    /// The database is the next server's only when nothing of this one works on it any more.
+    fn drop(&mut self) {
+        if self.database.is_none() {
+            return;
+        }
+        let store = self.app.store.clone();
+        let closing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            runtime.map(|runtime| runtime.block_on(store.close()))
+        });
+        let _ = closing.join();
+    }
+}
+
+impl Deref for Server {
+    type Target = Tenant;
+    fn deref(&self) -> &Tenant {
+        &self.first
+    }
+}
+
+impl Deref for Tenant {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+fn config(engine: Engine, data: &TempDir) -> Config {
+    Config {
+        engine,
+        data: data.path().to_owned(),
+        secret_key: "a key for tests".to_owned(),
+        base_url: "https://chancery.example".to_owned(),
+        sign_in_url: None,
+        fallback_build: None,
+        outbound_allow: Ranges::default(),
+        trusted_proxies: Trusted::default(),
+        cors_origins: Vec::new(),
+        lock_attempts: 5,
+        lock_seconds: 900,
+        address_attempts: 100,
+        access_token_seconds: 900,
+        refresh_token_seconds: 604_800,
+        sso_provider_a_issuer: None,
+        sso_provider_b_issuer: None,
+        clock: Clock::fixed(NOW),
+    }
+}
+
+impl Tenant {
+    async fn create(inner: Arc<Inner>, domain: &str) -> Tenant {
+        let build = builds::create(&inner.app, domain, ADMIN, PASSWORD).await;
+        Tenant { build: build.unwrap_or_else(|error| panic!("{domain} is not made: {error}")), inner }
+    }
+
+    /// A client that is not signed in.
+    pub fn anonymous(&self) -> Client {
+        Client::new(self.address, &self.build.domain)
+    }
+
+    /// Somebody signed in by name and password.
+    #[track_caller]
+    pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = Client> + use<> {
+        self.anonymous().sign_in(username, password)
+    }
+
+    /// The first super admin, signed in. Its id is 1.
+    #[track_caller]
+    pub fn admin(&self) -> impl Future<Output = Client> + use<> {
+        self.sign_in(ADMIN, PASSWORD)
+    }
+
+    /// A new account of a type, active and with the usual password; its username. The first one's is
+    /// `internal@example.com`, the second one's `internal-2@example.com`.
+    pub async fn account(&self, account_type: &str) -> String {
+        let name = format!("{}/{account_type}", self.build.domain);
+        let n = {
+            let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+            let n = accounts.entry(name).or_insert(0);
+            *n += 1;
+            *n
+        };
+        let local = account_type.replace('_', "-");
+        let username = if n == 1 { format!("{local}@example.com") } else { format!("{local}-{n}@example.com") };
+        let made = builds::create_user(&self.app, &self.build, &username, account_type, PASSWORD).await;
+        made.unwrap_or_else(|error| panic!("{username} is not made: {error}"));
+        username
+    }
+
+    /// As [`Tenant::account`], signed in.
+    pub async fn as_type(&self, account_type: &str) -> Client {
+        let username = self.account(account_type).await;
+        self.sign_in(&username, PASSWORD).await
+    }
+
+    /// A new configuration administrator with one role that gives these permissions (`{resource: [action, …]}`).
+    pub async fn with_role(&self, permissions: Json) -> Client {
+        let admin = self.admin().await;
+        let username = self.account("full").await;
+        let role = admin
+            .post("/api/roles/", json!({"name": format!("Role of {username}"), "permissions": permissions}))
+            .await
+            .created();
+        let user = self.sign_in(&username, PASSWORD).await;
+        admin.patch(&format!("/api/users/{}/", user.id), json!({"roles": [role["id"]]})).await.ok();
+        user
+    }
+
+    /// Every mail that the build has sent, once none is waiting.
+    pub async fn mails(&self) -> Vec<Mail> {
+        let waiting = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM mail_jobs"), |row| row.int(0));
+        for _ in 0..1000 {
+            if self.build.db.read::<i64, Error>(waiting).await.is_ok_and(|waiting| waiting == 0) {
+                return Mail::all(self.data.path(), &self.build.domain);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("mails are still waiting after ten seconds");
+    }
+
+    /// The last mail to a receiver.
+    pub async fn mail_to(&self, receiver: &str) -> Mail {
+        let mails = self.mails().await;
+        let last = mails.iter().rev().find(|mail| mail.to == receiver);
+        last.unwrap_or_else(|| panic!("no mail to {receiver} among {mails:#?}")).clone()
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &std::path::Path {
+        self.data.path()
+    }
+}
