@@ -10,12 +10,10 @@ mod autocomplete;
 pub mod builds;
 pub mod caller;
 mod client_credentials;
-pub mod clock;
 mod company_details;
 pub mod http;
 pub mod limits;
 mod links;
-pub mod listener;
 pub mod mail;
 pub mod mail_queue;
 mod messages;
@@ -43,6 +41,7 @@ pub mod user_groups;
 pub mod users;
 
 use routes::Route;
+pub use web::{clock, listener};
 
 /// Every route of the main API.
 pub fn all_routes() -> Vec<Route> {

@@ -191,8 +191,7 @@ fn by_address(
     person: &Person,
 ) -> Result<Result<i64, Obstacle>, Refusal> {
     let Some(address) = &person.address else { return Ok(Err(Obstacle::of(None, "address_not_verified"))) };
-    let sql = Sql::new("SELECT id FROM users WHERE username_fold = $1 AND is_deleted = 0");
-    let Some(user) = conn.opt(&sql.arg(resource::fold(address)), |row| row.int(0))? else {
+    let Some(user) = user_of(conn, address)? else {
         return create(request, conn, configuration, person, address);
     };
     if let Some(obstacle) = may_sign_in(request, conn, user)? {
@@ -201,12 +200,20 @@ fn by_address(
     if !matches!(account_type(conn, user)?.as_str(), "internal" | "external" | "full") {
         return Ok(Err(Obstacle::of(user, "not_linked")));
     }
-    let sql = Sql::new("SELECT 1 FROM single_sign_on_identities WHERE user_id = $1 AND issuer = $2");
-    if conn.opt(&sql.arg(user).arg(&person.issuer), |_| Ok(()))?.is_some() {
+    let sql = Sql::new("SELECT subject FROM single_sign_on_identities WHERE user_id = $1 AND issuer = $2");
+    let subjects = conn.all(&sql.arg(user).arg(&person.issuer), |row| Ok(row.text(0)?.to_owned()))?;
+    if subjects.is_empty() {
+        bind(request, conn, person, user, false)?;
+    } else if !subjects.contains(&person.subject) {
         return Ok(Err(Obstacle::of(user, "other_identity")));
     }
-    bind(request, conn, person, user, false)?;
+    // Else a sign-in at the same time has bound it, after this one looked for it.
     Ok(Ok(user))
+}
+
+fn user_of(conn: &mut Conn, address: &str) -> Result<Option<i64>, Error> {
+    let sql = Sql::new("SELECT id FROM users WHERE username_fold = $1 AND is_deleted = 0");
+    conn.opt(&sql.arg(resource::fold(address)), |row| row.int(0))
 }
 
 /// What keeps an account from signing in by single sign-on, the state of the account first.
@@ -268,7 +275,11 @@ fn create(
     let Json::Object(body) = body else { return Ok(Err(Obstacle::of(None, "unusable_claims"))) };
     let accepted = rows::accepted(conn, &USER, &body, None)?;
     if !accepted.errors.is_empty() {
-        return Ok(Err(Obstacle::of(None, "unusable_claims")));
+        return match user_of(conn, address)? {
+            // Made by a sign-in at the same time, after this one looked for it.
+            Some(_) => by_address(request, conn, configuration, person),
+            None => Ok(Err(Obstacle::of(None, "unusable_claims"))),
+        };
     }
     let Some(user) = users::insert_at_sign_in(request, conn, accepted.changes)? else {
         return Ok(Err(Obstacle::of(None, "account_limit")));

@@ -1,0 +1,4 @@
+//! What the main API and the history service both stand on: the listener, and the clock with its randomness.
+
+pub mod clock;
+pub mod listener;
