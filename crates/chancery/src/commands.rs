@@ -4,6 +4,8 @@ use crate::cli::{BuildCommand, Command, Part, UserCommand, UserPassword};
 use crate::secrets_file::{API_KEY, HISTORY_API_KEY, SECRET_KEY, read_or_create};
 use crate::serve;
 use crate::settings::Settings;
+use history::service::Service;
+use history::sqlite::Sqlite;
 use indicatif::{ProgressBar, ProgressStyle};
 use platform::app::{App, Config, OpenError};
 use platform::builds;
@@ -73,6 +75,21 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<Config, Failure> {
         sso_provider_b_issuer: settings.sso_provider_b_issuer.clone(),
         clock: Clock::system(),
     })
+}
+
+/// Opens the history service as the settings say.
+pub async fn open_history(settings: &Settings) -> Result<Service, Failure> {
+    let engine = Sqlite::open(settings.data.join("history"), Clock::system())
+        .await
+        .map_err(|error| format!("CHANCERY_DATA: {error}"))?;
+    let api_key = history_api_key(settings)?;
+    let settings = history::service::Settings { api_key, batch_events: settings.history_batch_events };
+    Ok(Service::new(history::engine::Engine::Sqlite(engine), settings))
+}
+
+/// What callers of the history service send.
+pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
+    settings.history_api_key.clone().map_or_else(|| generated(&settings.data, HISTORY_API_KEY), Ok)
 }
 
 fn generated(data: &Path, name: &str) -> Result<String, Failure> {
@@ -160,9 +177,9 @@ fn password(user: &UserPassword) -> Result<String, Failure> {
 }
 
 fn keys(settings: &Settings) -> Result<(), Failure> {
-    let key = |set: &Option<String>, name| set.clone().map_or_else(|| generated(&settings.data, name), Ok);
-    println!("CHANCERY_API_KEY={}", key(&settings.api_key, API_KEY)?);
-    println!("CHANCERY_HISTORY_API_KEY={}", key(&settings.history_api_key, HISTORY_API_KEY)?);
+    let api_key = settings.api_key.clone().map_or_else(|| generated(&settings.data, API_KEY), Ok)?;
+    println!("CHANCERY_API_KEY={api_key}");
+    println!("CHANCERY_HISTORY_API_KEY={}", history_api_key(settings)?);
     Ok(())
 }
 

@@ -1,22 +1,32 @@
 //! `chancery serve`: the main API, the history service, or both in one process.
 
-use crate::commands::{Failure, first_start, open};
+use crate::commands::{Failure, first_start, open, open_history};
 use crate::log;
 use crate::settings::Settings;
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::{Request, Response, StatusCode};
-use platform::listener::{self, Limits};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use web::listener::{self, Limits};
 
 /// Serves until SIGTERM or SIGINT, then finishes what is in flight.
 pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Failure> {
     let (stop, stopped) = watch::channel(false);
     let mut services = tokio::task::JoinSet::new();
     let mut opened = None;
+    let mut history_service = None;
+    if history {
+        let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
+        let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
+        let service = Arc::new(open_history(&settings).await?);
+        log::start();
+        let served = service.clone();
+        let handler = move |request, peer| served.clone().answer(request, peer);
+        services.spawn(listener::serve(listener, handler, Limits::default(), until(stopped.clone())));
+        println!("The history service listens on http://{bound}");
+        history_service = Some(service);
+    }
     if api {
         let listener = bind(settings.listen, "CHANCERY_LISTEN").await?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
@@ -30,19 +40,15 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         println!("The main API listens on http://{bound}");
         opened = Some(app);
     }
-    if history {
-        let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
-        let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
-        log::start();
-        services.spawn(listener::serve(listener, history_answer, Limits::default(), until(stopped.clone())));
-        println!("The history service listens on http://{bound}");
-    }
     signalled().await;
     tracing::info!("stopping");
     let _ = stop.send(true);
     while services.join_next().await.is_some() {}
     if let Some(app) = opened {
         app.store.close().await;
+    }
+    if let Some(service) = history_service {
+        service.engine.close().await;
     }
     Ok(())
 }
@@ -62,18 +68,4 @@ async fn signalled() {
         }
         _ => std::future::pending().await,
     }
-}
-
-/// The history service answers health alone until it is built.
-async fn history_answer(request: Request<Incoming>, _peer: SocketAddr) -> Response<Full<Bytes>> {
-    let (status, body) = match request.uri().path() {
-        "/healthz" | "/readyz" => (StatusCode::OK, r#"{"status":"ok"}"#),
-        _ => (StatusCode::NOT_FOUND, r#"{"detail":"Not found."}"#),
-    };
-    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
-    response
 }

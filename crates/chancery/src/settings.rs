@@ -106,6 +106,9 @@ pub struct Flags {
     /// How long an upload waits for its use [default: 86400]
     #[arg(long, global = true, value_name = "SECONDS")]
     pub upload_seconds: Option<String>,
+    /// The most system events that the history service takes in one batch [default: 10000]
+    #[arg(long, global = true, value_name = "NUMBER")]
+    pub history_batch_events: Option<String>,
     /// Issuer of provider_a, with {tenant_id} in it [default: none]
     #[arg(long, global = true, value_name = "URL")]
     pub sso_provider_a_issuer: Option<String>,
@@ -171,6 +174,8 @@ pub struct Settings {
     pub refresh_token_seconds: i64,
     /// How long an upload waits for its use.
     pub upload_seconds: i64,
+    /// The most system events of one batch.
+    pub history_batch_events: usize,
     /// Issuer of `provider_a`, with `{tenant_id}` in it.
     pub sso_provider_a_issuer: Option<String>,
     /// Issuer of `provider_b`, with `{tenant_id}` in it.
@@ -248,6 +253,7 @@ impl Settings {
             access_token_seconds: sources.number("access_token_seconds", 900, POSITIVE)?,
             refresh_token_seconds: sources.number("refresh_token_seconds", 604_800, POSITIVE)?,
             upload_seconds: sources.number("upload_seconds", 86_400, POSITIVE)?,
+            history_batch_events: sources.number("history_batch_events", 10_000, 1..=100_000)?.unsigned_abs() as usize,
             sso_provider_a_issuer: sources.url("sso_provider_a_issuer", WEB)?,
             sso_provider_b_issuer: sources.url("sso_provider_b_issuer", WEB)?,
         })

@@ -2,9 +2,18 @@
 //!
 //! A tenant is a database of its own in one of two engines, which stand beside each other behind [`engine::Engine`]:
 //! SQLite in the data directory, or ClickHouse. Everything above them (headers, validation, shapes, filters, files) is
-//! written once.
+//! written once. A request goes through [`service`] to the file of its endpoint: [`create_event`](create_event),
+//! [`batch`](batch), [`lists`](lists), [`tenants`](tenants).
 
+mod batch;
+mod body;
+mod create_event;
 pub mod engine;
 pub mod event;
 pub mod filter;
+mod lists;
+mod reply;
+mod scalar;
+pub mod service;
 pub mod sqlite;
+mod tenants;

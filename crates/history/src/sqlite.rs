@@ -1,47 +1,394 @@
-//! SQLite in the data directory.
+//! The embedded engine: one SQLite file for each tenant below the data directory, through the store that the main API
+//! uses, with its group commit. Ids are unique by their primary key, so what was written is what the database says.
 
 use crate::engine::{Error, Listed, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
-use crate::filter::Page;
+use crate::filter::{Column, Condition, Page, Test};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Database, Migrations, Options, Row, Sql, Store, Value};
 use uuid::Uuid;
+use web::clock::Clock;
 
-/// One file per tenant.
-pub struct Sqlite;
+/// The ordered folders of SQL.
+const MIGRATIONS: Migrations = Migrations {
+    control: &[("0001_tenants", include_str!("../migrations/control.sql"))],
+    build: &[("0001_events", include_str!("../migrations/tenant.sql"))],
+};
 
-#[allow(missing_docs, clippy::unused_async)]
+/// How often a transient failure is tried again, and after what time first; the time doubles.
+const RETRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The tenants of one data directory.
+pub struct Sqlite {
+    store: Store,
+    clock: Clock,
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Error {
+        match error {
+            store::Error::Missing => Error::NoTenant,
+            store::Error::Busy | store::Error::Full | store::Error::Slow | store::Error::Unavailable(_) => {
+                Error::Unavailable(error.to_string())
+            }
+            _ => Error::Failed(error.to_string()),
+        }
+    }
+}
+
 impl Sqlite {
-    pub async fn ready(&self) -> Result<(), Error> {
-        unimplemented!()
+    /// Opens, and makes if need be, what lies below `directory`.
+    pub async fn open(directory: PathBuf, clock: Clock) -> Result<Sqlite, Error> {
+        // Two writers, each with the memory of a large batch.
+        let options = Options { folder: "tenants", writers: 2, ..Options::default() };
+        let store = Store::open(store::Engine::Sqlite { directory }, MIGRATIONS, options).await?;
+        Ok(Sqlite { store, clock })
     }
-    pub async fn tenant(&self, _client_id: Uuid) -> Result<Option<Tenant>, Error> {
-        unimplemented!()
+
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
+        Ok(self.store.ready().await?)
     }
-    pub async fn tenant_named(&self, _database_name: &str) -> Result<Option<Tenant>, Error> {
-        unimplemented!()
+
+    pub(crate) async fn close(&self) {
+        self.store.close().await;
     }
-    pub async fn initialize(&self, _tenant: &Tenant) -> Result<bool, Error> {
-        unimplemented!()
+
+    pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+        let sql = Sql::new(
+            "SELECT client_id, secret_hash, database_name, client_label FROM tenants WHERE client_id = $1 AND state = 'active'",
+        );
+        let sql = sql.arg(client_id.to_string());
+        self.store.control().peek(move |conn| Ok(conn.opt(&sql, tenant)?)).await
     }
-    pub async fn begin_delete(&self, _client_id: Uuid) -> Result<Option<Tenant>, Error> {
-        unimplemented!()
+
+    pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, Error> {
+        let sql = Sql::new(
+            "SELECT client_id, secret_hash, database_name, client_label FROM tenants WHERE database_name = $1 AND state = 'active'",
+        );
+        let sql = sql.arg(database_name);
+        self.store.control().peek(move |conn| Ok(conn.opt(&sql, tenant)?)).await
     }
-    pub async fn delete(&self, _tenant: &Tenant) -> Result<(), Error> {
-        unimplemented!()
+
+    /// The database first: a process that dies in between leaves a file that nobody names, and no name that is taken.
+    pub(crate) async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
+        let taken = Sql::new("SELECT 1 FROM tenants WHERE database_name = $1 OR client_label = $2")
+            .arg(&tenant.database_name)
+            .arg(&tenant.client_label);
+        if self.store.control().read(move |conn| conn.opt(&taken, |_| Ok(()))).await?.is_some() {
+            return Ok(false);
+        }
+        let name = database_name(tenant);
+        self.store.create(&name).await?;
+        let insert = Sql::new(
+            "INSERT INTO tenants(client_id, secret_hash, database_name, client_label, state, created_at) \
+             VALUES ($1, $2, $3, $4, 'active', $5)",
+        );
+        let insert = insert
+            .arg(tenant.client_id.to_string())
+            .arg(&tenant.secret_hash)
+            .arg(&tenant.database_name)
+            .arg(&tenant.client_label)
+            .arg(self.clock.now());
+        match self.store.control().write(move |conn| conn.exec(&insert)).await {
+            Ok(_) => Ok(true),
+            Err(error) => {
+                self.store.drop(&name).await?;
+                if matches!(error, store::Error::Unique(_)) { Ok(false) } else { Err(error.into()) }
+            }
+        }
     }
-    pub async fn add_history_event(&self, _tenant: &Tenant, _event: HistoryEvent) -> Result<bool, Error> {
-        unimplemented!()
+
+    pub(crate) async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+        let sql = Sql::new(
+            "UPDATE tenants SET state = 'deleting' WHERE client_id = $1 \
+             RETURNING client_id, secret_hash, database_name, client_label",
+        );
+        let sql = sql.arg(client_id.to_string());
+        self.store.control().write(move |conn| Ok(conn.opt(&sql, tenant)?)).await
     }
-    pub async fn add_system_events(&self, _tenant: &Tenant, _events: Vec<SystemEvent>) -> Result<u64, Error> {
-        unimplemented!()
+
+    pub(crate) async fn delete(&self, tenant: &Tenant) -> Result<(), Error> {
+        self.store.drop(&database_name(tenant)).await?;
+        let sql = Sql::new("DELETE FROM tenants WHERE client_id = $1").arg(tenant.client_id.to_string());
+        self.store.control().write(move |conn| conn.exec(&sql)).await?;
+        Ok(())
     }
-    pub async fn history_event(&self, _tenant: &Tenant, _id: Uuid) -> Result<Option<HistoryEvent>, Error> {
-        unimplemented!()
+
+    pub(crate) async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, Error> {
+        let event = Arc::new(event);
+        self.write(tenant, move |conn| insert_history_event(conn, &event)).await
     }
-    pub async fn history_events(&self, _tenant: &Tenant, _page: Page) -> Result<Listed<HistoryEvent>, Error> {
-        unimplemented!()
+
+    pub(crate) async fn add_system_events(&self, tenant: &Tenant, events: Vec<SystemEvent>) -> Result<u64, Error> {
+        let events = Arc::new(events);
+        self.write(tenant, move |conn| insert_system_events(conn, &events)).await
     }
-    pub async fn system_events(&self, _tenant: &Tenant, _page: Page) -> Result<Listed<SystemEvent>, Error> {
-        unimplemented!()
+
+    pub(crate) async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, Error> {
+        let mut sql = Sql::new(HISTORY_COLUMNS);
+        sql.push(" WHERE id = ").bind(id.as_bytes().to_vec());
+        self.database(tenant).peek(move |conn| Ok(conn.opt(&sql, history_event)?)).await
     }
-    pub async fn close(&self) {}
+
+    pub(crate) async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
+        self.database(tenant).read(move |conn| list(conn, &HISTORY, &page, history_event)).await
+    }
+
+    pub(crate) async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
+        self.database(tenant).read(move |conn| list(conn, &SYSTEM, &page, system_event)).await
+    }
+
+    /// A consistent copy of everything, for `chancery backup`: the tenants' databases before the list of tenants would
+    /// miss what is made meanwhile, so the list comes first.
+    pub async fn backup(&self, target: &Path) -> Result<(), Error> {
+        self.store.backup(None, target.join("control.db")).await?;
+        let sql = Sql::new("SELECT client_id, secret_hash, database_name, client_label FROM tenants");
+        let tenants: Vec<Tenant> = self.store.control().read(move |conn| conn.all(&sql, tenant)).await?;
+        for tenant in tenants {
+            let name = database_name(&tenant);
+            match self.store.backup(Some(&name), target.join("tenants").join(format!("{name}.db"))).await {
+                // Deleted meanwhile: then the copy is without it, too.
+                Ok(()) | Err(store::Error::Missing) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn database(&self, tenant: &Tenant) -> Database {
+        self.store.database(&database_name(tenant))
+    }
+
+    /// Writes, again and again while the engine is too busy. Ids make that safe.
+    async fn write<T: Send + 'static>(
+        &self,
+        tenant: &Tenant,
+        script: impl Fn(&mut Conn) -> Result<T, store::Error> + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        let database = self.database(tenant);
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..RETRIES {
+            match database.write(script.clone()).await {
+                Err(store::Error::Busy) => tokio::time::sleep(pause).await,
+                outcome => return Ok(outcome?),
+            }
+            pause *= 2;
+        }
+        Ok(database.write(script).await?)
+    }
+}
+
+fn database_name(tenant: &Tenant) -> String {
+    format!("tenant_{}", tenant.client_id.simple())
+}
+
+fn tenant(row: &Row<'_>) -> Result<Tenant, store::Error> {
+    Ok(Tenant {
+        client_id: row.text(0)?.parse().map_err(|_| store::Error::Db("a client id is none".to_owned()))?,
+        secret_hash: row.text(1)?.to_owned(),
+        database_name: row.text(2)?.to_owned(),
+        client_label: row.text(3)?.to_owned(),
+    })
+}
+
+fn insert_history_event(conn: &mut Conn, event: &HistoryEvent) -> Result<bool, store::Error> {
+    let sql = Sql::new(
+        "INSERT INTO history_events(id, at, rank, event_type, record_id, source_id, source_type, source_name, source_info, data) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
+    );
+    let sql = sql
+        .arg(event.id.as_bytes().to_vec())
+        .arg(event.at)
+        .arg(i64::from(event.rank()))
+        .arg(i64::from(event.event_type))
+        .arg(event.record_id)
+        .arg(event.source_id)
+        .arg(i64::from(event.source_type))
+        .arg(event.source_name.as_deref())
+        .arg(&event.source_info)
+        .arg(&event.data);
+    if conn.exec(&sql)? == 0 {
+        return Ok(false);
+    }
+    let count = Sql::new(
+        "INSERT INTO history_event_counts(event_type, source_type, n) VALUES ($1, $2, 1) \
+         ON CONFLICT (event_type, source_type) DO UPDATE SET n = history_event_counts.n + 1",
+    );
+    conn.exec(&count.arg(i64::from(event.event_type)).arg(i64::from(event.source_type)))?;
+    Ok(true)
+}
+
+fn insert_system_events(conn: &mut Conn, events: &[SystemEvent]) -> Result<u64, store::Error> {
+    let rows = events.iter().map(|event| {
+        [
+            Value::Blob(event.id.as_bytes()),
+            Value::Int(event.at),
+            Value::Int(event.category.into()),
+            Value::Int(event.event_type.into()),
+            Value::Int(event.source_id),
+            Value::Int(event.source_type.into()),
+            Value::Text(&event.source_info),
+            Value::Text(&event.source_ip),
+            Value::Text(&event.data),
+        ]
+    });
+    let mut counts: BTreeMap<(u8, u8), i64> = BTreeMap::new();
+    let mut written = events.iter();
+    conn.exec_each(
+        "INSERT INTO system_events(id, at, category, event_type, source_id, source_type, source_info, source_ip, data) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
+        rows,
+        |changed| {
+            if let Some(event) = written.next()
+                && changed == 1
+            {
+                *counts.entry((event.category, event.event_type)).or_default() += 1;
+            }
+        },
+    )?;
+    for ((category, event_type), n) in &counts {
+        let sql = Sql::new(
+            "INSERT INTO system_event_counts(category, event_type, n) VALUES ($1, $2, $3) \
+             ON CONFLICT (category, event_type) DO UPDATE SET n = system_event_counts.n + excluded.n",
+        );
+        conn.exec(&sql.arg(i64::from(*category)).arg(i64::from(*event_type)).arg(*n))?;
+    }
+    Ok(counts.values().sum::<i64>().unsigned_abs())
+}
+
+const HISTORY_COLUMNS: &str =
+    "SELECT id, at, event_type, record_id, source_id, source_type, source_name, source_info, data FROM history_events";
+
+/// A list as this engine reads it.
+struct List {
+    columns: &'static str,
+    order: &'static str,
+    count: &'static str,
+    /// The kept counts, and the columns that they are kept by.
+    kept: &'static str,
+    kept_by: [Column; 2],
+}
+
+const HISTORY: List = List {
+    columns: HISTORY_COLUMNS,
+    order: " ORDER BY at DESC, rank DESC, id DESC",
+    count: "SELECT count(*) FROM history_events",
+    kept: "SELECT COALESCE(sum(n), 0) FROM history_event_counts",
+    kept_by: [Column::EventType, Column::SourceType],
+};
+
+const SYSTEM: List = List {
+    columns: "SELECT id, at, category, event_type, source_id, source_type, source_info, source_ip, data FROM system_events",
+    order: " ORDER BY at DESC, id DESC",
+    count: "SELECT count(*) FROM system_events",
+    kept: "SELECT COALESCE(sum(n), 0) FROM system_event_counts",
+    kept_by: [Column::Category, Column::EventType],
+};
+
+fn list<T>(
+    conn: &mut Conn,
+    list: &List,
+    page: &Page,
+    read: impl FnMut(&Row<'_>) -> Result<T, store::Error>,
+) -> Result<Listed<T>, Error> {
+    let total = conn.one(&Sql::new(list.kept), |row| row.int(0))?;
+    let filtered = if page.conditions.is_empty() {
+        total
+    } else {
+        let is_kept = page.conditions.iter().all(|condition| list.kept_by.contains(&condition.column));
+        let mut sql = Sql::new(if is_kept { list.kept } else { list.count });
+        push_conditions(&mut sql, &page.conditions, !is_kept);
+        conn.one(&sql, |row| row.int(0))?
+    };
+    if page.offset >= filtered {
+        return Ok(Listed { total, filtered, results: Vec::new() });
+    }
+    let mut sql = Sql::new(list.columns);
+    push_conditions(&mut sql, &page.conditions, true);
+    sql.push(list.order).push(" LIMIT ").bind(page.limit).push(" OFFSET ").bind(page.offset);
+    Ok(Listed { total, filtered, results: conn.all(&sql, read)? })
+}
+
+/// Writes the conditions so that the planner has one index to take: that of the column of which one value is asked and
+/// that has the fewest rows to a value. A `+` in front of any other column keeps its index out, whose rows would have to
+/// be sorted.
+fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
+    let is_one = |condition: &&Condition| {
+        !condition.is_excluded && matches!(&condition.test, Test::In(values) if values.len() == 1)
+    };
+    let best = [Column::RecordId, Column::SourceId, Column::EventType]
+        .into_iter()
+        .find(|column| conditions.iter().filter(is_one).any(|condition| condition.column == *column));
+    for (at, condition) in conditions.iter().enumerate() {
+        sql.push(if at == 0 { " WHERE " } else { " AND " });
+        if condition.is_excluded {
+            sql.push("NOT ");
+        }
+        let column = condition.column;
+        let has_way_in = column == Column::At || column == Column::RecordId || best == Some(column);
+        sql.push(if has_indexes && !has_way_in { "(+" } else { "(" }).push(match column {
+            Column::RecordId => "record_id",
+            Column::EventType => "event_type",
+            Column::Category => "category",
+            Column::SourceType => "source_type",
+            Column::SourceId => "source_id",
+            Column::At => "at",
+        });
+        match &condition.test {
+            Test::In(values) if values.len() == 1 => drop(sql.push(" = ").bind(values[0])),
+            Test::In(values) => {
+                sql.push(" IN (");
+                for (at, value) in values.iter().enumerate() {
+                    sql.push(if at == 0 { "" } else { ", " }).bind(*value);
+                }
+                sql.push(")");
+            }
+            Test::Above(value) => drop(sql.push(" > ").bind(*value)),
+            Test::From(value) => drop(sql.push(" >= ").bind(*value)),
+            Test::Below(value) => drop(sql.push(" < ").bind(*value)),
+            Test::UpTo(value) => drop(sql.push(" <= ").bind(*value)),
+            Test::Between(from, to) => drop(sql.push(" BETWEEN ").bind(*from).push(" AND ").bind(*to)),
+        }
+        sql.push(")");
+    }
+}
+
+fn id(row: &Row<'_>) -> Result<Uuid, store::Error> {
+    Uuid::from_slice(row.blob(0)?).map_err(|_| store::Error::Db("an id is none".to_owned()))
+}
+
+fn small(row: &Row<'_>, column: usize) -> Result<u8, store::Error> {
+    u8::try_from(row.int(column)?).map_err(|_| store::Error::Db(format!("column {column} is too large")))
+}
+
+fn history_event(row: &Row<'_>) -> Result<HistoryEvent, store::Error> {
+    Ok(HistoryEvent {
+        id: id(row)?,
+        at: row.int(1)?,
+        event_type: small(row, 2)?,
+        record_id: row.int(3)?,
+        source_id: row.int(4)?,
+        source_type: small(row, 5)?,
+        source_name: row.opt_text(6)?.map(str::to_owned),
+        source_info: row.text(7)?.to_owned(),
+        data: row.text(8)?.to_owned(),
+    })
+}
+
+fn system_event(row: &Row<'_>) -> Result<SystemEvent, store::Error> {
+    Ok(SystemEvent {
+        id: id(row)?,
+        at: row.int(1)?,
+        category: small(row, 2)?,
+        event_type: small(row, 3)?,
+        source_id: row.int(4)?,
+        source_type: small(row, 5)?,
+        source_info: row.text(6)?.to_owned(),
+        source_ip: row.text(7)?.to_owned(),
+        data: row.text(8)?.to_owned(),
+    })
 }

@@ -4,12 +4,11 @@
 use crate::address::client_address;
 use crate::app::{App, Build};
 use crate::caller::{self, Caller};
-use crate::clock::unique_id;
 use crate::http::{Answer, Effects, Outcome, Refusal, Request};
 use crate::listener::{BodyError, read_body};
 use crate::routes::{Access, Handler, Route, Schema, Table, allowed};
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -19,13 +18,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Conn;
+use web::request_id::{REQUEST_ID, request_id};
 
 /// The largest body but of uploads (document 4, section 2).
 const MAX_BODY: usize = 2 * 1024 * 1024;
 /// A body that stands still this long is given up.
 const BODY_PROGRESS: Duration = Duration::from_secs(10);
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Answers one request of the main API, and writes its line into the log.
 pub async fn answer(app: App, request: http::Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
@@ -243,20 +241,6 @@ fn render(outcome: Outcome) -> (Response<Full<Bytes>>, Option<Box<store::Error>>
         response.headers_mut().append(name, value);
     }
     (response, cause)
-}
-
-/// The caller's request id, if it is a sane one, else a new one.
-fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let is_sane = |text: &str| {
-        (1..=128).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
-    };
-    if let Some(sent) = headers.get(&REQUEST_ID)
-        && sent.to_str().is_ok_and(is_sane)
-    {
-        return sent.clone();
-    }
-    HeaderValue::from_str(&unique_id()).unwrap_or(HeaderValue::from_static("none"))
 }
 
 fn all<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {

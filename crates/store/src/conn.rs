@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rusqlite::types::ValueRef;
 
 use crate::error::Error;
-use crate::sql::Sql;
+use crate::sql::{Sql, Value};
 use crate::{postgresql, sqlite};
 
 /// A connection to one database, lent to a script.
@@ -97,6 +97,30 @@ impl Conn {
             Link::Postgres(link) => link.exec(sql),
         };
         result.map_err(|error| self.refused(error))
+    }
+
+    /// Runs one statement for each row of arguments, for thousands of rows; `done` is told for each, in order, how many
+    /// rows it changed.
+    pub fn exec_each<'a, const N: usize>(
+        &mut self,
+        text: &'static str,
+        rows: impl ExactSizeIterator<Item = [Value<'a>; N]>,
+        mut done: impl FnMut(u64),
+    ) -> Result<(), Error> {
+        if let Link::Sqlite(link) = &mut self.link {
+            let enlarged = link.expect_rows(rows.len());
+            enlarged.map_err(|error| self.refused(error))?;
+        }
+        let sql = Sql::new(text);
+        for row in rows {
+            self.may_go_on()?;
+            let result = match &mut self.link {
+                Link::Sqlite(link) => link.exec_with(&sql, &row),
+                Link::Postgres(link) => link.exec(&row.into_iter().fold(Sql::new(text), |sql, value| sql.arg(value))),
+            };
+            done(result.map_err(|error| self.refused(error))?);
+        }
+        Ok(())
     }
 
     fn query(&mut self, sql: &Sql, row: OnRow<'_>) -> Result<(), Error> {

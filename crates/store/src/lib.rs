@@ -23,14 +23,14 @@ use std::time::Duration;
 
 pub use conn::{Conn, Row};
 pub use error::Error;
-pub use sql::{Arg, Sql};
+pub use sql::{Arg, Sql, Value};
 
 use work::{Outcome, Slot, Work, lock, work};
 
 /// Where the databases live.
 #[derive(Clone, Debug)]
 pub enum Engine {
-    /// Embedded: `control.db` and `builds/*.db` under a directory, which is made if need be.
+    /// Embedded: `control.db` and `builds/*.db` (see [`Options::folder`]) under a directory, which is made if need be.
     Sqlite {
         /// The data directory.
         directory: PathBuf,
@@ -65,6 +65,8 @@ pub struct Migrations {
 /// Sizes and limits.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// SQLite: the folder of all databases but the control database, below the directory.
+    pub folder: &'static str,
     /// SQLite: threads that run reads.
     pub readers: usize,
     /// SQLite: threads that run writes; a build always has the same one.
@@ -80,6 +82,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            folder: "builds",
             readers: 2,
             writers: 4,
             postgres_connections: 16,

@@ -18,6 +18,42 @@ pub enum Arg {
     Blob(Vec<u8>),
 }
 
+/// An [`Arg`] that is only lent, for statements that run thousands of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// NULL
+    Null,
+    /// BIGINT
+    Int(i64),
+    /// TEXT
+    Text(&'a str),
+    /// BLOB or BYTEA
+    Blob(&'a [u8]),
+}
+
+impl Arg {
+    /// The same, lent.
+    pub(crate) fn lent(&self) -> Value<'_> {
+        match self {
+            Arg::Null => Value::Null,
+            Arg::Int(number) => Value::Int(*number),
+            Arg::Text(text) => Value::Text(text),
+            Arg::Blob(bytes) => Value::Blob(bytes),
+        }
+    }
+}
+
+impl From<Value<'_>> for Arg {
+    fn from(value: Value<'_>) -> Arg {
+        match value {
+            Value::Null => Arg::Null,
+            Value::Int(number) => Arg::Int(number),
+            Value::Text(text) => Arg::Text(text.to_owned()),
+            Value::Blob(bytes) => Arg::Blob(bytes.to_vec()),
+        }
+    }
+}
+
 impl From<i64> for Arg {
     fn from(value: i64) -> Arg {
         Arg::Int(value)

@@ -1,4 +1,5 @@
-//! What the main API and the history service both stand on: the listener, and the clock with its randomness.
+//! What the main API and the history service both stand on: the listener, request ids, and the clock with its randomness.
 
 pub mod clock;
 pub mod listener;
+pub mod request_id;

@@ -14,7 +14,7 @@ use super::Settings;
 use crate::conn::{OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::migrate;
-use crate::sql::{Arg, Sql, sqlite_text};
+use crate::sql::{Arg, Sql, Value, sqlite_text};
 use crate::work::{Slot, lock};
 
 /// What a connection is for.
@@ -27,6 +27,12 @@ pub(crate) enum Purpose {
 /// Other processes (the command line) may write to the same file; this is how long one waits for them.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
+/// Of a writer, in KiB: there may be many of them.
+const SMALL_CACHE: &str = "PRAGMA cache_size = -1024";
+/// Of a writer with thousands of rows to write.
+const LARGE_CACHE: &str = "PRAGMA cache_size = -16384";
+/// From how many rows on the cache is enlarged.
+const MANY_ROWS: usize = 500;
 /// Instructions of SQLite's virtual machine between two looks at the clock; well under a millisecond.
 const INSTRUCTIONS: i32 = 10_000;
 const NEVER: u64 = u64::MAX;
@@ -41,6 +47,8 @@ pub(crate) struct Link {
     deadline: Arc<AtomicU64>,
     /// Whether the script at hand has changed anything.
     changed: bool,
+    /// Whether the cache is larger than usual.
+    is_enlarged: bool,
 }
 
 impl Link {
@@ -58,11 +66,11 @@ impl Link {
             Purpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
             Purpose::Write => {
                 let limit = settings.options.page_limit.map(|pages| format!("; PRAGMA max_page_count = {pages}"));
-                format!("PRAGMA cache_size = -1024; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
+                format!("{SMALL_CACHE}; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
             }
         };
         connection.execute_batch(&rest).map_err(translate)?;
-        Ok(Link { connection, texts: HashMap::default(), opened, deadline, changed: false })
+        Ok(Link { connection, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
     }
 
     /// Called before each run of a script.
@@ -74,6 +82,24 @@ impl Link {
     /// Called after each run of a script.
     pub fn finish(&self) {
         self.deadline.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Lends the cache more memory when many rows are to come, so that no page is written twice in their transaction.
+    pub fn expect_rows(&mut self, rows: usize) -> Result<(), Error> {
+        if rows < MANY_ROWS || self.is_enlarged {
+            return Ok(());
+        }
+        self.is_enlarged = true;
+        self.control(LARGE_CACHE)
+    }
+
+    /// Called after each transaction: takes back what was lent.
+    pub fn settle(&mut self) {
+        if std::mem::take(&mut self.is_enlarged)
+            && let Err(error) = self.control(SMALL_CACHE)
+        {
+            tracing::warn!(%error, "the cache was not made smaller");
+        }
     }
 
     /// Whether the script that ran last has changed anything.
@@ -102,9 +128,18 @@ impl Link {
     }
 
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
+        self.exec_bound(sql, sql.args().iter().map(Arg::lent))
+    }
+
+    /// As [`Link::exec`], with other arguments than the statement's own.
+    pub fn exec_with(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
+        self.exec_bound(sql, args.iter().copied())
+    }
+
+    fn exec_bound<'a>(&mut self, sql: &Sql, args: impl ExactSizeIterator<Item = Value<'a>>) -> Result<u64, Error> {
         let before = self.connection.total_changes();
         let run = |statement: &mut CachedStatement<'_>| statement.raw_execute().map_err(Broke::Engine);
-        self.with(sql, run).map_err(|stop| match stop {
+        self.with(sql, args, run).map_err(|stop| match stop {
             Stop::Refused(error) | Stop::Row(error) => error,
         })?;
         // After a statement that changes no rows, `changes` still tells of the one before.
@@ -113,7 +148,7 @@ impl Link {
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
-        self.with(sql, |statement| {
+        self.with(sql, sql.args().iter().map(Arg::lent), |statement| {
             let changes = !statement.readonly();
             let mut outcome = Ok(());
             let mut rows = statement.raw_query();
@@ -130,9 +165,10 @@ impl Link {
         })
     }
 
-    fn with<T>(
+    fn with<'a, T>(
         &mut self,
         sql: &Sql,
+        args: impl ExactSizeIterator<Item = Value<'a>>,
         run: impl FnOnce(&mut CachedStatement<'_>) -> Result<T, Broke>,
     ) -> Result<T, Stop> {
         let text = match self.texts.get(sql.text()) {
@@ -146,7 +182,7 @@ impl Link {
         };
         let outcome = (|| {
             let mut statement = self.connection.prepare_cached(text).map_err(Broke::Engine)?;
-            bind(&mut statement, sql.args())?;
+            bind(&mut statement, args)?;
             let before = self.connection.total_changes();
             let outcome = run(&mut statement);
             // Rows are counted; of other statements, only that they may change something is known.
@@ -224,7 +260,7 @@ enum Broke {
     Row(Error),
 }
 
-fn bind(statement: &mut CachedStatement<'_>, args: &[Arg]) -> Result<(), Broke> {
+fn bind<'a>(statement: &mut CachedStatement<'_>, args: impl ExactSizeIterator<Item = Value<'a>>) -> Result<(), Broke> {
     let expected = statement.parameter_count();
     if expected != args.len() {
         let text = format!("{} arguments for {expected} placeholders", args.len());
@@ -232,10 +268,10 @@ fn bind(statement: &mut CachedStatement<'_>, args: &[Arg]) -> Result<(), Broke> 
     }
     for (at, arg) in (1..).zip(args) {
         let bound = match arg {
-            Arg::Null => statement.raw_bind_parameter(at, Null),
-            Arg::Int(number) => statement.raw_bind_parameter(at, number),
-            Arg::Text(text) => statement.raw_bind_parameter(at, text.as_str()),
-            Arg::Blob(bytes) => statement.raw_bind_parameter(at, bytes.as_slice()),
+            Value::Null => statement.raw_bind_parameter(at, Null),
+            Value::Int(number) => statement.raw_bind_parameter(at, number),
+            Value::Text(text) => statement.raw_bind_parameter(at, text),
+            Value::Blob(bytes) => statement.raw_bind_parameter(at, bytes),
         };
         bound.map_err(Broke::Engine)?;
     }

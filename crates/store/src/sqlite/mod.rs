@@ -62,7 +62,7 @@ impl Sqlite {
         let settings = Arc::new(Settings { migrations, options });
         let (here, with) = (directory.clone(), settings.clone());
         let opening = tokio::task::spawn_blocking(move || {
-            make_directory(&here.join("builds"))?;
+            make_directory(&here.join(with.options.folder))?;
             let _lock = lock_directory(&here)?;
             make_empty(&control.file)?;
             Link::open(&with, &control, Purpose::Read).map(|_| ())
@@ -87,7 +87,7 @@ impl Sqlite {
 
     /// Where a build's file lies.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.directory.join("builds").join(format!("{name}.db"))
+        self.directory.join(self.settings.options.folder).join(format!("{name}.db"))
     }
 
     pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {

@@ -121,7 +121,9 @@ fn perform(files: &mut Files, settings: &Settings, slot: &Arc<Slot>, batch: Batc
         Batch::Files(task) => task(files),
         Batch::Writes(group) => match files.get(settings, slot) {
             Ok(conn) => {
-                if !commit(conn, group, settings.options.time_limit) {
+                let is_sound = commit(conn, group, settings.options.time_limit);
+                conn.as_sqlite().settle();
+                if !is_sound {
                     files.close(slot);
                 }
             }

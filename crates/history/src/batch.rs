@@ -1,0 +1,144 @@
+//! `POST /api/system-events/batch` (document 3, "System events" and "Batch rules"): up to 10,000 events, each id once.
+
+use crate::body::Held;
+use crate::event::{CATEGORIES, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
+use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
+use crate::scalar::{AtMost, Fields, List, Object, Reading, Scalar};
+use crate::service::{Service, json};
+use http::StatusCode;
+use serde::de::{IgnoredAny, MapAccess};
+use std::collections::HashSet;
+use uuid::Uuid;
+
+const FAILED: &str = "Failed to persist system events.";
+
+/// Stores a batch for a tenant.
+pub async fn create(service: &Service, client_id: Uuid, held: Held<'_>) -> Outcome {
+    let no_tenant = || Refusal::no_tenant(&client_id.to_string());
+    let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
+    let events = {
+        // While it is read a batch takes its memory twice.
+        let _turn = service.reading.acquire().await;
+        let (most, body) = (service.settings.batch_events, held.bytes);
+        // Long enough to keep others waiting.
+        let read = tokio::task::spawn_blocking(move || read(&body, most)).await;
+        read.map_err(|error| Refusal::failed(FAILED, &error.to_string()))??
+    };
+    let inserted = service
+        .engine
+        .add_system_events(&tenant, events)
+        .await
+        .map_err(|error| Refusal::engine(error, FAILED, no_tenant))?;
+    drop(held.permit);
+    Ok(Reply::json(StatusCode::CREATED, &serde_json::json!({"inserted": inserted})))
+}
+
+/// Reads the body: of several events with one id the first.
+fn read(body: &[u8], most: usize) -> Result<Vec<SystemEvent>, Refusal> {
+    let body = json(body, Reading(Batch { most, events: List::Missing }))?;
+    let mut problems = Problems::default();
+    let Some(batch) = body.0 else {
+        problems.add(&[Step::Name("body")], Problem::NotAnObject);
+        return Err(problems.into());
+    };
+    let items = match batch.events.items(most) {
+        Ok(items) => items,
+        Err(problem) => {
+            problems.add(&[Step::Name("body"), Step::Name("events")], problem);
+            return Err(problems.into());
+        }
+    };
+    let mut seen = HashSet::with_capacity(items.len());
+    let mut events = Vec::with_capacity(items.len());
+    for (at, item) in items.into_iter().enumerate() {
+        let Some(fields) = item.0 else {
+            problems.add(&[Step::Name("body"), Step::Name("events"), Step::Index(at)], Problem::NotAnObject);
+            continue;
+        };
+        if let Some(event) = event(fields, at, &mut problems)
+            && problems.is_empty()
+            && seen.insert(event.id)
+        {
+            events.push(event);
+        }
+    }
+    if problems.is_empty() { Ok(events) } else { Err(problems.into()) }
+}
+
+fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<SystemEvent> {
+    let mut note = |name: &str, problem: Problem| {
+        problems.add(&[Step::Name("body"), Step::Name("events"), Step::Index(at), Step::Name(name)], problem);
+    };
+    macro_rules! field {
+        ($name:literal, $value:expr) => {
+            $value.map_err(|problem| note($name, problem)).ok()
+        };
+    }
+    let id = field!("id", fields.id.uuid());
+    let moment = field!("event_timestamp", fields.event_timestamp.moment());
+    let category = field!("category", fields.category.member(CATEGORIES.len()));
+    let event_type = field!("event_type", fields.event_type.member(SYSTEM_TYPES.len()));
+    let source_id = field!("source_id", fields.source_id.int_or_zero());
+    let source_type = field!("source_type", fields.source_type.member_or_zero(SOURCE_TYPES.len()));
+    let source_info = field!("source_info", fields.source_info.string_or_empty());
+    let source_ip = field!("source_ip", fields.source_ip.string_or_empty());
+    let data = field!("event_data", fields.event_data.string_or_empty());
+    Some(SystemEvent {
+        id: id?,
+        at: moment?,
+        category: category?,
+        event_type: event_type?,
+        source_id: source_id?,
+        source_type: source_type?,
+        source_info: source_info?,
+        source_ip: source_ip?,
+        data: data?,
+    })
+}
+
+struct Batch<'a> {
+    most: usize,
+    events: List<Object<EventFields<'a>>>,
+}
+
+impl<'de: 'a, 'a> Fields<'de> for Batch<'a> {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
+        match name {
+            "events" => self.events = entries.next_value_seed(AtMost::new(self.most))?,
+            _ => drop(entries.next_value::<IgnoredAny>()?),
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct EventFields<'a> {
+    id: Scalar<'a>,
+    event_timestamp: Scalar<'a>,
+    category: Scalar<'a>,
+    event_type: Scalar<'a>,
+    source_id: Scalar<'a>,
+    source_type: Scalar<'a>,
+    source_info: Scalar<'a>,
+    source_ip: Scalar<'a>,
+    event_data: Scalar<'a>,
+}
+
+impl<'de: 'a, 'a> Fields<'de> for EventFields<'a> {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
+        let field = match name {
+            "id" => &mut self.id,
+            "event_timestamp" => &mut self.event_timestamp,
+            "category" => &mut self.category,
+            "event_type" => &mut self.event_type,
+            "source_id" => &mut self.source_id,
+            "source_type" => &mut self.source_type,
+            "source_info" => &mut self.source_info,
+            "source_ip" => &mut self.source_ip,
+            "event_data" => &mut self.event_data,
+            _ => return entries.next_value::<IgnoredAny>().map(drop),
+        };
+        *field = entries.next_value()?;
+        Ok(())
+    }
+}

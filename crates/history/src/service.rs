@@ -1,0 +1,252 @@
+//! The path of a request: route → key → method → client → handler → answer.
+
+use crate::body::Room;
+use crate::engine::{Engine, Tenant};
+use crate::lists::{self, unread};
+use crate::reply::{Outcome, Refusal, Reply};
+use crate::{batch, create_event, tenants};
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use resource::Query;
+use serde::de::DeserializeSeed;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+use web::request_id::{REQUEST_ID, request_id};
+
+/// How long a tenant that is known is not asked for again: another process may delete it.
+const FRESH: Duration = Duration::from_millis(500);
+/// Tenants that are remembered.
+const REMEMBERED: usize = 10_000;
+/// Batches that are read at a time.
+const READING: usize = 2;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
+
+/// What an operator sets.
+pub struct Settings {
+    /// What callers send as `X-API-Key`.
+    pub api_key: String,
+    /// The most events of a batch: 10,000.
+    pub batch_events: usize,
+}
+
+/// The service: all that its requests share.
+pub struct Service {
+    /// Where events are kept.
+    pub engine: Engine,
+    pub(crate) settings: Settings,
+    /// Turns of batches that are read.
+    pub(crate) reading: Semaphore,
+    room: Room,
+    known: Mutex<HashMap<Uuid, (Instant, Arc<Tenant>)>>,
+}
+
+/// The endpoints.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Endpoint {
+    CreateEvent,
+    Batch,
+    HistoryEvents,
+    EventFile(Option<Uuid>),
+    SystemEvents,
+    Initialize,
+    Delete,
+    UploadUrl,
+}
+
+impl Endpoint {
+    /// The endpoint of a path, with or without a slash at its end.
+    fn of(path: &str) -> Option<Endpoint> {
+        Some(match path.strip_suffix('/').unwrap_or(path) {
+            "/api/event-bridge/create-event" => Endpoint::CreateEvent,
+            "/api/system-events/batch" => Endpoint::Batch,
+            "/api/history/events" => Endpoint::HistoryEvents,
+            "/api/system-events" => Endpoint::SystemEvents,
+            "/api/initialize-tenant" => Endpoint::Initialize,
+            "/api/delete-tenant" => Endpoint::Delete,
+            "/api/files/upload-url" => Endpoint::UploadUrl,
+            path => {
+                let id = path.strip_prefix("/api/history/events/")?.strip_suffix("/file")?;
+                if id.contains('/') {
+                    return None;
+                }
+                Endpoint::EventFile(Uuid::try_parse(id).ok())
+            }
+        })
+    }
+
+    fn method(self) -> Method {
+        match self {
+            Endpoint::CreateEvent | Endpoint::Batch | Endpoint::Initialize => Method::POST,
+            Endpoint::Delete => Method::DELETE,
+            Endpoint::HistoryEvents | Endpoint::EventFile(_) | Endpoint::SystemEvents | Endpoint::UploadUrl => {
+                Method::GET
+            }
+        }
+    }
+}
+
+impl Service {
+    /// A service on an engine.
+    pub fn new(engine: Engine, settings: Settings) -> Service {
+        Service { engine, settings, reading: Semaphore::new(READING), room: Room::default(), known: Mutex::default() }
+    }
+
+    /// Answers one request, and writes its line into the log.
+    pub async fn answer(self: Arc<Service>, request: Request<Incoming>, _peer: SocketAddr) -> Response<Full<Bytes>> {
+        let started = Instant::now();
+        let (parts, body) = request.into_parts();
+        let id = request_id(&parts.headers);
+        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        // What writes goes on when the client hangs up, so that its answer in the log is true.
+        let service = self.clone();
+        let outcome = tokio::spawn(async move { service.respond(parts, body).await }).await;
+        let outcome =
+            outcome.unwrap_or_else(|error| Err(Refusal::failed("A server error occurred.", &error.to_string())));
+        let (reply, cause) = match outcome {
+            Ok(reply) => (reply, None),
+            Err(mut refusal) => {
+                let cause = refusal.cause.take();
+                (refusal.into_reply(), cause)
+            }
+        };
+        let mut response = reply.into_response();
+        response.headers_mut().insert(REQUEST_ID, id.clone());
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if method == Method::HEAD {
+            *response.body_mut() = Full::default();
+        }
+        let (status, milliseconds) = (response.status().as_u16(), started.elapsed().as_micros() as f64 / 1000.0);
+        let (request_id, method) = (id.to_str().unwrap_or(""), method.as_str());
+        match cause {
+            Some(cause) => tracing::error!(request_id, method, path, status, milliseconds, cause, "history request"),
+            None => tracing::info!(request_id, method, path, status, milliseconds, "history request"),
+        }
+        response
+    }
+
+    async fn respond(&self, parts: http::request::Parts, body: Incoming) -> Outcome {
+        match parts.uri.path() {
+            "/healthz" => return Ok(Reply::json(StatusCode::OK, &serde_json::json!({"status": "ok"}))),
+            "/readyz" => return self.readiness().await,
+            _ => {}
+        }
+        let endpoint = Endpoint::of(parts.uri.path()).ok_or_else(Refusal::not_found)?;
+        if !self.has_key(&parts.headers) {
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
+        }
+        let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
+        if endpoint.method() != *method {
+            let documented = endpoint.method();
+            let allow = if documented == Method::GET { "GET, HEAD" } else { documented.as_str() };
+            let detail = serde_json::json!({"detail": format!("Method \"{}\" not allowed.", parts.method)});
+            return Ok(Reply::json(StatusCode::METHOD_NOT_ALLOWED, &detail).with(header::ALLOW, allow));
+        }
+        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        let client = client_id(&parts.headers);
+        match endpoint {
+            Endpoint::CreateEvent => {
+                let client = client?;
+                let held = self.room.read(&parts.headers, body).await?;
+                create_event::create(self, client, &held.bytes).await
+            }
+            Endpoint::Initialize => {
+                let held = self.room.read(&parts.headers, body).await?;
+                tenants::initialize(self, &held.bytes).await
+            }
+            Endpoint::Batch => {
+                let client = needed(client)?;
+                batch::create(self, client, self.room.read(&parts.headers, body).await?).await
+            }
+            Endpoint::HistoryEvents => lists::history_events(self, needed(client)?, &query).await,
+            Endpoint::SystemEvents => lists::system_events(self, needed(client)?, &query).await,
+            Endpoint::Delete => tenants::delete(self, needed(client)?).await,
+            Endpoint::EventFile(_) | Endpoint::UploadUrl => Err(Refusal::not_found()),
+        }
+    }
+
+    async fn readiness(&self) -> Outcome {
+        let ready = self.engine.ready().await;
+        let (status, word) = match &ready {
+            Ok(()) => (StatusCode::OK, "ok"),
+            Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        Ok(Reply::json(status, &serde_json::json!({"status": word})))
+    }
+
+    /// Whether there is one key and it is the right one.
+    fn has_key(&self, headers: &HeaderMap) -> bool {
+        let mut sent = headers.get_all(API_KEY).iter();
+        match (sent.next(), sent.next()) {
+            (Some(key), None) => key.as_bytes().ct_eq(self.settings.api_key.as_bytes()).into(),
+            _ => false,
+        }
+    }
+
+    /// A tenant, from memory while it is fresh.
+    pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Arc<Tenant>>, Refusal> {
+        let known = self.known().get(&client_id).cloned();
+        if let Some((asked, tenant)) = known
+            && asked.elapsed() < FRESH
+        {
+            return Ok(Some(tenant));
+        }
+        let found = self.engine.tenant(client_id).await.map_err(unread)?.map(Arc::new);
+        let mut known = self.known();
+        match &found {
+            Some(tenant) => {
+                if known.len() >= REMEMBERED {
+                    known.clear();
+                }
+                known.insert(client_id, (Instant::now(), tenant.clone()));
+            }
+            None => drop(known.remove(&client_id)),
+        }
+        Ok(found)
+    }
+
+    /// The tenant with a database name.
+    pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Arc<Tenant>>, Refusal> {
+        Ok(self.engine.tenant_named(database_name).await.map_err(unread)?.map(Arc::new))
+    }
+
+    /// Forgets a tenant that is going.
+    pub(crate) fn forget(&self, client_id: Uuid) {
+        self.known().remove(&client_id);
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, (Instant, Arc<Tenant>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The header `X-Client-Id`, if it was sent: one UUID of version 4.
+fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, Refusal> {
+    let mut sent = headers.get_all(CLIENT_ID).iter();
+    let Some(first) = sent.next() else { return Ok(None) };
+    let id = first.to_str().ok().filter(|text| text.len() == 36).and_then(|text| Uuid::try_parse(text).ok());
+    match id {
+        Some(id) if id.get_version_num() == 4 && sent.next().is_none() => Ok(Some(id)),
+        _ => Err(Refusal::unauthorized_client()),
+    }
+}
+
+fn needed(client: Result<Option<Uuid>, Refusal>) -> Result<Uuid, Refusal> {
+    client?.ok_or_else(Refusal::unauthorized_client)
+}
+
+/// Reads a JSON body.
+pub(crate) fn json<'a, S: DeserializeSeed<'a>>(body: &'a [u8], wanted: S) -> Result<S::Value, Refusal> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let value = wanted.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    value.map_err(|_| Refusal::bad("Invalid JSON body."))
+}

@@ -1,0 +1,127 @@
+//! Keys, client ids, methods and paths.
+
+use crate::{detail, envelope, system_event};
+use serde_json::json;
+use testkit::HistoryServer;
+
+const ENDPOINTS: [(&str, &str); 8] = [
+    ("POST", "/api/event-bridge/create-event"),
+    ("POST", "/api/system-events/batch"),
+    ("GET", "/api/history/events"),
+    ("GET", "/api/history/events/00000000-0000-4000-8000-000000000001/file"),
+    ("GET", "/api/system-events"),
+    ("POST", "/api/initialize-tenant"),
+    ("DELETE", "/api/delete-tenant"),
+    ("GET", "/api/files/upload-url"),
+];
+const STRANGER: &str = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
+
+#[tokio::test]
+async fn nobody_comes_in_without_the_one_key() {
+    let server = HistoryServer::start().await;
+    let refused = json!({"detail": "Unauthorized API Key."});
+    for (method, path) in ENDPOINTS {
+        for form in [path.to_owned(), format!("{path}/")] {
+            server.stranger().call(method, &form).send().await.is(401, refused.clone());
+            let wrong = server.stranger().with_header("x-api-key", "another");
+            wrong.call(method, &form).send().await.is(401, refused.clone());
+            // Twice is not once, even if both are right.
+            let doubled = server.keyed().call(method, &form).header("x-api-key", testkit::HISTORY_KEY);
+            doubled.send().await.is(401, refused.clone());
+        }
+    }
+    server.stranger().get("/healthz").await.is(200, json!({"status": "ok"}));
+    server.stranger().get("/readyz").await.is(200, json!({"status": "ok"}));
+}
+
+#[tokio::test]
+async fn a_client_id_is_one_uuid_of_version_4() {
+    let server = HistoryServer::start().await;
+    let refused = json!({"detail": "Unauthorized Client."});
+    let body = json!({"events": []});
+    for (method, path) in ENDPOINTS.into_iter().filter(|(_, path)| *path != "/api/initialize-tenant") {
+        if path != "/api/event-bridge/create-event" {
+            server.keyed().call(method, path).json(&body).send().await.is(400, refused.clone());
+        }
+        // Of version 1, in braces, without hyphens, of a word.
+        for wrong in [
+            "",
+            "abc",
+            "7c9e6679-7425-10de-944b-e07fc1f90ae7",
+            "{7c9e6679-7425-40de-944b-e07fc1f90ae7}",
+            "7c9e6679742540de944be07fc1f90ae7",
+        ] {
+            let client = server.keyed().with_header("x-client-id", wrong);
+            client.call(method, path).json(&body).send().await.is(400, refused.clone());
+        }
+        let doubled = server.keyed().with_header("x-client-id", STRANGER).call(method, path).json(&body);
+        doubled.header("x-client-id", STRANGER).send().await.is(400, refused.clone());
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_tenant_reads_as_documented() {
+    let server = HistoryServer::start().await;
+    let client = server.keyed().with_header("x-client-id", STRANGER);
+    let not_found = json!({"detail": format!("{STRANGER} tenant not found in database.")});
+    let no_connection = json!({"detail": "Failed to connect to tenant db."});
+    let event = envelope("nobody", detail(1, 1, 1, "2026-01-31T09:30:00Z"));
+    client.post("/api/event-bridge/create-event", event.clone()).await.is(400, not_found.clone());
+    client.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(400, not_found.clone());
+    client.get("/api/files/upload-url").await.is(400, not_found);
+    for path in ["/api/history/events", "/api/system-events", ENDPOINTS[3].1] {
+        client.get(path).await.is(400, no_connection.clone());
+    }
+    client.delete("/api/delete-tenant").await.is(400, no_connection);
+    // Without a client id, the envelope names the tenant.
+    let by_source = server.keyed().post("/api/event-bridge/create-event", event).await;
+    by_source.is(400, json!({"detail": "nobody tenant not found in database."}));
+}
+
+#[tokio::test]
+async fn methods_and_paths() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("paths").await;
+    for (documented, path) in ENDPOINTS {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+            if method != documented {
+                let reply = api.call(method, path).send().await;
+                reply.is(405, json!({"detail": format!("Method \"{method}\" not allowed.")}));
+                assert!(reply.header("allow").contains(documented), "{method} {path}: {reply:?}");
+            }
+        }
+    }
+    for path in ["/", "/api", "/api/history", "/api/history/events//file", "/api/history/events/a/b/file", "/x"] {
+        api.get(path).await.is(404, json!({"detail": "Not found."}));
+    }
+    let reply = api.call("HEAD", "/api/history/events").send().await;
+    assert!(reply.status == 200 && reply.text.is_empty());
+}
+
+#[tokio::test]
+async fn every_answer_has_a_request_id() {
+    let server = HistoryServer::start().await;
+    let reply = server.stranger().with_header("x-request-id", "mine-1").get("/api/history/events").await;
+    assert_eq!((reply.status, reply.header("x-request-id")), (401, "mine-1"));
+    assert_eq!(server.keyed().get("/healthz").await.header("x-request-id").len(), 32);
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_json_reads_alike_everywhere() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("malformed").await;
+    for (_, path) in ENDPOINTS.into_iter().filter(|(method, _)| *method == "POST") {
+        for body in ["", "{", "{\"a\": nul}", "[1,]", "{} x", "{\"a\": \"\u{1}\"}"] {
+            let reply = api.call("POST", path).body("application/json", body.to_owned()).send().await;
+            reply.is(400, json!({"detail": "Invalid JSON body."}));
+        }
+        let deep = "[".repeat(100_000);
+        let reply = api.call("POST", path).body("application/json", deep).send().await;
+        reply.is(400, json!({"detail": "Invalid JSON body."}));
+        let reply = api.call("POST", path).body("application/json", "[]").send().await;
+        reply.is(
+            422,
+            json!({"detail": [{"loc": ["body"], "msg": "value is not a valid dict", "type": "type_error.dict"}]}),
+        );
+    }
+}

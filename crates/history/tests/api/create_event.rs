@@ -1,0 +1,138 @@
+//! `/api/event-bridge/create-event`.
+
+use crate::{detail, envelope, id, is_problem, problems};
+use serde_json::{Value as Json, json};
+use testkit::{Client, HistoryServer, Reply};
+
+const CREATE: &str = "/api/event-bridge/create-event";
+const TIME: &str = "2026-01-31T09:30:00.123456Z";
+
+async fn add(api: &Client, detail: Json) -> Reply {
+    api.post(CREATE, envelope("events", detail)).await
+}
+
+#[tokio::test]
+async fn an_event_is_read_back_as_it_was_sent() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("events").await;
+    let mut whole = detail(1, 17, 7, TIME);
+    let field = r#"{"field_id": 3, "field_type": "string", "field_value": ["é", null, 1.50], "field_name": "Name"}"#;
+    whole["event_data"] = json!([field, "5", " \"text\" "]);
+    whole["source_type_id"] = json!(4);
+    whole["source_name"] = json!("Ann Example");
+    whole["source_info"] = json!("assistant 1.0");
+    add(&api, whole).await.is(201, json!({"detail": "Event created."}));
+    api.get("/api/history/events").await.is(
+        200,
+        json!({"limit": 25, "offset": 0, "total_count": 1, "filtered_count": 1, "results": [{
+            "event_id": id(1), "event_datetime": TIME, "event_type": "field_values_changed",
+            "event_data": [
+                {"field_id": 3, "field_type": "string", "field_value": ["é", null, 1.5], "field_name": "Name"}, 5, "text",
+            ],
+            "source_type": "mcp", "source_id": 7, "source_name": "Ann Example", "source_info": "assistant 1.0",
+        }]}),
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_sent_is_null_or_empty() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("events").await;
+    add(&api, detail(1, 1, 8, TIME)).await.created();
+    let listed = api.get("/api/history/events").await.ok();
+    assert_eq!(
+        listed["results"][0],
+        json!({
+            "event_id": id(1), "event_datetime": TIME, "event_type": "record_deleted", "event_data": [],
+            "source_type": "user", "source_id": 7, "source_name": null, "source_info": "",
+        })
+    );
+}
+
+#[tokio::test]
+async fn the_tenant_is_that_of_the_header_else_of_the_source() {
+    let server = HistoryServer::start().await;
+    let (one, two) = (server.tenant("one").await, server.tenant("two").await);
+    let both = envelope("two", detail(1, 1, 1, TIME));
+    one.post(CREATE, both.clone()).await.created();
+    assert_eq!(one.get("/api/history/events").await.ok()["total_count"], 1);
+    assert_eq!(two.get("/api/history/events").await.ok()["total_count"], 0);
+    server.keyed().post(CREATE, both).await.created();
+    assert_eq!(two.get("/api/history/events").await.ok()["total_count"], 1);
+}
+
+#[tokio::test]
+async fn an_event_id_is_written_once() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("events").await;
+    let created = json!({"detail": "Event created."});
+    add(&api, detail(1, 1, 1, TIME)).await.is(201, created.clone());
+    // A second time with other words: 201, and nothing written.
+    add(&api, detail(1, 2, 3, "2020-01-01T00:00:00Z")).await.is(201, created);
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let api = api.clone();
+            tokio::spawn(async move { add(&api, detail(2, 1, 3, TIME)).await.status })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), 201);
+    }
+    let listed = api.get("/api/history/events").await;
+    assert_eq!(listed.json["total_count"], 2);
+    assert_eq!(listed.column("event_type"), [json!("owners_added"), json!("record_created")]);
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_told_at_once() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("events").await;
+    let missing = |place: Json| json!([place, "field required", "value_error.missing"]);
+    let of_envelope = ["version", "id", "detail-type", "source", "account", "time", "region", "resources", "detail"];
+    let expected: Vec<Json> = of_envelope.iter().map(|name| missing(json!(["body", name]))).collect();
+    api.post(CREATE, json!({})).await.is(422, problems(json!(expected)));
+    let of_detail =
+        ["event_id", "event_time", "event_type_id", "record_id", "source_id", "source_type_id", "event_data"];
+    let expected: Vec<Json> = of_detail.iter().map(|name| missing(json!(["body", "detail", name]))).collect();
+    add(&api, json!({})).await.is(422, problems(json!(expected)));
+    let wrong = json!({
+        "event_id": "5", "event_time": "2300-01-01T00:00:00Z", "event_type_id": 11, "record_id": "1", "source_id": 1.5,
+        "source_type_id": 0, "source_name": 5, "source_info": [], "event_data": ["{", 5, "1 2", "null"],
+    });
+    let place = |name: &str| json!(["body", "detail", name]);
+    let item = |at: usize| json!(["body", "detail", "event_data", at]);
+    add(&api, wrong).await.is(
+        422,
+        problems(json!([
+            [place("event_id"), "value is not a valid uuid", "type_error.uuid"],
+            [place("event_time"), "invalid datetime format", "value_error.datetime"],
+            [place("event_type_id"), "value is not a valid enumeration member", "type_error.enum"],
+            [place("record_id"), "value is not a valid integer", "type_error.integer"],
+            [place("source_id"), "value is not a valid integer", "type_error.integer"],
+            [place("source_type_id"), "value is not a valid enumeration member", "type_error.enum"],
+            [place("source_name"), "str type expected", "type_error.str"],
+            [place("source_info"), "str type expected", "type_error.str"],
+            [item(0), "invalid JSON", "value_error.json"],
+            [item(1), "str type expected", "type_error.str"],
+            [item(2), "invalid JSON", "value_error.json"],
+        ])),
+    );
+    let mut wrong = envelope("events", detail(1, 1, 1, TIME));
+    wrong["detail"] = json!([]);
+    is_problem(
+        &api.post(CREATE, wrong).await,
+        json!(["body", "detail"]),
+        "value is not a valid dict",
+        "type_error.dict",
+    );
+    let mut wrong = envelope("events", detail(1, 1, 1, TIME));
+    (wrong["time"], wrong["resources"]) = (json!("x"), json!({}));
+    api.post(CREATE, wrong).await.is(
+        422,
+        problems(json!([
+            [["body", "time"], "invalid datetime format", "value_error.datetime"],
+            [["body", "resources"], "value is not a valid list", "type_error.list"],
+        ])),
+    );
+    assert_eq!(api.get("/api/history/events").await.ok()["total_count"], 0);
+}

@@ -1,0 +1,139 @@
+//! `/api/initialize-tenant` and `/api/delete-tenant`.
+
+use crate::{is_problem, problems, system_event};
+use serde_json::{Value as Json, json};
+use testkit::{Client, HistoryServer};
+
+async fn initialize(api: &Client, name: &str, label: &str) -> testkit::Reply {
+    api.post("/api/initialize-tenant", json!({"database_name": name, "client_label": label})).await
+}
+
+#[tokio::test]
+async fn a_tenant_is_made_once() {
+    let server = HistoryServer::start().await;
+    let api = server.keyed();
+    let made = initialize(&api, "first", "First").await.created();
+    let members: Vec<&String> = made.as_object().unwrap().keys().collect();
+    assert_eq!(members, ["client_id", "client_secret", "database_name"]);
+    assert_eq!(made["database_name"], "first");
+    assert_eq!(made["client_id"].as_str().unwrap().len(), 36);
+    assert_eq!(made["client_secret"].as_str().unwrap().len(), 43);
+    // The same name, or the same label.
+    let exists = json!({"detail": "Client already exist."});
+    initialize(&api, "first", "Other").await.is(400, exists.clone());
+    initialize(&api, "other", "First").await.is(400, exists.clone());
+    initialize(&api, "first", "First").await.is(400, exists);
+    initialize(&api, "First", "other").await.created();
+}
+
+#[tokio::test]
+async fn names_are_identifiers_of_at_most_64_characters() {
+    let server = HistoryServer::start().await;
+    let api = server.keyed();
+    let place = || json!(["body", "database_name"]);
+    for wrong in ["", "1a", "a-b", "a b", "é", "a;DROP DATABASE x", "a\"b", "a\u{0}", "../a", "a."] {
+        let reply = initialize(&api, wrong, "label").await;
+        is_problem(&reply, place(), "string does not match regex", "value_error.str.regex");
+    }
+    let reply = initialize(&api, &"x".repeat(65), "label").await;
+    is_problem(&reply, place(), "ensure this value has at most 64 characters", "value_error.any_str.max_length");
+    initialize(&api, &"x".repeat(64), "long").await.created();
+    // Names that engines have for themselves are as good as any.
+    for name in ["default", "system", "information_schema", "main", "sqlite_master", "_", "tenant_1", "chancery"] {
+        let tenant = server.tenant(name).await;
+        tenant
+            .post("/api/system-events/batch", json!({"events": [system_event(1)]}))
+            .await
+            .is(201, json!({"inserted": 1}));
+    }
+}
+
+#[tokio::test]
+async fn both_fields_are_required_texts() {
+    let server = HistoryServer::start().await;
+    let api = server.keyed();
+    let post = async |body: Json| api.post("/api/initialize-tenant", body).await;
+    let (name, label) = (json!(["body", "database_name"]), json!(["body", "client_label"]));
+    post(json!({})).await.is(
+        422,
+        problems(json!([
+            [name, "field required", "value_error.missing"],
+            [label, "field required", "value_error.missing"]
+        ])),
+    );
+    post(json!({"database_name": 5, "client_label": null})).await.is(
+        422,
+        problems(json!([
+            [name, "str type expected", "type_error.str"],
+            [label, "none is not an allowed value", "type_error.none.not_allowed"],
+        ])),
+    );
+}
+
+#[tokio::test]
+async fn of_many_at_once_one_makes_the_tenant() {
+    let server = HistoryServer::start().await;
+    let attempts = (0..16).map(|n| {
+        let api = server.keyed();
+        // Half of them race for the name, half for the label.
+        let (name, label) =
+            if n % 2 == 0 { ("race".to_owned(), format!("l{n}")) } else { (format!("race{n}"), "race".into()) };
+        tokio::spawn(async move { initialize(&api, &name, &label).await.status })
+    });
+    let mut statuses = [Vec::new(), Vec::new()];
+    for (n, attempt) in attempts.collect::<Vec<_>>().into_iter().enumerate() {
+        statuses[n % 2].push(attempt.await.unwrap());
+    }
+    for mut statuses in statuses {
+        statuses.sort_unstable();
+        assert_eq!(statuses, [201, 400, 400, 400, 400, 400, 400, 400]);
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_deleted_is_gone_and_its_name_is_free() {
+    let server = HistoryServer::start().await;
+    let (api, other) = (server.tenant("going").await, server.tenant("staying").await);
+    let batch = json!({"events": [system_event(1), system_event(2)]});
+    for tenant in [&api, &other] {
+        tenant.post("/api/system-events/batch", batch.clone()).await.is(201, json!({"inserted": 2}));
+    }
+    api.delete("/api/delete-tenant").await.is_empty();
+    let no_connection = json!({"detail": "Failed to connect to tenant db."});
+    api.delete("/api/delete-tenant").await.is(400, no_connection.clone());
+    api.get("/api/system-events").await.is(400, no_connection);
+    let reply = api.post("/api/system-events/batch", batch).await;
+    assert!(reply.status == 400 && reply["detail"].as_str().unwrap().ends_with(" tenant not found in database."));
+    // The same name, without anything of the old tenant.
+    let anew = server.tenant("going").await;
+    assert_eq!(anew.get("/api/system-events").await.ok()["total_count"], 0);
+    assert_eq!(other.get("/api/system-events").await.ok()["total_count"], 2);
+}
+
+#[tokio::test]
+async fn a_deletion_that_was_cut_short_is_repeated() {
+    let server = HistoryServer::start().await;
+    let made = initialize(&server.keyed(), "half", "half").await.created();
+    let api = server.keyed().with_header("x-client-id", made["client_id"].as_str().unwrap());
+    api.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.created();
+    // As a process leaves it that dies after the first step.
+    let id = made["client_id"].as_str().unwrap().parse().unwrap();
+    server.service.engine.begin_delete(id).await.unwrap().unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    api.get("/api/system-events").await.is(400, json!({"detail": "Failed to connect to tenant db."}));
+    initialize(&server.keyed(), "half", "another").await.is(400, json!({"detail": "Client already exist."}));
+    api.delete("/api/delete-tenant").await.is_empty();
+    initialize(&server.keyed(), "half", "another").await.created();
+}
+
+#[tokio::test]
+async fn tenants_do_not_see_each_other() {
+    let server = HistoryServer::start().await;
+    let (one, two) = (server.tenant("one").await, server.tenant("two").await);
+    one.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(201, json!({"inserted": 1}));
+    // The same id is another event there.
+    two.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(201, json!({"inserted": 1}));
+    two.post("/api/system-events/batch", json!({"events": [system_event(2)]})).await.is(201, json!({"inserted": 1}));
+    assert_eq!(one.get("/api/system-events").await.column("id"), [json!(crate::id(1))]);
+    assert_eq!(two.get("/api/system-events").await.column("id"), [json!(crate::id(2)), json!(crate::id(1))]);
+}

@@ -1,0 +1,69 @@
+//! The history service inside the test's own process.
+
+use crate::client::Client;
+use crate::server::NOW;
+use history::engine::Engine;
+use history::service::{Service, Settings};
+use history::sqlite::Sqlite;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use web::clock::Clock;
+use web::listener::{self, Limits};
+
+/// What callers of a [`HistoryServer`] send as `X-API-Key`.
+pub const HISTORY_KEY: &str = "a key of the history service";
+
+/// A history service, gone with its data when this is dropped. Its clock stands still until a test advances it.
+pub struct HistoryServer {
+    /// The service.
+    pub service: Arc<Service>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its clock.
+    pub clock: Clock,
+    data: TempDir,
+}
+
+impl HistoryServer {
+    /// Starts one.
+    pub async fn start() -> HistoryServer {
+        let data = tempfile::tempdir().expect("a temporary directory can be made");
+        let clock = Clock::fixed(NOW);
+        let engine = Sqlite::open(data.path().join("history"), clock.clone()).await;
+        let engine = Engine::Sqlite(engine.unwrap_or_else(|error| panic!("the engine does not open: {error}")));
+        let settings = Settings { api_key: HISTORY_KEY.to_owned(), batch_events: 10_000 };
+        let service = Arc::new(Service::new(engine, settings));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let served = service.clone();
+        let handler = move |request, peer| served.clone().answer(request, peer);
+        // It ends with the runtime of the test.
+        tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+        HistoryServer { service, address, clock, data }
+    }
+
+    /// A caller without a key.
+    pub fn stranger(&self) -> Client {
+        Client::new(self.address, "history.example")
+    }
+
+    /// A caller with the key.
+    pub fn keyed(&self) -> Client {
+        self.stranger().with_header("x-api-key", HISTORY_KEY)
+    }
+
+    /// A caller with the key and a new tenant.
+    pub async fn tenant(&self, database_name: &str) -> Client {
+        let wanted = json!({"database_name": database_name, "client_label": format!("label of {database_name}")});
+        let tenant = self.keyed().post("/api/initialize-tenant", wanted).await.created();
+        self.keyed().with_header("x-client-id", tenant["client_id"].as_str().unwrap_or(""))
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &std::path::Path {
+        self.data.path()
+    }
+}
