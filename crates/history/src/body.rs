@@ -13,14 +13,14 @@ use web::listener::{BodyError, BodyReader};
 
 /// The largest body.
 const LARGEST: usize = 16 * 1024 * 1024;
-/// What all bodies together may take, in KiB: four of the largest.
-const TOGETHER: u32 = 64 * 1024;
+/// What large bodies together may take, in KiB: two of the largest; further ones wait before they are read.
+const TOGETHER: u32 = 32 * 1024;
 /// Smaller ones have room of their own, so that a single event does not wait for batches; in KiB.
 const SMALL: u32 = 256;
 /// That room, in KiB.
 const TOGETHER_SMALL: u32 = 16 * 1024;
 /// How long one waits for others to be done.
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT: Duration = Duration::from_secs(60);
 /// A body that stands still this long is given up.
 const PROGRESS: Duration = Duration::from_secs(10);
 /// What is decompressed at a time: a bomb grows a thousandfold at most, so that this bounds what comes of one step.

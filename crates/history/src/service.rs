@@ -26,7 +26,7 @@ const FRESH: Duration = Duration::from_millis(500);
 /// Tenants that are remembered.
 const REMEMBERED: usize = 10_000;
 /// Batches that are read at a time.
-const READING: usize = 2;
+const READING: usize = 1;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
