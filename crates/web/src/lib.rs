@@ -1,4 +1,6 @@
-//! What the main API and the history service both stand on: the listener, and the clock with its randomness.
+//! What the main API and the history service both stand on: the listener, the bodies of answers, and the clock
+//! with its randomness.
 
 pub mod clock;
+pub mod content;
 pub mod listener;
