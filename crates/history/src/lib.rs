@@ -6,5 +6,6 @@
 
 pub mod engine;
 pub mod event;
+pub mod files;
 pub mod filter;
 pub mod sqlite;
