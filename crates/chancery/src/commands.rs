@@ -4,6 +4,8 @@ use crate::cli::{BuildCommand, Command, Part, UserCommand, UserPassword};
 use crate::secrets_file::{API_KEY, HISTORY_API_KEY, SECRET_KEY, read_or_create};
 use crate::serve;
 use crate::settings::Settings;
+use history::engine::Engine;
+use history::files::Files;
 use history::service::Service;
 use history::sqlite::Sqlite;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,7 +17,6 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use store::Engine;
 
 /// Why a command failed, in one line.
 pub type Failure = String;
@@ -44,8 +45,8 @@ pub async fn open(settings: &Settings, bound: SocketAddr) -> Result<App, Failure
 
 fn config(settings: &Settings, bound: SocketAddr) -> Result<Config, Failure> {
     let engine = match &settings.database_url {
-        Some(url) => Engine::Postgres { url: url.clone() },
-        None => Engine::Sqlite { directory: settings.data.clone() },
+        Some(url) => store::Engine::Postgres { url: url.clone() },
+        None => store::Engine::Sqlite { directory: settings.data.clone() },
     };
     let secret_key = match (&settings.secret_key, &settings.database_url) {
         (Some(key), _) => key.clone(),
@@ -77,14 +78,22 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<Config, Failure> {
     })
 }
 
-/// Opens the history service as the settings say.
-pub async fn open_history(settings: &Settings) -> Result<Service, Failure> {
+/// Opens the history service as the settings say; `bound` is where it listens.
+pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Service, Failure> {
     let engine = Sqlite::open(settings.data.join("history"), Clock::system())
         .await
         .map_err(|error| format!("CHANCERY_DATA: {error}"))?;
     let api_key = history_api_key(settings)?;
+    let files = Files::open(
+        settings.files_url.as_deref(),
+        settings.data.join("history").join("files"),
+        settings.history_url(bound),
+        // Every process that answers for the tenants has it.
+        api_key.as_bytes(),
+        Clock::system(),
+    )?;
     let settings = history::service::Settings { api_key, batch_events: settings.history_batch_events };
-    Ok(Service::new(history::engine::Engine::Sqlite(engine), settings))
+    Ok(Service::new(Engine::Sqlite(engine), files, settings))
 }
 
 /// What callers of the history service send.

@@ -19,7 +19,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     if history {
         let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
-        let service = Arc::new(open_history(&settings).await?);
+        let service = Arc::new(open_history(&settings, bound).await?);
         log::start();
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);

@@ -265,7 +265,6 @@ impl Settings {
     }
 
     /// The public address of the history service; `bound` is where it really listens.
-    #[allow(dead_code, reason = "what hands out addresses of the history service is still to come")]
     pub fn history_url(&self, bound: SocketAddr) -> String {
         self.history_url.clone().unwrap_or_else(|| address_of(bound))
     }

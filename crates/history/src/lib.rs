@@ -10,6 +10,8 @@ mod body;
 mod create_event;
 pub mod engine;
 pub mod event;
+mod event_files;
+pub mod files;
 pub mod filter;
 mod lists;
 mod reply;

@@ -10,7 +10,6 @@ use crate::service::Service;
 use http::StatusCode;
 use resource::Query;
 use resource::time;
-use serde_json::Value as Json;
 use uuid::Uuid;
 
 /// The greatest `limit`.
@@ -200,13 +199,4 @@ fn show_system_event(event: &SystemEvent, out: &mut Vec<u8>) {
     put(out, r#","event_data":"#);
     put_text(out, &event.data);
     out.push(b'}');
-}
-
-/// The file that a `document_generated` event tells of.
-pub fn file_of(event: &HistoryEvent) -> Option<String> {
-    if name(&HISTORY_TYPES, event.event_type) != "document_generated" {
-        return None;
-    }
-    let data: Json = serde_json::from_str(&event.data).ok()?;
-    Some(data.get(0)?.get("file_id")?.as_str()?.to_owned())
 }

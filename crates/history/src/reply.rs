@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 use serde_json::json;
+use web::content::Content;
 
 /// An answer, or why there is none.
 pub type Outcome = Result<Reply, Refusal>;
@@ -50,9 +51,9 @@ impl Reply {
         self
     }
 
-    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+    pub(crate) fn into_response(self) -> Response<Content> {
         let has_body = !self.body.is_empty();
-        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        let mut response = Response::new(Content::from(Full::new(Bytes::from(self.body))));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));

@@ -2,10 +2,10 @@
 
 use crate::body::Room;
 use crate::engine::{Engine, Tenant};
+use crate::files::{CONTENT_PATH, Files};
 use crate::lists::{self, unread};
 use crate::reply::{Outcome, Refusal, Reply};
-use crate::{batch, create_event, tenants};
-use bytes::Bytes;
+use crate::{batch, create_event, event_files, tenants};
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
+use web::content::Content;
 use web::request_id::{REQUEST_ID, request_id};
 
 /// How long a tenant that is known is not asked for again: another process may delete it.
@@ -43,6 +44,8 @@ pub struct Settings {
 pub struct Service {
     /// Where events are kept.
     pub engine: Engine,
+    /// Where the files of events are kept.
+    pub(crate) files: Files,
     pub(crate) settings: Settings,
     /// Turns of batches that are read.
     pub(crate) reading: Semaphore,
@@ -97,34 +100,30 @@ impl Endpoint {
 
 impl Service {
     /// A service on an engine.
-    pub fn new(engine: Engine, settings: Settings) -> Service {
-        Service { engine, settings, reading: Semaphore::new(READING), room: Room::default(), known: Mutex::default() }
+    pub fn new(engine: Engine, files: Files, settings: Settings) -> Service {
+        Service {
+            engine,
+            files,
+            settings,
+            reading: Semaphore::new(READING),
+            room: Room::default(),
+            known: Mutex::default(),
+        }
     }
 
     /// Answers one request, and writes its line into the log.
-    pub async fn answer(self: Arc<Service>, request: Request<Incoming>, _peer: SocketAddr) -> Response<Full<Bytes>> {
+    pub async fn answer(self: Arc<Service>, request: Request<Incoming>, _peer: SocketAddr) -> Response<Content> {
         let started = Instant::now();
-        let (parts, body) = request.into_parts();
-        let id = request_id(&parts.headers);
-        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-        // What writes goes on when the client hangs up, so that its answer in the log is true.
-        let service = self.clone();
-        let outcome = tokio::spawn(async move { service.respond(parts, body).await }).await;
-        let outcome =
-            outcome.unwrap_or_else(|error| Err(Refusal::failed("A server error occurred.", &error.to_string())));
-        let (reply, cause) = match outcome {
-            Ok(reply) => (reply, None),
-            Err(mut refusal) => {
-                let cause = refusal.cause.take();
-                (refusal.into_reply(), cause)
-            }
-        };
-        let mut response = reply.into_response();
+        let id = request_id(request.headers());
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        // What writes goes on when the client hangs up, so that its line in the log is true.
+        let answered = tokio::spawn(self.dispatch(request)).await;
+        let (mut response, cause) = answered.unwrap_or_else(|error| {
+            let refusal = Refusal::failed("A server error occurred.", &error.to_string());
+            (refusal.into_reply().into_response(), Some(error.to_string()))
+        });
         response.headers_mut().insert(REQUEST_ID, id.clone());
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if method == Method::HEAD {
-            *response.body_mut() = Full::default();
-        }
         let (status, milliseconds) = (response.status().as_u16(), started.elapsed().as_micros() as f64 / 1000.0);
         let (request_id, method) = (id.to_str().unwrap_or(""), method.as_str());
         match cause {
@@ -132,6 +131,27 @@ impl Service {
             None => tracing::info!(request_id, method, path, status, milliseconds, "history request"),
         }
         response
+    }
+
+    /// The answer, and what the log should tell of it.
+    async fn dispatch(self: Arc<Service>, request: Request<Incoming>) -> (Response<Content>, Option<String>) {
+        if request.uri().path().starts_with(CONTENT_PATH) {
+            return (self.files.answer(request).await, None);
+        }
+        let is_head = request.method() == Method::HEAD;
+        let (parts, body) = request.into_parts();
+        let (reply, cause) = match self.respond(parts, body).await {
+            Ok(reply) => (reply, None),
+            Err(mut refusal) => {
+                let cause = refusal.cause.take();
+                (refusal.into_reply(), cause)
+            }
+        };
+        let mut response = reply.into_response();
+        if is_head {
+            *response.body_mut() = Full::default().into();
+        }
+        (response, cause)
     }
 
     async fn respond(&self, parts: http::request::Parts, body: Incoming) -> Outcome {
@@ -170,7 +190,8 @@ impl Service {
             Endpoint::HistoryEvents => lists::history_events(self, needed(client)?, &query).await,
             Endpoint::SystemEvents => lists::system_events(self, needed(client)?, &query).await,
             Endpoint::Delete => tenants::delete(self, needed(client)?).await,
-            Endpoint::EventFile(_) | Endpoint::UploadUrl => Err(Refusal::not_found()),
+            Endpoint::EventFile(id) => event_files::redirect(self, needed(client)?, id).await,
+            Endpoint::UploadUrl => event_files::upload_address(self, needed(client)?).await,
         }
     }
 

@@ -34,6 +34,11 @@ pub async fn initialize(service: &Service, body: &[u8]) -> Outcome {
 pub async fn delete(service: &Service, client_id: Uuid) -> Outcome {
     let tenant = service.engine.begin_delete(client_id).await.map_err(failed)?.ok_or_else(Refusal::no_connection)?;
     service.forget(client_id);
+    service.files.delete_tenant(&tenant).await.map_err(|error| {
+        let mut refusal = Refusal::bad(&format!("Tenant files not deleted: {}.", tenant.database_name));
+        refusal.cause = Some(error.to_string());
+        refusal
+    })?;
     service.engine.delete(&tenant).await.map_err(failed)?;
     Ok(Reply::empty())
 }

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::server::NOW;
 use history::engine::Engine;
+use history::files::Files;
 use history::service::{Service, Settings};
 use history::sqlite::Sqlite;
 use serde_json::json;
@@ -35,9 +36,12 @@ impl HistoryServer {
         let engine = Sqlite::open(data.path().join("history"), clock.clone()).await;
         let engine = Engine::Sqlite(engine.unwrap_or_else(|error| panic!("the engine does not open: {error}")));
         let settings = Settings { api_key: HISTORY_KEY.to_owned(), batch_events: 10_000 };
-        let service = Arc::new(Service::new(engine, settings));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
+        let (directory, url) = (data.path().join("history/files"), format!("http://{address}"));
+        let files = Files::open(None, directory, url, HISTORY_KEY.as_bytes(), clock.clone());
+        let files = files.unwrap_or_else(|error| panic!("the files do not open: {error}"));
+        let service = Arc::new(Service::new(engine, files, settings));
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
         // It ends with the runtime of the test.

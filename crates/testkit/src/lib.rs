@@ -22,9 +22,11 @@ mod forger;
 mod history;
 mod mail_server;
 mod mails;
+mod npm;
 mod openid;
 mod process;
 mod reply;
+mod s3;
 mod server;
 
 pub use certificates::Authority;
@@ -38,6 +40,7 @@ pub use mails::Mail;
 pub use openid::{Browser, CLIENT_ID, CLIENT_SECRET, OpenIdProvider, TENANT_ID};
 pub use process::{Installation, Output, Process};
 pub use reply::Reply;
+pub use s3::S3;
 pub use server::{ADMIN, DOMAIN, NOW, PASSWORD, Server, Tenant};
 
 /// A second on a [`Server`]'s clock, in its microseconds.

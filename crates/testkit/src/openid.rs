@@ -3,14 +3,13 @@
 //! It is installed once below the target directory, by npm, from the lock file in `crates/testkit/openid/`.
 
 use crate::client::{encode, http};
+use crate::npm;
 use crate::reply::Reply;
 use crate::server::Tenant;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Mutex;
 
 /// What the provider's client is called.
 pub const CLIENT_ID: &str = "chancery";
@@ -37,7 +36,7 @@ impl OpenIdProvider {
     /// Starts one that knows the configuration 1 of the build `a.example`. `claims_in_token`: whether addresses and
     /// names stand in the ID token, or are asked for at the user-info endpoint.
     pub fn start(claims_in_token: bool) -> OpenIdProvider {
-        let directory = installed();
+        let directory = npm::installed("openid-provider", &SOURCES);
         let address = "https://a.example/api/single-sign-on/1";
         let client = json!({
             "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "redirect_uris": [format!("{address}/callback/")],
@@ -83,40 +82,6 @@ impl Drop for OpenIdProvider {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// Where the provider is installed, by whichever test comes first.
-fn installed() -> PathBuf {
-    static INSTALLING: Mutex<()> = Mutex::new(());
-    let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let sources: String = SOURCES.iter().map(|(_, text)| *text).collect();
-    let version = sources.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    let executable = std::env::current_exe().expect("a test is a program");
-    // target/debug/deps/test
-    let target = executable.ancestors().nth(3).expect("tests are below the target directory");
-    let directory = target.join(format!("openid-provider-{version:08x}"));
-    if !directory.exists() {
-        let fresh = target.join(format!("openid-provider-{}.new", std::process::id()));
-        install(&fresh);
-        // Another test program may have been faster.
-        if std::fs::rename(&fresh, &directory).is_err() {
-            let _ = std::fs::remove_dir_all(&fresh);
-        }
-    }
-    directory
-}
-
-fn install(directory: &Path) {
-    std::fs::create_dir_all(directory).expect("the target directory can be written");
-    for (name, text) in SOURCES {
-        std::fs::write(directory.join(name), text).expect("the target directory can be written");
-    }
-    let npm = Command::new("npm")
-        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
-        .current_dir(directory)
-        .output()
-        .unwrap_or_else(|error| panic!("npm does not start (it must be installed): {error}"));
-    assert!(npm.status.success(), "npm: {}", String::from_utf8_lossy(&npm.stderr));
 }
 
 /// A browser: it keeps cookies by host and follows redirects, to providers and to a build's public address.

@@ -1,5 +1,6 @@
 //! What the main API and the history service both stand on: the listener, request ids, and the clock with its randomness.
 
 pub mod clock;
+pub mod content;
 pub mod listener;
 pub mod request_id;

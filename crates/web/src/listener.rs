@@ -13,6 +13,7 @@
 //! connection for nothing.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -77,15 +78,21 @@ enum Stage {
     Over,
 }
 
+/// A body that can be sent, and that the listener itself can make.
+pub trait Answer: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + 'static {}
+
+impl<B> Answer for B where B: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + 'static {}
+
 /// Serves until `shutdown` is ready: then accepts no more, finishes the requests in flight (`limits.stop` at most) and
 /// returns.
 ///
 /// The handler gets each request with the address of its peer. One that panics is answered with 500 and logged; nobody
-/// else notices.
-pub async fn serve<H, F>(listener: TcpListener, handler: H, limits: Limits, shutdown: impl Future)
+/// else notices. Its answers are bytes, or [`crate::content::Content`] where they may be a file.
+pub async fn serve<H, F, B>(listener: TcpListener, handler: H, limits: Limits, shutdown: impl Future)
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Answer,
 {
     let handler = Arc::new(handler);
     let slots = Arc::new(Semaphore::new(limits.connections as usize));
@@ -129,7 +136,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// One connection from its opening to its end.
-async fn converse<H, F>(
+async fn converse<H, F, B>(
     stream: TcpStream,
     peer: SocketAddr,
     handler: Arc<H>,
@@ -137,9 +144,10 @@ async fn converse<H, F>(
     mut stage: watch::Receiver<Stage>,
 ) where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Answer,
 {
-    // Answers are written whole, so waiting for more to send with them is in vain.
+    // Answers are written whole, or in large pieces, so waiting for more to send with them is in vain.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| Box::pin(answer(Arc::clone(&handler), request, peer)));
     let mut connection = http1::Builder::new()
@@ -185,14 +193,15 @@ async fn linger(mut stream: TcpStream, mut stage: watch::Receiver<Stage>) {
 }
 
 /// The handler's answer, or 500 when it panics.
-async fn answer<H, F>(
+async fn answer<H, F, B>(
     handler: Arc<H>,
     request: Request<Incoming>,
     peer: SocketAddr,
-) -> Result<Response<Full<Bytes>>, Infallible>
+) -> Result<Response<B>, Infallible>
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F,
-    F: Future<Output = Response<Full<Bytes>>>,
+    F: Future<Output = Response<B>>,
+    B: Answer,
 {
     let method = request.method().clone();
     let uri = request.uri().clone();
@@ -205,7 +214,7 @@ where
     Ok(answered.await.unwrap_or_else(|| {
         // The panic hook has told what and where. Without the query, which may hold a secret.
         tracing::error!(%method, path = uri.path(), "a handler panicked");
-        let mut response = Response::new(Full::from(r#"{"detail":"A server error occurred."}"#));
+        let mut response = Response::new(B::from(Full::from(r#"{"detail":"A server error occurred."}"#)));
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response

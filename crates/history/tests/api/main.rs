@@ -2,6 +2,7 @@
 
 mod access;
 mod create_event;
+mod event_files;
 mod events;
 mod system_events;
 mod tenants;

@@ -1,0 +1,43 @@
+//! `GET /api/history/events/{event_id}/file` and `GET /api/files/upload-url` (document 4, section 6).
+
+use crate::engine::Error;
+use crate::event::{HISTORY_TYPES, HistoryEvent};
+use crate::lists::unread;
+use crate::reply::{Outcome, Refusal, Reply};
+use crate::service::Service;
+use http::StatusCode;
+use serde_json::{Value as Json, json};
+use uuid::Uuid;
+
+const DOCUMENT_GENERATED: &str = "document_generated";
+
+/// To the file of an event, if it has one.
+pub async fn redirect(service: &Service, client_id: Uuid, event_id: Option<Uuid>) -> Outcome {
+    let tenant = service.tenant(client_id).await?.ok_or_else(Refusal::no_connection)?;
+    let event_id = event_id.ok_or_else(Refusal::not_found)?;
+    let event = service.engine.history_event(&tenant, event_id).await.map_err(unread)?;
+    let file_id = event.as_ref().and_then(file_of).ok_or_else(Refusal::not_found)?;
+    let address = service.files.download_address(&tenant, file_id).await.map_err(no_address)?;
+    Ok(Reply::redirect(&address))
+}
+
+/// An address that takes the content of a new file.
+pub async fn upload_address(service: &Service, client_id: Uuid) -> Outcome {
+    let no_tenant = || Refusal::no_tenant(&client_id.to_string());
+    let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
+    let (file_id, upload_url) = service.files.upload_address(&tenant).await.map_err(no_address)?;
+    Ok(Reply::json(StatusCode::OK, &json!({"upload_url": upload_url, "file_id": file_id.to_string()})))
+}
+
+fn no_address(error: Error) -> Refusal {
+    Refusal::engine(error, "Failed to reach the files.", Refusal::no_connection)
+}
+
+fn file_of(event: &HistoryEvent) -> Option<Uuid> {
+    let kind = usize::from(event.event_type).checked_sub(1).and_then(|at| HISTORY_TYPES.get(at));
+    if kind != Some(&DOCUMENT_GENERATED) {
+        return None;
+    }
+    let data: Json = serde_json::from_str(&event.data).ok()?;
+    Uuid::try_parse(data.get(0)?.get("file_id")?.as_str()?).ok()
+}

@@ -1,0 +1,124 @@
+//! Signed addresses of the service itself: `/api/files/content/{database_name}/{file_id}?client=…&expires=…&signature=…`.
+//!
+//! The signature covers everything that the address says and the method, byte for byte as it is written, so that nothing
+//! of it can be spelled in another way. Every process with the same key takes it.
+
+use super::{CONTENT_PATH, VALID_SECONDS};
+use crate::engine::Tenant;
+use hmac::{Hmac, KeyInit, Mac};
+use http::Method;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+use web::clock::{Clock, hex};
+
+/// Sets the key of addresses apart from whatever else is derived from the same secret.
+const PURPOSE: &[u8] = b"chancery history: addresses of files";
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// Makes addresses and knows them again.
+pub struct Addresses {
+    mac: Hmac<Sha256>,
+    clock: Clock,
+}
+
+impl Addresses {
+    /// Those under a key that is derived from a secret.
+    pub fn new(secret: &[u8], clock: Clock) -> Addresses {
+        let key = keyed(secret).chain_update(PURPOSE).finalize().into_bytes();
+        Addresses { mac: keyed(&key), clock }
+    }
+
+    /// An address for one method, from its path on, good from now on for [`VALID_SECONDS`].
+    pub fn make(&self, method: &Method, tenant: &Tenant, file_id: Uuid) -> String {
+        let path = format!("{CONTENT_PATH}{}/{file_id}", tenant.database_name);
+        let client = tenant.client_id.to_string();
+        let expires = (self.clock.now().div_euclid(MICROS_PER_SECOND) + VALID_SECONDS as i64).to_string();
+        let signature = self.signature(method, &path, &client, &expires);
+        format!("{path}?client={client}&expires={expires}&signature={signature}")
+    }
+
+    /// The client and the file that an address names; `None` for every address that was not made here, for this method,
+    /// within its time, without a reason, since the answer is the same for all of them.
+    pub fn verify(&self, method: &Method, path: &str, query: &str) -> Option<(Uuid, Uuid)> {
+        let (client, rest) = query.strip_prefix("client=")?.split_once("&expires=")?;
+        let (expires, signature) = rest.split_once("&signature=")?;
+        let expected = self.signature(method, path, client, expires);
+        if !bool::from(expected.as_bytes().ct_eq(signature.as_bytes())) {
+            return None;
+        }
+        if self.clock.now() >= expires.parse::<i64>().ok()?.checked_mul(MICROS_PER_SECOND)? {
+            return None;
+        }
+        let (_, file_id) = path.rsplit_once('/')?;
+        Some((client.parse().ok()?, file_id.parse().ok()?))
+    }
+
+    /// None of the parts can hold a line feed, so each message is of one address alone.
+    fn signature(&self, method: &Method, path: &str, client: &str, expires: &str) -> String {
+        let message = format!("{method}\n{path}\n{client}\n{expires}");
+        hex(&self.mac.clone().chain_update(message).finalize().into_bytes())
+    }
+}
+
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("a key of any length will do")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_769_851_800_500_000;
+
+    fn tenant() -> Tenant {
+        Tenant {
+            client_id: Uuid::new_v4(),
+            secret_hash: String::new(),
+            database_name: "acme".into(),
+            client_label: "Acme".into(),
+        }
+    }
+
+    fn verify(addresses: &Addresses, method: &Method, address: &str) -> Option<(Uuid, Uuid)> {
+        let (path, query) = address.split_once('?').unwrap();
+        addresses.verify(method, path, query)
+    }
+
+    #[test]
+    fn an_address_is_good_for_its_method_and_its_time_in_every_process_with_the_key() {
+        let clock = Clock::fixed(NOW);
+        let (one, other) = (Addresses::new(b"secret", clock.clone()), Addresses::new(b"secret", clock.clone()));
+        let (tenant, file_id) = (tenant(), Uuid::new_v4());
+        let address = one.make(&Method::PUT, &tenant, file_id);
+        assert_eq!(verify(&other, &Method::PUT, &address), Some((tenant.client_id, file_id)));
+        assert_eq!(verify(&other, &Method::GET, &address), None);
+        assert_eq!(verify(&Addresses::new(b"Secret", clock.clone()), &Method::PUT, &address), None);
+        // It never lasts longer than 15 minutes, and up to a second less.
+        clock.advance(899 * MICROS_PER_SECOND);
+        assert!(verify(&one, &Method::PUT, &address).is_some());
+        clock.advance(MICROS_PER_SECOND);
+        assert_eq!(verify(&one, &Method::PUT, &address), None);
+    }
+
+    #[test]
+    fn an_edited_address_is_refused_whatever_was_edited() {
+        let addresses = Addresses::new(b"secret", Clock::fixed(NOW));
+        let address = addresses.make(&Method::PUT, &tenant(), Uuid::new_v4());
+        let start = CONTENT_PATH.len();
+        for at in start..address.len() {
+            let mut edited = address.clone().into_bytes();
+            edited[at] = if edited[at] == b'0' { b'1' } else { b'0' };
+            let edited = String::from_utf8(edited).unwrap();
+            if edited.contains('?') {
+                assert_eq!(verify(&addresses, &Method::PUT, &edited), None, "{edited}");
+            }
+        }
+        let longer = address.replace("expires=1", "expires=2");
+        assert_ne!(longer, address);
+        for edited in [longer, address.to_uppercase(), format!("{address}&x=1"), format!("{address}0")] {
+            assert_eq!(verify(&addresses, &Method::PUT, &edited), None, "{edited}");
+        }
+        assert_eq!(addresses.verify(&Method::PUT, address.split('?').next().unwrap(), ""), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! `/api/files/upload-url` and `/api/history/events/{event_id}/file`.
+
+use crate::{detail, envelope, id};
+use serde_json::{Value as Json, json};
+use testkit::{Client, HistoryServer};
+
+const TIME: &str = "2026-01-31T09:30:00Z";
+
+async fn generated(api: &Client, n: u32, file_id: &Json) {
+    let mut event = detail(n, 1, 9, TIME);
+    let data = json!({"document_template_id": 1, "field_id": 0, "file_id": file_id});
+    event["event_data"] = json!([data.to_string()]);
+    api.post("/api/event-bridge/create-event", envelope("files", event)).await.created();
+}
+
+/// The part of an address that a client takes.
+fn path(server: &HistoryServer, address: &str) -> String {
+    address.strip_prefix(&format!("http://{}", server.address)).expect("an address of the service").to_owned()
+}
+
+#[tokio::test]
+async fn a_file_goes_up_and_comes_down_without_a_key() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("files").await;
+    let given = api.get("/api/files/upload-url").await.ok();
+    let members: Vec<&String> = given.as_object().unwrap().keys().collect();
+    assert_eq!(members, ["upload_url", "file_id"]);
+    let (upload_url, file_id) = (given["upload_url"].as_str().unwrap(), given["file_id"].as_str().unwrap());
+    assert!(upload_url.contains(&format!("/files/{file_id}")), "the key begins with the tenant's name: {upload_url}");
+    let body = b"%PDF-1.7 \x00\xff".to_vec();
+    let put = server.stranger().call("PUT", &path(&server, upload_url)).body("application/pdf", body.clone());
+    assert_eq!(put.send().await.status, 200);
+
+    generated(&api, 1, &given["file_id"]).await;
+    let reply = api.get(&format!("/api/history/events/{}/file", id(1))).await;
+    assert_eq!(reply.status, 302);
+    let reply = server.stranger().get(&path(&server, reply.header("location"))).await;
+    assert_eq!((reply.status, reply.text.as_bytes()), (200, String::from_utf8_lossy(&body).as_bytes()));
+    assert_eq!(reply.header("content-disposition"), "attachment");
+    assert_eq!(reply.header("x-content-type-options"), "nosniff");
+}
+
+#[tokio::test]
+async fn other_events_have_no_file() {
+    let server = HistoryServer::start().await;
+    let (api, other) = (server.tenant("files").await, server.tenant("other").await);
+    let not_found = json!({"detail": "Not found."});
+    api.post("/api/event-bridge/create-event", envelope("files", detail(1, 1, 7, TIME))).await.created();
+    generated(&api, 2, &json!("../../etc/passwd")).await;
+    generated(&api, 3, &json!(5)).await;
+    for n in 1..=4 {
+        api.get(&format!("/api/history/events/{}/file", id(n))).await.is(404, not_found.clone());
+    }
+    api.get("/api/history/events/nothing/file").await.is(404, not_found.clone());
+    // Another tenant's event is as unknown as none.
+    let given = api.get("/api/files/upload-url").await.ok();
+    generated(&api, 5, &given["file_id"]).await;
+    other.get(&format!("/api/history/events/{}/file", id(5))).await.is(404, not_found);
+}
+
+#[tokio::test]
+async fn an_edited_or_expired_address_is_refused() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("files").await;
+    let given = api.get("/api/files/upload-url").await.ok();
+    let address = path(&server, given["upload_url"].as_str().unwrap());
+    let put = async |address: &str| server.stranger().call("PUT", address).body("text/plain", "x").send().await.status;
+    assert_eq!(put(&address.replace("expires=", "expires=1")).await, 403);
+    assert_eq!(put(&address.replace("/files/", "/other/")).await, 403);
+    assert_eq!(put(&format!("{}0", &address[..address.len() - 1])).await, 403);
+    // A key for sending is none for reading.
+    assert_eq!(server.stranger().get(&address).await.status, 403);
+    server.clock.advance(15 * testkit::MINUTE + testkit::SECOND);
+    assert_eq!(put(&address).await, 403);
+}
+
+#[tokio::test]
+async fn files_go_with_their_tenant() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("files").await;
+    let given = api.get("/api/files/upload-url").await.ok();
+    let address = path(&server, given["upload_url"].as_str().unwrap());
+    let put = async || server.stranger().call("PUT", &address).body("text/plain", "x").send().await.status;
+    assert_eq!(put().await, 200);
+    generated(&api, 1, &given["file_id"]).await;
+    let down = api.get(&format!("/api/history/events/{}/file", id(1))).await;
+    let down = path(&server, down.header("location"));
+    assert_eq!(server.stranger().get(&down).await.text, "x");
+    api.delete("/api/delete-tenant").await.is_empty();
+    assert_eq!(server.stranger().get(&down).await.status, 404);
+    assert_eq!(put().await, 404);
+}

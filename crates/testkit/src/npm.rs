@@ -1,0 +1,40 @@
+//! Programs of npm that tests need, each installed once below the target directory, from a lock file in this crate.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Where a program is installed, by whichever test comes first. `sources` are the names and texts of its files:
+/// `package.json`, `package-lock.json` and its own.
+pub fn installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let texts: String = sources.iter().map(|(_, text)| *text).collect();
+    let version = texts.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let executable = std::env::current_exe().expect("a test is a program");
+    // target/debug/deps/test
+    let target = executable.ancestors().nth(3).expect("tests are below the target directory");
+    let directory = target.join(format!("{name}-{version:08x}"));
+    if !directory.exists() {
+        let fresh = target.join(format!("{name}-{}.new", std::process::id()));
+        install(&fresh, sources);
+        // Another test program may have been faster.
+        if std::fs::rename(&fresh, &directory).is_err() {
+            let _ = std::fs::remove_dir_all(&fresh);
+        }
+    }
+    directory
+}
+
+fn install(directory: &Path, sources: &[(&str, &str)]) {
+    std::fs::create_dir_all(directory).expect("the target directory can be written");
+    for (name, text) in sources {
+        std::fs::write(directory.join(name), text).expect("the target directory can be written");
+    }
+    let npm = Command::new("npm")
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+        .current_dir(directory)
+        .output()
+        .unwrap_or_else(|error| panic!("npm does not start (it must be installed): {error}"));
+    assert!(npm.status.success(), "npm: {}", String::from_utf8_lossy(&npm.stderr));
+}

@@ -1,0 +1,75 @@
+//! Bodies of answers that may be too large to be held: a file is read piece by piece, as fast as it is taken.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
+
+/// How much of a file is held at once.
+const PIECE: usize = 128 * 1024;
+
+/// A body that is there already, or a file.
+pub enum Content {
+    /// Bytes.
+    Whole(Full<Bytes>),
+    /// A file from where it stands.
+    File {
+        /// Open for reading.
+        file: File,
+        /// How many bytes of it are still to be sent; one that ends before is an error, which closes the connection.
+        left: u64,
+    },
+}
+
+impl From<Full<Bytes>> for Content {
+    fn from(body: Full<Bytes>) -> Content {
+        Content::Whole(body)
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Content::Whole(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
+            }
+            Content::File { left: 0, .. } => Poll::Ready(None),
+            Content::File { file, left } => {
+                let piece = usize::try_from(*left).unwrap_or(PIECE).min(PIECE);
+                let mut bytes = BytesMut::with_capacity(piece);
+                let mut room = (&mut bytes).limit(piece);
+                // It keeps nothing from one call to the next but what the file itself keeps, so it can begin anew.
+                let read = std::task::ready!(pin!(file.read_buf(&mut room)).poll(cx));
+                Poll::Ready(Some(read.and_then(|count| {
+                    if count == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    *left -= count as u64;
+                    Ok(Frame::data(bytes.freeze()))
+                })))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Content::Whole(body) => body.is_end_stream(),
+            Content::File { left, .. } => *left == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Content::Whole(body) => body.size_hint(),
+            Content::File { left, .. } => SizeHint::with_exact(*left),
+        }
+    }
+}
