@@ -208,9 +208,7 @@ async fn backup(settings: &Settings, target: &Path) -> Result<(), Failure> {
     }
     let app = open(settings, settings.listen).await?;
     let all = builds::list(&app).await?;
-    let style =
-        ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(all.len() as u64 + 1).with_style(style).with_message("databases");
+    let bar = progress("databases", all.len() as u64 + 1);
     app.store.backup(None, target.join("control.db")).await.map_err(|error| error.to_string())?;
     bar.inc(1);
     for build in all.iter().filter(|build| build.state == "active") {
@@ -224,7 +222,37 @@ async fn backup(settings: &Settings, target: &Path) -> Result<(), Failure> {
     }
     bar.finish();
     app.store.close().await;
+    // After the builds: what was delivered meanwhile is in both then, and the history service takes it once.
+    backup_history(&settings.data, target).await?;
     copy_rest(&settings.data, target)
+}
+
+/// The embedded history, if there is one.
+async fn backup_history(data: &Path, target: &Path) -> Result<(), Failure> {
+    let (from, to) = (data.join("history"), target.join("history"));
+    if !from.join("control.db").exists() {
+        return Ok(());
+    }
+    for directory in [&to, &to.join("tenants")] {
+        let made = DirBuilder::new().mode(0o700).create(directory);
+        made.map_err(|error| format!("{}: {error}", directory.display()))?;
+    }
+    let history = Sqlite::open(from, Clock::system()).await.map_err(|error| error.to_string())?;
+    let bar = progress("history", 0);
+    let copied = history.backup(&to, |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    copied.await.map_err(|error| format!("history: {error}"))?;
+    bar.finish();
+    history.close().await;
+    Ok(())
+}
+
+fn progress(what: &'static str, length: u64) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style).with_message(what)
 }
 
 /// Everything that is no database.

@@ -53,10 +53,6 @@ impl Sqlite {
         Ok(self.store.ready().await?)
     }
 
-    pub(crate) async fn close(&self) {
-        self.store.close().await;
-    }
-
     pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
         let sql = Sql::new(
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants WHERE client_id = $1 AND state = 'active'",
@@ -142,21 +138,28 @@ impl Sqlite {
         self.database(tenant).read(move |conn| list(conn, &SYSTEM, &page, system_event)).await
     }
 
-    /// A consistent copy of everything, for `chancery backup`: the tenants' databases before the list of tenants would
-    /// miss what is made meanwhile, so the list comes first.
-    pub async fn backup(&self, target: &Path) -> Result<(), Error> {
+    /// A consistent copy of everything into directories that are there, for `chancery backup`: the list of tenants first,
+    /// so that each tenant in it is copied after it. `progress` is told how many of how many are done.
+    pub async fn backup(&self, target: &Path, progress: impl Fn(u64, u64)) -> Result<(), Error> {
         self.store.backup(None, target.join("control.db")).await?;
         let sql = Sql::new("SELECT client_id, secret_hash, database_name, client_label FROM tenants");
         let tenants: Vec<Tenant> = self.store.control().read(move |conn| conn.all(&sql, tenant)).await?;
-        for tenant in tenants {
-            let name = database_name(&tenant);
+        for (done, tenant) in tenants.iter().enumerate() {
+            progress(done as u64, tenants.len() as u64);
+            let name = database_name(tenant);
             match self.store.backup(Some(&name), target.join("tenants").join(format!("{name}.db"))).await {
                 // Deleted meanwhile: then the copy is without it, too.
                 Ok(()) | Err(store::Error::Missing) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        progress(tenants.len() as u64, tenants.len() as u64);
         Ok(())
+    }
+
+    /// Ends its threads when what was accepted is done.
+    pub async fn close(&self) {
+        self.store.close().await;
     }
 
     fn database(&self, tenant: &Tenant) -> Database {
