@@ -1,5 +1,7 @@
 //! Files in the data directory, behind the listener.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use history::engine::{Error, Tenant};
 use history::files::Files;
 use reqwest::{Client, Method, Response};

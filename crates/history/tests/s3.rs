@@ -1,5 +1,7 @@
 //! Files in an S3 bucket, at a real server of the protocol.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use history::engine::{Error, Tenant};
 use history::files::Files;
 use std::path::PathBuf;

@@ -73,3 +73,36 @@ impl Body for Content {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use std::io::Write;
+
+    async fn content(length: usize, left: usize) -> Content {
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..length).map(|number| (number / 1000) as u8).collect();
+        file.write_all(&bytes).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        Content::File { file: File::from_std(file), left: left as u64 }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_sent_as_long_as_it_was_announced() {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE + 7] {
+            let body = content(length, length).await;
+            assert_eq!(body.size_hint().exact(), Some(length as u64));
+            let sent = body.collect().await.unwrap().to_bytes();
+            assert!(sent.len() == length && sent.iter().enumerate().all(|(at, byte)| *byte == (at / 1000) as u8));
+        }
+        // It may have grown meanwhile.
+        assert_eq!(content(PIECE + 10, PIECE + 3).await.collect().await.unwrap().to_bytes().len(), PIECE + 3);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_ends_early_is_no_whole_answer() {
+        let error = content(PIECE, PIECE + 1).await.collect().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

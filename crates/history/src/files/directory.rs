@@ -56,8 +56,12 @@ impl Directory {
         for directory in [root.join(ARRIVING), root.join(DELETED)] {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         }
+        // The directory itself, and the two above it, which may be as new.
+        for directory in root.ancestors().take(3).filter(|directory| !directory.as_os_str().is_empty()) {
+            sync(directory)?;
+        }
         let now = clock.now();
-        sweep(&root, now)?;
+        sweep_or_tell(&root, now);
         let addresses = Addresses::new(key, clock.clone());
         Ok(Directory { root, public_url, addresses, clock, swept_at: AtomicI64::new(now) })
     }
@@ -161,9 +165,7 @@ impl Directory {
         let is_due = now - last >= HOUR;
         if is_due && self.swept_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             let root = self.root.clone();
-            spawn_blocking(move || {
-                sweep(&root, now).unwrap_or_else(|error| tracing::warn!(%error, "leftovers of files are not removed"));
-            });
+            spawn_blocking(move || sweep_or_tell(&root, now));
         }
     }
 }
@@ -197,6 +199,11 @@ fn remove_tenant(root: &Path, home: &Path) -> io::Result<()> {
     empty(&grave)
 }
 
+/// What cannot be removed is in nobody's way.
+fn sweep_or_tell(root: &Path, now: i64) {
+    sweep(root, now).unwrap_or_else(|error| tracing::warn!(%error, "leftovers of files are not removed"));
+}
+
 /// Removes what nobody needs any more: uploads that a killed process left, deletions that it did not end, and the marks
 /// of deleted tenants.
 fn sweep(root: &Path, now: i64) -> io::Result<()> {
@@ -221,7 +228,13 @@ fn is_old(entry: &fs::DirEntry, now: i64) -> bool {
 /// Removes all directories in a directory; others may be doing the same.
 fn empty(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
-        unless_missing(fs::remove_dir_all(entry?.path()))?;
+        let path = entry?.path();
+        let mut removed = unless_missing(fs::remove_dir_all(&path));
+        // An upload that had found its way in when the directory was moved may have left its file just now.
+        if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty) {
+            removed = unless_missing(fs::remove_dir_all(&path));
+        }
+        removed?;
     }
     Ok(())
 }
