@@ -17,24 +17,30 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     let (stop, stopped) = watch::channel(false);
     let mut services = tokio::task::JoinSet::new();
     let mut opened = None;
+    let mut history_bound = None;
+    // First, since a new build has its tenant made there.
+    if history {
+        let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
+        let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
+        services.spawn(listener::serve(listener, history_answer, Limits::default(), until(stopped.clone())));
+        history_bound = Some(bound);
+    }
     if api {
         let listener = bind(settings.listen, "CHANCERY_LISTEN").await?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
-        let app = open(&settings, bound).await?;
+        let app = open(&settings, bound, history_bound).await?;
         first_start(&app, &settings).await?;
         log::start();
         platform::mail_queue::Worker::start(&app);
+        platform::relay::Relay::start(&app);
         let served = app.clone();
         let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
         services.spawn(listener::serve(listener, handler, Limits::default(), until(stopped.clone())));
         println!("The main API listens on http://{bound}");
         opened = Some(app);
     }
-    if history {
-        let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
-        let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
+    if let Some(bound) = history_bound {
         log::start();
-        services.spawn(listener::serve(listener, history_answer, Limits::default(), until(stopped.clone())));
         println!("The history service listens on http://{bound}");
     }
     signalled().await;

@@ -17,6 +17,7 @@
 mod certificates;
 mod client;
 mod database;
+mod fake_history;
 mod fake_server;
 mod forger;
 mod mail_server;
@@ -29,6 +30,7 @@ mod server;
 pub use certificates::Authority;
 pub use client::{Call, Client};
 pub use database::{Database, test_database};
+pub use fake_history::{Behaviour, FakeHistory, HISTORY_KEY, HistoryTenant};
 pub use fake_server::{Answers, FakeServer};
 pub use forger::{Forger, State, parameters};
 pub use mail_server::{MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions, MailServer, Mode, Received};
