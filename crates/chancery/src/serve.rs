@@ -48,6 +48,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     let _ = stop.send(true);
     while services.join_next().await.is_some() {}
     if let Some(app) = opened {
+        app.relay.stop();
         app.store.close().await;
     }
     Ok(())

@@ -28,8 +28,10 @@ const MOST: usize = 1000;
 const MOST_BYTES: i64 = 4 * 1024 * 1024;
 /// How long history events are sent one by one before those that arrived are removed.
 const A_WHILE: Duration = Duration::from_secs(2);
-/// How long a claim holds, in microseconds: longer than what is done under it.
-const CLAIM: i64 = 60_000_000;
+/// How long a claim holds, in microseconds, and so how long the others wait for a process that died.
+const CLAIM: i64 = 10_000_000;
+/// How often a living process renews its claim.
+const RENEWAL: Duration = Duration::from_secs(3);
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
@@ -87,7 +89,10 @@ impl Default for Relay {
 impl Relay {
     /// Begins to deliver, first what an earlier process left behind.
     pub fn start(app: &App) {
-        app.relay.is_on.store(app.history.is_some(), Ordering::Relaxed);
+        if app.history.is_none() {
+            return;
+        }
+        app.relay.is_on.store(true, Ordering::Relaxed);
         let app = app.clone();
         tokio::spawn(async move {
             match builds::active(&app).await {
@@ -97,9 +102,14 @@ impl Relay {
         });
     }
 
+    /// Begins nothing any more, so that the store can be closed; what waits is delivered by the next process.
+    pub fn stop(&self) {
+        self.is_on.store(false, Ordering::Relaxed);
+    }
+
     /// Something may wait in the build's outbox.
     pub fn wake(&self, app: &App, build: &Arc<Build>) {
-        if !self.is_on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return;
         }
         let mut tasks = self.tasks();
@@ -124,6 +134,10 @@ impl Relay {
             lag.is_reachable &= !task.is_cut_off.load(Ordering::Relaxed);
         }
         lag
+    }
+
+    fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 
     fn tasks(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
@@ -179,7 +193,7 @@ async fn work(app: App, task: Arc<Task>) {
     let Some(service) = &app.history else { return };
     let build = &task.build;
     let mut progress = Progress { tenant: None, failures: 0, turns: 0, most: MOST };
-    loop {
+    while app.relay.is_on() {
         let round = round(&app, service, build, &mut progress).await;
         tell(&task, &mut progress, &round);
         let outcome = match round {
@@ -213,13 +227,14 @@ async fn work(app: App, task: Arc<Task>) {
         match outcome {
             Ok(()) => {}
             Err(Error::Missing) => break,
-            Err(error) => {
+            Err(error) if app.relay.is_on() => {
                 tracing::error!(%error, build = build.domain, "the outbox was not read");
                 tokio::time::sleep(Duration::from_secs(10)).await;
             }
+            Err(_) => break,
         }
     }
-    // The build is gone.
+    // The build is gone, or this process goes.
     app.relay.tasks().remove(&build.uid);
 }
 
@@ -259,9 +274,9 @@ fn tell(task: &Task, progress: &mut Progress, round: &Result<Round, Trouble>) {
             (progress.failures, progress.turns) = (0, 0);
             task.is_cut_off.store(false, Ordering::Relaxed);
         }
-        // Another process delivers, or has delivered what this one could not.
-        Ok(Round::Empty | Round::Claimed) => {
-            progress.failures = 0;
+        // Where this process could not deliver, another one could.
+        Ok(Round::Empty) => {
+            (progress.failures, progress.turns) = (0, 0);
             task.is_cut_off.store(false, Ordering::Relaxed);
         }
         Err(Trouble::Service(failure)) => {
@@ -280,7 +295,7 @@ fn tell(task: &Task, progress: &mut Progress, round: &Result<Round, Trouble>) {
             }
             task.is_cut_off.store(true, Ordering::Relaxed);
         }
-        Ok(Round::Folded(_)) | Err(Trouble::Store(_)) => {}
+        Ok(Round::Folded(_) | Round::Claimed) | Err(Trouble::Store(_)) => {}
     }
 }
 
@@ -304,7 +319,7 @@ async fn round(app: &App, service: &Caller, build: &Build, progress: &mut Progre
     if !claim(app, build, seals.then_some(minute)).await? {
         return Ok(Round::Claimed);
     }
-    let delivered = deliver(app, service, build, &tenant, progress).await;
+    let delivered = holding(app, build, deliver(app, service, build, &tenant, progress)).await;
     if let Err(Trouble::Service(_)) = delivered {
         settle(app, build, &[], None).await?;
     }
@@ -329,6 +344,18 @@ async fn claim(app: &App, build: &Build, sealed_before: Option<i64>) -> Result<b
         Ok(true)
     };
     build.db.write(write).await
+}
+
+/// Does something under the claim, which is renewed for as long as that takes.
+async fn holding<T>(app: &App, build: &Build, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(RENEWAL, &mut work).await {
+            Ok(done) => return done,
+            // Lost, it costs the order at worst: the service knows events again.
+            Err(_) => drop(claim(app, build, None).await),
+        }
+    }
 }
 
 async fn deliver(
