@@ -19,8 +19,6 @@ use tokio::task::JoinHandle;
 pub const HISTORY_KEY: &str = "a-history-key-for-tests";
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The body that a real one takes.
-const MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// How it behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +63,8 @@ struct State {
     envelopes: Vec<Json>,
     /// An event of which the service says that it is wrong, by a text in it.
     poison: Option<String>,
+    /// The longest body.
+    max_body: usize,
 }
 
 impl FakeHistory {
@@ -87,6 +87,7 @@ impl FakeHistory {
             system_events: Vec::new(),
             envelopes: Vec::new(),
             poison: None,
+            max_body: 16 * 1024 * 1024,
         };
         let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
@@ -114,6 +115,11 @@ impl FakeHistory {
     /// From now on every event with this text in it is wrong.
     pub fn poison(&self, text: &str) {
         self.state().poison = Some(text.to_owned());
+    }
+
+    /// From now on longer bodies are too large.
+    pub fn max_body(&self, bytes: usize) {
+        self.state().max_body = bytes;
     }
 
     /// The tenants, in the order in which they were made.
@@ -223,7 +229,7 @@ impl State {
         if header("x-api-key") != HISTORY_KEY {
             return (401, detail("Unauthorized API Key."));
         }
-        if body.len() > MAX_BODY {
+        if body.len() > self.max_body {
             return (413, detail("Request body is too large."));
         }
         let client_id = header("x-client-id");

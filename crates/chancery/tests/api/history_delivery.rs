@@ -302,31 +302,62 @@ async fn more_than_a_batch_arrives_in_order() {
 }
 
 #[tokio::test]
-async fn one_wrong_event_does_not_hold_up_the_rest() {
+async fn wrong_events_do_not_hold_up_the_rest() {
     let history = FakeHistory::start().await;
     let server = with(&history).await;
+    let request = request(&server, &server.admin().await).await;
+    history.arrived(1).await;
     history.poison("poison");
     history.is(Behaviour::Refuses);
     for n in 0..20 {
         let id = if n == 13 { "poison".to_owned() } else { Uuid::new_v4().to_string() };
         put_old(&server, &id, 0).await;
     }
+    let put = |request: &Request, conn: &mut Conn| {
+        let wrong = HistoryEvent { source_info: "poison".to_owned(), ..created(2) };
+        [created(1), wrong, created(3)].iter().try_for_each(|event| outbox::put_history(request, conn, event))
+    };
+    platform::serve::write(&request, put).await.unwrap();
     fail(&server.anonymous(), ADMIN).await;
     history.is(Behaviour::Serves);
-    let events = history.arrived(20).await;
-    assert_eq!(kinds(&events), [vec![1; 19], vec![2]].concat());
+    let events = history.arrived(21).await;
+    assert_eq!(kinds(&events), [vec![1; 20], vec![2]].concat());
     until("nothing waits", async || waiting(&server).await == 0).await;
-    let sql = Sql::new("SELECT id, kind, reason, body FROM outbox_refused");
+    let envelopes = history.envelopes();
+    let records: Vec<i64> = envelopes.iter().map(|one| one["detail"]["record_id"].as_i64().unwrap()).collect();
+    assert_eq!(records, [1, 3]);
+    let sql = Sql::new("SELECT kind, reason, body FROM outbox_refused ORDER BY refused_at, kind DESC");
     let read = move |conn: &mut Conn| {
         conn.all(&sql, |row| {
-            assert!(row.text(2)?.starts_with("422 Unprocessable Entity: {"), "{}", row.text(2)?);
-            let body: Json = serde_json::from_str(row.text(3)?).unwrap();
-            Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned(), body["id"].clone()))
+            assert!(row.text(1)?.starts_with("422 Unprocessable Entity: {"), "{}", row.text(1)?);
+            let body: Json = serde_json::from_str(row.text(2)?).unwrap();
+            Ok((row.text(0)?.to_owned(), body["id"].clone(), body["source_info"].clone()))
         })
     };
     let refused = server.build.db.read::<_, Error>(read).await.unwrap();
-    assert_eq!(refused, [("poison".to_owned(), "system".to_owned(), json!("poison"))]);
+    let expected = [("system", json!("poison"), json!("")), ("history", Json::Null, json!("poison"))];
+    assert_eq!(refused, expected.map(|(kind, id, info)| (kind.to_owned(), id, info)));
     assert_eq!(history.repeated(), 0, "what was refused was not stored");
+}
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_goes_in_parts() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    history.max_body(10_000);
+    history.is(Behaviour::Refuses);
+    let ids: Vec<String> = (0..15).map(|_| Uuid::new_v4().to_string()).collect();
+    for id in &ids {
+        put_old(&server, id, 3000).await;
+    }
+    put_old(&server, "one that is too large by itself", 12_000).await;
+    fail(&server.anonymous(), ADMIN).await;
+    history.is(Behaviour::Serves);
+    let events = history.arrived(16).await;
+    let arrived: Vec<&str> = events.iter().take(15).map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!(arrived, ids);
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM outbox_refused").await, 1);
 }
 
 #[tokio::test]
@@ -478,9 +509,19 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
     assert_eq!(gone, format!("The build b.example was deleted.\n{stays}"));
     assert_eq!(history.deleted(), [] as [&str; 0]);
 
+    // What did not arrive in time is told.
+    installation.succeeds(&["build", "create", "c.example"]);
+    history.is(Behaviour::Refuses);
+    let process = installation.serve_api();
+    fail(&process.client("c.example"), ADMIN).await;
+    let gone = installation.succeeds(&["build", "delete", "c.example", "--yes"]);
+    assert!(gone.ends_with(".\n1 events had not arrived there, and are gone.\n"), "{gone}");
+    history.is(Behaviour::Serves);
+    process.stop();
+
     // The same domain again is another tenant.
     installation.succeeds(&["build", "create", "b.example"]);
-    let second = history.tenants()[2].clone();
+    let second = history.tenants()[3].clone();
     assert_ne!(first.database_name, second.database_name);
     history.is(Behaviour::Refuses);
     let refused = installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
