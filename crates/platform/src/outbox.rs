@@ -148,7 +148,7 @@ pub fn put_system(
     });
     let body = body.to_string();
     request.effects.event_queued();
-    let Some(key) = fold_key else { return put(request, conn, Kind::System, &id, body, None) };
+    let Some(key) = fold_key else { return put(request, conn, Kind::System, &id, &body) };
     // The relay may take a shared row out of reach between the two statements, at most once a minute.
     for _ in 0..3 {
         if insert(request, conn, Kind::System, &id, &body, Some(&key))? || count_up(request, conn, &key)? {
@@ -175,22 +175,15 @@ pub fn put_history(request: &Request, conn: &mut Conn, event: &HistoryEvent) -> 
         body["source_name"] = json!(name);
     }
     request.effects.event_queued();
-    put(request, conn, Kind::History, &id, body.to_string(), None)
+    put(request, conn, Kind::History, &id, &body.to_string())
 }
 
 /// Refuses when the outbox is full, since what cannot be told must not happen.
-fn put(
-    request: &Request,
-    conn: &mut Conn,
-    kind: Kind,
-    id: &str,
-    body: String,
-    fold_key: Option<&str>,
-) -> Result<(), Refusal> {
+fn put(request: &Request, conn: &mut Conn, kind: Kind, id: &str, body: &str) -> Result<(), Refusal> {
     if request.build.outbox.waiting().bytes >= request.app.config.outbox_bytes {
         return Err(Refusal::busy("History is unavailable."));
     }
-    Ok(insert(request, conn, kind, id, &body, fold_key).map(drop)?)
+    Ok(insert(request, conn, kind, id, body, None).map(drop)?)
 }
 
 /// Whether the row is there now: not when another one has its key.

@@ -193,6 +193,8 @@ async fn work(app: App, task: Arc<Task>) {
     let Some(service) = &app.history else { return };
     let build = &task.build;
     let mut progress = Progress { tenant: None, failures: 0, turns: 0, most: MOST };
+    // What an earlier process left counts for the bound from the start. If this fails, so does the first round.
+    let _ = build.outbox.count(build).await;
     while app.relay.is_on() {
         let round = round(&app, service, build, &mut progress).await;
         tell(&task, &mut progress, &round);

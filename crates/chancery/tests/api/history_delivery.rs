@@ -136,10 +136,8 @@ async fn outcomes_of_sign_ins_arrive_in_order() {
     client.sign_in(ADMIN, PASSWORD).await;
     fail(&client, ADMIN).await;
     fail(&client, "nobody@example.com").await;
-    let started = Instant::now();
     client.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
     let events = history.arrived(4).await;
-    assert!(started.elapsed() < Duration::from_secs(20), "it took {:?}", started.elapsed());
     assert_eq!(kinds(&events), [1, 2, 2, 7]);
     let mut second = events[1].clone();
     assert!(Uuid::parse_str(second["id"].take().as_str().unwrap()).is_ok());
@@ -150,6 +148,25 @@ async fn outcomes_of_sign_ins_arrive_in_order() {
     assert_eq!(second, expected);
     until("nothing waits", async || waiting(&server).await == 0).await;
     assert_eq!(history.repeated(), 0);
+}
+
+#[tokio::test]
+async fn an_event_arrives_at_once() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let mut times = Vec::new();
+    for n in 1..=10 {
+        server
+            .anonymous()
+            .post("/api/auth/password-reset/", json!({"username": "nobody@example.com"}))
+            .await
+            .is_empty();
+        let started = Instant::now();
+        history.arrived(n).await;
+        times.push(started.elapsed());
+    }
+    // The fastest of them, since a machine may be busy with something else for a while.
+    assert!(times.iter().min() < Some(&Duration::from_millis(500)), "{times:?}");
 }
 
 /// A request of the first super admin, for what later resources will do in theirs.
