@@ -138,6 +138,8 @@ pub fn config(directory: &str, url: Option<&str>) -> Config {
         refresh_token_seconds: 86_400,
         sso_provider_a_issuer: None,
         sso_provider_b_issuer: None,
+        history: None,
+        outbox_bytes: 268_435_456,
         clock: Clock::system(),
     }
 }

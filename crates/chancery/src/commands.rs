@@ -3,7 +3,7 @@
 use crate::cli::{BuildCommand, Command, Part, UserCommand, UserPassword};
 use crate::secrets_file::{API_KEY, HISTORY_API_KEY, SECRET_KEY, read_or_create};
 use crate::serve;
-use crate::settings::Settings;
+use crate::settings::{Settings, address_of};
 use history::engine::Engine;
 use history::files::Files;
 use history::service::Service;
@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use platform::app::{App, Config, OpenError};
 use platform::builds;
 use platform::clock::{Clock, random_token};
+use platform::history_service::HistoryService;
 use std::fs::DirBuilder;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -35,15 +36,16 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
     }
 }
 
-/// Opens the application as the settings say; `bound` is where the main API listens, if it does.
-pub async fn open(settings: &Settings, bound: SocketAddr) -> Result<App, Failure> {
-    App::open(config(settings, bound)?).await.map_err(|error| match error {
+/// Opens the application as the settings say; `bound` is where the main API listens, if it does, and `history` where the
+/// history service of this process does.
+pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<App, Failure> {
+    App::open(config(settings, bound, history)?).await.map_err(|error| match error {
         OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
         error => error.to_string(),
     })
 }
 
-fn config(settings: &Settings, bound: SocketAddr) -> Result<Config, Failure> {
+fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<Config, Failure> {
     let engine = match &settings.database_url {
         Some(url) => store::Engine::Postgres { url: url.clone() },
         None => store::Engine::Sqlite { directory: settings.data.clone() },
@@ -57,6 +59,9 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<Config, Failure> {
     };
     // Only the embedded default has a build of its own to fall back on.
     let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
+    // The one beside it needs no way through the outside.
+    let history_url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
+    let history_key = history_api_key(settings)?;
     Ok(Config {
         engine,
         data: settings.data.clone(),
@@ -74,6 +79,8 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<Config, Failure> {
         refresh_token_seconds: settings.refresh_token_seconds,
         sso_provider_a_issuer: settings.sso_provider_a_issuer.clone(),
         sso_provider_b_issuer: settings.sso_provider_b_issuer.clone(),
+        history: Some(HistoryService { url: history_url, api_key: history_key }),
+        outbox_bytes: settings.outbox_bytes,
         clock: Clock::system(),
     })
 }
@@ -127,7 +134,7 @@ pub async fn first_start(app: &App, settings: &Settings) -> Result<(), Failure> 
 }
 
 async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure> {
-    let app = open(&settings, settings.listen).await?;
+    let app = open(&settings, settings.listen, None).await?;
     match command {
         BuildCommand::Create { domain } => {
             let password = settings.admin_password.clone().unwrap_or_else(random_token);
@@ -145,12 +152,18 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
                 println!("{}\t{}\t{}", build.domain, build.state, resource::time::show(build.created_at));
             }
         }
-        BuildCommand::Delete { domain, yes, .. } => {
+        BuildCommand::Delete { domain, yes, with_history } => {
             if !yes {
                 return Err(format!("{domain}: everything in the build would be lost; say --yes if that is meant"));
             }
-            builds::delete(&app, &domain).await?;
+            let kept = builds::delete(&app, &domain, with_history).await?;
             println!("The build {domain} was deleted.");
+            if let Some(builds::Kept { tenant, undelivered }) = kept {
+                println!("Its history stays: database {}, client id {}.", tenant.database_name, tenant.client_id);
+                if undelivered > 0 {
+                    println!("{undelivered} events had not arrived there, and are gone.");
+                }
+            }
         }
     }
     app.store.close().await;
@@ -158,7 +171,7 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
 }
 
 async fn user(command: UserCommand, settings: Settings) -> Result<(), Failure> {
-    let app = open(&settings, settings.listen).await?;
+    let app = open(&settings, settings.listen, None).await?;
     match command {
         UserCommand::Create { user, account_type } => {
             let build = builds::find(&app, &user.build).await?;
@@ -206,7 +219,7 @@ async fn backup(settings: &Settings, target: &Path) -> Result<(), Failure> {
     for directory in [target, &target.join("builds")] {
         DirBuilder::new().mode(0o700).create(directory).map_err(|error| words(directory, error))?;
     }
-    let app = open(settings, settings.listen).await?;
+    let app = open(settings, settings.listen, None).await?;
     let all = builds::list(&app).await?;
     let bar = progress("databases", all.len() as u64 + 1);
     app.store.backup(None, target.join("control.db")).await.map_err(|error| error.to_string())?;

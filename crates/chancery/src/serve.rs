@@ -16,6 +16,8 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     let mut services = tokio::task::JoinSet::new();
     let mut opened = None;
     let mut history_service = None;
+    let mut history_bound = None;
+    // First, since a new build has its tenant made there.
     if history {
         let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
@@ -26,14 +28,16 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         services.spawn(listener::serve(listener, handler, Limits::default(), until(stopped.clone())));
         println!("The history service listens on http://{bound}");
         history_service = Some(service);
+        history_bound = Some(bound);
     }
     if api {
         let listener = bind(settings.listen, "CHANCERY_LISTEN").await?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
-        let app = open(&settings, bound).await?;
+        let app = open(&settings, bound, history_bound).await?;
         first_start(&app, &settings).await?;
         log::start();
         platform::mail_queue::Worker::start(&app);
+        platform::relay::Relay::start(&app);
         let served = app.clone();
         let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
         services.spawn(listener::serve(listener, handler, Limits::default(), until(stopped.clone())));
@@ -45,6 +49,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     let _ = stop.send(true);
     while services.join_next().await.is_some() {}
     if let Some(app) = opened {
+        app.relay.stop();
         app.store.close().await;
     }
     if let Some(service) = history_service {

@@ -109,6 +109,9 @@ pub struct Flags {
     /// The most system events that the history service takes in one batch [default: 10000]
     #[arg(long, global = true, value_name = "NUMBER")]
     pub history_batch_events: Option<String>,
+    /// Most bytes of a build's events that wait for the history service [default: 268435456]
+    #[arg(long, global = true, value_name = "BYTES")]
+    pub outbox_bytes: Option<String>,
     /// Issuer of provider_a, with {tenant_id} in it [default: none]
     #[arg(long, global = true, value_name = "URL")]
     pub sso_provider_a_issuer: Option<String>,
@@ -176,6 +179,8 @@ pub struct Settings {
     pub upload_seconds: i64,
     /// The most system events of one batch.
     pub history_batch_events: usize,
+    /// Most bytes of a build's events that wait for the history service.
+    pub outbox_bytes: i64,
     /// Issuer of `provider_a`, with `{tenant_id}` in it.
     pub sso_provider_a_issuer: Option<String>,
     /// Issuer of `provider_b`, with `{tenant_id}` in it.
@@ -254,6 +259,7 @@ impl Settings {
             refresh_token_seconds: sources.number("refresh_token_seconds", 604_800, POSITIVE)?,
             upload_seconds: sources.number("upload_seconds", 86_400, POSITIVE)?,
             history_batch_events: sources.number("history_batch_events", 10_000, 1..=100_000)?.unsigned_abs() as usize,
+            outbox_bytes: sources.number("outbox_bytes", 268_435_456, 1_048_576..=1_099_511_627_776)?,
             sso_provider_a_issuer: sources.url("sso_provider_a_issuer", WEB)?,
             sso_provider_b_issuer: sources.url("sso_provider_b_issuer", WEB)?,
         })
@@ -271,7 +277,7 @@ impl Settings {
 }
 
 /// A listener on all addresses is reached at least by the loopback one.
-fn address_of(bound: SocketAddr) -> String {
+pub fn address_of(bound: SocketAddr) -> String {
     let mut reached = bound;
     if bound.ip().is_unspecified() {
         reached.set_ip(match bound {
@@ -484,7 +490,7 @@ mod tests {
         assert_eq!(settings.fallback_build.as_deref(), Some("localhost"));
         assert_eq!((settings.lock_attempts, settings.lock_seconds, settings.address_attempts), (5, 900, 100));
         assert_eq!((settings.access_token_seconds, settings.refresh_token_seconds), (900, 604_800));
-        assert_eq!(settings.upload_seconds, 86_400);
+        assert_eq!((settings.upload_seconds, settings.outbox_bytes), (86_400, 268_435_456));
         assert!(settings.cors_origins.is_empty() && settings.outbound_allow.is_empty());
         assert_eq!(settings.trusted_proxies, Trusted::default());
         for absent in [settings.database_url, settings.secret_key, settings.api_key, settings.admin_password] {

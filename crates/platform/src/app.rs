@@ -3,6 +3,8 @@
 use crate::address::{Ranges, Trusted};
 use crate::caller::Callers;
 use crate::clock::Clock;
+use crate::history_service::{self, HistoryService};
+use crate::outbox;
 use crate::password::Hasher;
 use crate::secret::Keys;
 use crate::token::AccessTokens;
@@ -15,7 +17,10 @@ use store::{Conn, Database, Engine, Error, Migrations, Sql, Store};
 
 /// The ordered folders of portable SQL.
 pub const MIGRATIONS: Migrations = Migrations {
-    control: &[("0001_builds", include_str!("../migrations/control/0001_builds.sql"))],
+    control: &[
+        ("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
+        ("0002_history_tenants", include_str!("../migrations/control/0002_history_tenants.sql")),
+    ],
     build: &[
         ("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
         ("0002_outbound_mail", include_str!("../migrations/build/0002_outbound_mail.sql")),
@@ -47,6 +52,10 @@ pub struct Config {
     /// With `{tenant_id}` in it; `None`: the provider cannot be signed in with.
     pub sso_provider_a_issuer: Option<String>,
     pub sso_provider_b_issuer: Option<String>,
+    /// `None`: nothing is delivered.
+    pub history: Option<HistoryService>,
+    /// The bound of what waits for it in a build.
+    pub outbox_bytes: i64,
     pub clock: Clock,
 }
 
@@ -65,6 +74,8 @@ pub struct Shared {
     pub clock: Clock,
     pub mail: crate::mail_queue::Worker,
     pub providers: crate::single_sign_on::Providers,
+    pub history: Option<history_service::Caller>,
+    pub relay: crate::relay::Relay,
     builds: Mutex<HashMap<String, (Instant, Arc<Build>)>>,
 }
 
@@ -85,11 +96,15 @@ pub struct Build {
     pub db: Database,
     /// Who calls, as far as known.
     pub callers: Callers,
+    /// What waits for the history service, as far as known.
+    pub outbox: outbox::Gauge,
 }
 
 impl App {
     /// Opens the stores and checks that the key is the one that the database knows.
     pub async fn open(config: Config) -> Result<App, OpenError> {
+        let history = config.history.as_ref().map(history_service::Caller::new).transpose();
+        let history = history.map_err(OpenError::History)?;
         let store = Store::open(config.engine.clone(), MIGRATIONS, store::Options::default()).await?;
         let keys = Keys::new(&config.secret_key);
         check_fingerprint(&store, keys.fingerprint()).await?;
@@ -100,6 +115,8 @@ impl App {
             clock: config.clock.clone(),
             mail: crate::mail_queue::Worker::default(),
             providers: crate::single_sign_on::Providers::default(),
+            relay: crate::relay::Relay::default(),
+            history,
             builds: Mutex::new(HashMap::new()),
             keys,
             store,
@@ -135,18 +152,26 @@ impl App {
             self.builds().remove(domain);
             return Ok(None);
         };
-        let build = match known {
-            Some((_, build)) if build.uid == uid => build,
-            _ => {
-                let db = self.store.database(&database_name(id));
-                let build = Arc::new(Build { domain: domain.to_owned(), uid, db, callers: Callers::default() });
-                // A process that died may have left messages behind.
-                self.mail.wake(self, &build);
-                build
-            }
-        };
-        self.builds().insert(domain.to_owned(), (Instant::now(), build.clone()));
+        let (build, is_new) = self.remember(domain, id, uid);
+        if is_new {
+            // A process that died may have left messages and events behind.
+            self.mail.wake(self, &build);
+            self.relay.wake(self, &build);
+        }
         Ok(Some(build))
+    }
+
+    /// One build of a uid, however many ask for it at once: what it remembers is shared.
+    fn remember(&self, domain: &str, id: i64, uid: String) -> (Arc<Build>, bool) {
+        let mut builds = self.builds();
+        let known = builds.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
+        let is_new = known.is_none();
+        let build = known.unwrap_or_else(|| {
+            let (db, callers) = (self.store.database(&database_name(id)), Callers::default());
+            Arc::new(Build { domain: domain.to_owned(), uid, db, callers, outbox: outbox::Gauge::default() })
+        });
+        builds.insert(domain.to_owned(), (Instant::now(), build.clone()));
+        (build, is_new)
     }
 
     fn builds(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Arc<Build>)>> {
@@ -187,6 +212,8 @@ fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String)>, Error> {
 pub enum OpenError {
     /// The database knows another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
     OtherKey,
+    /// How the history service is called cannot be right: a line that names the setting.
+    History(String),
     /// The store's own words.
     Store(Error),
 }
@@ -201,6 +228,7 @@ impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             OpenError::OtherKey => f.write_str("CHANCERY_SECRET_KEY: the database was made with another key"),
+            OpenError::History(line) => f.write_str(line),
             OpenError::Store(error) => write!(f, "CHANCERY_DATABASE_URL: {error}"),
         }
     }

@@ -4,6 +4,7 @@
 use crate::administration_log as log;
 use crate::app::{App, Build, database_name};
 use crate::caller;
+use crate::history_tenants::{self, Tenant};
 use crate::http::Refusal;
 use crate::passwords;
 use crate::rows;
@@ -11,10 +12,14 @@ use crate::sign_in::sessions;
 use crate::users::{self, USER};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Conn, Error, Sql};
 
 /// Why a command failed, in one line.
 pub type Failure = String;
+
+/// How long a new build waits for its history tenant, which can be made later, too.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A row of `chancery build list`.
 #[allow(missing_docs, reason = "the columns of the table")]
@@ -51,7 +56,9 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
     let inserted = control.write(move |conn| {
         let sql =
             Sql::new("INSERT INTO builds(domain, uid, state, created_at) VALUES ($1, $2, 'creating', $3) RETURNING id");
-        conn.one(&sql.arg(&row).arg(&of).arg(now), |row| row.int(0))
+        let id = conn.one(&sql.arg(&row).arg(&of).arg(now), |row| row.int(0))?;
+        history_tenants::insert(conn, &row, &of, now)?;
+        Ok(id)
     });
     let id = match inserted.await {
         Ok(id) => id,
@@ -68,7 +75,13 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
         .write(move |conn| conn.exec(&Sql::new("UPDATE builds SET state = 'active' WHERE id = $1").arg(id)))
         .await
         .map_err(text)?;
-    app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: the build is gone again"))
+    let build = app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: the build is gone again"))?;
+    if let Some(service) = &app.history
+        && let Err(reason) = history_tenants::ensure(app, service, &build, PATIENCE).await
+    {
+        tracing::warn!(%reason, build = domain, "the build has no history tenant yet");
+    }
+    Ok(build)
 }
 
 async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, password: &str) -> Result<(), Failure> {
@@ -78,6 +91,7 @@ async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, passw
         uid: uid.to_owned(),
         db: app.store.database(&database_name(id)),
         callers: Default::default(),
+        outbox: Default::default(),
     };
     create_user(app, &build, username, "super_admin", password).await
 }
@@ -99,12 +113,15 @@ async fn forget_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
 
 async fn remove(app: &App, id: i64) -> Result<(), Failure> {
     app.store.drop(&database_name(id)).await.map_err(text)?;
-    app.store
-        .control()
-        .write(move |conn| conn.exec(&Sql::new("DELETE FROM builds WHERE id = $1").arg(id)))
-        .await
-        .map_err(text)?;
-    Ok(())
+    let now = app.clock.now();
+    let forget = move |conn: &mut Conn| {
+        let sql = Sql::new("DELETE FROM builds WHERE id = $1 RETURNING uid").arg(id);
+        match conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))? {
+            Some(uid) => history_tenants::build_deleted(conn, &uid, now),
+            None => Ok(()),
+        }
+    };
+    app.store.control().write(forget).await.map_err(text)
 }
 
 /// Every build, by domain.
@@ -123,9 +140,25 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
     app.store.control().read(read).await.map_err(text)
 }
 
-/// Deletes a build: it stops being served first, so that a deletion that was cut short can be repeated.
-pub async fn delete(app: &App, name: &str) -> Result<(), Failure> {
+/// The builds that are served.
+pub async fn active(app: &App) -> Result<Vec<Arc<Build>>, Failure> {
+    let mut builds = Vec::new();
+    for listed in list(app).await?.iter().filter(|listed| listed.state == "active") {
+        // One that cannot be found now is looked at when it is asked for.
+        builds.extend(app.build(&listed.domain).await.ok().flatten());
+    }
+    Ok(builds)
+}
+
+/// Deletes a build, and its history first if that is to go, too; where history stays, if there is any. The build stops
+/// being served before its data goes, so that a deletion that was cut short can be repeated.
+pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<Option<Kept>, Failure> {
     let domain = domain(name)?;
+    let uid = uid_of(app, &domain).await?.ok_or_else(|| format!("{domain}: there is no such build"))?;
+    let tenant = history_tenants::find(app, &uid).await.map_err(text)?;
+    if let (true, Some(tenant)) = (with_history, &tenant) {
+        delete_history(app, &domain, &uid, tenant).await?;
+    }
     let of = domain.clone();
     let control = app.store.control();
     let found = control.write(move |conn| {
@@ -135,7 +168,37 @@ pub async fn delete(app: &App, name: &str) -> Result<(), Failure> {
     let id = found.await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     // What other processes still serve from memory ends before the data does.
     tokio::time::sleep(crate::app::FRESH).await;
-    remove(app, id).await
+    let undelivered = waiting(app, id).await;
+    remove(app, id).await?;
+    Ok(tenant.filter(|_| !with_history).map(|tenant| Kept { tenant, undelivered }))
+}
+
+/// History that outlives its build.
+pub struct Kept {
+    /// Where it is.
+    pub tenant: Tenant,
+    /// How many events went with the build, since the history service was away.
+    pub undelivered: i64,
+}
+
+async fn uid_of(app: &App, domain: &str) -> Result<Option<String>, Failure> {
+    let sql = Sql::new("SELECT uid FROM builds WHERE domain = $1").arg(domain);
+    let read = move |conn: &mut Conn| conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()));
+    app.store.control().read(read).await.map_err(text)
+}
+
+async fn waiting(app: &App, id: i64) -> i64 {
+    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
+    // A deletion that is repeated may find nothing to count in.
+    app.store.database(&database_name(id)).read::<i64, Error>(count).await.unwrap_or(0)
+}
+
+async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> Result<(), Failure> {
+    let unable = |reason: &str| format!("{domain}: nothing was deleted, since its history was not: {reason}");
+    let service = app.history.as_ref().ok_or_else(|| unable("there is no history service"))?;
+    service.delete_tenant(&tenant.client_id).await.map_err(|failure| unable(&failure.to_string()))?;
+    let uid = uid.to_owned();
+    app.store.control().write(move |conn| history_tenants::remove(conn, &uid)).await.map_err(text)
 }
 
 /// The build of a domain, for a command.

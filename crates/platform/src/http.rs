@@ -71,6 +71,7 @@ impl Batch {
 pub struct Effects {
     rights: AtomicI64,
     mail: AtomicBool,
+    events: AtomicBool,
 }
 
 impl Effects {
@@ -82,8 +83,14 @@ impl Effects {
     pub fn mail_queued(&self) {
         self.mail.store(true, Ordering::Relaxed);
     }
-    pub(crate) fn take(&self) -> (i64, bool) {
-        (self.rights.swap(0, Ordering::Relaxed), self.mail.swap(false, Ordering::Relaxed))
+    /// An event waits for the history service.
+    pub fn event_queued(&self) {
+        self.events.store(true, Ordering::Relaxed);
+    }
+    /// What is to be done, once: the version of the rights, whether mail waits, whether events do.
+    pub(crate) fn take(&self) -> (i64, bool, bool) {
+        let taken = |flag: &AtomicBool| flag.swap(false, Ordering::Relaxed);
+        (self.rights.swap(0, Ordering::Relaxed), taken(&self.mail), taken(&self.events))
     }
 }
 

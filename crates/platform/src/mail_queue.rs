@@ -128,14 +128,9 @@ impl Worker {
         app.mail.is_on.store(true, Ordering::Relaxed);
         let app = app.clone();
         tokio::spawn(async move {
-            let builds = crate::builds::list(&app).await.unwrap_or_else(|error| {
-                tracing::error!(error, "the mail queues were not looked at");
-                Vec::new()
-            });
-            for build in builds.iter().filter(|build| build.state == "active") {
-                if let Ok(Some(build)) = app.build(&build.domain).await {
-                    app.mail.wake(&app, &build);
-                }
+            match crate::builds::active(&app).await {
+                Ok(builds) => builds.iter().for_each(|build| app.mail.wake(&app, build)),
+                Err(error) => tracing::error!(error, "the mail queues were not looked at"),
             }
         });
     }

@@ -153,6 +153,18 @@ pub fn reason(error: &reqwest::Error) -> NoConnection {
     NoConnection::Unreachable
 }
 
+/// Why, with its causes, and without the address: that of a callback holds a code.
+pub fn in_words(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        words.push_str(&format!(": {next}"));
+        cause = next.source();
+    }
+    words
+}
+
 /// The body of an answer; `None` when it is larger or breaks off.
 pub async fn body(mut response: Response, most: usize) -> Option<Vec<u8>> {
     let mut body = Vec::new();

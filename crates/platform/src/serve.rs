@@ -147,12 +147,15 @@ pub async fn write<T: Send + 'static>(
 }
 
 fn finish(request: &Request) {
-    let (rights, mail) = request.effects.take();
+    let (rights, mail, events) = request.effects.take();
     if rights > 0 {
         request.build.callers.reached(rights);
     }
     if mail {
         request.app.mail.wake(&request.app, &request.build);
+    }
+    if events {
+        request.app.relay.wake(&request.app, &request.build);
     }
 }
 
@@ -185,11 +188,15 @@ fn authorise(route: &Route, caller: &Caller, now: i64) -> Result<(), Refusal> {
     }
 }
 
+/// Whether the stores answer. An outage of the history service is no reason to serve nothing, so it is told alone.
 async fn readiness(app: &App) -> Outcome {
-    match app.store.ready().await {
-        Ok(()) => Ok(Answer::value(&json!({"status": "ok"}))),
-        Err(error) => Err(error.into()),
+    app.store.ready().await?;
+    let mut body = json!({"status": "ok"});
+    if app.history.is_some() {
+        let lag = app.relay.lag(app.clock.now());
+        body["history"] = json!({"waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable});
     }
+    Ok(Answer::value(&body))
 }
 
 async fn body(

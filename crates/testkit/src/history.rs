@@ -14,8 +14,14 @@ use tokio::net::TcpListener;
 use web::clock::Clock;
 use web::listener::{self, Limits};
 
-/// What callers of a [`HistoryServer`] send as `X-API-Key`.
-pub const HISTORY_KEY: &str = "a key of the history service";
+/// What callers of history services in tests send as `X-API-Key`.
+pub const HISTORY_KEY: &str = "a-history-key-for-tests";
+
+/// A ClickHouse with a registry of its own, when tests of the history service run there (`CHANCERY_TEST_HISTORY` is
+/// `clickhouse`); `None`: they run on the embedded engine.
+pub fn history_database_url() -> Option<String> {
+    None
+}
 
 /// A history service, gone with its data when this is dropped. Its clock stands still until a test advances it.
 pub struct HistoryServer {

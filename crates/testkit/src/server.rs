@@ -72,6 +72,7 @@ impl Server {
         change(&mut config);
         let app = App::open(config).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
         platform::mail_queue::Worker::start(&app);
+        platform::relay::Relay::start(&app);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let served = app.clone();
@@ -141,6 +142,8 @@ fn config(engine: Engine, data: &TempDir) -> Config {
         refresh_token_seconds: 604_800,
         sso_provider_a_issuer: None,
         sso_provider_b_issuer: None,
+        history: None,
+        outbox_bytes: 268_435_456,
         clock: Clock::fixed(NOW),
     }
 }

@@ -20,10 +20,11 @@ struct Told {
     events: Vec<Json>,
 }
 
-fn installation() -> Installation {
+/// On the engine that tests run on; `None`: the embedded one.
+fn installation(url: Option<&str>) -> Installation {
     let installation = Installation::embedded(BINARY).set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY);
-    match testkit::history_database_url() {
-        Some(url) => installation.set("CHANCERY_HISTORY_DATABASE_URL", &url),
+    match url {
+        Some(url) => installation.set("CHANCERY_HISTORY_DATABASE_URL", url),
         None => installation,
     }
 }
@@ -103,7 +104,7 @@ async fn stored(client: &Client) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_acknowledged_is_kept_once() {
-    let installation = installation();
+    let installation = installation(testkit::history_database_url().as_deref());
     let told = Arc::new(Mutex::new(Told::default()));
     let mut client_id = String::new();
     for round in 0..ROUNDS {
@@ -160,11 +161,9 @@ async fn what_is_acknowledged_is_kept_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_on_one_store_count_each_event_once() {
-    if testkit::history_database_url().is_none() {
-        // The embedded engine has one process to itself.
-        return;
-    }
-    let (one, two) = (installation(), installation());
+    // The embedded engine has one process to itself.
+    let Some(url) = testkit::history_database_url() else { return };
+    let (one, two) = (installation(Some(&url)), installation(Some(&url)));
     let processes = [one.serve_history(), two.serve_history()];
     let client_id = tenant(&processes[0]).await;
     // The other one knows the tenant at once.

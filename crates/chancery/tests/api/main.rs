@@ -13,6 +13,7 @@ mod conventions;
 mod crash;
 mod declared_at_run_time;
 mod history_crash;
+mod history_delivery;
 mod mail;
 mod nonsense;
 mod permissions;

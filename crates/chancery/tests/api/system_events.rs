@@ -15,26 +15,29 @@ pub struct Event {
     pub at: i64,
 }
 
-/// Every event that waits, in order.
+/// Every event that waits, in order: as the history service takes it.
 pub async fn events(tenant: &Tenant) -> Vec<Event> {
     let read = |conn: &mut Conn| {
-        let sql = Sql::new(
-            "SELECT event_type, source_id, source_type, source_ip, event_data, event_timestamp, id, category, source_info \
-             FROM outbox ORDER BY n",
-        );
-        conn.all(&sql, |row| {
-            assert_eq!((row.text(6)?.len(), row.int(7)?, row.text(8)?), (36, 1, ""));
-            Ok(Event {
-                event_type: row.int(0)?,
-                source_id: row.int(1)?,
-                source_type: row.int(2)?,
-                ip: row.text(3)?.to_owned(),
-                data: serde_json::from_str(row.text(4)?).unwrap(),
-                at: row.int(5)?,
-            })
+        conn.all(&Sql::new("SELECT id, kind, body FROM outbox ORDER BY n"), |row| {
+            let body: Value = serde_json::from_str(row.text(2)?).unwrap();
+            assert_eq!((row.text(1)?, body["id"].as_str()), ("system", Some(row.text(0)?)));
+            Ok(body)
         })
     };
-    tenant.build.db.read::<Vec<Event>, Error>(read).await.unwrap()
+    let bodies = tenant.build.db.read::<Vec<Value>, Error>(read).await.unwrap();
+    bodies.iter().map(event).collect()
+}
+
+fn event(body: &Value) -> Event {
+    assert_eq!((body["category"].as_i64(), body["source_info"].as_str()), (Some(1), Some("")));
+    Event {
+        event_type: body["event_type"].as_i64().unwrap(),
+        source_id: body["source_id"].as_i64().unwrap(),
+        source_type: body["source_type"].as_i64().unwrap(),
+        ip: body["source_ip"].as_str().unwrap().to_owned(),
+        data: serde_json::from_str(body["event_data"].as_str().unwrap()).unwrap(),
+        at: resource::time::parse(body["event_timestamp"].as_str().unwrap()).unwrap(),
+    }
 }
 
 /// The kinds, sources and reasons of the events.
@@ -130,14 +133,12 @@ async fn failures_do_not_fill_the_disk() {
     // As if so many rows waited.
     let waiting = |n: i64| {
         move |conn: &mut Conn| {
-            let sql = Sql::new(
-                "INSERT INTO outbox(n, id, event_timestamp, category, event_type, source_id, source_type, source_info, source_ip, event_data) \
-                 VALUES ($1, $2, 0, 1, 1, 1, 1, '', '', '{}')",
-            );
-            conn.exec(&sql.arg(n).arg(uuid(n)))
+            let sql =
+                Sql::new("INSERT INTO outbox(n, id, kind, size, created_at, body) VALUES ($1, $2, 'system', 0, 0, $3)");
+            conn.exec(&sql.arg(n).arg(uuid(n)).arg(success(n)))
         }
     };
-    let clear = "DELETE FROM outbox WHERE event_type <> 1";
+    let clear = "DELETE FROM outbox WHERE body LIKE '%\"event_type\":2,%'";
     for n in [-10_000, -1] {
         server.build.db.write::<u64, Error>(waiting(n)).await.unwrap();
     }
@@ -177,10 +178,10 @@ async fn parallel_failures_are_all_counted() {
     let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (0, 1000)).await;
     let insert = |conn: &mut Conn| {
         let sql = Sql::new(
-            "INSERT INTO outbox(n, id, event_timestamp, category, event_type, source_id, source_type, source_info, source_ip, event_data) \
-             VALUES (-20000, $1, 0, 1, 1, 1, 1, '', '', '{}'), (-1, $2, 0, 1, 1, 1, 1, '', '', '{}')",
+            "INSERT INTO outbox(n, id, kind, size, created_at, body) \
+             VALUES (-20000, $1, 'system', 0, 0, $2), (-1, $3, 'system', 0, 0, $4)",
         );
-        conn.exec(&sql.arg(uuid(1)).arg(uuid(2)))
+        conn.exec(&sql.arg(uuid(1)).arg(success(1)).arg(uuid(2)).arg(success(2)))
     };
     server.build.db.write::<u64, Error>(insert).await.unwrap();
     let mut tasks = Vec::new();
@@ -194,6 +195,15 @@ async fn parallel_failures_are_all_counted() {
     }
     let failures: Vec<Event> = events(&server).await.into_iter().filter(|event| event.event_type == 2).collect();
     assert_eq!((failures.len(), &failures[0].data["count"]), (1, &json!(refused)));
+}
+
+/// An event of somebody's success, long ago.
+fn success(n: i64) -> String {
+    json!({
+        "id": uuid(n), "event_timestamp": "1970-01-01T00:00:00.000000Z", "category": 1, "event_type": 1, "source_id": 1,
+        "source_type": 1, "source_info": "", "source_ip": "", "event_data": "{}",
+    })
+    .to_string()
 }
 
 /// Any text of the right length.

@@ -60,19 +60,32 @@ CREATE INDEX single_sign_on_tickets_user ON single_sign_on_tickets(user_id);
 -- The configuration that a session began with, even if it is gone; null for a session begun with a password.
 ALTER TABLE sessions ADD COLUMN single_sign_on_id BIGINT;
 
--- System events that wait for the history service, in their order. fold_key: see system_events.rs.
+-- Events that wait for the history service, in their order (outbox.rs). kind: system or history. body: the event as the
+-- history service takes it, JSON. size: what the row counts for the bound. fold_key: whose row is shared until it is
+-- delivered.
 CREATE TABLE outbox (
     n {id},
     id TEXT NOT NULL,
-    event_timestamp BIGINT NOT NULL,
-    category BIGINT NOT NULL,
-    event_type BIGINT NOT NULL,
-    source_id BIGINT NOT NULL,
-    source_type BIGINT NOT NULL,
-    source_info TEXT NOT NULL,
-    source_ip TEXT NOT NULL,
-    event_data TEXT NOT NULL,
-    fold_key TEXT
+    kind TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    fold_key TEXT,
+    body TEXT NOT NULL
 );
 CREATE UNIQUE INDEX outbox_id ON outbox(id);
-CREATE UNIQUE INDEX outbox_fold_key ON outbox(fold_key);
+CREATE UNIQUE INDEX outbox_fold_key ON outbox(fold_key) WHERE fold_key IS NOT NULL;
+-- Which process delivers, until when; one row.
+CREATE TABLE outbox_claim (
+    holder TEXT NOT NULL,
+    until BIGINT NOT NULL
+);
+INSERT INTO outbox_claim(holder, until) VALUES ('', 0);
+-- Events that the history service refused for good.
+CREATE TABLE outbox_refused (
+    id TEXT NOT NULL PRIMARY KEY,
+    kind TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    refused_at BIGINT NOT NULL,
+    body TEXT NOT NULL
+);

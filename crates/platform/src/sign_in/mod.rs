@@ -181,7 +181,7 @@ impl Account {
 
     /// Notes a wrong password: too many in a row within the window lock the account. The row is read and written in
     /// one transaction, so that parallel guesses count one by one.
-    pub fn failed(&self, request: &Request, conn: &mut Conn) -> Result<(), Error> {
+    pub fn failed(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let (now, config) = (request.now, &request.app.config);
         let window = config.lock_seconds * 1_000_000;
         let goes_on = self.failed_since.is_some_and(|since| since > now - window) && self.failed_attempts > 0;

@@ -99,7 +99,7 @@ async fn note_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal) -> O
         let note = |request: &Request, conn: &mut Conn| {
             system_events::note(request, conn, Event::PasswordResetFailed, None, None)
         };
-        write(request, move |request, conn| Ok(note(request, conn)?)).await?;
+        write(request, move |request, conn| note(request, conn)).await?;
     }
     Err(refusal)
 }

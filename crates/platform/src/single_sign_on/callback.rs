@@ -173,10 +173,10 @@ fn end(request: &Request, conn: &mut Conn, single_sign_on: i64, settled: Settled
     })
 }
 
-fn begin(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Error> {
+fn begin(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
     system_events::note(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
-    sessions::begin(request, conn, user, Some(single_sign_on))
+    Ok(sessions::begin(request, conn, user, Some(single_sign_on))?)
 }
 
 /// A ticket for a user's session that is to begin, or for one that is to end.

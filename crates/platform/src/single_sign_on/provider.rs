@@ -250,24 +250,12 @@ async fn get_json(url: &str) -> Result<Json, Failure> {
 
 /// Sends, and reads a bounded JSON answer with status 200.
 async fn json_of(request: reqwest::RequestBuilder) -> Result<Json, Failure> {
-    let response = request.send().await.map_err(in_words)?;
+    let response = request.send().await.map_err(|error| Failure(outbound::in_words(error)))?;
     if response.status() != http::StatusCode::OK {
         return Err(Failure(format!("the provider answered {}", response.status())));
     }
     let body = outbound::body(response, MAX_BYTES).await.ok_or("the provider's answer is too long or broken")?;
     Ok(serde_json::from_slice(&body)?)
-}
-
-/// With its causes, and without the address: that of a callback holds a code.
-fn in_words(error: reqwest::Error) -> Failure {
-    let error = error.without_url();
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(next) = cause {
-        words.push_str(&format!(": {next}"));
-        cause = next.source();
-    }
-    Failure(words)
 }
 
 /// The client of outgoing calls, with patience of ten seconds.

@@ -1,0 +1,557 @@
+//! The main API delivers its events to the history service: in order, none lost, none twice (document 3, "History
+//! service"; document 4, section 6).
+
+use crate::{BINARY, message};
+use platform::caller;
+use platform::http::{Effects, Request};
+use platform::outbox::{self, HistoryEvent, Uuid};
+use platform::routes::{Handler, Table};
+use resource::Query;
+use serde_json::{Value as Json, json};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{Conn, Error, Sql};
+use testkit::{
+    ADMIN, Behaviour, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, MINUTE, NOW, PASSWORD, SECOND,
+    Server, Tenant,
+};
+
+async fn with(history: &FakeHistory) -> Server {
+    let service = history.service();
+    Server::with(|config| (config.history, config.address_attempts) = (service, 0)).await
+}
+
+/// The kinds of the events.
+fn kinds(events: &[Json]) -> Vec<i64> {
+    events.iter().map(|event| event["event_type"].as_i64().unwrap()).collect()
+}
+
+/// Waits until something holds; at most a minute.
+#[track_caller]
+fn until(what: &'static str, holds: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !holds().await {
+            assert!(Instant::now() < end, "{caller}: {what}: not within a minute");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+async fn number(tenant: &Tenant, sql: &'static str) -> i64 {
+    tenant.build.db.read::<_, Error>(move |conn| conn.one(&Sql::new(sql), |row| row.int(0))).await.unwrap()
+}
+
+async fn waiting(tenant: &Tenant) -> i64 {
+    number(tenant, "SELECT count(*) FROM outbox").await
+}
+
+/// A row of the outbox as if it had been there for long, with some bytes in it.
+async fn put_old(tenant: &Tenant, id: &str, bytes: usize) {
+    let id = id.to_owned();
+    let body = json!({
+        "id": id, "event_timestamp": "1970-01-01T00:00:00.000000Z", "category": 1, "event_type": 1, "source_id": 1,
+        "source_type": 1, "source_info": "x".repeat(bytes), "source_ip": "", "event_data": "{}",
+    });
+    let body = body.to_string();
+    let insert = move |conn: &mut Conn| {
+        let sql = Sql::new("INSERT INTO outbox(id, kind, size, created_at, body) VALUES ($1, 'system', $2, 0, $3)");
+        conn.exec(&sql.arg(&id).arg(body.len() as i64).arg(&body))
+    };
+    tenant.build.db.write::<u64, Error>(insert).await.unwrap();
+}
+
+async fn fail(client: &Client, username: &str) {
+    client.login(username, "wrong").await.expect(401);
+}
+
+// ---- Tenants -------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_build_has_its_tenant_as_soon_as_it_is_made() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let other = server.build("3-b.example").await;
+    let tenants = history.tenants();
+    assert_eq!(tenants.len(), 2, "{tenants:?}");
+    for (tenant, build, front) in
+        [(&tenants[0], &server.build, "a_example_"), (&tenants[1], &other.build, "_3_b_example_")]
+    {
+        let hash = tenant.database_name.strip_prefix(front).unwrap_or_else(|| panic!("{tenant:?}"));
+        assert!(hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tenant:?}");
+        assert_eq!(tenant.label, format!("{} {} 0", build.domain, build.uid));
+    }
+    // The secret is kept, and not readable.
+    let sql = Sql::new("SELECT client_id, client_secret FROM history_tenants ORDER BY created_at, domain DESC");
+    let read = move |conn: &mut Conn| conn.all(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]));
+    let rows = server.app.store.control().read::<_, Error>(read).await.unwrap();
+    let ids: HashSet<&str> = rows.iter().map(|[id, _]| id.as_str()).collect();
+    assert_eq!(ids, tenants.iter().map(|tenant| tenant.client_id.as_str()).collect());
+    assert!(rows.iter().all(|[_, secret]| secret.len() > 40 && !secret.contains("secret")), "{rows:?}");
+}
+
+#[tokio::test]
+async fn a_build_is_made_without_the_service_and_its_tenant_later() {
+    let port = FakeServer::closed_port().await;
+    let server = Server::with(|config| config.history = FakeHistory::service_at(port)).await;
+    server.admin().await;
+    let anyone = server.anonymous();
+    until("the outage shows", async || {
+        let ready = anyone.get("/readyz").await.ok();
+        ready["history"] == json!({"waiting": 1, "lag_seconds": 0, "is_reachable": false})
+    })
+    .await;
+    let history = FakeHistory::at(port).await;
+    assert_eq!(kinds(&history.arrived(1).await), [1]);
+    assert_eq!(history.tenants().len(), 1);
+}
+
+#[tokio::test]
+async fn a_tenant_whose_answer_was_lost_is_followed_by_another() {
+    let history = FakeHistory::start().await;
+    history.is(Behaviour::LosesAnswers);
+    let server = with(&history).await;
+    server.admin().await;
+    history.called(2).await;
+    history.is(Behaviour::Serves);
+    history.arrived(1).await;
+    let tenants = history.tenants();
+    assert!(tenants.len() >= 2, "{tenants:?}");
+    // What is kept is the last one, and it stays.
+    until("all is delivered", async || waiting(&server).await == 0).await;
+    server.admin().await;
+    history.arrived(2).await;
+    assert_eq!(history.tenants(), tenants);
+}
+
+// ---- Delivery ------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn outcomes_of_sign_ins_arrive_in_order() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let client = server.anonymous();
+    client.sign_in(ADMIN, PASSWORD).await;
+    fail(&client, ADMIN).await;
+    fail(&client, "nobody@example.com").await;
+    client.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
+    let events = history.arrived(4).await;
+    assert_eq!(kinds(&events), [1, 2, 2, 7]);
+    let mut second = events[1].clone();
+    assert!(Uuid::parse_str(second["id"].take().as_str().unwrap()).is_ok());
+    let expected = json!({
+        "id": null, "event_timestamp": "2026-01-31T09:30:00.000000Z", "category": 1, "event_type": 2, "source_id": 1,
+        "source_type": 1, "source_info": "", "source_ip": "127.0.0.1", "event_data": r#"{"reason":"wrong_password"}"#,
+    });
+    assert_eq!(second, expected);
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    assert_eq!(history.repeated(), 0);
+}
+
+#[tokio::test]
+async fn an_event_arrives_at_once() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let mut times = Vec::new();
+    for n in 1..=10 {
+        server
+            .anonymous()
+            .post("/api/auth/password-reset/", json!({"username": "nobody@example.com"}))
+            .await
+            .is_empty();
+        let started = Instant::now();
+        history.arrived(n).await;
+        times.push(started.elapsed());
+    }
+    // The fastest of them, since a machine may be busy with something else for a while.
+    assert!(times.iter().min() < Some(&Duration::from_millis(500)), "{times:?}");
+}
+
+/// A request of the first super admin, for what later resources will do in theirs.
+async fn request(server: &Server, admin: &Client) -> Arc<Request> {
+    let route = Table::get().routes().find(|route| matches!(route.handler, Handler::Write(_))).unwrap();
+    let caller = caller::identify(&server.app, &server.build, &admin.token, server.clock.now()).await.unwrap();
+    Arc::new(Request {
+        app: server.app.clone(),
+        build: server.build.clone(),
+        caller,
+        route,
+        ids: Vec::new(),
+        method: route.method.clone(),
+        path: route.path.to_owned(),
+        query: Query::parse(""),
+        body: Ok(Json::Null),
+        headers: Default::default(),
+        address: [127, 0, 0, 1].into(),
+        origin: "http://a.example".to_owned(),
+        now: server.clock.now(),
+        effects: Effects::default(),
+    })
+}
+
+fn created(record_id: i64) -> HistoryEvent {
+    HistoryEvent {
+        event_id: Uuid::new_v4(),
+        event_time: NOW + record_id,
+        event_type_id: 1,
+        record_id,
+        source_id: 1,
+        source_type_id: 1,
+        source_name: Some("Ada".to_owned()),
+        source_info: String::new(),
+        event_data: vec![r#"{"field_id":1,"field_value":"Größe"}"#.to_owned()],
+    }
+}
+
+#[tokio::test]
+async fn history_of_records_arrives_in_its_envelope_and_order() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let admin = server.admin().await;
+    let request = request(&server, &admin).await;
+    let events: Vec<HistoryEvent> = (1..=30).map(created).collect();
+    for events in events.chunks(10) {
+        let events = events.to_vec();
+        let put = move |request: &Request, conn: &mut Conn| {
+            events.iter().try_for_each(|event| outbox::put_history(request, conn, event))
+        };
+        platform::serve::write(&request, put).await.unwrap();
+        fail(&server.anonymous(), "nobody@example.com").await;
+    }
+    until("all is delivered", async || waiting(&server).await == 0).await;
+    let envelopes = history.envelopes();
+    let records: Vec<i64> = envelopes.iter().map(|one| one["detail"]["record_id"].as_i64().unwrap()).collect();
+    assert_eq!(records, (1..=30).collect::<Vec<_>>());
+    let expected = json!({
+        "version": "0", "id": events[0].event_id.to_string(), "detail-type": "history_event",
+        "source": history.tenants()[0].database_name, "account": "a.example", "time": "2026-01-31T09:30:00.000000Z",
+        "region": "", "resources": [],
+        "detail": {
+            "event_id": events[0].event_id.to_string(), "event_time": "2026-01-31T09:30:00.000001Z", "event_type_id": 1,
+            "record_id": 1, "source_id": 1, "source_type_id": 1, "source_name": "Ada", "source_info": "",
+            "event_data": [r#"{"field_id":1,"field_value":"Größe"}"#],
+        },
+    });
+    assert_eq!(envelopes[0], expected);
+    assert_eq!(kinds(&history.system_events()), [1, 2, 2, 2]);
+    // What is undone leaves nothing.
+    let undone = |request: &Request, conn: &mut Conn| {
+        outbox::put_history(request, conn, &created(31))?;
+        Err::<(), _>(platform::http::Refusal::not_found())
+    };
+    assert_eq!(platform::serve::write(&request, undone).await.unwrap_err().status, 404);
+    assert_eq!(waiting(&server).await, 0);
+}
+
+#[tokio::test]
+async fn an_outage_delays_and_loses_nothing() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let client = server.anonymous();
+    client.sign_in(ADMIN, PASSWORD).await;
+    history.arrived(1).await;
+    history.is(Behaviour::Refuses);
+    let before = history.calls();
+    for _ in 0..20 {
+        fail(&client, "nobody@example.com").await;
+    }
+    history.called(before + 3).await;
+    // New events do not shorten the pauses.
+    assert!(history.calls() < before + 10, "{} calls", history.calls() - before);
+    client.sign_in(ADMIN, PASSWORD).await;
+    assert_eq!(waiting(&server).await, 21);
+    server.advance(3600 * SECOND);
+    let lag = client.get("/readyz").await.ok()["history"].clone();
+    assert_eq!(lag, json!({"waiting": 21, "lag_seconds": 3600, "is_reachable": false}));
+    history.is(Behaviour::Serves);
+    let events = history.arrived(22).await;
+    assert_eq!(kinds(&events), [vec![1], vec![2; 20], vec![1]].concat());
+    until("the end of the outage shows", async || {
+        client.get("/readyz").await.ok()["history"] == json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true})
+    })
+    .await;
+    assert_eq!((history.repeated(), history.system_events().len()), (0, 22));
+}
+
+#[tokio::test]
+async fn lost_answers_make_no_duplicates() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let client = server.anonymous();
+    history.is(Behaviour::LosesAnswers);
+    for _ in 0..5 {
+        fail(&client, "nobody@example.com").await;
+    }
+    history.arrived(5).await;
+    history.is(Behaviour::Serves);
+    fail(&client, ADMIN).await;
+    let events = history.arrived(6).await;
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    let ids: HashSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!((ids.len(), history.system_events().len()), (6, 6));
+    assert!(history.repeated() >= 1, "the test shows something only if something was sent twice");
+}
+
+#[tokio::test]
+async fn more_than_a_batch_arrives_in_order() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    history.is(Behaviour::Refuses);
+    let ids: Vec<String> = (0..2500).map(|_| Uuid::new_v4().to_string()).collect();
+    let rows = ids.clone();
+    let insert = move |conn: &mut Conn| {
+        for id in &rows {
+            let sql =
+                Sql::new("INSERT INTO outbox(id, kind, size, created_at, body) VALUES ($1, 'system', 100, 0, $2)");
+            conn.exec(&sql.arg(id).arg(json!({"id": id, "event_type": 1}).to_string()))?;
+        }
+        Ok(0)
+    };
+    server.build.db.write::<u64, Error>(insert).await.unwrap();
+    fail(&server.anonymous(), ADMIN).await;
+    history.is(Behaviour::Serves);
+    let events = history.arrived(2501).await;
+    let arrived: Vec<&str> = events.iter().take(2500).map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!(arrived, ids);
+    assert_eq!(history.repeated(), 0);
+}
+
+#[tokio::test]
+async fn wrong_events_do_not_hold_up_the_rest() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let request = request(&server, &server.admin().await).await;
+    history.arrived(1).await;
+    history.poison("poison");
+    history.is(Behaviour::Refuses);
+    for n in 0..20 {
+        let id = if n == 13 { "poison".to_owned() } else { Uuid::new_v4().to_string() };
+        put_old(&server, &id, 0).await;
+    }
+    let put = |request: &Request, conn: &mut Conn| {
+        let wrong = HistoryEvent { source_info: "poison".to_owned(), ..created(2) };
+        [created(1), wrong, created(3)].iter().try_for_each(|event| outbox::put_history(request, conn, event))
+    };
+    platform::serve::write(&request, put).await.unwrap();
+    fail(&server.anonymous(), ADMIN).await;
+    history.is(Behaviour::Serves);
+    let events = history.arrived(21).await;
+    assert_eq!(kinds(&events), [vec![1; 20], vec![2]].concat());
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    let envelopes = history.envelopes();
+    let records: Vec<i64> = envelopes.iter().map(|one| one["detail"]["record_id"].as_i64().unwrap()).collect();
+    assert_eq!(records, [1, 3]);
+    let sql = Sql::new("SELECT kind, reason, body FROM outbox_refused ORDER BY refused_at, kind DESC");
+    let read = move |conn: &mut Conn| {
+        conn.all(&sql, |row| {
+            assert!(row.text(1)?.starts_with("422 Unprocessable Entity: {"), "{}", row.text(1)?);
+            let body: Json = serde_json::from_str(row.text(2)?).unwrap();
+            Ok((row.text(0)?.to_owned(), body["id"].clone(), body["source_info"].clone()))
+        })
+    };
+    let refused = server.build.db.read::<_, Error>(read).await.unwrap();
+    let expected = [("system", json!("poison"), json!("")), ("history", Json::Null, json!("poison"))];
+    assert_eq!(refused, expected.map(|(kind, id, info)| (kind.to_owned(), id, info)));
+    assert_eq!(history.repeated(), 0, "what was refused was not stored");
+}
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_goes_in_parts() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    history.max_body(10_000);
+    history.is(Behaviour::Refuses);
+    let ids: Vec<String> = (0..15).map(|_| Uuid::new_v4().to_string()).collect();
+    for id in &ids {
+        put_old(&server, id, 3000).await;
+    }
+    put_old(&server, "one that is too large by itself", 12_000).await;
+    fail(&server.anonymous(), ADMIN).await;
+    history.is(Behaviour::Serves);
+    let events = history.arrived(16).await;
+    let arrived: Vec<&str> = events.iter().take(15).map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!(arrived, ids);
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM outbox_refused").await, 1);
+}
+
+#[tokio::test]
+async fn an_unknown_tenant_loses_nothing() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    server.admin().await;
+    history.arrived(1).await;
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    history.forget(&history.tenants()[0].client_id);
+    let calls = history.calls();
+    server.admin().await;
+    history.called(calls + 1).await;
+    let client = server.anonymous();
+    until("the outage shows", async || client.get("/readyz").await.ok()["history"]["is_reachable"] == json!(false))
+        .await;
+    assert_eq!((waiting(&server).await, history.system_events().len()), (1, 1));
+}
+
+// ---- The bound -----------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
+    let history = FakeHistory::start().await;
+    let service = history.service();
+    let change = |config: &mut platform::app::Config| {
+        (config.history, config.outbox_bytes) = (service, 100_000);
+        (config.address_attempts, config.lock_attempts) = (0, 1000);
+    };
+    let server = Server::with(change).await;
+    let client = server.anonymous();
+    history.is(Behaviour::Refuses);
+    // A third: failures of the same account and address share a row, successes do not.
+    put_old(&server, "00000000-0000-4000-8000-000000000001", 33_000).await;
+    client.sign_in(ADMIN, PASSWORD).await;
+    until("it is counted", async || server.build.outbox.waiting().bytes > 33_000).await;
+    for _ in 0..3 {
+        fail(&client, ADMIN).await;
+        fail(&client, "nobody@example.com").await;
+    }
+    client.sign_in(ADMIN, PASSWORD).await;
+    assert_eq!(waiting(&server).await, 5);
+    // All of it.
+    put_old(&server, "00000000-0000-4000-8000-000000000002", 80_000).await;
+    until("it is counted", async || server.build.outbox.waiting().bytes > 100_000).await;
+    client.login(ADMIN, PASSWORD).await.is(503, message::detail("History is unavailable."));
+    assert_eq!(client.login(ADMIN, PASSWORD).await.header("retry-after"), "1");
+    for _ in 0..4 {
+        fail(&client, ADMIN).await;
+        server.advance(MINUTE);
+        fail(&client, "nobody@example.com").await;
+    }
+    assert_eq!(waiting(&server).await, 7);
+    let folded = Sql::new("SELECT body FROM outbox WHERE fold_key = '2'");
+    let read = move |conn: &mut Conn| {
+        conn.one(&folded, |row| Ok(serde_json::from_str::<Json>(row.text(0)?).unwrap_or_default()))
+    };
+    let folded = server.build.db.read::<_, Error>(read).await.unwrap();
+    let data: Json = serde_json::from_str(folded["event_data"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&data["count"], &data["last_at"], &folded["source_id"]),
+        (&json!(8), &json!("2026-01-31T09:34:00.000000Z"), &json!(0))
+    );
+    // What needs no event goes on, and so does everything once there is place.
+    client.get("/api/security/").await.ok();
+    server.advance(MINUTE);
+    history.is(Behaviour::Serves);
+    history.arrived(7).await;
+    until("there is place", async || client.login(ADMIN, PASSWORD).await.status == 200).await;
+}
+
+// ---- Processes -----------------------------------------------------------------------------------------------------
+
+fn installation(port: u16) -> Installation {
+    let installation = match Installation::postgresql(BINARY) {
+        Some(installation) => installation.set("CHANCERY_FALLBACK_BUILD", "localhost"),
+        None => Installation::embedded(BINARY),
+    };
+    let installation = installation
+        .set("CHANCERY_ADMIN_PASSWORD", PASSWORD)
+        .set("CHANCERY_HISTORY_URL", &format!("http://127.0.0.1:{port}"))
+        .set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
+        .set("CHANCERY_ADDRESS_ATTEMPTS", "0");
+    installation.succeeds(&["build", "create", "localhost"]);
+    installation
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_committed_before_a_crash_arrives_after_it() {
+    let history = FakeHistory::start().await;
+    let installation = installation(history.address.port());
+    assert_eq!(history.tenants().len(), 1);
+    let process = installation.serve_api();
+    let client = process.client("localhost");
+    client.sign_in(ADMIN, PASSWORD).await;
+    history.arrived(1).await;
+    history.is(Behaviour::Hangs);
+    for _ in 0..5 {
+        fail(&client, "nobody@example.com").await;
+    }
+    process.kill();
+    history.is(Behaviour::Serves);
+    let process = installation.serve_api();
+    assert_eq!(kinds(&history.arrived(6).await), [1, 2, 2, 2, 2, 2]);
+    assert_eq!(history.tenants().len(), 1);
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_processes_deliver_each_event_once() {
+    let Some(installation) = Installation::postgresql(BINARY) else { return };
+    let history = FakeHistory::start().await;
+    let installation = installation
+        .set("CHANCERY_FALLBACK_BUILD", "localhost")
+        .set("CHANCERY_ADMIN_PASSWORD", PASSWORD)
+        .set("CHANCERY_HISTORY_URL", &format!("http://{}", history.address))
+        .set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
+        .set("CHANCERY_ADDRESS_ATTEMPTS", "0");
+    installation.succeeds(&["build", "create", "localhost"]);
+    let processes = [installation.serve_api(), installation.serve_api()];
+    let mut tasks = Vec::new();
+    for process in &processes {
+        for _ in 0..4 {
+            let client = process.client("localhost");
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..10 {
+                    fail(&client, "nobody@example.com").await;
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let events = history.arrived(80).await;
+    let ids: HashSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!((ids.len(), history.repeated(), history.tenants().len()), (80, 0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
+    let history = FakeHistory::start().await;
+    let installation = installation(history.address.port());
+    let made = installation.succeeds(&["build", "create", "b.example"]);
+    assert_eq!(made, "The build b.example was made.\n");
+    let first = history.tenants()[1].clone();
+    let gone = installation.succeeds(&["build", "delete", "b.example", "--yes"]);
+    let stays = format!("Its history stays: database {}, client id {}.\n", first.database_name, first.client_id);
+    assert_eq!(gone, format!("The build b.example was deleted.\n{stays}"));
+    assert_eq!(history.deleted(), [] as [&str; 0]);
+
+    // What did not arrive in time is told.
+    installation.succeeds(&["build", "create", "c.example"]);
+    history.is(Behaviour::Refuses);
+    let process = installation.serve_api();
+    fail(&process.client("c.example"), ADMIN).await;
+    let gone = installation.succeeds(&["build", "delete", "c.example", "--yes"]);
+    assert!(gone.ends_with(".\n1 events had not arrived there, and are gone.\n"), "{gone}");
+    history.is(Behaviour::Serves);
+    process.stop();
+
+    // The same domain again is another tenant.
+    installation.succeeds(&["build", "create", "b.example"]);
+    let second = history.tenants()[3].clone();
+    assert_ne!(first.database_name, second.database_name);
+    history.is(Behaviour::Refuses);
+    let refused = installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
+    let expected = "chancery: b.example: nothing was deleted, since its history was not: 503 Service Unavailable: ";
+    assert!(refused.starts_with(expected) && refused.lines().count() == 1, "{refused}");
+    assert!(installation.succeeds(&["build", "list"]).contains("b.example\tactive"));
+
+    // As if an earlier attempt had come half-way.
+    history.is(Behaviour::LosesAnswers);
+    installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
+    history.is(Behaviour::Serves);
+    let gone = installation.succeeds(&["build", "delete", "b.example", "--yes", "--with-history"]);
+    assert_eq!(gone, "The build b.example was deleted.\n");
+    assert_eq!(history.deleted(), [second.client_id]);
+    assert!(!installation.succeeds(&["build", "list"]).contains("b.example"));
+}

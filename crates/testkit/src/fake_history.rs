@@ -1,0 +1,308 @@
+//! A history service that does as little as the main API needs (document 3, "History service"), behaves as badly as it
+//! is told, and remembers what it got.
+
+use crate::history::HISTORY_KEY;
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use platform::history_service::HistoryService;
+use platform::listener::{self, Limits};
+use serde_json::{Value as Json, json};
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How it behaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Behaviour {
+    /// As it should.
+    Serves,
+    /// Says 503, and does nothing.
+    Refuses,
+    /// Says nothing, and does nothing.
+    Hangs,
+    /// Does what it should, and then says 502.
+    LosesAnswers,
+}
+
+/// A tenant that was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryTenant {
+    /// The `X-Client-Id`.
+    pub client_id: String,
+    /// Its name.
+    pub database_name: String,
+    /// Its label.
+    pub label: String,
+}
+
+/// A running service. Nobody listens there any more once this is dropped.
+pub struct FakeHistory {
+    /// Where it listens.
+    pub address: SocketAddr,
+    listening: JoinHandle<()>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    behaviour: Behaviour,
+    calls: usize,
+    tenants: Vec<HistoryTenant>,
+    deleted: Vec<String>,
+    ids: HashSet<String>,
+    repeated: usize,
+    system_events: Vec<Json>,
+    envelopes: Vec<Json>,
+    /// An event of which the service says that it is wrong, by a text in it.
+    poison: Option<String>,
+    /// The longest body.
+    max_body: usize,
+}
+
+impl FakeHistory {
+    /// Starts one on a free port.
+    pub async fn start() -> FakeHistory {
+        FakeHistory::at(0).await
+    }
+
+    /// Starts one on this port, where it may have been expected for some time.
+    pub async fn at(port: u16) -> FakeHistory {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let state = State {
+            behaviour: Behaviour::Serves,
+            calls: 0,
+            tenants: Vec::new(),
+            deleted: Vec::new(),
+            ids: HashSet::new(),
+            repeated: 0,
+            system_events: Vec::new(),
+            envelopes: Vec::new(),
+            poison: None,
+            max_body: 16 * 1024 * 1024,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let shared = state.clone();
+        let handler = move |request, _| answer(shared.clone(), request);
+        let listening =
+            tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+        FakeHistory { address, listening, state }
+    }
+
+    /// Where a server finds it.
+    pub fn service(&self) -> Option<HistoryService> {
+        FakeHistory::service_at(self.address.port())
+    }
+
+    /// Where a server looks for one on this port.
+    pub fn service_at(port: u16) -> Option<HistoryService> {
+        Some(HistoryService { url: format!("http://127.0.0.1:{port}"), api_key: HISTORY_KEY.to_owned() })
+    }
+
+    /// Changes how it behaves.
+    pub fn is(&self, behaviour: Behaviour) {
+        self.state().behaviour = behaviour;
+    }
+
+    /// From now on every event with this text in it is wrong.
+    pub fn poison(&self, text: &str) {
+        self.state().poison = Some(text.to_owned());
+    }
+
+    /// From now on longer bodies are too large.
+    pub fn max_body(&self, bytes: usize) {
+        self.state().max_body = bytes;
+    }
+
+    /// The tenants, in the order in which they were made.
+    pub fn tenants(&self) -> Vec<HistoryTenant> {
+        self.state().tenants.clone()
+    }
+
+    /// Forgets a tenant, as an operator's mistake would.
+    pub fn forget(&self, client_id: &str) {
+        self.state().tenants.retain(|tenant| tenant.client_id != client_id);
+    }
+
+    /// The client ids of the tenants that were deleted.
+    pub fn deleted(&self) -> Vec<String> {
+        self.state().deleted.clone()
+    }
+
+    /// The system events, each once, in the order in which they arrived.
+    pub fn system_events(&self) -> Vec<Json> {
+        self.state().system_events.clone()
+    }
+
+    /// The envelopes of the history events, likewise.
+    pub fn envelopes(&self) -> Vec<Json> {
+        self.state().envelopes.clone()
+    }
+
+    /// How many events arrived again.
+    pub fn repeated(&self) -> usize {
+        self.state().repeated
+    }
+
+    /// How often it was called.
+    pub fn calls(&self) -> usize {
+        self.state().calls
+    }
+
+    /// Waits until so many system events have arrived; all of them.
+    #[track_caller]
+    pub fn arrived(&self, count: usize) -> impl Future<Output = Vec<Json>> + '_ {
+        let caller = std::panic::Location::caller();
+        async move {
+            let end = Instant::now() + PATIENCE;
+            while self.system_events().len() < count {
+                let events = self.system_events();
+                assert!(Instant::now() < end, "{caller}: {count} events are expected, but these arrived: {events:#?}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            self.system_events()
+        }
+    }
+
+    /// Waits until it has been called so often.
+    pub async fn called(&self, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.calls() < count {
+            assert!(Instant::now() < end, "{count} calls are expected, and there were {}", self.calls());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl Drop for FakeHistory {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let behaviour = {
+        let mut state = lock(&state);
+        state.calls += 1;
+        state.behaviour
+    };
+    let (status, body) = match behaviour {
+        Behaviour::Serves => lock(&state).serve(&parts, &body),
+        Behaviour::Refuses => (503, detail("ClickHouse temporarily unavailable")),
+        Behaviour::Hangs => std::future::pending().await,
+        Behaviour::LosesAnswers => {
+            lock(&state).serve(&parts, &body);
+            (502, detail("Bad gateway"))
+        }
+    };
+    let body = if status == 204 { String::new() } else { body.to_string() };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    response
+}
+
+fn detail(text: impl Into<String>) -> Json {
+    json!({"detail": text.into()})
+}
+
+impl State {
+    fn serve(&mut self, parts: &http::request::Parts, body: &Bytes) -> (u16, Json) {
+        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
+        if header("x-api-key") != HISTORY_KEY {
+            return (401, detail("Unauthorized API Key."));
+        }
+        if body.len() > self.max_body {
+            return (413, detail("Request body is too large."));
+        }
+        let client_id = header("x-client-id");
+        let json = serde_json::from_slice(body);
+        match (&parts.method, parts.uri.path()) {
+            (&Method::DELETE, "/api/delete-tenant") => return self.delete(client_id),
+            (_, path) if json.is_err() => return (400, detail(format!("Invalid JSON body. {path}"))),
+            _ => {}
+        }
+        let json: Json = json.unwrap_or_default();
+        let is_known = self.tenants.iter().any(|tenant| tenant.client_id == client_id);
+        match parts.uri.path() {
+            "/api/initialize-tenant" => self.initialize(&json),
+            _ if !is_known => (400, detail(format!("{client_id} tenant not found in database."))),
+            "/api/system-events/batch" => self.batch(&json),
+            "/api/event-bridge/create-event" => self.create_event(json),
+            _ => (404, detail("Not found.")),
+        }
+    }
+
+    fn initialize(&mut self, body: &Json) -> (u16, Json) {
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        let (database_name, label) = (text("database_name"), text("client_label"));
+        if self.tenants.iter().any(|tenant| tenant.database_name == database_name || tenant.label == label) {
+            return (400, detail("Client already exist."));
+        }
+        let client_id = platform::outbox::Uuid::new_v4().to_string();
+        let answer = json!({"client_id": client_id, "client_secret": "secret", "database_name": database_name});
+        self.tenants.push(HistoryTenant { client_id, database_name, label });
+        (201, answer)
+    }
+
+    fn delete(&mut self, client_id: &str) -> (u16, Json) {
+        let before = self.tenants.len();
+        self.tenants.retain(|tenant| tenant.client_id != client_id);
+        if self.tenants.len() == before {
+            return (400, detail("Failed to connect to tenant db."));
+        }
+        self.deleted.push(client_id.to_owned());
+        (204, Json::Null)
+    }
+
+    fn is_wrong(&self, event: &Json) -> bool {
+        self.poison.as_ref().is_some_and(|poison| event.to_string().contains(poison))
+    }
+
+    fn is_new(&mut self, id: &Json) -> bool {
+        let is_new = self.ids.insert(id.as_str().unwrap_or_default().to_owned());
+        self.repeated += usize::from(!is_new);
+        is_new
+    }
+
+    fn batch(&mut self, body: &Json) -> (u16, Json) {
+        let events = body["events"].as_array().cloned().unwrap_or_default();
+        if let Some(at) = events.iter().position(|event| self.is_wrong(event)) {
+            let message = json!({"loc": ["body", "events", at, "id"], "msg": "value is not a valid uuid"});
+            return (422, json!({"detail": [message]}));
+        }
+        let before = self.system_events.len();
+        for event in events {
+            if self.is_new(&event["id"]) {
+                self.system_events.push(event);
+            }
+        }
+        (201, json!({"inserted": self.system_events.len() - before}))
+    }
+
+    fn create_event(&mut self, envelope: Json) -> (u16, Json) {
+        if self.is_wrong(&envelope) {
+            return (422, json!({"detail": [{"loc": ["body", "detail"], "msg": "value is not valid"}]}));
+        }
+        if self.is_new(&envelope["detail"]["event_id"]) {
+            self.envelopes.push(envelope);
+        }
+        (201, detail("Event created."))
+    }
+}
