@@ -50,7 +50,7 @@ pub struct Request {
 pub struct Requests {
     operation: Operation,
     users: usize,
-    headers: String,
+    token: String,
     dice: Dice,
     count: u64,
     stamp: u64,
@@ -60,8 +60,7 @@ impl Requests {
     /// Requests of an operation on a build of so many users; `stamp` makes names that no other run makes.
     pub fn new(operation: Operation, users: usize, directory: &Path, stamp: u64) -> Result<Requests, Failure> {
         let token = std::fs::read_to_string(directory.join("token"))?;
-        let headers = format!("Host: localhost\r\nAuthorization: JWT {token}\r\n");
-        Ok(Requests { operation, users, headers, dice: Dice::new(stamp), count: 0, stamp })
+        Ok(Requests { operation, users, token, dice: Dice::new(stamp), count: 0, stamp })
     }
 
     /// The next request.
@@ -102,12 +101,17 @@ impl Requests {
                 "POST /api/auth/login/".to_owned()
             }
         };
-        let mut text = format!("{line} HTTP/1.1\r\n{}", self.headers);
+        let mut text = head(&line, "localhost", &self.token);
         if !body.is_empty() {
             text.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
         }
         Request { case, sent, bytes: format!("{text}\r\n{body}").into_bytes() }
     }
+}
+
+/// The head of a request without the empty line at its end.
+pub fn head(line: &str, host: &str, token: &str) -> String {
+    format!("{line} HTTP/1.1\r\nHost: {host}\r\nAuthorization: JWT {token}\r\n")
 }
 
 /// The status and body of an answer, when it has come whole; both servers say how long it is.

@@ -149,7 +149,9 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
         }
         BuildCommand::List => {
             for build in builds::list(&app).await? {
-                println!("{}\t{}\t{}", build.domain, build.state, resource::time::show(build.created_at));
+                let (domain, state, created_at) = (build.domain, build.state, resource::time::show(build.created_at));
+                let (tenant, client_id) = build.history.unwrap_or_default();
+                println!("{domain}\t{state}\t{created_at}\t{tenant}\t{}", client_id.unwrap_or_default());
             }
         }
         BuildCommand::Delete { domain, yes, with_history } => {

@@ -5,15 +5,27 @@ use crate::log;
 use crate::settings::Settings;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use web::listener::{self, Limits};
 
+/// How long events that are still to be delivered hold up a stop.
+const FLUSH: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Stage {
+    Serving,
+    /// The main API takes no more requests.
+    Stopping,
+    /// Nobody does.
+    Stopped,
+}
+
 /// Serves until SIGTERM or SIGINT, then finishes what is in flight.
 pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Failure> {
-    let (stop, stopped) = watch::channel(false);
-    let mut services = tokio::task::JoinSet::new();
+    let (stop, stopped) = watch::channel(Stage::Serving);
     let mut opened = None;
     let mut history_service = None;
     let mut history_bound = None;
@@ -22,12 +34,10 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
         let service = Arc::new(open_history(&settings, bound).await?);
-        log::start();
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
-        services.spawn(listener::serve(listener, handler, Limits::default(), until(stopped.clone())));
-        println!("The history service listens on http://{bound}");
-        history_service = Some(service);
+        let served = listener::serve(listener, handler, Limits::default(), until(stopped.clone(), Stage::Stopped));
+        history_service = Some((service, tokio::spawn(served)));
         history_bound = Some(bound);
     }
     if api {
@@ -40,19 +50,26 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         platform::relay::Relay::start(&app);
         let served = app.clone();
         let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
-        services.spawn(listener::serve(listener, handler, Limits::default(), until(stopped.clone())));
+        let served = listener::serve(listener, handler, Limits::default(), until(stopped.clone(), Stage::Stopping));
         println!("The main API listens on http://{bound}");
-        opened = Some(app);
+        opened = Some((app, tokio::spawn(served)));
+    }
+    if let Some(bound) = history_bound {
+        log::start();
+        println!("The history service listens on http://{bound}");
     }
     signalled().await;
     tracing::info!("stopping");
-    let _ = stop.send(true);
-    while services.join_next().await.is_some() {}
-    if let Some(app) = opened {
-        app.relay.stop();
+    let _ = stop.send(Stage::Stopping);
+    // The main API first, so that the history service still takes what its last requests caused.
+    if let Some((app, served)) = opened {
+        let _ = served.await;
+        app.relay.finish(FLUSH).await;
         app.store.close().await;
     }
-    if let Some(service) = history_service {
+    let _ = stop.send(Stage::Stopped);
+    if let Some((service, served)) = history_service {
+        let _ = served.await;
         service.engine.close().await;
     }
     Ok(())
@@ -62,8 +79,8 @@ async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure
     TcpListener::bind(address).await.map_err(|error| format!("{setting}: {address}: {error}"))
 }
 
-async fn until(mut stopped: watch::Receiver<bool>) {
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+async fn until(mut stage: watch::Receiver<Stage>, wanted: Stage) {
+    let _ = stage.wait_for(|stage| *stage >= wanted).await;
 }
 
 async fn signalled() {

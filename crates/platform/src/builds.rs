@@ -28,6 +28,8 @@ pub struct Listed {
     pub domain: String,
     pub state: String,
     pub created_at: i64,
+    /// The tenant in the history service: its `database_name` and, once it is made, its client id.
+    pub history: Option<(String, Option<String>)>,
 }
 
 /// The domain as it is stored: lower-case, letters, digits, hyphens and dots.
@@ -126,7 +128,11 @@ async fn remove(app: &App, id: i64) -> Result<(), Failure> {
 
 /// Every build, by domain.
 pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
-    let sql = Sql::new("SELECT id, domain, state, created_at FROM builds ORDER BY domain");
+    let sql = Sql::new(
+        "SELECT builds.id, builds.domain, builds.state, builds.created_at, history_tenants.database_name, \
+         history_tenants.client_id FROM builds LEFT JOIN history_tenants ON history_tenants.build_uid = builds.uid \
+         ORDER BY builds.domain",
+    );
     let read = move |conn: &mut Conn| {
         conn.all(&sql, |row| {
             Ok(Listed {
@@ -134,6 +140,7 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
                 domain: row.text(1)?.to_owned(),
                 state: row.text(2)?.to_owned(),
                 created_at: row.int(3)?,
+                history: row.opt_text(4)?.map(str::to_owned).zip(Some(row.opt_text(5)?.map(str::to_owned))),
             })
         })
     };

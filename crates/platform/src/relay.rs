@@ -102,8 +102,17 @@ impl Relay {
         });
     }
 
-    /// Begins nothing any more, so that the store can be closed; what waits is delivered by the next process.
-    pub fn stop(&self) {
+    /// Delivers what the last requests caused, for a short while, and then begins nothing any more, so that the store can
+    /// be closed; what still waits is delivered by the next process.
+    pub async fn finish(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while self.is_on() && Instant::now() < until {
+            let lag = self.lag(0);
+            if lag.waiting == 0 || !lag.is_reachable {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         self.is_on.store(false, Ordering::Relaxed);
     }
 

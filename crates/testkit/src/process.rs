@@ -219,6 +219,14 @@ impl Process {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
+    /// The most memory that it has held, in MiB, as Linux tells it.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or_else(|| panic!("its memory is not told: {status}")) / 1024
+    }
+
     /// Sends a signal by its name (`TERM`, `INT`).
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();

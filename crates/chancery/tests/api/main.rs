@@ -12,6 +12,7 @@ mod company_details;
 mod conventions;
 mod crash;
 mod declared_at_run_time;
+mod history;
 mod history_crash;
 mod history_delivery;
 mod mail;
