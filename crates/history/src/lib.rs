@@ -4,6 +4,7 @@
 //! SQLite in the data directory, or ClickHouse. Everything above them (headers, validation, shapes, filters, files) is
 //! written once.
 
+pub mod clickhouse;
 pub mod engine;
 pub mod event;
 pub mod filter;

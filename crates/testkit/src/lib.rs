@@ -15,6 +15,7 @@
 //! may be made, each has a database to itself there, and the same tests hold.
 
 mod certificates;
+mod clickhouse;
 mod client;
 mod database;
 mod fake_server;
@@ -27,6 +28,7 @@ mod reply;
 mod server;
 
 pub use certificates::Authority;
+pub use clickhouse::ClickHouse;
 pub use client::{Call, Client};
 pub use database::{Database, test_database};
 pub use fake_server::{Answers, FakeServer};
