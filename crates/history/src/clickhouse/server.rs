@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// How long any statement but an insert may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -194,17 +195,23 @@ impl Server {
         rows.into_iter().next().ok_or_else(|| Fault::Ours("a row is missing in the answer".to_owned()))
     }
 
-    /// Hands every row over as it arrives, once: for answers that are too large to be held.
-    pub(super) async fn each<T: RowOwned + RowRead>(
-        &self,
-        sql: &str,
-        query_id: &str,
-        mut take: impl FnMut(T),
-    ) -> Result<(), Fault> {
+    /// Hands every id of an answer over as it arrives, once: a million are too many to be held, or to be taken apart as
+    /// rows.
+    pub(super) async fn ids(&self, sql: &str, query_id: &str, mut take: impl FnMut(Uuid)) -> Result<(), Fault> {
         within(PATIENCE, async {
-            let mut cursor = self.client.query_raw(sql).with_setting("query_id", query_id).fetch::<T>()?;
-            while let Some(row) = cursor.next().await? {
-                take(row);
+            let mut cursor = self.client.query_raw(sql).with_setting("query_id", query_id).fetch_bytes("RowBinary")?;
+            let (mut id, mut length) = ([0; 16], 0);
+            while let Some(piece) = cursor.next().await? {
+                let mut rest = &piece[..];
+                while !rest.is_empty() {
+                    let (some, others) = rest.split_at(rest.len().min(16 - length));
+                    id[length..length + some.len()].copy_from_slice(some);
+                    (rest, length) = (others, length + some.len());
+                    if length == 16 {
+                        take(Uuid::from_bytes(id));
+                        length = 0;
+                    }
+                }
             }
             Ok(())
         })

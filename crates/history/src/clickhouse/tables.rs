@@ -145,12 +145,6 @@ fn text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// An id alone.
-#[derive(Row, Deserialize)]
-pub(super) struct IdRow {
-    pub(super) event_id: [u8; 16],
-}
-
 /// [`HistoryEvent`] in its table.
 #[derive(Row, Deserialize)]
 pub(super) struct HistoryRow {

@@ -1,9 +1,9 @@
 //! The one place of a process that writes a tenant's events: what waits is written together, in sessions.
 
 use super::known::Known;
-use super::server::{DELAYS, Fault, Server, send, within};
+use super::server::{DELAYS, Fault, Server, again, send, within};
 use super::session::{COLUMN, Desk, Session, pause};
-use super::tables::{self, Event, IdRow};
+use super::tables::{self, Event};
 use crate::engine::Error;
 use crate::event::{HistoryEvent, SystemEvent};
 use std::collections::HashSet;
@@ -342,11 +342,11 @@ impl Writer {
         let mut delays = DELAYS.iter();
         loop {
             let mut count = 0;
-            let take = |row: IdRow| {
-                known.add(Uuid::from_bytes(row.event_id));
+            let take = |id| {
+                known.add(id);
                 count += 1;
             };
-            match self.desk.server.each(&sql, &format!("{statements}{}", Uuid::new_v4()), take).await {
+            match self.desk.server.ids(&sql, &format!("{statements}{}", Uuid::new_v4()), take).await {
                 Err(fault) if fault.is_transient() => match delays.next() {
                     Some(delay) => tokio::time::sleep(*delay).await,
                     None => return Err(fault),
@@ -377,7 +377,8 @@ impl Writer {
                 stored.known = None;
             }
         }
-        let known = stored.known.take();
+        // What was written since has made it too large.
+        let known = stored.known.take().filter(|known| known.bytes() as u64 <= MOST_KNOWN);
         *stored = Stored { known, below: session.number, rows, session: Some(session.number), stored_in_session: 0 };
         Ok(())
     }
@@ -389,8 +390,15 @@ impl Writer {
         for ids in ids.chunks(ASK_AT_ONCE) {
             let list = tables::ids(ids);
             let sql = format!("SELECT event_id FROM {database}.{table} WHERE event_id IN ({list})");
-            let rows: Vec<IdRow> = self.desk.server.rows(&sql).await?;
-            found.extend(rows.into_iter().map(|row| Uuid::from_bytes(row.event_id)));
+            let found_here = again(|| async {
+                let mut found = HashSet::new();
+                let take = |id| {
+                    found.insert(id);
+                };
+                self.desk.server.ids(&sql, &Uuid::new_v4().to_string(), take).await?;
+                Ok(found)
+            });
+            found.extend(found_here.await?);
         }
         Ok(found)
     }
@@ -545,7 +553,9 @@ impl Writer {
                     send(&mut insert, full).await?;
                 }
             }
-            send(&mut insert, piece).await?;
+            if !piece.is_empty() {
+                send(&mut insert, piece).await?;
+            }
             Ok(insert.end().await?)
         })
         .await
