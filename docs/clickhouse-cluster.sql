@@ -7,7 +7,7 @@
 --   tenant_0123       the tenant's database
 -- {shard} and {replica} are macros of each server and stay as they are. The statements need a Keeper.
 --
--- Where the service is pointed to: at ONE server of the cluster at a time, by its own name or by an address that moves to
+-- Where the service is pointed to, as https://history:PASSWORD@SERVER:8443/chancery_history: at ONE server of the cluster at a time, by its own name or by an address that moves to
 -- another server only when the first one is down (not at a balancer that spreads connections). What makes an event be
 -- stored once is a table `writer_N` that the service makes, and `system.processes`, where it looks whether an insert of a
 -- dead process still runs. Both belong to one server. Servers that take over must have caught up first, which

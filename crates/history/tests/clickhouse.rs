@@ -301,3 +301,31 @@ fn addresses_that_cannot_be_right_are_refused() {
         assert!(ClickHouse::open(url).is_ok(), "{url}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_of_a_dead_process_that_still_runs_is_waited_for_or_ended() {
+    let url = testkit::ClickHouse::start();
+    // It ends in good time, or it is ended after eight seconds.
+    for (seconds, is_stored) in [(5, true), (14, false)] {
+        let handle = handle();
+        let tenant = made(&handle).await;
+        let database = database(&tenant);
+        let create = format!("CREATE TABLE {database}.writer_1 (held UInt8) ENGINE = Null COMMENT 'somebody'");
+        direct(&url).query(&create).execute().await.expect("it is made");
+        let insert = format!(
+            "INSERT INTO {database}.system_events (event_id) SELECT toFixedString(toString(number), 16) \
+             FROM numbers({seconds}) WHERE hasColumnInTable('{database}', 'writer_1', 'held') AND sleepEachRow(1) = 0 \
+             SETTINGS max_block_size = 1, max_threads = 1"
+        );
+        let dead = direct(&url).with_setting("query_id", format!("{database}/1/dead"));
+        let dead = tokio::spawn(async move { dead.query(&insert).execute().await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let mut batch = events(3);
+        batch[1].id = Uuid::from_bytes(*b"3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        let added = handle.add_system_events(&tenant, batch).await;
+        assert_eq!(added, Ok(if is_stored { 2 } else { 3 }));
+        assert_eq!(dead.await.expect("it ends").is_ok(), is_stored);
+        let rows = if is_stored { 7 } else { 3 };
+        assert_eq!(distinct(&tenant, "system_events").await, (rows, rows));
+    }
+}

@@ -269,6 +269,8 @@ impl Writer {
             memory.system.end(number);
             match self.desk.close(session).await {
                 Ok(()) => memory.next = Some(number + 1),
+                // The tenant was deleted.
+                Err(fault) if fault.is_missing() => {}
                 Err(fault) => tracing::warn!(database = self.desk.database, ?fault, "a session was not ended"),
             }
         }
