@@ -7,14 +7,15 @@
 --   tenant_0123       the tenant's database
 -- {shard} and {replica} are macros of each server and stay as they are. The statements need a Keeper.
 --
--- Where the service is pointed to, as https://history:PASSWORD@SERVER:8443/chancery_history: at ONE server of the cluster at a time, by its own name or by an address that moves to
--- another server only when the first one is down (not at a balancer that spreads connections). What makes an event be
--- stored once is a table `writer_N` that the service makes, and `system.processes`, where it looks whether an insert of a
--- dead process still runs. Both belong to one server. Servers that take over must have caught up first, which
--- insert_quorum below makes sure of. This way of running it has been designed, not tested on a cluster.
+-- Where the service is pointed to, as https://history:PASSWORD@SERVER:8443/chancery_history: at ONE server of the cluster
+-- at a time, by its own name or by an address that moves to another server only when the first one is down (not at a
+-- balancer that spreads connections). What makes an event be stored once is a table `writer_N` that the service makes, and
+-- `system.processes`, where it looks whether an insert of a dead process still runs: the entries of one server. Servers
+-- that take over must have caught up first, which the quorum below makes sure of. This has been designed, not tested on a
+-- cluster.
 --
--- Rights of the service's user: CREATE DATABASE, DROP DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, INSERT and SELECT
--- on `chancery_history`.* and `tenant_%`.*, TABLE ENGINE on Null and MergeTree. It sees its own entries of
+-- Rights of the service's user, on chancery_history.* and tenant_*.*: CREATE and DROP DATABASE, CREATE, DROP and ALTER
+-- TABLE, INSERT, SELECT; and CREATE TEMPORARY TABLE on *.*, for the table function `input`. It sees its own entries of
 -- system.processes and may kill them without a further right. All processes of the service must use the same user.
 
 -- A database whose statements are carried out by every replica, so that `writer_N` moves with the rest when another server

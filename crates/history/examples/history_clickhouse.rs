@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 theirs.push(batches(tasks, write).await);
             }
         }
-        let rate = |times: &mut Vec<Duration>| (BATCH * tasks) as f64 / median(times).as_secs_f64();
+        let rate = |times: &mut [Duration]| (BATCH * tasks) as f64 / median(times).as_secs_f64();
         let (ours, theirs) = (rate(&mut ours), rate(&mut theirs));
         println!("| {tasks} | {ours:.0} | {theirs:.0} | {:.0} % |", 100.0 * ours / theirs);
     }
@@ -100,7 +100,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         times.push(began.elapsed());
     }
     // The first one reads all ids.
-    row("first single event", &mut vec![times.remove(0)]);
+    row("first single event", &mut [times.remove(0)]);
     row("further single events, one after the other", &mut times);
     engine.close().await;
 
@@ -127,7 +127,7 @@ fn peak() -> String {
     line.map_or("?".to_owned(), |text| text.trim().to_owned())
 }
 
-fn row(name: &str, times: &mut Vec<Duration>) {
+fn row(name: &str, times: &mut [Duration]) {
     let p50 = median(times).as_secs_f64() * 1000.0;
     let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)].as_secs_f64() * 1000.0;
     println!("| {name} | {p50:.1} | {p99:.1} |");

@@ -119,7 +119,7 @@ impl From<Fault> for Error {
 /// A server, and how to ask it. Clones share connections.
 #[derive(Clone)]
 pub(super) struct Server {
-    client: Client,
+    client: Arc<Client>,
 }
 
 impl Server {
@@ -171,7 +171,7 @@ impl Server {
         if !password.is_empty() {
             client = client.with_password(decoded(password)?);
         }
-        Ok(Server { client })
+        Ok(Server { client: Arc::new(client) })
     }
 
     /// Runs a statement without an answer, once.

@@ -55,6 +55,9 @@ pub fn events(count: i64) -> Vec<SystemEvent> {
     (0..count).map(|n| system_event(EARLY + n)).collect()
 }
 
+/// Which events a filter leaves.
+type Holds = &'static dyn Fn(&HistoryEvent) -> bool;
+
 fn page(conditions: Vec<Condition>) -> Page {
     Page { conditions, limit: 1000, offset: 0 }
 }
@@ -121,7 +124,7 @@ async fn order_and_filters(engine: &Engine) {
     assert_eq!(engine.history_event(&tenant, Uuid::new_v4()).await, Ok(None));
 
     use Column::{At, EventType, RecordId, SourceId, SourceType};
-    let filters: [(Vec<Condition>, &dyn Fn(&HistoryEvent) -> bool); 10] = [
+    let filters: [(Vec<Condition>, Holds); 10] = [
         (vec![condition(RecordId, Test::In(vec![-1]))], &|event| event.record_id == -1),
         (vec![condition(EventType, Test::In(vec![1, 3, 700, -1]))], &|event| [1, 3].contains(&event.event_type)),
         (vec![condition(SourceType, Test::In(vec![2]))], &|_| false),
