@@ -427,9 +427,9 @@ impl Writer {
                 Outcome::Lost
             }
             Err(fault) => {
-                let outcome = if fault.is_transient() { Outcome::Doubtful } else { Outcome::Done };
+                // Even one that was refused may have been stored: the next session looks.
                 fail_group(&mut Some(group), |_| true, &fault.into());
-                outcome
+                Outcome::Doubtful
             }
         }
     }
