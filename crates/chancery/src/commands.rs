@@ -4,6 +4,7 @@ use crate::cli::{BuildCommand, Command, Part, UserCommand, UserPassword};
 use crate::secrets_file::{API_KEY, HISTORY_API_KEY, SECRET_KEY, read_or_create};
 use crate::serve;
 use crate::settings::{Settings, address_of};
+use history::clickhouse::ClickHouse;
 use history::engine::Engine;
 use history::files::Files;
 use history::service::Service;
@@ -87,9 +88,16 @@ fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -
 
 /// Opens the history service as the settings say; `bound` is where it listens.
 pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Service, Failure> {
-    let engine = Sqlite::open(settings.data.join("history"), Clock::system())
-        .await
-        .map_err(|error| format!("CHANCERY_DATA: {error}"))?;
+    let engine = match &settings.history_database_url {
+        Some(url) => {
+            let engine = ClickHouse::open(url).map_err(|error| format!("CHANCERY_HISTORY_DATABASE_URL: {error}"))?;
+            Engine::ClickHouse(engine)
+        }
+        None => {
+            let engine = Sqlite::open(settings.data.join("history"), Clock::system()).await;
+            Engine::Sqlite(engine.map_err(|error| format!("CHANCERY_DATA: {error}"))?)
+        }
+    };
     let api_key = history_api_key(settings)?;
     let files = Files::open(
         settings.files_url.as_deref(),
@@ -100,7 +108,7 @@ pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Serv
         Clock::system(),
     )?;
     let settings = history::service::Settings { api_key, batch_events: settings.history_batch_events };
-    Ok(Service::new(Engine::Sqlite(engine), files, settings))
+    Ok(Service::new(engine, files, settings))
 }
 
 /// What callers of the history service send.

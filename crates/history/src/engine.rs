@@ -6,6 +6,7 @@
 //! - what is answered with `Ok` survives the end of the process at any moment;
 //! - transient failures have been retried when [`Error::Unavailable`] is answered.
 
+use crate::clickhouse::ClickHouse;
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::Page;
 use crate::sqlite::Sqlite;
@@ -59,12 +60,15 @@ impl std::fmt::Display for Error {
 pub enum Engine {
     /// One file for each tenant, in the data directory.
     Sqlite(Sqlite),
+    /// One database for each tenant, on a ClickHouse server.
+    ClickHouse(ClickHouse),
 }
 
 macro_rules! on_both {
     ($self:ident, $engine:ident => $call:expr) => {
         match $self {
             Engine::Sqlite($engine) => $call,
+            Engine::ClickHouse($engine) => $call,
         }
     };
 }

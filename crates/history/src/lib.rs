@@ -7,6 +7,7 @@
 
 mod batch;
 mod body;
+pub mod clickhouse;
 mod create_event;
 pub mod engine;
 pub mod event;

@@ -1,5 +1,6 @@
 //! The history service inside the test's own process.
 
+use crate::clickhouse::ClickHouse;
 use crate::client::Client;
 use crate::server::NOW;
 use history::engine::Engine;
@@ -9,6 +10,7 @@ use history::sqlite::Sqlite;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use web::clock::Clock;
@@ -20,7 +22,10 @@ pub const HISTORY_KEY: &str = "a-history-key-for-tests";
 /// A ClickHouse with a registry of its own, when tests of the history service run there (`CHANCERY_TEST_HISTORY` is
 /// `clickhouse`); `None`: they run on the embedded engine.
 pub fn history_database_url() -> Option<String> {
-    None
+    static REGISTRIES: AtomicU32 = AtomicU32::new(1);
+    let is_wanted = std::env::var("CHANCERY_TEST_HISTORY").is_ok_and(|engine| engine == "clickhouse");
+    let registry = || format!("{}/registry_{}", ClickHouse::start(), REGISTRIES.fetch_add(1, Ordering::Relaxed));
+    is_wanted.then(registry)
 }
 
 /// A history service, gone with its data when this is dropped. Its clock stands still until a test advances it.
@@ -39,8 +44,11 @@ impl HistoryServer {
     pub async fn start() -> HistoryServer {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let clock = Clock::fixed(NOW);
-        let engine = Sqlite::open(data.path().join("history"), clock.clone()).await;
-        let engine = Engine::Sqlite(engine.unwrap_or_else(|error| panic!("the engine does not open: {error}")));
+        let engine = match history_database_url() {
+            Some(url) => history::clickhouse::ClickHouse::open(&url).map(Engine::ClickHouse),
+            None => Sqlite::open(data.path().join("history"), clock.clone()).await.map(Engine::Sqlite),
+        };
+        let engine = engine.unwrap_or_else(|error| panic!("the engine does not open: {error}"));
         let settings = Settings { api_key: HISTORY_KEY.to_owned(), batch_events: 10_000 };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");

@@ -15,6 +15,7 @@
 //! may be made, each has a database to itself there, and the same tests hold.
 
 mod certificates;
+mod clickhouse;
 mod client;
 mod database;
 mod fake_history;
@@ -31,6 +32,7 @@ mod s3;
 mod server;
 
 pub use certificates::Authority;
+pub use clickhouse::ClickHouse;
 pub use client::{Call, Client};
 pub use database::{Database, test_database};
 pub use fake_history::{Behaviour, FakeHistory, HistoryTenant};

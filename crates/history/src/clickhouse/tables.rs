@@ -1,0 +1,260 @@
+//! The tables of a tenant, and its rows on the way in and out.
+
+use crate::event::{HistoryEvent, SystemEvent};
+use crate::filter::{Column, Condition, Test};
+use clickhouse::Row;
+use serde::Deserialize;
+use std::fmt::Write;
+use uuid::Uuid;
+
+/// What both tables end with, and how they keep their rows.
+///
+/// - Rows are stored in the order of lists, so that the newest are read from the end without sorting.
+/// - No partitions: an insert is one part then, there as a whole or not at all, also when its events span centuries.
+/// - `session` and `batch` name the insert: what another process wrote meanwhile is found by the session, and what
+///   became of an insert whose answer was lost by both. They are the same in a whole part and take no room.
+/// - An acknowledged row survives a power cut: the part is synchronized before the answer, and so is its directory.
+const KEEPING: &str = "session UInt64 CODEC(ZSTD(1)), batch UInt32 CODEC(ZSTD(1)), \
+    INDEX ids event_id TYPE bloom_filter(0.001) GRANULARITY 1, INDEX sessions session TYPE minmax GRANULARITY 1";
+const SETTINGS: &str = "SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, \
+    fsync_part_directory = 1";
+
+/// What is common to events of both kinds.
+pub(super) trait Event: Send + Sync + 'static {
+    /// The table's name.
+    const TABLE: &'static str;
+    /// The columns that come from outside, with their types, in the order of [`Event::write`].
+    const COLUMNS: &'static str;
+    /// The same, without the types.
+    const NAMES: &'static str;
+    /// What rows are ordered by.
+    const ORDER: &'static str;
+    /// Further skip indexes.
+    const INDEXES: &'static str;
+    /// The columns that are read, as the row of [`Event::Read`].
+    const READ: &'static str;
+    /// A row as it is read.
+    type Read: clickhouse::RowOwned + clickhouse::RowRead + serde::de::DeserializeOwned;
+    /// Its id.
+    fn id(&self) -> Uuid;
+    /// About how many bytes it has.
+    fn size(&self) -> usize;
+    /// Appends it in ClickHouse's `RowBinary`.
+    fn write(&self, out: &mut Vec<u8>);
+}
+
+/// Makes a table.
+pub(super) fn create<E: Event>(database: &str) -> String {
+    let columns = E::COLUMNS
+        .split(", ")
+        .map(|column| match column.split_once(' ') {
+            Some((name, "DateTime64(6)")) => format!("{name} DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)), "),
+            Some((name, kind @ ("Int64" | "String" | "Nullable(String)"))) => {
+                format!("{name} {kind} CODEC(ZSTD(1)), ")
+            }
+            _ => format!("{column}, "),
+        })
+        .collect::<String>();
+    let (table, indexes, order) = (E::TABLE, E::INDEXES, E::ORDER);
+    format!(
+        "CREATE TABLE {database}.{table} ({columns}{KEEPING}{indexes}) ENGINE = MergeTree ORDER BY ({order}) {SETTINGS}"
+    )
+}
+
+impl Event for HistoryEvent {
+    const TABLE: &'static str = "history_events";
+    const COLUMNS: &'static str = "event_id FixedString(16), event_datetime DateTime64(6), rank UInt8, \
+        event_type UInt8, record_id Int64, source_id Int64, source_type UInt8, source_name Nullable(String), \
+        source_info String, event_data String";
+    const NAMES: &'static str = "event_id, event_datetime, rank, event_type, record_id, source_id, source_type, \
+        source_name, source_info, event_data";
+    const ORDER: &'static str = "event_datetime, rank, event_id";
+    const INDEXES: &'static str = ", INDEX records record_id TYPE bloom_filter(0.001) GRANULARITY 1";
+    const READ: &'static str = "event_id, event_datetime, event_type, record_id, source_id, source_type, source_name, \
+        source_info, event_data";
+    type Read = HistoryRow;
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn size(&self) -> usize {
+        50 + self.source_info.len() + self.data.len() + self.source_name.as_ref().map_or(0, String::len)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.id.as_bytes());
+        out.extend_from_slice(&self.at.to_le_bytes());
+        out.push(self.rank());
+        out.push(self.event_type);
+        out.extend_from_slice(&self.record_id.to_le_bytes());
+        out.extend_from_slice(&self.source_id.to_le_bytes());
+        out.push(self.source_type);
+        match &self.source_name {
+            None => out.push(1),
+            Some(name) => {
+                out.push(0);
+                text(name, out);
+            }
+        }
+        text(&self.source_info, out);
+        text(&self.data, out);
+    }
+}
+
+impl Event for SystemEvent {
+    const TABLE: &'static str = "system_events";
+    const COLUMNS: &'static str = "event_id FixedString(16), event_datetime DateTime64(6), category UInt8, \
+        event_type UInt8, source_id Int64, source_type UInt8, source_info String, source_ip String, event_data String";
+    const NAMES: &'static str = "event_id, event_datetime, category, event_type, source_id, source_type, source_info, \
+        source_ip, event_data";
+    const ORDER: &'static str = "event_datetime, event_id";
+    const INDEXES: &'static str = "";
+    const READ: &'static str = Self::NAMES;
+    type Read = SystemRow;
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn size(&self) -> usize {
+        50 + self.source_info.len() + self.data.len() + self.source_ip.len()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.id.as_bytes());
+        out.extend_from_slice(&self.at.to_le_bytes());
+        out.push(self.category);
+        out.push(self.event_type);
+        out.extend_from_slice(&self.source_id.to_le_bytes());
+        out.push(self.source_type);
+        text(&self.source_info, out);
+        text(&self.source_ip, out);
+        text(&self.data, out);
+    }
+}
+
+/// A text: its length in groups of seven bits, and its bytes.
+fn text(text: &str, out: &mut Vec<u8>) {
+    let mut length = text.len();
+    while length >= 0x80 {
+        out.push((length & 0x7F) as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// [`HistoryEvent`] in its table.
+#[derive(Row, Deserialize)]
+pub(super) struct HistoryRow {
+    event_id: [u8; 16],
+    event_datetime: i64,
+    event_type: u8,
+    record_id: i64,
+    source_id: i64,
+    source_type: u8,
+    source_name: Option<String>,
+    source_info: String,
+    event_data: String,
+}
+
+impl From<HistoryRow> for HistoryEvent {
+    fn from(row: HistoryRow) -> HistoryEvent {
+        HistoryEvent {
+            id: Uuid::from_bytes(row.event_id),
+            at: row.event_datetime,
+            event_type: row.event_type,
+            record_id: row.record_id,
+            source_id: row.source_id,
+            source_type: row.source_type,
+            source_name: row.source_name,
+            source_info: row.source_info,
+            data: row.event_data,
+        }
+    }
+}
+
+/// [`SystemEvent`] in its table.
+#[derive(Row, Deserialize)]
+pub(super) struct SystemRow {
+    event_id: [u8; 16],
+    event_datetime: i64,
+    category: u8,
+    event_type: u8,
+    source_id: i64,
+    source_type: u8,
+    source_info: String,
+    source_ip: String,
+    event_data: String,
+}
+
+impl From<SystemRow> for SystemEvent {
+    fn from(row: SystemRow) -> SystemEvent {
+        SystemEvent {
+            id: Uuid::from_bytes(row.event_id),
+            at: row.event_datetime,
+            category: row.category,
+            event_type: row.event_type,
+            source_id: row.source_id,
+            source_type: row.source_type,
+            source_info: row.source_info,
+            source_ip: row.source_ip,
+            data: row.event_data,
+        }
+    }
+}
+
+/// The conditions of a list as SQL, of nothing but numbers; empty when there are none.
+pub(super) fn condition(conditions: &[Condition]) -> String {
+    let mut sql = String::new();
+    for Condition { column, test, is_excluded } in conditions {
+        sql.push_str(if sql.is_empty() { " WHERE " } else { " AND " });
+        sql.push_str(if *is_excluded { "NOT (" } else { "(" });
+        let name = match column {
+            Column::RecordId => "record_id",
+            Column::EventType => "event_type",
+            Column::Category => "category",
+            Column::SourceType => "source_type",
+            Column::SourceId => "source_id",
+            Column::At => "event_datetime",
+        };
+        let value = |number: i64| match column {
+            Column::At => moment(number),
+            _ => format!("toInt64({number})"),
+        };
+        let written = match test {
+            Test::In(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(|number| value(*number)).collect();
+                write!(sql, "{name} IN ({})", numbers.join(", "))
+            }
+            Test::Above(number) => write!(sql, "{name} > {}", value(*number)),
+            Test::From(number) => write!(sql, "{name} >= {}", value(*number)),
+            Test::Below(number) => write!(sql, "{name} < {}", value(*number)),
+            Test::UpTo(number) => write!(sql, "{name} <= {}", value(*number)),
+            Test::Between(from, to) => write!(sql, "{name} >= {} AND {name} <= {}", value(*from), value(*to)),
+        };
+        debug_assert!(written.is_ok(), "texts take everything");
+        sql.push(')');
+    }
+    sql
+}
+
+/// A moment as a constant of its column's type.
+fn moment(micros: i64) -> String {
+    format!("fromUnixTimestamp64Micro(toInt64({micros}), 'UTC')")
+}
+
+/// Ids as a list of constants of 16 bytes.
+pub(super) fn ids(ids: &[Uuid]) -> String {
+    let mut sql = String::with_capacity(ids.len() * 67);
+    for id in ids {
+        sql.push_str(if sql.is_empty() { "'" } else { ", '" });
+        for byte in id.as_bytes() {
+            let written = write!(sql, "\\x{byte:02x}");
+            debug_assert!(written.is_ok(), "texts take everything");
+        }
+        sql.push('\'');
+    }
+    sql
+}
