@@ -88,6 +88,8 @@ fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -
 
 /// Opens the history service as the settings say; `bound` is where it listens.
 pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Service, Failure> {
+    // First, since its failure names the file.
+    let api_key = history_api_key(settings)?;
     let engine = match &settings.history_database_url {
         Some(url) => {
             let engine = ClickHouse::open(url).map_err(|error| format!("CHANCERY_HISTORY_DATABASE_URL: {error}"))?;
@@ -98,7 +100,6 @@ pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Serv
             Engine::Sqlite(engine.map_err(|error| format!("CHANCERY_DATA: {error}"))?)
         }
     };
-    let api_key = history_api_key(settings)?;
     let files = Files::open(
         settings.files_url.as_deref(),
         settings.data.join("history").join("files"),
