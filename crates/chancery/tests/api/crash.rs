@@ -53,7 +53,14 @@ async fn nothing_acknowledged_is_lost() {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| tokio::spawn(create_roles(admin.clone(), round, writer, acknowledged.clone())))
             .collect();
-        tokio::time::sleep(Duration::from_millis(150 + 70 * round as u64)).await;
+        // In the midst of it: when enough has been acknowledged in this round, and a moment later.
+        for _ in 0..600 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if acknowledged.lock().unwrap().len() > (round + 1) * 2 * WRITERS {
+                break;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(17 * round as u64)).await;
         process.kill();
         for writer in writers {
             writer.await.unwrap();

@@ -48,6 +48,11 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeeme
     );
     let found = conn.opt(&sql.arg(&hash).arg(now), |row| Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?)))?;
     let Some((session, mut is_used, user)) = found else { return Ok(Redeemed::Refused) };
+    // The session before its tokens, as everywhere, so that nobody waits in a circle.
+    let lock = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
+    if conn.opt(&lock, |_| Ok(()))?.is_none() {
+        return Ok(Redeemed::Refused);
+    }
     if !is_used {
         let sql =
             Sql::new("UPDATE refresh_tokens SET used_at = $1 WHERE hash = $2 AND used_at IS NULL").arg(now).arg(&hash);
@@ -93,10 +98,10 @@ pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, Error> {
 /// Ends every session of a user but the one given.
 pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result<(), Error> {
     let but = but.unwrap_or(0);
+    let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
+    conn.exec(&sql.arg(now).arg(user).arg(but))?;
     let sql = Sql::new(
         "DELETE FROM refresh_tokens WHERE session_id IN (SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.id <> $2)",
     );
-    conn.exec(&sql.arg(user).arg(but))?;
-    let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
-    conn.exec(&sql.arg(now).arg(user).arg(but)).map(|_| ())
+    conn.exec(&sql.arg(user).arg(but)).map(|_| ())
 }
