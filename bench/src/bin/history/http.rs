@@ -18,8 +18,13 @@ impl Connection {
         Ok(Connection { stream: BufReader::new(stream), key: key.to_owned() })
     }
 
-    /// The body of the answer, if it is a good one.
+    /// Sends a text.
     pub fn call(&mut self, method: &str, path: &str, client: &str, body: &str) -> Result<String, Failure> {
+        self.send(method, path, client, body.as_bytes())
+    }
+
+    /// The body of the answer, if it is a good one.
+    pub fn send(&mut self, method: &str, path: &str, client: &str, body: &[u8]) -> Result<String, Failure> {
         let client = if client.is_empty() { String::new() } else { format!("x-client-id: {client}\r\n") };
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: bench\r\nx-api-key: {}\r\n{client}content-length: {}\r\n\r\n",
@@ -28,8 +33,8 @@ impl Connection {
         );
         let stream = self.stream.get_mut();
         stream.write_all(head.as_bytes())?;
-        stream.write_all(body.as_bytes())?;
-        let (mut status, mut length) = (String::new(), 0);
+        stream.write_all(body)?;
+        let (mut status, mut length, mut is_chunked) = (String::new(), 0, false);
         self.stream.read_line(&mut status)?;
         loop {
             let mut line = String::new();
@@ -43,9 +48,22 @@ impl Connection {
             if let Some(value) = line.strip_prefix("content-length:") {
                 length = value.trim().parse()?;
             }
+            is_chunked |= line == "transfer-encoding: chunked";
         }
-        let mut answer = vec![0; length];
-        self.stream.read_exact(&mut answer)?;
+        let mut answer = Vec::new();
+        while is_chunked {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            let size = usize::from_str_radix(line.trim(), 16)?;
+            let start = answer.len();
+            answer.resize(start + size + 2, 0);
+            self.stream.read_exact(&mut answer[start..])?;
+            answer.truncate(start + size);
+            is_chunked = size > 0;
+        }
+        let start = answer.len();
+        answer.resize(start + length, 0);
+        self.stream.read_exact(&mut answer[start..])?;
         let answer = String::from_utf8(answer)?;
         if status.split(' ').nth(1).is_some_and(|status| status.starts_with('2')) {
             Ok(answer)

@@ -5,9 +5,11 @@
 //! | `history ingest ADDRESS KEY DATA ROUNDS` | batches of 10,000 system events over 1 and 4 connections, interleaved with the bare engine |
 //! | `history lists ADDRESS KEY DATA` | pages and single events while a tenant has 1,000,000 history events |
 //!
-//! `DATA` is the data directory of a service on SQLite: the bare rows go into files beside its own, and the million is
-//! written into the tenant's file at once, since one by one it would take minutes.
+//! `DATA` is the data directory of a service on SQLite, or `host:port` of its ClickHouse. The bare rows go into files
+//! beside its own, or into tables of its kind; the million is written into the tenant's tables at once, since one by one
+//! it would take minutes.
 
+mod clickhouse;
 mod http;
 
 use http::Connection;
@@ -33,8 +35,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
-        ["ingest", address, key, data, rounds] => ingest(address, key, Path::new(data), rounds),
-        ["lists", address, key, data] => lists(address, key, Path::new(data)),
+        ["ingest", address, key, data, rounds] => ingest(address, key, &Store::named(data), rounds),
+        ["lists", address, key, data] => lists(address, key, &Store::named(data)),
         _ => Err("see the top of bench/src/bin/history/main.rs".into()),
     };
     match done {
@@ -47,13 +49,25 @@ fn main() -> ExitCode {
 }
 
 /// A system event as a row.
-struct Event {
+pub struct Event {
     id: [u8; 16],
     at: i64,
     event_type: i64,
     source_id: i64,
     ip: String,
     data: String,
+}
+
+/// The engine below the service.
+enum Store {
+    Sqlite(PathBuf),
+    ClickHouse(String),
+}
+
+impl Store {
+    fn named(name: &str) -> Store {
+        if name.contains(':') { Store::ClickHouse(name.to_owned()) } else { Store::Sqlite(name.into()) }
+    }
 }
 
 /// Numbers that are the same in each run.
@@ -120,18 +134,24 @@ fn tenant(connection: &mut Connection, name: &str) -> Result<String, Failure> {
 }
 
 /// Rows per second over all, and the times of each batch, in milliseconds.
-struct Measured {
+pub struct Measured {
     rate: f64,
     times: Vec<f64>,
 }
 
-fn ingest(address: &str, key: &str, data: &Path, rounds: &str) -> Result<(), Failure> {
+fn ingest(address: &str, key: &str, store: &Store, rounds: &str) -> Result<(), Failure> {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let batches: Vec<Vec<Event>> = (0..BATCHES).map(|n| events(&mut numbers, n * BATCH)).collect();
     let bodies: Vec<String> = batches.iter().map(|batch| body(batch)).collect();
     let mut measured: HashMap<&str, Vec<Measured>> = HashMap::new();
     for round in 0..rounds.parse::<usize>()? {
-        let bare = bare(&data.join(format!("bare-{round}.db")), &batches)?;
+        let bare = match store {
+            Store::Sqlite(data) => bare(&data.join(format!("bare-{round}.db")), &batches)?,
+            Store::ClickHouse(server) => {
+                let like = tenant(&mut Connection::open(address, key)?, &format!("bare_{round}"))?;
+                clickhouse::bare(server, &like, &batches)?
+            }
+        };
         measured.entry("bare").or_default().push(bare);
         for (name, connections) in [("chancery, 1 connection", 1), ("chancery, 4 connections", 4)] {
             let client = tenant(&mut Connection::open(address, key)?, &format!("r{round}_{connections}"))?;
@@ -229,10 +249,14 @@ fn send(
     Ok(Measured { rate: (bodies.len() * BATCH) as f64 / started.elapsed().as_secs_f64(), times })
 }
 
-fn lists(address: &str, key: &str, data: &Path) -> Result<(), Failure> {
+fn lists(address: &str, key: &str, store: &Store) -> Result<(), Failure> {
     let mut connection = Connection::open(address, key)?;
     let client = tenant(&mut connection, "million")?;
-    seed(&data.join("history/tenants").join(format!("tenant_{}.db", client.replace('-', ""))))?;
+    let name = format!("tenant_{}", client.replace('-', ""));
+    match store {
+        Store::Sqlite(data) => seed(&data.join(format!("history/tenants/{name}.db")))?,
+        Store::ClickHouse(server) => clickhouse::seed(server, &name)?,
+    }
     println!("| with 1,000,000 history events | p50 ms | p99 ms |\n|---|---|---|");
     let mut numbers = Numbers(7);
     for (name, path) in [

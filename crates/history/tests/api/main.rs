@@ -1,4 +1,7 @@
-//! The history service as its callers see it. The files are named after the addresses.
+//! The history service as its callers see it. The files are named after the addresses. It runs on the embedded engine, or,
+//! with `CHANCERY_TEST_HISTORY=clickhouse`, on ClickHouse.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod access;
 mod create_event;
