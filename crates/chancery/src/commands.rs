@@ -282,11 +282,18 @@ fn progress(what: &'static str, length: u64) -> ProgressBar {
 /// Everything that is no database.
 fn copy_rest(from: &Path, to: &Path) -> Result<(), Failure> {
     let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    for entry in std::fs::read_dir(from).map_err(|error| words(from, error))? {
+    let entries = match std::fs::read_dir(from) {
+        // A tenant of the history service was deleted meanwhile.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| words(from, error))?,
+    };
+    for entry in entries {
         let entry = entry.map_err(|error| words(from, error))?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let name = entry.file_name().to_string_lossy().into_owned();
-        if path.is_dir() {
+        if name.starts_with('.') {
+            // What is on its way in or out.
+        } else if path.is_dir() {
             std::fs::create_dir_all(&target).map_err(|error| words(&target, error))?;
             copy_rest(&path, &target)?;
         } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {

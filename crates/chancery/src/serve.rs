@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use web::listener::{self, Limits};
 
-/// How long events that are still to be delivered hold up a stop.
+/// How long the history service outlasts the main API, so that it takes the last events.
 const FLUSH: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
@@ -36,7 +36,9 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         let service = Arc::new(open_history(&settings, bound).await?);
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
-        let served = listener::serve(listener, handler, Limits::default(), until(stopped.clone(), Stage::Stopped));
+        // It stops a little later than the main API, and by the same time.
+        let limits = Limits { stop: Limits::default().stop.saturating_sub(FLUSH), ..Limits::default() };
+        let served = listener::serve(listener, handler, limits, until(stopped.clone(), Stage::Stopped));
         history_service = Some((service, tokio::spawn(served)));
         history_bound = Some(bound);
     }
@@ -62,12 +64,21 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     tracing::info!("stopping");
     let _ = stop.send(Stage::Stopping);
     // The main API first, so that the history service still takes what its last requests caused.
-    if let Some((app, served)) = opened {
-        let _ = served.await;
-        app.relay.finish(FLUSH).await;
-        app.store.close().await;
+    if let Some((app, served)) = &mut opened {
+        let flushed = async {
+            let _ = served.await;
+            app.relay.finish(FLUSH).await;
+        };
+        let _ = tokio::time::timeout(FLUSH, flushed).await;
     }
     let _ = stop.send(Stage::Stopped);
+    if let Some((app, served)) = opened {
+        if !served.is_finished() {
+            let _ = served.await;
+        }
+        app.relay.finish(Duration::ZERO).await;
+        app.store.close().await;
+    }
     if let Some((service, served)) = history_service {
         let _ = served.await;
         service.engine.close().await;

@@ -1,6 +1,7 @@
 -- The events of one tenant. Ids are 16 bytes, moments are microseconds since 1970.
 --
--- An index for each way in, all of them in the order of the lists, so that a page is read from its start. The tables of
+-- An index for each way in, all of them in the order of the lists, so that a page is read from its start; what stands
+-- behind the order is what rows are told apart by without being read. The tables of
 -- counts answer the envelope's numbers without counting; they change in the transaction of the events.
 CREATE TABLE history_events (
     id {blob} NOT NULL PRIMARY KEY,
@@ -14,10 +15,10 @@ CREATE TABLE history_events (
     source_info TEXT NOT NULL,
     data TEXT NOT NULL
 );
-CREATE INDEX history_events_newest ON history_events(at, rank, id);
+CREATE INDEX history_events_newest ON history_events(at, rank, id, event_type, source_type, source_id);
 CREATE INDEX history_events_of_record ON history_events(record_id, at, rank, id);
 CREATE INDEX history_events_of_type ON history_events(event_type, at, rank, id);
-CREATE INDEX history_events_of_source ON history_events(source_id, at, rank, id);
+CREATE INDEX history_events_of_source ON history_events(source_id, at, rank, id, event_type, source_type);
 CREATE TABLE history_event_counts (
     event_type BIGINT NOT NULL,
     source_type BIGINT NOT NULL,
@@ -36,9 +37,9 @@ CREATE TABLE system_events (
     source_ip TEXT NOT NULL,
     data TEXT NOT NULL
 );
-CREATE INDEX system_events_newest ON system_events(at, id);
+CREATE INDEX system_events_newest ON system_events(at, id, event_type, source_id);
 CREATE INDEX system_events_of_type ON system_events(event_type, at, id);
-CREATE INDEX system_events_of_source ON system_events(source_id, at, id);
+CREATE INDEX system_events_of_source ON system_events(source_id, at, id, event_type);
 CREATE TABLE system_event_counts (
     category BIGINT NOT NULL,
     event_type BIGINT NOT NULL,

@@ -3,7 +3,7 @@
 
 use crate::reply::Refusal;
 use bytes::Bytes;
-use flate2::write::{GzDecoder, ZlibDecoder};
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::{Body, Incoming};
 use std::io::Write;
@@ -49,14 +49,14 @@ pub struct Held<'a> {
 /// How a body is packed.
 enum Packing {
     Plain(Vec<u8>),
-    Gzip(GzDecoder<Vec<u8>>),
+    Gzip(MultiGzDecoder<Vec<u8>>),
     Zlib(ZlibDecoder<Vec<u8>>),
 }
 
 impl Room {
     /// Reads a body.
     pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Held<'_>, Refusal> {
-        let packing = Packing::of(headers, &body)?;
+        let mut packing = Packing::of(headers)?;
         let expected = match (&packing, body.size_hint().exact()) {
             (Packing::Plain(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
             _ => LARGEST,
@@ -64,13 +64,16 @@ impl Room {
         if expected > LARGEST {
             return Err(too_large());
         }
-        let kib = u32::try_from(expected / 1024 + 1).unwrap_or(TOGETHER);
+        let kib = u32::try_from(expected.div_ceil(1024)).unwrap_or(TOGETHER);
         let room = if kib <= SMALL { &self.small } else { &self.large };
         let waiting = tokio::time::timeout(WAIT, room.acquire_many(kib)).await;
         let permit = waiting
             .ok()
             .and_then(Result::ok)
             .ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once."))?;
+        if let Packing::Plain(out) = &mut packing {
+            out.reserve_exact(body.size_hint().exact().map_or(0, |_| expected));
+        }
         let bytes = read(packing, body).await?;
         Ok(Held { bytes, permit })
     }
@@ -87,12 +90,13 @@ async fn read(mut packing: Packing, body: Incoming) -> Result<Bytes, Refusal> {
 }
 
 impl Packing {
-    fn of(headers: &HeaderMap, body: &Incoming) -> Result<Packing, Refusal> {
-        let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim());
-        let expected = body.size_hint().exact().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    fn of(headers: &HeaderMap) -> Result<Packing, Refusal> {
+        let mut sent = headers.get_all(header::CONTENT_ENCODING).iter();
+        let encoding = sent.next().map(|value| value.to_str().unwrap_or("?").trim());
+        let encoding = if sent.next().is_some() { Some("several") } else { encoding };
         match encoding.map(str::to_ascii_lowercase).as_deref() {
-            None | Some("" | "identity") => Ok(Packing::Plain(Vec::with_capacity(expected.min(LARGEST)))),
-            Some("gzip" | "x-gzip") => Ok(Packing::Gzip(GzDecoder::new(Vec::new()))),
+            None | Some("" | "identity") => Ok(Packing::Plain(Vec::new())),
+            Some("gzip" | "x-gzip") => Ok(Packing::Gzip(MultiGzDecoder::new(Vec::new()))),
             Some("deflate") => Ok(Packing::Zlib(ZlibDecoder::new(Vec::new()))),
             Some(_) => Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported content encoding.")),
         }

@@ -1,24 +1,36 @@
 //! `POST /api/event-bridge/create-event` (document 3, "History service"; document 4, section 6): one history event in
 //! its envelope. The id in `detail` is the idempotency key.
 
+use crate::body::Held;
 use crate::event::{HISTORY_TYPES, HistoryEvent, SOURCE_TYPES};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::scalar::{AtMost, Fields, List, Object, Reading, Scalar};
+use crate::scalar::{AtMost, Fields, JsonTexts, List, Object, Reading, Scalar, Texts};
 use crate::service::{Service, json};
 use http::StatusCode;
 use serde::de::{IgnoredAny, MapAccess};
 use uuid::Uuid;
 
-/// More items of `event_data` than fit into the body.
-const ANY_NUMBER: usize = usize::MAX;
+/// Nobody looks at them.
+const MOST_RESOURCES: usize = 1000;
+/// A body that is longer than this, in bytes, is no work for the thread that received it.
+const LONG: usize = 64 * 1024;
+
+const FAILED: &str = "Failed to persist event.";
 
 /// Stores the event for the tenant of the header, else for the one whose `database_name` is the envelope's `source`.
-pub async fn create(service: &Service, client_id: Option<Uuid>, body: &[u8]) -> Outcome {
+pub async fn create(service: &Service, client_id: Option<Uuid>, held: Held<'_>) -> Outcome {
     let of_header = match client_id {
         Some(id) => Some(service.tenant(id).await?.ok_or_else(|| Refusal::no_tenant(&id.to_string()))?),
         None => None,
     };
-    let (source, event) = read(body)?;
+    let (source, event) = if held.bytes.len() < LONG {
+        read(&held.bytes)?
+    } else {
+        let _turn = service.reading.acquire().await;
+        let body = held.bytes;
+        let read = tokio::task::spawn_blocking(move || read(&body)).await;
+        read.map_err(|error| Refusal::failed(FAILED, &error.to_string()))??
+    };
     let tenant = match of_header {
         Some(tenant) => tenant,
         None => service.tenant_named(&source).await?.ok_or_else(|| Refusal::no_tenant(&source))?,
@@ -28,7 +40,8 @@ pub async fn create(service: &Service, client_id: Option<Uuid>, body: &[u8]) -> 
         .engine
         .add_history_event(&tenant, event)
         .await
-        .map_err(|error| Refusal::engine(error, "Failed to persist event.", || Refusal::no_tenant(&name)))?;
+        .map_err(|error| Refusal::engine(error, FAILED, || Refusal::no_tenant(&name)))?;
+    drop(held.permit);
     Ok(Reply::json(StatusCode::CREATED, &serde_json::json!({"detail": "Event created."})))
 }
 
@@ -48,7 +61,7 @@ fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
         ("account", envelope.account.text().err()),
         ("time", envelope.time.moment().err()),
         ("region", envelope.region.text().err()),
-        ("resources", envelope.resources.items(ANY_NUMBER).err()),
+        ("resources", envelope.resources.items(MOST_RESOURCES).err()),
     ] {
         if let Some(problem) = problem {
             problems.add(&[Step::Name("body"), Step::Name(name)], problem);
@@ -95,7 +108,7 @@ impl<'de: 'a, 'a> Fields<'de> for Envelope<'a> {
             "time" => &mut self.time,
             "region" => &mut self.region,
             "resources" => {
-                self.resources = entries.next_value_seed(AtMost::new(ANY_NUMBER))?;
+                self.resources = entries.next_value_seed(AtMost::new(MOST_RESOURCES))?;
                 return Ok(());
             }
             "detail" => {
@@ -119,7 +132,7 @@ struct Detail<'a> {
     source_type_id: Scalar<'a>,
     source_name: Scalar<'a>,
     source_info: Scalar<'a>,
-    event_data: List<Scalar<'a>>,
+    event_data: List<Texts>,
 }
 
 impl<'de: 'a, 'a> Fields<'de> for Detail<'a> {
@@ -134,7 +147,7 @@ impl<'de: 'a, 'a> Fields<'de> for Detail<'a> {
             "source_name" => &mut self.source_name,
             "source_info" => &mut self.source_info,
             "event_data" => {
-                self.event_data = entries.next_value_seed(AtMost::new(ANY_NUMBER))?;
+                self.event_data = entries.next_value_seed(JsonTexts)?;
                 return Ok(());
             }
             _ => return entries.next_value::<IgnoredAny>().map(drop),
@@ -170,8 +183,11 @@ impl Detail<'_> {
             Scalar::Null => Some(String::new()),
             info => field!("source_info", info.string_or_empty()),
         };
-        let items = field!("event_data", self.event_data.items(ANY_NUMBER));
-        let data = items.and_then(|items| array(items, |at, problem| note("event_data", Some(at), problem)));
+        let texts = field!("event_data", self.event_data.items(1)).and_then(|mut texts| texts.pop());
+        let data = texts.and_then(|texts| {
+            texts.wrong.iter().for_each(|(at, problem)| note("event_data", Some(*at), *problem));
+            texts.wrong.is_empty().then_some(texts.array)
+        });
         Some(HistoryEvent {
             id: id?,
             at: at?,
@@ -184,24 +200,4 @@ impl Detail<'_> {
             data: data?,
         })
     }
-}
-
-/// The array of the values that the strings are the JSON text of.
-fn array(items: Vec<Scalar<'_>>, mut note: impl FnMut(usize, Problem)) -> Option<String> {
-    let mut array = String::from("[");
-    let mut is_right = true;
-    for (at, item) in items.into_iter().enumerate() {
-        match item.text() {
-            Ok(text) if serde_json::from_str::<IgnoredAny>(&text).is_ok() => {
-                array.push_str(if at == 0 { "" } else { "," });
-                array.push_str(text.trim());
-            }
-            wrong => {
-                is_right = false;
-                note(at, wrong.err().unwrap_or(Problem::NotJson));
-            }
-        }
-    }
-    array.push(']');
-    is_right.then_some(array)
 }

@@ -4,7 +4,7 @@
 //! - an id that is stored already, or is being stored by another request or process, is written once, and exactly one
 //!   caller is told that he wrote it;
 //! - what is answered with `Ok` survives the end of the process at any moment;
-//! - transient failures have been retried when [`Error::Unavailable`] is answered.
+//! - failures that may pass have been retried, five times at most and within 20 seconds, when [`Error::Unavailable`] is answered.
 
 use crate::clickhouse::ClickHouse;
 use crate::event::{HistoryEvent, SystemEvent};
@@ -36,11 +36,16 @@ pub struct Listed<T> {
     pub results: Vec<T>,
 }
 
+/// The most bytes of texts in a page, since a page of the largest events would not fit into any memory. One event fits.
+pub const LARGEST_PAGE: usize = 32 << 20;
+
 /// Why an engine did not do it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
     /// There is no such tenant (any more).
     NoTenant,
+    /// The page has more than [`LARGEST_PAGE`] bytes.
+    PageTooLarge,
     /// The engine does not answer, or is overloaded: trying again later may help (503).
     Unavailable(String),
     /// It refused (500).
@@ -51,6 +56,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::NoTenant => f.write_str("there is no such tenant"),
+            Error::PageTooLarge => f.write_str("the page is too large"),
             Error::Unavailable(cause) | Error::Failed(cause) => f.write_str(cause),
         }
     }

@@ -76,6 +76,11 @@ impl HistoryEvent {
             _ => 2,
         }
     }
+
+    /// The bytes of its texts.
+    pub fn size(&self) -> usize {
+        self.source_info.len() + self.data.len() + self.source_name.as_ref().map_or(0, String::len)
+    }
 }
 
 /// What happened in the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each descending.
@@ -99,4 +104,11 @@ pub struct SystemEvent {
     pub source_ip: String,
     /// JSON text, as it was sent.
     pub data: String,
+}
+
+impl SystemEvent {
+    /// The bytes of its texts.
+    pub fn size(&self) -> usize {
+        self.source_info.len() + self.source_ip.len() + self.data.len()
+    }
 }

@@ -25,19 +25,25 @@ pub async fn redirect(service: &Service, client_id: Uuid, event_id: Option<Uuid>
 pub async fn upload_address(service: &Service, client_id: Uuid) -> Outcome {
     let no_tenant = || Refusal::no_tenant(&client_id.to_string());
     let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
-    let (file_id, upload_url) = service.files.upload_address(&tenant).await.map_err(no_address)?;
+    let given = service.files.upload_address(&tenant).await;
+    let (file_id, upload_url) =
+        given.map_err(|error| if error == Error::NoTenant { no_tenant() } else { no_address(error) })?;
     Ok(Reply::json(StatusCode::OK, &json!({"upload_url": upload_url, "file_id": file_id.to_string()})))
 }
 
 fn no_address(error: Error) -> Refusal {
-    Refusal::engine(error, "Failed to reach the files.", Refusal::no_connection)
+    match error {
+        Error::Unavailable(cause) => Refusal::unavailable("File storage temporarily unavailable.", cause),
+        error => Refusal::engine(error, "Failed to reach the files.", Refusal::no_connection),
+    }
 }
 
+/// The first of its files, if it has several.
 fn file_of(event: &HistoryEvent) -> Option<Uuid> {
     let kind = usize::from(event.event_type).checked_sub(1).and_then(|at| HISTORY_TYPES.get(at));
     if kind != Some(&DOCUMENT_GENERATED) {
         return None;
     }
     let data: Json = serde_json::from_str(&event.data).ok()?;
-    Uuid::try_parse(data.get(0)?.get("file_id")?.as_str()?).ok()
+    data.as_array()?.iter().find_map(|item| Uuid::try_parse(item.get("file_id")?.as_str()?).ok())
 }

@@ -1,7 +1,7 @@
 //! `GET /api/history/events` and `GET /api/system-events` (document 3, "History event list rules"; document 4, section 6,
 //! rows "list parameters" and "order"). Each list declares its filters; everything else is read from there.
 
-use crate::engine::Listed;
+use crate::engine::{Error, LARGEST_PAGE, Listed};
 use crate::event::{CATEGORIES, HISTORY_TYPES, HistoryEvent, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
 use crate::filter::{Column, Condition, Page, Test};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
@@ -65,7 +65,12 @@ pub async fn system_events(service: &Service, client_id: Uuid, query: &Query) ->
 }
 
 /// Why events cannot be read.
-pub fn unread(error: crate::engine::Error) -> Refusal {
+pub fn unread(error: Error) -> Refusal {
+    if error == Error::PageTooLarge {
+        let mut problems = Problems::default();
+        problems.add(&[Step::Name("query"), Step::Name("limit")], Problem::PageTooLarge(LARGEST_PAGE >> 20));
+        return problems.into();
+    }
     Refusal::engine(error, "Failed to read events.", Refusal::no_connection)
 }
 
@@ -108,7 +113,14 @@ fn condition(filters: &[Filter], name: &str, value: &str) -> Option<Result<Condi
     };
     let (name, predicate) = name.split_once("__").unwrap_or((name, "exact"));
     let (_, column, kind) = *filters.iter().find(|(known, _, _)| *known == name)?;
-    Some(test(kind, predicate, value).map(|test| Condition { column, test, is_excluded }))
+    Some(test(kind, predicate, value).map(|test| match (is_excluded, test) {
+        // No column is null, so the opposite of a bound is a bound, for which there are indexes.
+        (true, Test::Above(value)) => Condition { column, test: Test::UpTo(value), is_excluded: false },
+        (true, Test::From(value)) => Condition { column, test: Test::Below(value), is_excluded: false },
+        (true, Test::Below(value)) => Condition { column, test: Test::From(value), is_excluded: false },
+        (true, Test::UpTo(value)) => Condition { column, test: Test::Above(value), is_excluded: false },
+        (is_excluded, test) => Condition { column, test, is_excluded },
+    }))
 }
 
 fn test(kind: Kind, predicate: &str, value: &str) -> Result<Test, Problem> {

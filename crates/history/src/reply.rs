@@ -109,14 +109,18 @@ impl Refusal {
         Refusal { cause: Some(cause.to_owned()), ..Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, detail) }
     }
 
+    /// 503, with a cause for the log.
+    pub fn unavailable(detail: &str, cause: String) -> Refusal {
+        Refusal { cause: Some(cause), ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+    }
+
     /// What an engine could not do: 503 if it may be able to later, else 500 with `failed`.
     pub fn engine(error: engine::Error, failed: &str, no_tenant: impl FnOnce() -> Refusal) -> Refusal {
         match error {
             engine::Error::NoTenant => no_tenant(),
-            engine::Error::Unavailable(cause) => {
-                Refusal { cause: Some(cause), ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, OUTAGE) }
-            }
+            engine::Error::Unavailable(cause) => Refusal::unavailable(OUTAGE, cause),
             engine::Error::Failed(cause) => Refusal::failed(failed, &cause),
+            error @ engine::Error::PageTooLarge => Refusal::failed(failed, &error.to_string()),
         }
     }
 
@@ -145,13 +149,19 @@ pub enum Step<'a> {
     Index(usize),
 }
 
-/// What is wrong with a request, everything at once.
+/// How many problems are told: a small body can have millions.
+const TOLD: usize = 1000;
+
+/// What is wrong with a request, everything at once, up to [`TOLD`] problems.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<serde_json::Value>);
 
 impl Problems {
     /// Adds one.
     pub fn add(&mut self, place: &[Step<'_>], problem: Problem) {
+        if self.0.len() == TOLD {
+            return;
+        }
         let (message, kind) = problem.words();
         self.0.push(json!({"loc": place, "msg": message, "type": kind}));
     }
@@ -179,6 +189,7 @@ pub enum Problem {
     NoMatch,
     TooManyItems(usize),
     TooLong(usize),
+    PageTooLarge(usize),
     Below(i64),
     Above(i64),
     NoSuchPredicate,
@@ -205,6 +216,9 @@ impl Problem {
             }
             Problem::TooLong(n) => {
                 return (format!("ensure this value has at most {n} characters"), "value_error.any_str.max_length");
+            }
+            Problem::PageTooLarge(mebibytes) => {
+                return (format!("ensure that the page has at most {mebibytes} MiB"), "value_error.page.too_large");
             }
             Problem::Below(n) => {
                 return (format!("ensure this value is greater than or equal to {n}"), "value_error.number.not_ge");

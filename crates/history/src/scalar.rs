@@ -304,6 +304,125 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
     }
 }
 
+/// An array of strings that are JSON texts each, as the array of their values.
+#[derive(Debug, Default)]
+pub struct Texts {
+    /// The array, as JSON.
+    pub array: String,
+    /// Items that are wrong, the first ones.
+    pub wrong: Vec<(usize, Problem)>,
+}
+
+/// Reads an array into [`Texts`], without holding the items.
+pub struct JsonTexts;
+
+/// Wrong items that are told.
+const WRONG: usize = 1000;
+
+impl<'de> DeserializeSeed<'de> for JsonTexts {
+    type Value = List<Texts>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<List<Texts>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for JsonTexts {
+    type Value = List<Texts>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<Texts>, A::Error> {
+        let mut texts = Texts { array: "[".to_owned(), wrong: Vec::new() };
+        let mut at = 0;
+        while let Some(item) = sequence.next_element::<Scalar<'_>>()? {
+            match item.text() {
+                Ok(text) if is_json(&text) => {
+                    texts.array.push_str(if at == 0 { "" } else { "," });
+                    texts.array.push_str(text.trim());
+                }
+                wrong if texts.wrong.len() < WRONG => texts.wrong.push((at, wrong.err().unwrap_or(Problem::NotJson))),
+                _ => {}
+            }
+            at += 1;
+        }
+        texts.array.push(']');
+        Ok(List::Items(vec![texts]))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<List<Texts>, A::Error> {
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(List::Other)
+    }
+    fn visit_unit<E>(self) -> Result<List<Texts>, E> {
+        Ok(List::Null)
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<List<Texts>, E> {
+        Ok(List::Other)
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<List<Texts>, E> {
+        Ok(List::Other)
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<List<Texts>, E> {
+        Ok(List::Other)
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<List<Texts>, E> {
+        Ok(List::Other)
+    }
+    fn visit_str<E>(self, _: &str) -> Result<List<Texts>, E> {
+        Ok(List::Other)
+    }
+}
+
+/// Whether a text is JSON that every reader of a list can read: not too deep, with real characters and finite numbers.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Readable>(text).is_ok()
+}
+
+/// Any value, looked at and not kept. Unlike [`IgnoredAny`] it minds the depth and what strings and numbers stand for.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Readable, D::Error> {
+        deserializer.deserialize_any(ReadableVisitor)
+    }
+}
+
+struct ReadableVisitor;
+
+impl<'de> Visitor<'de> for ReadableVisitor {
+    type Value = Readable;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_unit<E>(self) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+    fn visit_str<E>(self, _: &str) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Readable, A::Error> {
+        while items.next_element::<Readable>()?.is_some() {}
+        Ok(Readable)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Readable, A::Error> {
+        while entries.next_entry::<Readable, Readable>()?.is_some() {}
+        Ok(Readable)
+    }
+}
+
 impl<T> List<T> {
     /// The items, or what is wrong with them.
     pub fn items(self, most: usize) -> Result<Vec<T>, Problem> {

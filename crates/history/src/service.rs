@@ -1,4 +1,4 @@
-//! The path of a request: route → key → method → client → handler → answer.
+//! The path of a request: route → method → key → client → handler → answer.
 
 use crate::body::Room;
 use crate::engine::{Engine, Tenant};
@@ -12,7 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use resource::Query;
 use serde::de::DeserializeSeed;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ use web::request_id::{REQUEST_ID, request_id};
 const FRESH: Duration = Duration::from_millis(500);
 /// Tenants that are remembered.
 const REMEMBERED: usize = 10_000;
+/// How much of a path is logged, in characters.
+const LOGGED: usize = 200;
 /// Batches that are read at a time.
 const READING: usize = 1;
 
@@ -51,11 +53,27 @@ pub struct Service {
     pub(crate) reading: Semaphore,
     room: Room,
     known: Mutex<HashMap<Uuid, (Instant, Arc<Tenant>)>>,
+    /// Tenants that are being deleted here.
+    going: Mutex<HashSet<Uuid>>,
+}
+
+/// The deletion of a tenant, which is one at a time.
+pub(crate) struct Going<'a> {
+    service: &'a Service,
+    client_id: Uuid,
+}
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        self.service.going().remove(&self.client_id);
+    }
 }
 
 /// The endpoints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Endpoint {
+    Health,
+    Readiness,
     CreateEvent,
     Batch,
     HistoryEvents,
@@ -70,6 +88,8 @@ impl Endpoint {
     /// The endpoint of a path, with or without a slash at its end.
     fn of(path: &str) -> Option<Endpoint> {
         Some(match path.strip_suffix('/').unwrap_or(path) {
+            "/healthz" => Endpoint::Health,
+            "/readyz" => Endpoint::Readiness,
             "/api/event-bridge/create-event" => Endpoint::CreateEvent,
             "/api/system-events/batch" => Endpoint::Batch,
             "/api/history/events" => Endpoint::HistoryEvents,
@@ -91,9 +111,7 @@ impl Endpoint {
         match self {
             Endpoint::CreateEvent | Endpoint::Batch | Endpoint::Initialize => Method::POST,
             Endpoint::Delete => Method::DELETE,
-            Endpoint::HistoryEvents | Endpoint::EventFile(_) | Endpoint::SystemEvents | Endpoint::UploadUrl => {
-                Method::GET
-            }
+            _ => Method::GET,
         }
     }
 }
@@ -108,6 +126,7 @@ impl Service {
             reading: Semaphore::new(READING),
             room: Room::default(),
             known: Mutex::default(),
+            going: Mutex::default(),
         }
     }
 
@@ -115,7 +134,7 @@ impl Service {
     pub async fn answer(self: Arc<Service>, request: Request<Incoming>, _peer: SocketAddr) -> Response<Content> {
         let started = Instant::now();
         let id = request_id(request.headers());
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let (method, path) = (request.method().clone(), request.uri().path().chars().take(LOGGED).collect::<String>());
         // What writes goes on when the client hangs up, so that its line in the log is true.
         let answered = tokio::spawn(self.dispatch(request)).await;
         let (mut response, cause) = answered.unwrap_or_else(|error| {
@@ -155,15 +174,7 @@ impl Service {
     }
 
     async fn respond(&self, parts: http::request::Parts, body: Incoming) -> Outcome {
-        match parts.uri.path() {
-            "/healthz" => return Ok(Reply::json(StatusCode::OK, &serde_json::json!({"status": "ok"}))),
-            "/readyz" => return self.readiness().await,
-            _ => {}
-        }
         let endpoint = Endpoint::of(parts.uri.path()).ok_or_else(Refusal::not_found)?;
-        if !self.has_key(&parts.headers) {
-            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
-        }
         let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
         if endpoint.method() != *method {
             let documented = endpoint.method();
@@ -171,13 +182,21 @@ impl Service {
             let detail = serde_json::json!({"detail": format!("Method \"{}\" not allowed.", parts.method)});
             return Ok(Reply::json(StatusCode::METHOD_NOT_ALLOWED, &detail).with(header::ALLOW, allow));
         }
+        match endpoint {
+            Endpoint::Health => return Ok(Reply::json(StatusCode::OK, &serde_json::json!({"status": "ok"}))),
+            Endpoint::Readiness => return self.readiness().await,
+            _ => {}
+        }
+        if !self.has_key(&parts.headers) {
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
+        }
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let client = client_id(&parts.headers);
         match endpoint {
             Endpoint::CreateEvent => {
                 let client = client?;
                 let held = self.room.read(&parts.headers, body).await?;
-                create_event::create(self, client, &held.bytes).await
+                create_event::create(self, client, held).await
             }
             Endpoint::Initialize => {
                 let held = self.room.read(&parts.headers, body).await?;
@@ -192,6 +211,7 @@ impl Service {
             Endpoint::Delete => tenants::delete(self, needed(client)?).await,
             Endpoint::EventFile(id) => event_files::redirect(self, needed(client)?, id).await,
             Endpoint::UploadUrl => event_files::upload_address(self, needed(client)?).await,
+            Endpoint::Health | Endpoint::Readiness => Err(Refusal::not_found()),
         }
     }
 
@@ -243,6 +263,15 @@ impl Service {
     /// Forgets a tenant that is going.
     pub(crate) fn forget(&self, client_id: Uuid) {
         self.known().remove(&client_id);
+    }
+
+    /// Begins the deletion of a tenant, unless another one is going on.
+    pub(crate) fn begin_deletion(&self, client_id: Uuid) -> Option<Going<'_>> {
+        self.going().insert(client_id).then_some(Going { service: self, client_id })
+    }
+
+    fn going(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
+        self.going.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, (Instant, Arc<Tenant>)>> {

@@ -1,13 +1,13 @@
 //! The embedded engine: one SQLite file for each tenant below the data directory, through the store that the main API
 //! uses, with its group commit. Ids are unique by their primary key, so what was written is what the database says.
 
-use crate::engine::{Error, Listed, Tenant};
+use crate::engine::{Error, LARGEST_PAGE, Listed, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::{Column, Condition, Page, Test};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{Conn, Database, Migrations, Options, Row, Sql, Store, Value};
 use uuid::Uuid;
 use web::clock::Clock;
@@ -18,9 +18,11 @@ const MIGRATIONS: Migrations = Migrations {
     build: &[("0001_events", include_str!("../migrations/tenant.sql"))],
 };
 
-/// How often a transient failure is tried again, and after what time first; the time doubles.
+/// How often a failure in passing is tried again, after what time first (it doubles), and within what time in all: what
+/// is locked makes each attempt wait for seconds.
 const RETRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The tenants of one data directory.
 pub struct Sqlite {
@@ -131,11 +133,11 @@ impl Sqlite {
     }
 
     pub(crate) async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
-        self.database(tenant).read(move |conn| list(conn, &HISTORY, &page, history_event)).await
+        self.database(tenant).read(move |conn| list(conn, &HISTORY, &page, history_event, HistoryEvent::size)).await
     }
 
     pub(crate) async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
-        self.database(tenant).read(move |conn| list(conn, &SYSTEM, &page, system_event)).await
+        self.database(tenant).read(move |conn| list(conn, &SYSTEM, &page, system_event, SystemEvent::size)).await
     }
 
     /// A consistent copy of everything into directories that are there, for `chancery backup`: the list of tenants first,
@@ -173,10 +175,12 @@ impl Sqlite {
         script: impl Fn(&mut Conn) -> Result<T, store::Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
         let database = self.database(tenant);
-        let mut pause = FIRST_PAUSE;
+        let (started, mut pause) = (Instant::now(), FIRST_PAUSE);
         for _ in 0..RETRIES {
             match database.write(script.clone()).await {
-                Err(store::Error::Busy) => tokio::time::sleep(pause).await,
+                Err(store::Error::Busy | store::Error::Unavailable(_)) if started.elapsed() < PATIENCE => {
+                    tokio::time::sleep(pause).await;
+                }
                 outcome => return Ok(outcome?),
             }
             pause *= 2;
@@ -296,7 +300,8 @@ fn list<T>(
     conn: &mut Conn,
     list: &List,
     page: &Page,
-    read: impl FnMut(&Row<'_>) -> Result<T, store::Error>,
+    read: impl Fn(&Row<'_>) -> Result<T, store::Error>,
+    size: impl Fn(&T) -> usize,
 ) -> Result<Listed<T>, Error> {
     let total = conn.one(&Sql::new(list.kept), |row| row.int(0))?;
     let filtered = if page.conditions.is_empty() {
@@ -313,7 +318,21 @@ fn list<T>(
     let mut sql = Sql::new(list.columns);
     push_conditions(&mut sql, &page.conditions, true);
     sql.push(list.order).push(" LIMIT ").bind(page.limit).push(" OFFSET ").bind(page.offset);
-    Ok(Listed { total, filtered, results: conn.all(&sql, read)? })
+    let (mut results, mut bytes) = (Vec::new(), 0);
+    let read = conn.each(&sql, |row| {
+        let event = read(row)?;
+        bytes += size(&event);
+        if bytes > LARGEST_PAGE {
+            return Err(store::Error::Full);
+        }
+        results.push(event);
+        Ok(())
+    });
+    if bytes > LARGEST_PAGE {
+        return Err(Error::PageTooLarge);
+    }
+    read?;
+    Ok(Listed { total, filtered, results })
 }
 
 /// Writes the conditions so that the planner has one index to take: that of the column of which one value is asked and
@@ -323,16 +342,23 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
     let is_one = |condition: &&Condition| {
         !condition.is_excluded && matches!(&condition.test, Test::In(values) if values.len() == 1)
     };
-    let best = [Column::RecordId, Column::SourceId, Column::EventType]
-        .into_iter()
-        .find(|column| conditions.iter().filter(is_one).any(|condition| condition.column == *column));
+    let asks = |column: Column| conditions.iter().filter(is_one).any(|condition| condition.column == column);
+    // A record has few events, so that several records are a good way in, too.
+    let of_records = |condition: &Condition| {
+        condition.column == Column::RecordId && !condition.is_excluded && matches!(condition.test, Test::In(_))
+    };
+    let best = if conditions.iter().any(of_records) {
+        Some(Column::RecordId)
+    } else {
+        [Column::SourceId, Column::EventType].into_iter().find(|column| asks(*column))
+    };
     for (at, condition) in conditions.iter().enumerate() {
         sql.push(if at == 0 { " WHERE " } else { " AND " });
         if condition.is_excluded {
             sql.push("NOT ");
         }
         let column = condition.column;
-        let has_way_in = column == Column::At || column == Column::RecordId || best == Some(column);
+        let has_way_in = column == Column::At || best == Some(column);
         sql.push(if has_indexes && !has_way_in { "(+" } else { "(" }).push(match column {
             Column::RecordId => "record_id",
             Column::EventType => "event_type",

@@ -32,6 +32,7 @@ pub async fn initialize(service: &Service, body: &[u8]) -> Outcome {
 
 /// Deletes a tenant: from the first step on nobody else knows it, and the steps can be repeated.
 pub async fn delete(service: &Service, client_id: Uuid) -> Outcome {
+    let _one = service.begin_deletion(client_id).ok_or_else(Refusal::no_connection)?;
     let tenant = service.engine.begin_delete(client_id).await.map_err(failed)?.ok_or_else(Refusal::no_connection)?;
     service.forget(client_id);
     service.files.delete_tenant(&tenant).await.map_err(|error| {

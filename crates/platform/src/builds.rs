@@ -175,6 +175,10 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<Option<
     let id = found.await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     // What other processes still serve from memory ends before the data does.
     tokio::time::sleep(crate::app::FRESH).await;
+    if with_history && let Some(tenant) = history_tenants::find(app, &uid).await.map_err(text)? {
+        // Made in the last moment.
+        delete_history(app, &domain, &uid, &tenant).await?;
+    }
     let undelivered = waiting(app, id).await;
     remove(app, id).await?;
     Ok(tenant.filter(|_| !with_history).map(|tenant| Kept { tenant, undelivered }))

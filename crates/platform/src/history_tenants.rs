@@ -124,19 +124,11 @@ pub async fn ensure(app: &App, service: &Caller, build: &Build, patience: Durati
     Err(NoTenant::Service(failure))
 }
 
+/// [`Error::Missing`] when there is no row: the build is being deleted with its history.
 async fn attempt(app: &App, build: &Build) -> Result<(i64, Option<Tenant>), Error> {
-    let (domain, uid, now) = (build.domain.clone(), build.uid.clone(), app.clock.now());
-    let control = app.store.control();
-    let (read, of) = (uid.clone(), control.clone());
-    if let Some(found) = of.read(move |conn| stored(conn, &read)).await? {
-        return Ok(found);
-    }
-    // A build that is older than this table.
-    let make = move |conn: &mut Conn| {
-        insert(conn, &domain, &uid, now)?;
-        stored(conn, &uid)
-    };
-    Ok(control.write::<_, Error>(make).await?.unwrap_or_default())
+    let uid = build.uid.clone();
+    let found = app.store.control().read(move |conn| stored(conn, &uid)).await?;
+    found.ok_or(Error::Missing)
 }
 
 /// Another process may have been faster; then its tenant counts, and this one stays empty.

@@ -68,7 +68,7 @@ struct Seen {
 
 async fn respond(app: &App, parts: http::request::Parts, body: Incoming, peer: IpAddr, seen: &mut Seen) -> Outcome {
     let path = parts.uri.path();
-    match path {
+    match path.strip_suffix('/').unwrap_or(path) {
         "/healthz" => return Ok(Answer::value(&json!({"status": "ok"}))),
         "/readyz" => return readiness(app).await,
         _ => {}

@@ -12,7 +12,7 @@ mod tables;
 mod tenants;
 mod writer;
 
-use crate::engine::{Error, Listed, Tenant};
+use crate::engine::{Error, LARGEST_PAGE, Listed, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::Page;
 use server::Server;
@@ -185,8 +185,10 @@ impl ClickHouse {
             let (columns, limit, offset) = (E::READ, page.limit, page.offset);
             let order: String =
                 E::ORDER.split(", ").map(|column| format!("{column} DESC")).collect::<Vec<_>>().join(", ");
-            let sql =
-                format!("SELECT {columns} FROM {table}{condition} ORDER BY {order} LIMIT {limit} OFFSET {offset}");
+            let sql = format!(
+                "SELECT {columns} FROM {table}{condition} ORDER BY {order} LIMIT {limit} OFFSET {offset} \
+                     SETTINGS max_result_bytes = {LARGEST_PAGE}"
+            );
             self.server.rows::<E::Read>(&sql).await
         };
         let filtered = async {

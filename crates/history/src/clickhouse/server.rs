@@ -105,6 +105,8 @@ impl From<Fault> for Error {
         let is_transient = fault.is_transient();
         match fault {
             Fault::Code(60 | 81, _) => Error::NoTenant,
+            // More bytes than a page may have; nothing else has such a bound.
+            Fault::Code(396, _) => Error::PageTooLarge,
             Fault::Code(_, text) | Fault::Silence(text) | Fault::Ours(text) => {
                 if is_transient {
                     Error::Unavailable(text)

@@ -71,11 +71,13 @@ impl Directory {
         self.sweep_at_times();
         let home = self.home(tenant.client_id);
         match tokio::fs::DirBuilder::new().mode(0o700).create(&home).await {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                if !tokio::fs::symlink_metadata(&home).await.map_err(failed)?.is_dir() {
-                    return Err(Error::NoTenant);
-                }
-            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match tokio::fs::symlink_metadata(&home).await {
+                Ok(metadata) if metadata.is_dir() => {}
+                // What a deletion leaves in its place, or is just putting there.
+                Ok(_) => return Err(Error::NoTenant),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::NoTenant),
+                Err(error) => return Err(failed(error)),
+            },
             made => made.map_err(failed)?,
         }
         Ok(format!("{}{}", self.public_url, self.addresses.make(&Method::PUT, tenant, file_id)))

@@ -31,7 +31,7 @@ async fn nobody_comes_in_without_the_one_key() {
         }
     }
     server.stranger().get("/healthz").await.is(200, json!({"status": "ok"}));
-    server.stranger().get("/readyz").await.is(200, json!({"status": "ok"}));
+    server.stranger().get("/readyz/").await.is(200, json!({"status": "ok"}));
 }
 
 #[tokio::test]
@@ -91,6 +91,9 @@ async fn methods_and_paths() {
             }
         }
     }
+    // A wrong method is one for strangers, too.
+    server.stranger().get("/api/delete-tenant").await.is(405, json!({"detail": "Method \"GET\" not allowed."}));
+    server.stranger().post("/healthz", json!({})).await.is(405, json!({"detail": "Method \"POST\" not allowed."}));
     for path in ["/", "/api", "/api/history", "/api/history/events//file", "/api/history/events/a/b/file", "/x"] {
         api.get(path).await.is(404, json!({"detail": "Not found."}));
     }

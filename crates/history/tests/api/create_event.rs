@@ -136,3 +136,38 @@ async fn everything_that_is_wrong_is_told_at_once() {
     );
     assert_eq!(api.get("/api/history/events").await.ok()["total_count"], 0);
 }
+
+#[tokio::test]
+async fn only_what_every_reader_can_read_is_taken() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("events").await;
+    for text in [
+        format!("{}{}", "[".repeat(5000), "]".repeat(5000)),
+        r#""\ud800""#.to_owned(),
+        r#"{"\udfff": 1}"#.to_owned(),
+        "1e999999".to_owned(),
+        "NaN".to_owned(),
+        "1 2".to_owned(),
+        String::new(),
+    ] {
+        let mut event = detail(1, 1, 7, TIME);
+        event["event_data"] = json!([text]);
+        let place = json!(["body", "detail", "event_data", 0]);
+        is_problem(&add(&api, event).await, place, "invalid JSON", "value_error.json");
+    }
+    let mut event = detail(1, 1, 7, TIME);
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    event["event_data"] = json!([deep, r#""\ud83d\ude00""#, "1e300"]);
+    add(&api, event).await.created();
+    assert_eq!(api.get("/api/history/events").await.ok()["results"][0]["event_data"][1], "😀");
+}
+
+#[tokio::test]
+async fn a_thousand_problems_are_told() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("events").await;
+    let mut event = detail(1, 1, 7, TIME);
+    event["event_data"] = json!(vec![1; 300_000]);
+    let reply = add(&api, event).await;
+    assert_eq!((reply.status, reply.json["detail"].as_array().unwrap().len()), (422, 1000));
+}

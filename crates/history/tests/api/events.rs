@@ -144,3 +144,22 @@ async fn wrong_parameters_are_named() {
     );
     api.get("/api/history/events?limit=1000&offset=9223372036854775807").await.ok();
 }
+
+#[tokio::test]
+async fn a_page_is_bounded_in_bytes() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("events").await;
+    for n in 0..4 {
+        let mut event = detail(n, 1, 7, TIME);
+        event["event_data"] = json!([json!("x".repeat(12_000_000)).to_string()]);
+        add(&api, event).await;
+    }
+    let reply = api.get("/api/history/events").await;
+    is_problem(
+        &reply,
+        json!(["query", "limit"]),
+        "ensure that the page has at most 32 MiB",
+        "value_error.page.too_large",
+    );
+    assert_eq!(api.get("/api/history/events?limit=2").await.column("event_id").len(), 2);
+}

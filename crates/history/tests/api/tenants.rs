@@ -137,3 +137,21 @@ async fn tenants_do_not_see_each_other() {
     assert_eq!(one.get("/api/system-events").await.column("id"), [json!(crate::id(1))]);
     assert_eq!(two.get("/api/system-events").await.column("id"), [json!(crate::id(2)), json!(crate::id(1))]);
 }
+
+#[tokio::test]
+async fn of_many_deletions_at_once_one_is_told_that_it_was_his() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("going").await;
+    let deletions: Vec<_> = (0..8)
+        .map(|_| {
+            let api = api.clone();
+            tokio::spawn(async move { api.delete("/api/delete-tenant").await.status })
+        })
+        .collect();
+    let mut statuses = Vec::new();
+    for deletion in deletions {
+        statuses.push(deletion.await.unwrap());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [204, 400, 400, 400, 400, 400, 400, 400]);
+}

@@ -74,6 +74,8 @@ CREATE TABLE outbox (
 );
 CREATE UNIQUE INDEX outbox_id ON outbox(id);
 CREATE UNIQUE INDEX outbox_fold_key ON outbox(fold_key) WHERE fold_key IS NOT NULL;
+CREATE INDEX outbox_ready ON outbox(n) WHERE fold_key IS NULL;
+CREATE INDEX outbox_folded ON outbox(created_at) WHERE fold_key IS NOT NULL;
 -- Which process delivers, until when; one row.
 CREATE TABLE outbox_claim (
     holder TEXT NOT NULL,

@@ -1,10 +1,8 @@
 //! The ClickHouse engine against ClickHouse itself. Two handles are to it what two processes are: they share nothing but
 //! the address.
 
-mod engines;
-
-use clickhouse::Client;
-use engines::{EARLY, event, events, system_event, tenant};
+use crate::alike::{self, EARLY, event, events, system_event, tenant};
+use ::clickhouse::Client;
 use history::clickhouse::ClickHouse;
 use history::engine::{Engine, Error, Tenant};
 use history::event::{EARLIEST, LATEST};
@@ -42,7 +40,7 @@ const FIRST: Page = Page { conditions: Vec::new(), limit: 1000, offset: 0 };
 #[tokio::test(flavor = "multi_thread")]
 async fn it_does_what_every_engine_does() {
     let engine = Engine::ClickHouse(ClickHouse::open(&testkit::ClickHouse::start()).expect("the address is right"));
-    engines::check(&engine).await;
+    alike::check(&engine).await;
     engine.close().await;
 }
 

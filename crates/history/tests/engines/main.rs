@@ -1,0 +1,18 @@
+//! The engines themselves, below the service: what both do alike, and how ClickHouse keeps its promises.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod alike;
+mod clickhouse;
+
+use history::engine::Engine;
+use history::sqlite::Sqlite;
+use web::clock::Clock;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_does_what_every_engine_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::Sqlite(Sqlite::open(directory.path().join("history"), Clock::system()).await.unwrap());
+    alike::check(&engine).await;
+    engine.close().await;
+}
