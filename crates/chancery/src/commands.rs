@@ -149,6 +149,9 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             let password = settings.admin_password.clone().unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
             println!("The build {} was made.", build.domain);
+            if !builds::has_history(&app, &build).await? {
+                eprintln!("The history service was not reached; a running server makes the build's tenant there.");
+            }
             if settings.admin_password.is_none() {
                 println!(
                     "Sign in as {} with the password {password} (it is shown this once).",
@@ -294,7 +297,8 @@ fn copy_rest(from: &Path, to: &Path) -> Result<(), Failure> {
         if name.starts_with('.') {
             // What is on its way in or out.
         } else if path.is_dir() {
-            std::fs::create_dir_all(&target).map_err(|error| words(&target, error))?;
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&target);
+            made.map_err(|error| words(&target, error))?;
             copy_rest(&path, &target)?;
         } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {
             match std::fs::copy(&path, &target) {

@@ -267,7 +267,8 @@ impl Service {
 
     /// Begins the deletion of a tenant, unless another one is going on.
     pub(crate) fn begin_deletion(&self, client_id: Uuid) -> Option<Going<'_>> {
-        self.going().insert(client_id).then_some(Going { service: self, client_id })
+        let is_first = self.going().insert(client_id);
+        is_first.then(|| Going { service: self, client_id })
     }
 
     fn going(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {

@@ -147,6 +147,12 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
     app.store.control().read(read).await.map_err(text)
 }
 
+/// Whether a build has its tenant in the history service, if there is one.
+pub async fn has_history(app: &App, build: &Build) -> Result<bool, Failure> {
+    let tenant = history_tenants::find(app, &build.uid).await.map_err(text)?;
+    Ok(app.history.is_none() || tenant.is_some())
+}
+
 /// The builds that are served.
 pub async fn active(app: &App) -> Result<Vec<Arc<Build>>, Failure> {
     let mut builds = Vec::new();

@@ -92,6 +92,15 @@ pub async fn find(app: &App, uid: &str) -> Result<Option<Tenant>, Error> {
     Ok(found.and_then(|(_, tenant)| tenant))
 }
 
+/// The domains of builds that are served and have no tenant yet.
+pub async fn missing(app: &App) -> Result<Vec<String>, Error> {
+    let sql = Sql::new(
+        "SELECT builds.domain FROM history_tenants JOIN builds ON builds.uid = history_tenants.build_uid \
+         WHERE history_tenants.client_id IS NULL AND builds.state = 'active'",
+    );
+    app.store.control().read(move |conn| conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))).await
+}
+
 /// The attempt, and the tenant if it was made; `None` when there is no row.
 fn stored(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<Tenant>)>, Error> {
     let sql = Sql::new("SELECT attempt, database_name, client_id FROM history_tenants WHERE build_uid = $1").arg(uid);

@@ -16,7 +16,7 @@ use crate::history_service::{Caller, Envelope, Failure, PATIENCE};
 use crate::history_tenants::{self, NoTenant, Tenant};
 use crate::outbox::{self, Batch, Head, Kind, Waits};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::{Conn, Error};
@@ -40,6 +40,8 @@ const LAST_PAUSE: Duration = Duration::from_secs(60);
 const GATHER: Duration = Duration::from_millis(20);
 /// How often a process looks for what others left behind.
 const LOOK: Duration = Duration::from_secs(300);
+/// How often builds without a tenant are looked for, one statement on the control database.
+const NEW_BUILDS: Duration = Duration::from_secs(2);
 /// How often what others have added is counted while much waits.
 const COUNT: Duration = Duration::from_secs(5);
 /// How many builds deliver at a time.
@@ -55,6 +57,8 @@ pub struct Relay {
     places: Semaphore,
     /// This process, for claims.
     holder: String,
+    /// Events that the service refused for good.
+    refused: AtomicI64,
 }
 
 struct Task {
@@ -73,6 +77,8 @@ pub struct Lag {
     pub seconds: i64,
     /// Whether the service answered when it was asked last.
     pub is_reachable: bool,
+    /// How many events it has refused for good since this process began; they are kept in `outbox_refused`.
+    pub refused: i64,
 }
 
 impl Default for Relay {
@@ -82,6 +88,7 @@ impl Default for Relay {
             tasks: Mutex::default(),
             places: Semaphore::new(AT_A_TIME),
             holder: unique_id(),
+            refused: AtomicI64::new(0),
         }
     }
 }
@@ -98,6 +105,15 @@ impl Relay {
             match builds::active(&app).await {
                 Ok(builds) => builds.iter().for_each(|build| app.relay.wake(&app, build)),
                 Err(error) => tracing::error!(error, "the outboxes were not looked at"),
+            }
+            // Builds that another process makes have no event yet, and may have no tenant.
+            while app.relay.is_on() {
+                tokio::time::sleep(NEW_BUILDS).await;
+                for domain in history_tenants::missing(&app).await.unwrap_or_default() {
+                    if let Ok(Some(build)) = app.build(&domain).await {
+                        app.relay.wake(&app, &build);
+                    }
+                }
             }
         });
     }
@@ -133,7 +149,8 @@ impl Relay {
 
     /// What waits, from memory.
     pub fn lag(&self, now: i64) -> Lag {
-        let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true };
+        let refused = self.refused.load(Ordering::Relaxed);
+        let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
         for task in self.tasks().values() {
             let waiting = task.build.outbox.waiting();
             lag.waiting += waiting.rows;
@@ -312,6 +329,13 @@ fn tell(task: &Task, progress: &mut Progress, round: &Result<Round, Trouble>) {
 
 /// Delivers what stands at the head.
 async fn round(app: &App, service: &Caller, build: &Build, progress: &mut Progress) -> Result<Round, Trouble> {
+    let tenant = match &progress.tenant {
+        Some(tenant) => tenant.clone(),
+        None => {
+            let tenant = history_tenants::ensure(app, service, build, PATIENCE).await?;
+            progress.tenant.insert(tenant).clone()
+        }
+    };
     let head = build.db.read::<_, Error>(Head::look).await?;
     let minute = app.clock.now().div_euclid(MINUTE) * MINUTE;
     // While the service is away, rows stay shared for as long as there are others to try it with.
@@ -322,11 +346,6 @@ async fn round(app: &App, service: &Caller, build: &Build, progress: &mut Progre
     }
     // It is never closed.
     let _place = app.relay.places.acquire().await;
-    let tenant = match &progress.tenant {
-        Some(tenant) => tenant.clone(),
-        None => history_tenants::ensure(app, service, build, PATIENCE).await?,
-    };
-    progress.tenant = Some(tenant.clone());
     if !claim(app, build, seals.then_some(minute)).await? {
         return Ok(Round::Claimed);
     }
@@ -411,6 +430,7 @@ async fn deliver(
             let (refused, reason) = (rest.first(), failure.to_string());
             let (id, build_name) = (refused.map_or("", |event| &event.id), &build.domain);
             tracing::error!(reason, build = build_name, event = id, "the history service refused an event");
+            app.relay.refused.fetch_add(1, Ordering::Relaxed);
             settle(app, build, gone, refused.map(|event| (event, reason))).await?;
             Ok(Round::Delivered)
         }

@@ -194,7 +194,9 @@ async fn readiness(app: &App) -> Outcome {
     let mut body = json!({"status": "ok"});
     if app.history.is_some() {
         let lag = app.relay.lag(app.clock.now());
-        body["history"] = json!({"waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable});
+        body["history"] = json!({
+            "waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable, "refused": lag.refused,
+        });
     }
     Ok(Answer::value(&body))
 }

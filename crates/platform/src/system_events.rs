@@ -61,8 +61,10 @@ pub fn note(
     };
     let mut data = Map::new();
     data.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
+    // A lock comes after the failure that caused it, also where events are listed by their moments.
+    let event_timestamp = request.now + i64::from(event == Event::AccountLocked);
     let event = SystemEvent {
-        event_timestamp: request.now,
+        event_timestamp,
         category: AUTH,
         event_type: kind,
         source_id: source,

@@ -74,6 +74,9 @@ pub fn parse(text: &str) -> Option<i64> {
     let date = pieces.date();
     let time = pieces.time().unwrap_or_default();
     let offset = pieces.to_numeric_offset().map_or(0, |offset| i64::from(offset.seconds()));
+    if offset.abs() >= 86_400 {
+        return None;
+    }
 
     let days = days_from_civil(i64::from(date.year()), i64::from(date.month()), i64::from(date.day()));
     let seconds = i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60 + i64::from(time.second()) - offset;

@@ -100,7 +100,7 @@ async fn a_build_is_made_without_the_service_and_its_tenant_later() {
     let anyone = server.anonymous();
     until("the outage shows", async || {
         let ready = anyone.get("/readyz").await.ok();
-        ready["history"] == json!({"waiting": 1, "lag_seconds": 0, "is_reachable": false})
+        ready["history"] == json!({"waiting": 1, "lag_seconds": 0, "is_reachable": false, "refused": 0})
     })
     .await;
     let history = FakeHistory::at(port).await;
@@ -264,12 +264,13 @@ async fn an_outage_delays_and_loses_nothing() {
     assert_eq!(waiting(&server).await, 21);
     server.advance(3600 * SECOND);
     let lag = client.get("/readyz").await.ok()["history"].clone();
-    assert_eq!(lag, json!({"waiting": 21, "lag_seconds": 3600, "is_reachable": false}));
+    assert_eq!(lag, json!({"waiting": 21, "lag_seconds": 3600, "is_reachable": false, "refused": 0}));
     history.is(Behaviour::Serves);
     let events = history.arrived(22).await;
     assert_eq!(kinds(&events), [vec![1], vec![2; 20], vec![1]].concat());
     until("the end of the outage shows", async || {
-        client.get("/readyz").await.ok()["history"] == json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true})
+        client.get("/readyz").await.ok()["history"]
+            == json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true, "refused": 0})
     })
     .await;
     assert_eq!((history.repeated(), history.system_events().len()), (0, 22));

@@ -443,7 +443,7 @@ async fn a_backup_made_while_the_server_runs_has_everything() {
 async fn both_listeners_tell_their_health_without_sign_in() {
     let installation = Installation::with_build(BINARY);
     let server = installation.serve();
-    let lag = json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true});
+    let lag = json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true, "refused": 0});
     let ready = [(server.api(), json!({"status": "ok", "history": lag})), (server.history(), json!({"status": "ok"}))];
     for (address, ready) in ready {
         let anyone = Client::new(address, "no build at all");

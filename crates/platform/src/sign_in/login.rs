@@ -101,11 +101,13 @@ fn settle(
             system_events::note(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
             return Ok(Ok(sessions::begin(request, conn, account.id, None)?));
         }
-        Some(account) if !is_right => account.failed(request, conn)?,
         _ => {}
     }
     let (event, reason) = failure(request, account.as_ref(), is_right);
-    system_events::note(request, conn, event, account.map(|account| account.id), Some(reason))?;
+    system_events::note(request, conn, event, account.as_ref().map(|account| account.id), Some(reason))?;
+    if let Some(account) = account.filter(|_| !is_right) {
+        account.failed(request, conn)?;
+    }
     count_address(request, conn)?;
     Ok(Err(refused()))
 }

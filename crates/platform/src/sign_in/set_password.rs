@@ -129,13 +129,14 @@ fn ask(request: &Request, conn: &mut Conn) -> Outcome {
 pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<(), Refusal> {
     check_address(request, conn)?;
     count_address(request, conn)?;
-    let is_open = Sql::new(
-        "SELECT id FROM users WHERE username_fold = $1 AND is_deleted = 0 AND status = 'active' \
-         AND account_type IN ('internal', 'external', 'full', 'super_admin')",
+    let named = Sql::new(
+        "SELECT id, CASE WHEN status = 'active' AND account_type IN ('internal', 'external', 'full', 'super_admin') \
+         THEN 1 ELSE 0 END FROM users WHERE username_fold = $1 AND is_deleted = 0",
     );
-    let user = conn.opt(&is_open.arg(resource::fold(username.trim())), |row| row.int(0))?;
-    let event = if user.is_some() { Event::PasswordResetRequestSuccess } else { Event::PasswordResetRequestFailed };
-    system_events::note(request, conn, event, user, None)?;
+    let user = conn.opt(&named.arg(resource::fold(username.trim())), |row| Ok((row.int(0)?, row.flag(1)?)))?;
+    let is_open = user.is_some_and(|(_, is_open)| is_open);
+    let event = if is_open { Event::PasswordResetRequestSuccess } else { Event::PasswordResetRequestFailed };
+    system_events::note(request, conn, event, user.map(|(id, _)| id), None)?;
     // No address is longer than this; a longer name is nobody's, and must not fill the queue.
     let username = username.chars().take(100).collect();
     mail_queue::put(request, conn, &Job::Reset { username })

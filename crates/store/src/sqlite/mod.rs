@@ -167,6 +167,8 @@ impl Sqlite {
             }
             remove_if_there(&partial)?;
             Link::open(&settings, &slot, Purpose::Write)?.copy_into(name)?;
+            #[cfg(unix)]
+            fs::set_permissions(&partial, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
             // VACUUM INTO does not sync what it wrote.
             File::open(&partial)?.sync_all()?;
             fs::rename(&partial, &target)?;
