@@ -9,6 +9,27 @@ use std::fmt;
 use std::marker::PhantomData;
 use uuid::Uuid;
 
+/// What a visitor answers to a value that is neither null nor holds others.
+macro_rules! any_plain_value {
+    ($value:ty, $answer:expr) => {
+        fn visit_bool<E>(self, _: bool) -> Result<$value, E> {
+            Ok($answer)
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<$value, E> {
+            Ok($answer)
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<$value, E> {
+            Ok($answer)
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<$value, E> {
+            Ok($answer)
+        }
+        fn visit_str<E>(self, _: &str) -> Result<$value, E> {
+            Ok($answer)
+        }
+    };
+}
+
 /// A value of a field, as far as this service cares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Scalar<'a> {
@@ -192,21 +213,7 @@ impl<'de, T: Fields<'de>> Visitor<'de> for Reading<T> {
     fn visit_unit<E>(self) -> Result<Object<T>, E> {
         Ok(Object(None))
     }
-    fn visit_bool<E>(self, _: bool) -> Result<Object<T>, E> {
-        Ok(Object(None))
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Object<T>, E> {
-        Ok(Object(None))
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<Object<T>, E> {
-        Ok(Object(None))
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<Object<T>, E> {
-        Ok(Object(None))
-    }
-    fn visit_str<E>(self, _: &str) -> Result<Object<T>, E> {
-        Ok(Object(None))
-    }
+    any_plain_value!(Object<T>, Object(None));
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Object<T>, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Object(None))
@@ -287,21 +294,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
     fn visit_unit<E>(self) -> Result<List<T>, E> {
         Ok(List::Null)
     }
-    fn visit_bool<E>(self, _: bool) -> Result<List<T>, E> {
-        Ok(List::Other)
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<List<T>, E> {
-        Ok(List::Other)
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<List<T>, E> {
-        Ok(List::Other)
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<List<T>, E> {
-        Ok(List::Other)
-    }
-    fn visit_str<E>(self, _: &str) -> Result<List<T>, E> {
-        Ok(List::Other)
-    }
+    any_plain_value!(List<T>, List::Other);
 }
 
 /// An array of strings that are JSON texts each, as the array of their values.
@@ -356,21 +349,7 @@ impl<'de> Visitor<'de> for JsonTexts {
     fn visit_unit<E>(self) -> Result<List<Texts>, E> {
         Ok(List::Null)
     }
-    fn visit_bool<E>(self, _: bool) -> Result<List<Texts>, E> {
-        Ok(List::Other)
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<List<Texts>, E> {
-        Ok(List::Other)
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<List<Texts>, E> {
-        Ok(List::Other)
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<List<Texts>, E> {
-        Ok(List::Other)
-    }
-    fn visit_str<E>(self, _: &str) -> Result<List<Texts>, E> {
-        Ok(List::Other)
-    }
+    any_plain_value!(List<Texts>, List::Other);
 }
 
 /// Whether a text is JSON that every reader of a list can read: not too deep, with real characters and finite numbers.
@@ -398,21 +377,7 @@ impl<'de> Visitor<'de> for ReadableVisitor {
     fn visit_unit<E>(self) -> Result<Readable, E> {
         Ok(Readable)
     }
-    fn visit_bool<E>(self, _: bool) -> Result<Readable, E> {
-        Ok(Readable)
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Readable, E> {
-        Ok(Readable)
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<Readable, E> {
-        Ok(Readable)
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<Readable, E> {
-        Ok(Readable)
-    }
-    fn visit_str<E>(self, _: &str) -> Result<Readable, E> {
-        Ok(Readable)
-    }
+    any_plain_value!(Readable, Readable);
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Readable, A::Error> {
         while items.next_element::<Readable>()?.is_some() {}
         Ok(Readable)
