@@ -17,7 +17,8 @@ pub async fn redirect(service: &Service, client_id: Uuid, event_id: Option<Uuid>
     let event_id = event_id.ok_or_else(Refusal::not_found)?;
     let event = service.engine.history_event(&tenant, event_id).await.map_err(unread)?;
     let file_id = event.as_ref().and_then(file_of).ok_or_else(Refusal::not_found)?;
-    let address = service.files.download_address(&tenant, file_id).await.map_err(no_address)?;
+    let address = service.files.download_address(&tenant, file_id).await;
+    let address = address.map_err(|error| no_address(error, Refusal::no_connection))?;
     Ok(Reply::redirect(&address))
 }
 
@@ -26,15 +27,14 @@ pub async fn upload_address(service: &Service, client_id: Uuid) -> Outcome {
     let no_tenant = || Refusal::no_tenant(&client_id.to_string());
     let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
     let given = service.files.upload_address(&tenant).await;
-    let (file_id, upload_url) =
-        given.map_err(|error| if error == Error::NoTenant { no_tenant() } else { no_address(error) })?;
+    let (file_id, upload_url) = given.map_err(|error| no_address(error, no_tenant))?;
     Ok(Reply::json(StatusCode::OK, &json!({"upload_url": upload_url, "file_id": file_id.to_string()})))
 }
 
-fn no_address(error: Error) -> Refusal {
+fn no_address(error: Error, no_tenant: impl FnOnce() -> Refusal) -> Refusal {
     match error {
         Error::Unavailable(cause) => Refusal::unavailable("File storage temporarily unavailable.", cause),
-        error => Refusal::engine(error, "Failed to reach the files.", Refusal::no_connection),
+        error => Refusal::engine(error, "Failed to reach the files.", no_tenant),
     }
 }
 

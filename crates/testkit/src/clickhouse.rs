@@ -3,10 +3,10 @@
 //! It needs `python3` and `npm`; the library is installed once below the target directory, from the lock file in
 //! `crates/testkit/clickhouse/`.
 
+use crate::npm;
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -70,7 +70,7 @@ impl ClickHouse {
         let log = std::fs::File::create(self.directory.path().join("log")).expect("the directory can be written");
         let mut process = Command::new("python3")
             .args(["-c", PROGRAM])
-            .arg(installed().join(LIBRARY))
+            .arg(npm::installed("clickhouse", &SOURCES).join(LIBRARY))
             .arg(format!("--path={}", self.directory.path().join("data").display()))
             .arg("--listen_host=127.0.0.1")
             .arg(format!("--http_port={}", self.port))
@@ -96,38 +96,4 @@ impl Drop for ClickHouse {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Where the library is installed, by whichever test comes first.
-fn installed() -> PathBuf {
-    static INSTALLING: Mutex<()> = Mutex::new(());
-    let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let version = SOURCES[1].1.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    let executable = std::env::current_exe().expect("a test is a program");
-    // target/debug/deps/test, or target/release/bench
-    let target = executable.ancestors().find(|path| path.join("CACHEDIR.TAG").exists());
-    let target = target.expect("tests are below the target directory");
-    let directory = target.join(format!("clickhouse-{version:08x}"));
-    if !directory.exists() {
-        let fresh = target.join(format!("clickhouse-{}.new", std::process::id()));
-        install(&fresh);
-        // Another test program may have been faster.
-        if std::fs::rename(&fresh, &directory).is_err() {
-            let _ = std::fs::remove_dir_all(&fresh);
-        }
-    }
-    directory
-}
-
-fn install(directory: &Path) {
-    std::fs::create_dir_all(directory).expect("the target directory can be written");
-    for (name, text) in SOURCES {
-        std::fs::write(directory.join(name), text).expect("the target directory can be written");
-    }
-    let npm = Command::new("npm")
-        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
-        .current_dir(directory)
-        .output()
-        .unwrap_or_else(|error| panic!("npm does not start (it must be installed): {error}"));
-    assert!(npm.status.success(), "npm: {}", String::from_utf8_lossy(&npm.stderr));
 }

@@ -12,7 +12,7 @@ pub fn installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
     let texts: String = sources.iter().map(|(_, text)| *text).collect();
     let version = texts.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let executable = std::env::current_exe().expect("a test is a program");
-    // target/debug/deps/test
+    // target/debug/deps/test, or target/release/examples/example
     let target = executable.ancestors().nth(3).expect("tests are below the target directory");
     let directory = target.join(format!("{name}-{version:08x}"));
     if !directory.exists() {

@@ -19,6 +19,9 @@ const KEEPING: &str = "session UInt64 CODEC(ZSTD(1)), batch UInt32 CODEC(ZSTD(1)
 const SETTINGS: &str = "SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, \
     fsync_part_directory = 1";
 
+/// About what a row takes beside its texts, in bytes.
+const FIXED: usize = 50;
+
 /// What is common to events of both kinds.
 pub(super) trait Event: Send + Sync + 'static {
     /// The table's name.
@@ -79,7 +82,7 @@ impl Event for HistoryEvent {
     }
 
     fn size(&self) -> usize {
-        50 + self.source_info.len() + self.data.len() + self.source_name.as_ref().map_or(0, String::len)
+        FIXED + HistoryEvent::size(self)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -118,7 +121,7 @@ impl Event for SystemEvent {
     }
 
     fn size(&self) -> usize {
-        50 + self.source_info.len() + self.data.len() + self.source_ip.len()
+        FIXED + SystemEvent::size(self)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
