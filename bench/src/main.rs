@@ -2,7 +2,7 @@
 //!
 //! | command | |
 //! |---|---|
-//! | `bench seed DIRECTORY USERS [URL]` | makes a build of so many users, in the directory or in the PostgreSQL database; writes `token` and `key` |
+//! | `bench seed DIRECTORY USERS [URL]` | makes a build of so many users, or of those in a CSV file, in the directory or in the PostgreSQL database; writes `token` and `key` |
 //! | `bench record ADDRESS DIRECTORY EXPECTED` | asks the floor for every answer and writes them down |
 //! | `bench load ADDRESS DIRECTORY EXPECTED OPERATION SECONDS PID…` | measures one operation, checking every answer |
 //! | `bench first ADDRESS DIRECTORY PATH` | waits for the first 200 and prints the milliseconds |

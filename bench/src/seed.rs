@@ -5,6 +5,7 @@ use platform::app::{App, Build, Config};
 use platform::clock::Clock;
 use platform::secret::Keys;
 use platform::{address::Trusted, builds};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use store::{Arg, Conn, Engine, Error, Sql};
@@ -16,7 +17,7 @@ pub const ADMIN: (&str, &str) = ("admin@example.com", "Correct-Horse-7");
 const DAY: i64 = 86_400_000_000;
 /// 2021-01-01.
 const START: i64 = 1_609_459_200_000_000;
-const BATCH: i64 = 500;
+const BATCH: usize = 500;
 
 const FIRST_NAMES: [&str; 40] = [
     "Agnes", "Albert", "Amira", "Anton", "Beatrice", "Bruno", "Camille", "Casper", "Celia", "Dario", "Dorothea",
@@ -94,18 +95,24 @@ impl Dice {
     }
 }
 
-/// Makes the build `localhost`.
+/// Makes the build `localhost` with so many users, or with those of a CSV file (the columns of [`Person::read`]).
 pub fn run(directory: &str, users: &str, url: Option<&str>) -> Result<(), Failure> {
-    let users: i64 = users.parse()?;
+    let people: Vec<Person> = match users.parse() {
+        Ok(users) => (2..=users).map(Person::made_up).collect(),
+        // The first one is the super admin, whom every build has.
+        Err(_) => csv::Reader::from_path(users)?
+            .deserialize()
+            .skip(1)
+            .map(|row| Person::read(&row?))
+            .collect::<Result<_, Failure>>()?,
+    };
     std::fs::create_dir_all(directory)?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let app = App::open(config(directory, url)).await.map_err(|error| error.to_string())?;
         let build = builds::create(&app, "localhost", ADMIN.0, ADMIN.1).await?;
-        let mut at = 2;
-        while at <= users {
-            let until = (at + BATCH - 1).min(users);
-            build.db.write(move |conn| fill(conn, at, until)).await?;
-            at = until + 1;
+        for part in people.chunks(BATCH) {
+            let part = part.to_vec();
+            build.db.write(move |conn| part.iter().try_for_each(|person| person.insert(conn))).await?;
         }
         build.db.write(count).await?;
         std::fs::write(Path::new(directory).join("token"), token(&app, &build).await?)?;
@@ -144,9 +151,32 @@ pub fn config(directory: &str, url: Option<&str>) -> Config {
     }
 }
 
-/// Inserts the users who get these ids.
-fn fill(conn: &mut Conn, from: i64, until: i64) -> Result<(), Error> {
-    for id in from..=until {
+/// A user, as inserted; moments in microseconds.
+#[derive(Clone)]
+struct Person {
+    username: String,
+    account_type: String,
+    first_name: String,
+    last_name: String,
+    job_title: String,
+    company_name: String,
+    phone: String,
+    mobile: String,
+    timezone: String,
+    status: &'static str,
+    last_login: Option<i64>,
+    activated_at: Option<i64>,
+    link_sent_at: Option<i64>,
+    link_sent_by: Option<i64>,
+    created_at: Option<i64>,
+    created_by: Option<i64>,
+    modified_at: Option<i64>,
+    modified_by: Option<i64>,
+}
+
+impl Person {
+    /// The same one for the same id, every time.
+    fn made_up(id: i64) -> Person {
         let mut dice = Dice::new(id.unsigned_abs() * 0x9e37_79b9_7f4a_7c15);
         let (first, last) = (dice.of(&FIRST_NAMES), dice.of(&LAST_NAMES));
         let account_type = match dice.roll(100) {
@@ -157,29 +187,79 @@ fn fill(conn: &mut Conn, from: i64, until: i64) -> Result<(), Error> {
         };
         let is_active = dice.roll(100) < 85;
         let created = START + id * 97 * 60_000_000 + dice.roll(1_000_000);
-        let active = |after: i64| if is_active { Arg::from(created + after * DAY / 24) } else { Arg::Null };
-        let someone = |dice: &mut Dice| 1 + dice.roll(id.clamp(2, 20) - 1);
-        let sent_by = (dice.roll(10) < 3).then(|| someone(&mut dice));
-        let name = format!("{first} {last}");
+        let active = |after: i64| is_active.then_some(created + after * DAY / 24);
+        let someone = |dice: &mut Dice| Some(1 + dice.roll(id.clamp(2, 20) - 1));
+        let link_sent_by = (dice.roll(10) < 3).then(|| someone(&mut dice)).flatten();
+        Person {
+            username: format!("{first}.{last}.{id}@example.com").to_lowercase(),
+            account_type: account_type.to_owned(),
+            first_name: first.to_owned(),
+            last_name: last.to_owned(),
+            job_title: dice.of(&JOBS).to_owned(),
+            company_name: dice.of(&COMPANIES).to_owned(),
+            phone: format!("+49 30 {:07}", dice.roll(10_000_000)),
+            mobile: format!("+49 170 {:07}", dice.roll(10_000_000)),
+            timezone: "UTC".to_owned(),
+            status: if is_active { "active" } else { "invited" },
+            last_login: active(24 * dice.roll(300)),
+            activated_at: active(dice.roll(90)),
+            link_sent_at: Some(created + 300_000_000),
+            link_sent_by,
+            created_at: Some(created),
+            created_by: someone(&mut dice),
+            modified_at: Some(created + dice.roll(400) * DAY),
+            modified_by: someone(&mut dice),
+        }
+    }
+
+    /// A row of a file with a column for each field.
+    fn read(row: &HashMap<String, String>) -> Result<Person, Failure> {
+        let text = |name: &str| row.get(name).cloned().ok_or_else(|| format!("the file has no column {name}"));
+        let id: i64 = text("id")?.parse()?;
+        // Nobody is made by somebody who comes later.
+        let someone =
+            |name: &str| text(name).map(|text| text.parse().ok().map(|user: i64| if user < id { user } else { 1 }));
+        let moment = |name: &str| text(name).map(|text| resource::time::parse(&text));
+        Ok(Person {
+            username: text("username")?,
+            account_type: text("account_type")?,
+            first_name: text("first_name")?,
+            last_name: text("last_name")?,
+            job_title: text("job_title")?,
+            company_name: text("company_name")?,
+            phone: text("phone")?,
+            mobile: text("mobile")?,
+            timezone: text("timezone")?,
+            status: if text("status")? == "active" { "active" } else { "invited" },
+            last_login: moment("last_login")?,
+            activated_at: moment("activated_at")?,
+            link_sent_at: moment("link_sent_at")?,
+            link_sent_by: someone("link_sent_by")?,
+            created_at: moment("created_at")?,
+            created_by: someone("created_by")?,
+            modified_at: moment("modified_at")?,
+            modified_by: someone("modified_by")?,
+        })
+    }
+
+    fn insert(&self, conn: &mut Conn) -> Result<(), Error> {
+        let name = format!("{} {}", self.first_name, self.last_name);
+        let optional = |number: Option<i64>| number.map_or(Arg::Null, Arg::from);
         let sql = Sql::new(
             "INSERT INTO users(username, username_fold, account_type, first_name, last_name, full_name, full_name_fold, \
              job_title, company_name, phone, mobile, timezone, is_ip_restriction_enabled, allowed_ip_ranges, status, \
              last_login, activated_at, password_set_at, link_sent_at, link_sent_by, created_at, created_by, modified_at, modified_by) \
-             VALUES ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'UTC', 0, '[]', $11, $12, $13, $13, $14, $15, $16, $17, $18, $19)",
+             VALUES ($1, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, '[]', $12, $13, $14, $14, $15, $16, $17, $18, $19, $20)",
         );
-        let sql = sql.arg(format!("{first}.{last}.{id}@example.com").to_lowercase()).arg(account_type);
-        let sql =
-            sql.arg(first).arg(last).arg(&name).arg(name.to_lowercase()).arg(dice.of(&JOBS)).arg(dice.of(&COMPANIES));
-        let sql = sql
-            .arg(format!("+49 30 {:07}", dice.roll(10_000_000)))
-            .arg(format!("+49 170 {:07}", dice.roll(10_000_000)));
-        let sql = sql.arg(if is_active { "active" } else { "invited" });
-        let sql = sql.arg(active(24 * dice.roll(300))).arg(active(dice.roll(90)));
-        let sql = sql.arg(created + 300_000_000).arg(sent_by).arg(created).arg(someone(&mut dice));
-        let sql = sql.arg(created + dice.roll(400) * DAY).arg(someone(&mut dice));
-        conn.exec(&sql)?;
+        let sql = sql.arg(&self.username).arg(&self.account_type).arg(&self.first_name).arg(&self.last_name);
+        let sql = sql.arg(&name).arg(name.to_lowercase()).arg(&self.job_title).arg(&self.company_name);
+        let sql = sql.arg(&self.phone).arg(&self.mobile).arg(&self.timezone).arg(self.status);
+        let sql = sql.arg(optional(self.last_login)).arg(optional(self.activated_at));
+        let sql = sql.arg(optional(self.link_sent_at)).arg(optional(self.link_sent_by));
+        let sql = sql.arg(optional(self.created_at)).arg(optional(self.created_by));
+        conn.exec(&sql.arg(optional(self.modified_at)).arg(optional(self.modified_by)))?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// What stands beside the users: the counters, limits that leave room, roles for the users of type `full`.

@@ -5,6 +5,7 @@ use crate::caller::Callers;
 use crate::clock::Clock;
 use crate::history_service::{self, HistoryService};
 use crate::outbox;
+use crate::pages::Pages;
 use crate::password::Hasher;
 use crate::secret::Keys;
 use crate::token::AccessTokens;
@@ -76,6 +77,7 @@ pub struct Shared {
     pub providers: crate::single_sign_on::Providers,
     pub history: Option<history_service::Caller>,
     pub relay: crate::relay::Relay,
+    pub pages: Pages,
     builds: Mutex<HashMap<String, (Instant, Arc<Build>)>>,
 }
 
@@ -116,6 +118,7 @@ impl App {
             mail: crate::mail_queue::Worker::default(),
             providers: crate::single_sign_on::Providers::default(),
             relay: crate::relay::Relay::default(),
+            pages: Pages::default(),
             history,
             builds: Mutex::new(HashMap::new()),
             keys,

@@ -154,7 +154,7 @@ impl Collection {
 
     /// The records below a parent, in the order in which they were made.
     pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
-        rows::list(request, conn, &self.shape, Scope { condition: self.below(parent), total: None })
+        rows::list(request, conn, &self.shape, Scope::of(self.below(parent)))
     }
 
     /// Adds the ids of the body to a parent whose row is locked. Those that are there already stay as they are; all are
@@ -290,12 +290,12 @@ impl Of {
         let (from, listed_by) = match self {
             Of::Users => (
                 "t.account_type FROM users t WHERE t.is_deleted = 0 AND t.status <> 'anonymized'",
-                users::visible_to(caller, conn)?,
+                users::visible_to(caller),
             ),
-            Of::Groups => ("'' FROM user_groups t WHERE 1 = 1", user_groups::visible_to(caller, conn)?),
+            Of::Groups => ("'' FROM user_groups t WHERE 1 = 1", user_groups::visible_to(caller, conn)?.condition),
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
-        sql.append(&listed_by.condition).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id IN (");
+        sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id IN (");
         listed(&mut sql, ids).push(") ORDER BY t.id FOR SHARE");
         let candidates = conn.all(&sql, |row| {
             Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time: row.text(2)? == "one_time_completion" }))

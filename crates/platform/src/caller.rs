@@ -33,6 +33,8 @@ pub struct Caller {
     pub account_type: String,
     /// What it may do globally: of the account type and of its roles.
     pub permissions: Permissions,
+    /// The version of the build's rights under which this was read.
+    pub version: i64,
     /// When the password must be changed.
     pub password_expires_at: Option<i64>,
     ranges: Option<Ranges>,
@@ -99,11 +101,11 @@ impl Callers {
         self.reached(version);
         self.known().asked = Some(Instant::now());
     }
-    /// Keeps what was read in one snapshot with the version, unless something newer is known.
-    fn keep(&self, version: i64, caller: &Arc<Caller>) {
-        self.asked(version);
+    /// Keeps a caller, unless something newer is known.
+    fn keep(&self, caller: &Arc<Caller>) {
+        self.asked(caller.version);
         let mut known = self.known();
-        if known.version == version {
+        if known.version == caller.version {
             if known.sessions.len() >= MOST {
                 known.sessions.clear();
             }
@@ -124,10 +126,9 @@ pub async fn identify(app: &App, build: &Arc<Build>, token: &str, now: i64) -> R
     let caller = match found {
         Some(caller) => caller,
         None => {
-            let script = move |conn: &mut Conn| Ok::<_, Error>((version(conn)?, load(conn, claims.session, now)?));
-            let (version, caller) = build.db.read(script).await?;
-            let Some(caller) = caller.map(Arc::new) else { return Ok(None) };
-            build.callers.keep(version, &caller);
+            let script = move |conn: &mut Conn| load(conn, claims.session, now);
+            let Some(caller) = build.db.read(script).await?.map(Arc::new) else { return Ok(None) };
+            build.callers.keep(&caller);
             caller
         }
     };
@@ -165,8 +166,9 @@ fn version(conn: &mut Conn) -> Result<i64, Error> {
     conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'rights'"), |row| row.int(0))
 }
 
-/// Reads a live session with its account, roles and ranges.
+/// Reads a live session with its account, roles and ranges, in one snapshot.
 fn load(conn: &mut Conn, session: i64, now: i64) -> Result<Option<Caller>, Error> {
+    let version = version(conn)?;
     let sql = Sql::new(
         "SELECT u.id, u.account_type, u.is_ip_restriction_enabled, u.allowed_ip_ranges, u.password_set_at, \
          (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1), s.last_used_at, \
@@ -188,6 +190,7 @@ fn load(conn: &mut Conn, session: i64, now: i64) -> Result<Option<Caller>, Error
             session,
             permissions: Permissions::of_account(&account_type),
             account_type,
+            version,
             password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY)),
             ranges,
             last_used_at: AtomicI64::new(row.int(6)?),

@@ -168,12 +168,21 @@ pub struct Answer {
     pub content_type: Option<&'static str>,
     /// Further headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Until when the same request is answered alike, as long as nothing is committed to the build's database
+    /// (microseconds since 1970); `None` where nobody vouches for that. See `pages.rs`.
+    pub holds_until: Option<i64>,
 }
 
 impl Answer {
     /// JSON bytes.
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-        Answer { status, body: body.into(), content_type: Some("application/json"), headers: Vec::new() }
+        Answer {
+            status,
+            body: body.into(),
+            content_type: Some("application/json"),
+            headers: Vec::new(),
+            holds_until: None,
+        }
     }
     /// A JSON value with 200.
     pub fn value(value: &Json) -> Answer {
@@ -188,7 +197,13 @@ impl Answer {
     }
     /// 204.
     pub fn empty() -> Answer {
-        Answer { status: StatusCode::NO_CONTENT, body: Bytes::new(), content_type: None, headers: Vec::new() }
+        Answer {
+            status: StatusCode::NO_CONTENT,
+            body: Bytes::new(),
+            content_type: None,
+            headers: Vec::new(),
+            holds_until: None,
+        }
     }
     /// A refusal whose transaction is to be kept all the same.
     pub fn refusal(refusal: &Refusal) -> Answer {
@@ -208,6 +223,7 @@ impl Answer {
                 (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
                 (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
             ],
+            holds_until: None,
         }
     }
 }

@@ -22,6 +22,7 @@ mod messages;
 pub mod openapi;
 mod outbound;
 pub mod outbox;
+pub mod pages;
 pub mod password;
 pub mod passwords;
 mod permission_set;

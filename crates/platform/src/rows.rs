@@ -4,7 +4,7 @@
 
 use crate::administration_log as log;
 use crate::http::{Answer, Outcome, Refusal, Request};
-use crate::select_sql::{conditions, order, stored, tokens, value};
+use crate::select_sql::{conditions, is_of_the_moment, order, stored, tokens, value};
 use http::StatusCode;
 use resource::json::{Cells, Form, USER_REFERENCE, Writer, write_fields};
 use resource::{
@@ -94,12 +94,25 @@ pub struct Scope {
     pub condition: Sql,
     /// How many there are, when that is kept; counted otherwise.
     pub total: Option<i64>,
+    /// How long it lasts.
+    pub lasts: Lasts,
+}
+
+/// How long a list would be the same if nothing were written, for `pages.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// Nobody knows.
+    Unknown,
+    /// For ever, unless a moment is compared in what is shown or in a filter.
+    Always,
+    /// Until a moment, in microseconds since 1970, or for ever when none is given, whatever is compared.
+    Until(Option<i64>),
 }
 
 impl Scope {
-    /// All rows that fulfil a condition.
-    pub fn of(condition: &'static str) -> Scope {
-        Scope { condition: Sql::new(condition), total: None }
+    /// All rows that fulfil a condition, which does not compare the moment of the request.
+    pub fn of(condition: impl Into<Sql>) -> Scope {
+        Scope { condition: condition.into(), total: None, lasts: Lasts::Always }
     }
 }
 
@@ -135,7 +148,18 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
         true => total,
         false => count(conn, &shape.resource, &scope, &select.filters, request.now)?,
     };
-    Ok(Answer::json(StatusCode::OK, envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes())))
+    let body = envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());
+    let mut answer = Answer::json(StatusCode::OK, body);
+    let compares = || {
+        shape.texts(Form::List).columns.args().contains(&Arg::Int(NOW))
+            || select.filters.iter().any(|filter| is_of_the_moment(filter.field()))
+    };
+    answer.holds_until = match scope.lasts {
+        Lasts::Until(moment) => Some(moment.unwrap_or(i64::MAX)),
+        Lasts::Always if !compares() => Some(i64::MAX),
+        _ => None,
+    };
+    Ok(answer)
 }
 
 /// The envelope (document 1, convention 3) around items that are written already.

@@ -36,6 +36,11 @@ pub(crate) fn value(sql: &mut Sql, field: &Field, now: i64) {
     }
 }
 
+/// Whether a field's value changes as time passes.
+pub(crate) fn is_of_the_moment(field: &Field) -> bool {
+    matches!(&field.source, Source::Sql(expression) if expression.contains("{now}"))
+}
+
 pub(crate) fn conditions(sql: &mut Sql, filters: &[resource::Filter], now: i64) {
     for filter in filters {
         sql.push(" AND ");

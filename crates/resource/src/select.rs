@@ -11,7 +11,7 @@ pub const MAX_LIMIT: i64 = 1000;
 pub const DEFAULT_LIMIT: i64 = 25;
 
 /// The parameters of a request's address, decoded, in the order sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {

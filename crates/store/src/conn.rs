@@ -6,6 +6,7 @@ use rusqlite::types::ValueRef;
 
 use crate::error::Error;
 use crate::sql::{Sql, Value};
+use crate::stamp::Stamp;
 use crate::{postgresql, sqlite};
 
 /// A connection to one database, lent to a script.
@@ -121,6 +122,14 @@ impl Conn {
             done(result.map_err(|error| self.refused(error))?);
         }
         Ok(())
+    }
+
+    /// See [`crate::Database::stamp`].
+    pub(crate) fn stamp(&mut self) -> Result<Option<Stamp>, Error> {
+        match &mut self.link {
+            Link::Sqlite(link) => link.stamp().map(Some),
+            Link::Postgres(link) => link.stamp(),
+        }
     }
 
     fn query(&mut self, sql: &Sql, row: OnRow<'_>) -> Result<(), Error> {

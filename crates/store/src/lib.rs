@@ -14,6 +14,7 @@ mod migrate;
 mod postgresql;
 mod sql;
 mod sqlite;
+mod stamp;
 mod work;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub use conn::{Conn, Row};
 pub use error::Error;
 pub use sql::{Arg, Sql, Value};
+pub use stamp::Stamp;
 
 use work::{Outcome, Slot, Work, lock, work};
 
@@ -304,6 +306,14 @@ impl Database {
             return sqlite.peek(&self.slot, &script);
         }
         self.run(Mode::Peek, script).await
+    }
+
+    /// What names the present state of the database; `None` where nothing does. It costs one short statement.
+    ///
+    /// # Errors
+    /// As [`Database::peek`].
+    pub async fn stamp(&self) -> Result<Option<Stamp>, Error> {
+        self.peek(|conn: &mut Conn| conn.stamp()).await
     }
 
     /// Runs a script in one transaction, and answers only after it is committed durably.

@@ -110,6 +110,12 @@ pub struct Sql {
     args: Vec<Arg>,
 }
 
+impl From<&'static str> for Sql {
+    fn from(text: &'static str) -> Sql {
+        Sql::new(text)
+    }
+}
+
 impl Sql {
     /// Starts a statement. The text may hold `$1`, `$2`… to be filled by [`Sql::arg`].
     pub fn new(text: &'static str) -> Sql {

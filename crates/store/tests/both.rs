@@ -34,6 +34,7 @@ on_both! {
     reads_cannot_write,
     tables_made_at_run_time,
     the_control_database,
+    stamps,
     closing,
 }
 
@@ -570,6 +571,34 @@ async fn the_control_database(fixture: &mut Fixture) {
     assert_eq!(control.write(move |conn| conn.exec(&insert)).await, Ok::<_, Error>(1));
     assert_eq!(control.write(move |conn| conn.exec(&again)).await, Err(Error::Unique("builds_name".to_owned())));
     assert_eq!(control.write(move |conn| conn.exec(&delete)).await, Ok::<_, Error>(1));
+}
+
+async fn stamps(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    let stamp = database.stamp().await.unwrap().unwrap();
+    // Reading changes nothing, nor does what is undone.
+    assert_eq!(count(&database).await, 1);
+    let undone = |conn: &mut Conn| insert(conn, "Bob").and_then(|_| Err::<(), _>(Error::NotFound));
+    database.write(undone).await.unwrap_err();
+    if fixture.store.is_embedded() {
+        assert_eq!(database.stamp().await.unwrap().unwrap(), stamp);
+    }
+    // Every commit does, whichever process it is of.
+    let options = Options { postgres_connections: 2, ..Options::default() };
+    let other = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
+    let there = other.database(database.name());
+    let mut seen = vec![stamp];
+    for n in 0..10 {
+        let writer = if n % 2 == 0 { &database } else { &there };
+        writer.write(move |conn| insert(conn, &format!("Carol {n}"))).await.unwrap();
+        let stamp = database.stamp().await.unwrap().unwrap();
+        assert!(!seen.contains(&stamp), "{n}: {stamp:?} of {seen:?}");
+        assert!(stamp.is_of_same_source(&seen[0]));
+        assert_eq!(database.stamp().await.unwrap().unwrap(), stamp);
+        seen.push(stamp);
+    }
+    other.close().await;
 }
 
 async fn closing(fixture: &mut Fixture) {

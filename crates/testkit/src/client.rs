@@ -169,10 +169,20 @@ impl Call {
 
     /// Sends it.
     pub async fn send(self) -> Reply {
-        let response = self.0.send().await.unwrap_or_else(|error| panic!("no answer: {error:?}"));
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = response.bytes().await.unwrap_or_else(|error| panic!("half an answer: {error:?}"));
-        Reply::new(status, headers, &body)
+        self.send_if_connected().await.unwrap_or_else(|| panic!("no connection"))
+    }
+
+    /// Sends it; `None` when no connection was made, so that a balancer would send it elsewhere.
+    pub async fn send_if_connected(self) -> Option<Reply> {
+        match self.0.send().await {
+            Ok(response) => {
+                let (status, headers) = (response.status().as_u16(), response.headers().clone());
+                let body = response.bytes().await.unwrap_or_else(|error| panic!("half an answer: {error:?}"));
+                Some(Reply::new(status, headers, &body))
+            }
+            Err(error) if error.is_connect() => None,
+            Err(error) => panic!("no answer: {error:?}"),
+        }
     }
 
     /// Sends it; `None` when the server is gone.

@@ -55,3 +55,9 @@ pub const MINUTE: i64 = 60 * SECOND;
 pub const HOUR: i64 = 60 * MINUTE;
 /// A day.
 pub const DAY: i64 = 24 * HOUR;
+
+/// How many rounds a test that may go on for long does: a few in the ordinary suite, or as many as
+/// `CHANCERY_TEST_ROUNDS` says.
+pub fn rounds(short: usize) -> usize {
+    std::env::var("CHANCERY_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(short)
+}

@@ -39,6 +39,10 @@ use tokio::time::{Instant, Sleep};
 /// instead of a reset.
 const LINGER: Duration = Duration::from_secs(3);
 
+/// How long an idle connection is still open when the server stops. A client that is about to send its next request
+/// gets an answer, and hears in it that the connection ends (`Connection: close`); closed at once, it would get a reset.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// The least a body must bring, in bytes a second, averaged over its progress timeout.
 const MINIMUM_RATE: u64 = 1024;
 
@@ -72,7 +76,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Serving,
-    /// Connections end after the request in flight.
+    /// Connections end after the next answer, or when they have been idle for [`FAREWELL`].
     Stopping,
     /// The time for that is over.
     Over,
@@ -149,7 +153,17 @@ async fn converse<H, F, B>(
 {
     // Answers are written whole, or in large pieces, so waiting for more to send with them is in vain.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| Box::pin(answer(Arc::clone(&handler), request, peer)));
+    let seen = stage.clone();
+    let service = service_fn(move |request| {
+        let (handler, seen) = (Arc::clone(&handler), seen.clone());
+        Box::pin(async move {
+            let mut response = answer(handler, request, peer).await;
+            if *seen.borrow() != Stage::Serving {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        })
+    });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header)
@@ -157,12 +171,16 @@ async fn converse<H, F, B>(
         .max_buf_size(limits.header_bytes.max(64 * 1024))
         .serve_connection(TokioIo::new(Patient::new(stream, limits.write)), service);
 
-    let first = tokio::select! {
+    let farewell = async {
+        let _ = stage.wait_for(|stage| *stage != Stage::Serving).await;
+        let _ = tokio::time::timeout(FAREWELL, stage.wait_for(|stage| *stage == Stage::Over)).await;
+    };
+    let ended = tokio::select! {
         biased;
         ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => Some(ended),
-        _ = stage.wait_for(|stage| *stage != Stage::Serving) => None,
+        () = farewell => None,
     };
-    match first {
+    match ended {
         Some(Err(error)) if error.is_timeout() => {}
         Some(_) => linger(connection.into_parts().io.into_inner().stream, stage).await,
         None => {
@@ -193,11 +211,7 @@ async fn linger(mut stream: TcpStream, mut stage: watch::Receiver<Stage>) {
 }
 
 /// The handler's answer, or 500 when it panics.
-async fn answer<H, F, B>(
-    handler: Arc<H>,
-    request: Request<Incoming>,
-    peer: SocketAddr,
-) -> Result<Response<B>, Infallible>
+async fn answer<H, F, B>(handler: Arc<H>, request: Request<Incoming>, peer: SocketAddr) -> Response<B>
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F,
     F: Future<Output = Response<B>>,
@@ -211,14 +225,14 @@ where
         Ok(poll) => poll.map(Some),
         Err(_) => Poll::Ready(None),
     });
-    Ok(answered.await.unwrap_or_else(|| {
+    answered.await.unwrap_or_else(|| {
         // The panic hook has told what and where. Without the query, which may hold a secret.
         tracing::error!(%method, path = uri.path(), "a handler panicked");
         let mut response = Response::new(B::from(Full::from(r#"{"detail":"A server error occurred."}"#)));
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
-    }))
+    })
 }
 
 /// Why a body was not read to its end.
@@ -592,6 +606,24 @@ mod tests {
         assert_eq!(read_all(&mut idle).await, "");
         tokio::time::timeout(PATIENCE, server.served).await.unwrap().unwrap();
         assert!(TcpStream::connect(server.address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_stop_answers_one_more_request_of_an_open_connection() {
+        let server = Server::start(Limits { header: PATIENCE * 2, ..limits() }).await;
+        let mut open = server.connect().await;
+        open.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let mut first = [0; 1024];
+        let length = open.read(&mut first).await.unwrap();
+        assert!(!String::from_utf8_lossy(&first[..length]).contains("connection: close"));
+        server.stop.send(()).unwrap();
+        while TcpStream::connect(server.address).await.is_ok() {
+            tokio::time::sleep(SHORT / 40).await;
+        }
+        open.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let last = read_all(&mut open).await;
+        assert!(last.starts_with("HTTP/1.1 200") && last.contains("connection: close"), "{last}");
+        tokio::time::timeout(PATIENCE, server.served).await.unwrap().unwrap();
     }
 
     #[tokio::test]

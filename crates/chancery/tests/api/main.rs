@@ -17,6 +17,7 @@ mod history_crash;
 mod history_delivery;
 mod mail;
 mod nonsense;
+mod pages;
 mod permissions;
 mod process;
 mod processes;

@@ -2,9 +2,12 @@
 //! "access token"; section 1, "build create").
 
 use crate::{BINARY, message};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{ADMIN, Installation, PASSWORD};
+use testkit::{ADMIN, Client, Installation, PASSWORD};
 
 /// What another process may go without seeing.
 const A_SECOND: Duration = Duration::from_secs(1);
@@ -84,4 +87,90 @@ async fn a_new_build_serves_at_once_and_a_deleted_one_no_more() {
     installation.succeeds(&["build", "create", "b.example", "--admin-username", "new@example.com"]);
     two.client("b.example").login(ADMIN, PASSWORD).await.expect(401);
     two.client("b.example").sign_in("new@example.com", PASSWORD).await;
+}
+
+/// A balancer and who calls through it. It learns late that a process goes, so it knows addresses where nobody listens
+/// any more.
+#[derive(Clone)]
+struct Balancer {
+    addresses: Arc<Mutex<Vec<SocketAddr>>>,
+    token: String,
+}
+
+impl Balancer {
+    /// The answer of the first process that can be connected to, beginning with the `turn`th.
+    async fn call(
+        &self,
+        clients: &mut Vec<(SocketAddr, Client)>,
+        turn: usize,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        let addresses = self.addresses.lock().unwrap().clone();
+        for at in 0..addresses.len() {
+            let address = addresses[(turn + at) % addresses.len()];
+            let client = match clients.iter().position(|(known, _)| *known == address) {
+                Some(known) => clients[known].1.clone(),
+                None => {
+                    let client = Client::new(address, "localhost").with_token(&self.token);
+                    clients.push((address, client.clone()));
+                    client
+                }
+            };
+            if let Some(reply) = client.call(method, path).json(body).send_if_connected().await {
+                return (reply.status, reply.json);
+            }
+        }
+        panic!("nobody listens on {addresses:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_fails_no_request() {
+    let installation = Installation::with_build(BINARY);
+    let mut processes = vec![installation.serve_api(), installation.serve_api()];
+    let admin = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let addresses = Arc::new(Mutex::new(processes.iter().map(|process| process.api()).collect::<Vec<_>>()));
+    let balancer = Balancer { addresses: addresses.clone(), token: admin.token.clone() };
+    let over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..12)
+        .map(|caller| {
+            let (balancer, over) = (balancer.clone(), over.clone());
+            tokio::spawn(async move {
+                let (mut clients, mut calls) = (Vec::new(), 0);
+                while !over.load(Ordering::Relaxed) {
+                    let name = json!({"name": format!("Role {caller} {calls}")});
+                    let (status, role) = balancer.call(&mut clients, calls, "POST", "/api/roles/", &name).await;
+                    assert_eq!(status, 201, "{role}");
+                    let path = format!("/api/roles/{}/", role["id"]);
+                    // Seen by all at once, whoever made it.
+                    let (status, seen) = balancer.call(&mut clients, calls + 1, "GET", &path, &json!({})).await;
+                    assert_eq!((status, &seen["name"]), (200, &name["name"]));
+                    let (status, left) = balancer.call(&mut clients, calls + 2, "DELETE", &path, &json!({})).await;
+                    assert_eq!(status, 204, "{left}");
+                    calls += 3;
+                }
+                calls
+            })
+        })
+        .collect();
+    for _ in 0..testkit::rounds(1) {
+        for at in 0..processes.len() {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let new = installation.serve_api();
+            addresses.lock().unwrap().push(new.api());
+            let old = std::mem::replace(&mut processes[at], new);
+            let gone = old.api();
+            tokio::task::spawn_blocking(move || old.stop()).await.unwrap();
+            addresses.lock().unwrap().retain(|address| *address != gone);
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    let mut calls = 0;
+    for caller in callers {
+        calls += caller.await.unwrap();
+    }
+    println!("rolling restarts: {} of 2 processes, {calls} requests, none failed", testkit::rounds(1));
+    assert!(calls > 100, "too few to show anything: {calls}");
 }

@@ -42,6 +42,7 @@ CREATE INDEX users_password_set_at ON users(password_set_at {nulls_first}, id) W
 CREATE INDEX users_link_sent_at ON users(link_sent_at {nulls_first}, id) WHERE is_deleted = 0;
 CREATE INDEX users_created_at ON users(created_at, id) WHERE is_deleted = 0;
 CREATE INDEX users_modified_at ON users(modified_at, id) WHERE is_deleted = 0;
+CREATE INDEX users_locked_until ON users(locked_until) WHERE locked_until IS NOT NULL;
 
 CREATE TABLE password_history (
     id {id},

@@ -215,9 +215,9 @@ pub fn may_view(caller: &Caller, group_column: &'static str) -> Sql {
 /// The groups that the caller may list: holders of `user_groups.list` all, others those that they may view.
 pub fn visible_to(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
     if caller.may("user_groups", "list") {
-        return Ok(Scope { condition: Sql::new("1 = 1"), total: Some(limits::taken(conn, limits::USER_GROUPS)?) });
+        return Ok(Scope { total: Some(limits::taken(conn, limits::USER_GROUPS)?), ..Scope::of("1 = 1") });
     }
-    Ok(Scope { condition: may_view(caller, "t.id"), total: None })
+    Ok(Scope::of(may_view(caller, "t.id")))
 }
 
 /// What the caller may do with a group; `None` when there is no such group.

@@ -1,6 +1,6 @@
 //! `GET /api/users/autocomplete/` (document 4, section 2, "autocomplete").
 
-use super::visible_to;
+use super::scope;
 use crate::autocomplete;
 use crate::http::{Outcome, Request};
 use crate::routes::Route;
@@ -14,7 +14,7 @@ pub fn routes() -> Vec<Route> {
 /// `account_type__exclude` leaves out a type: the schema documents of assignees name an address without those who
 /// cannot be one (document 1, "User group permission set assignees").
 fn answer(request: &Request, conn: &mut Conn) -> Outcome {
-    let mut scope = visible_to(request.caller()?, conn)?;
+    let mut scope = scope(request.caller()?, conn, request.now)?;
     for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == "account_type__exclude") {
         scope.condition.push(" AND t.account_type <> ").bind(account_type);
         scope.total = None;

@@ -4,7 +4,7 @@ use super::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, SHAPE, T
 use crate::caller;
 use crate::http::{Answer, Outcome, Refusal, Request, etag};
 use crate::routes::{Handler, Route, Schema};
-use crate::rows::{self, Cell, Declaration, Scope, Shape};
+use crate::rows::{self, Cell, Declaration, Lasts, Scope, Shape};
 use crate::sign_in::sessions;
 use http::{Method, StatusCode};
 use resource::json::{Cells, Form, Writer};
@@ -87,7 +87,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn list_sessions(request: &Request, conn: &mut Conn) -> Outcome {
     let mut condition = Sql::new("t.ended_at IS NULL AND t.user_id = ");
     condition.bind(request.caller()?.user).push(" AND t.expires_at > ").bind(request.now);
-    rows::list(request, conn, &SESSIONS, Scope { condition, total: None })
+    rows::list(request, conn, &SESSIONS, Scope { lasts: Lasts::Unknown, ..Scope::of(condition) })
 }
 
 fn write_is_current(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {

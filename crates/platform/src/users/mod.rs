@@ -13,7 +13,7 @@ use crate::http::{Answer, Outcome, Refusal, Request};
 use crate::limits;
 use crate::passwords::{self, Prepared};
 use crate::routes::{Pending, Route, Schema};
-use crate::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use crate::rows::{self, Cell, Declaration, Lasts, Scope, Shape, write_permissions};
 use crate::serve::write;
 use crate::{address::Ranges, links, timezones};
 use http::StatusCode;
@@ -168,7 +168,7 @@ fn permissions(request: &Request) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let scope = visible_to(request.caller()?, conn)?;
+    let scope = scope(request.caller()?, conn, request.now)?;
     rows::list(request, conn, &LIST, scope)
 }
 
@@ -184,18 +184,29 @@ pub fn shown(request: &Request, conn: &mut Conn, id: i64) -> Result<Vec<u8>, Ref
 
 /// Whom the caller may list: holders of `users.list` everyone, others themselves and the members of groups that they
 /// may view (document 4, section 4, "who may list whom").
-pub fn visible_to(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
+pub fn visible_to(caller: &Caller) -> Sql {
     if caller.may("users", "list") {
-        let total = conn.one(
-            &Sql::new("SELECT CAST(COALESCE(sum(n), 0) AS BIGINT) FROM counters WHERE name LIKE 'users_%'"),
-            |row| row.int(0),
-        )?;
-        return Ok(Scope { condition: Sql::new("t.is_deleted = 0"), total: Some(total) });
+        return Sql::new("t.is_deleted = 0");
     }
     let mut condition = Sql::new("t.is_deleted = 0 AND (t.id = ");
     condition.bind(caller.user).push(" OR t.id IN (SELECT m.user_id FROM user_group_members m WHERE ");
     condition.append(&crate::user_groups::may_view(caller, "m.group_id")).push("))");
-    Ok(Scope { condition, total: None })
+    condition
+}
+
+/// The same with what is known of them without counting.
+fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error> {
+    let mut scope = Scope { lasts: Lasts::Unknown, ..Scope::of(visible_to(caller)) };
+    if caller.may("users", "list") {
+        // A lock that ends is all that time changes in what is shown of users.
+        let sql = Sql::new(
+            "SELECT CAST(COALESCE(sum(n), 0) AS BIGINT), (SELECT min(u.locked_until) FROM users u WHERE u.locked_until > $1) \
+             FROM counters WHERE name LIKE 'users_%'",
+        );
+        let (total, unlocked_at) = conn.one(&sql.arg(now), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+        (scope.total, scope.lasts) = (Some(total), Lasts::Until(unlocked_at));
+    }
+    Ok(scope)
 }
 
 fn create(request: Arc<Request>) -> Pending {

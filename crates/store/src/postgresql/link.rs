@@ -13,6 +13,7 @@ use crate::conn::{OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::Sql;
+use crate::stamp::{Of, Stamp};
 use crate::work::Slot;
 
 /// Prepared statements kept per connection.
@@ -53,7 +54,15 @@ pub(crate) struct Link {
     /// The database on the search path.
     at: Option<Arc<Slot>>,
     trouble: Option<Trouble>,
+    /// Whether a snapshot of this server tells of every commit, once that is known.
+    has_stamps: Option<bool>,
 }
+
+/// Citus commits on other servers, of which no snapshot here tells.
+const HAS_STAMPS: &str = "SELECT to_regproc('pg_catalog.pg_current_snapshot') IS NOT NULL \
+     AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus')";
+const STAMP: &str =
+    "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text";
 
 impl Link {
     pub fn new(mut client: Client, time_limit: Duration) -> Result<Link, Error> {
@@ -64,7 +73,7 @@ impl Link {
             milliseconds * 3
         );
         client.batch_execute(&settings).map_err(|error| Error::Unavailable(plain(&error)))?;
-        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None })
+        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_stamps: None })
     }
 
     pub fn take_trouble(&mut self) -> Option<Trouble> {
@@ -180,6 +189,19 @@ impl Link {
         let (statement, known) = self.statement(sql.text())?;
         let args: Vec<_> = sql.args().iter().map(|arg| arg as _).collect();
         self.client.execute(&statement, &args).map_err(|error| self.refused(&error, known, sql.text()))
+    }
+
+    pub fn stamp(&mut self) -> Result<Option<Stamp>, Error> {
+        if self.has_stamps.is_none() {
+            let row = self.client.query_one(HAS_STAMPS, &[]).map_err(|error| self.translate(&error))?;
+            self.has_stamps = Some(row.get(0));
+        }
+        if self.has_stamps == Some(false) {
+            return Ok(None);
+        }
+        let (statement, known) = self.statement(STAMP)?;
+        let row = self.client.query_one(&statement, &[]).map_err(|error| self.refused(&error, known, STAMP))?;
+        Ok(Some(Stamp(Of::Postgres(row.get(0)))))
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {

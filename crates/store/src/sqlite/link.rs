@@ -15,6 +15,7 @@ use crate::conn::{OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::{Arg, Sql, Value, sqlite_text};
+use crate::stamp::{Of, Stamp};
 use crate::work::{Slot, lock};
 
 /// What a connection is for.
@@ -40,6 +41,8 @@ const NEVER: u64 = u64::MAX;
 /// A connection and what belongs to it.
 pub(crate) struct Link {
     connection: Connection,
+    /// Unique in this process.
+    id: u64,
     /// Statements in SQLite's form, by their canonical text: finding one costs less than making it.
     texts: HashMap<String, String, RandomState>,
     opened: Instant,
@@ -70,7 +73,9 @@ impl Link {
             }
         };
         connection.execute_batch(&rest).map_err(translate)?;
-        Ok(Link { connection, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Link { connection, id, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
     }
 
     /// Called before each run of a script.
@@ -111,6 +116,13 @@ impl Link {
     pub fn control(&self, sql: &str) -> Result<(), Error> {
         let result = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         result.map(|_| ()).map_err(translate)
+    }
+
+    /// Outside a transaction, of a connection that only reads: its own commits are not counted.
+    pub fn stamp(&self) -> Result<Stamp, Error> {
+        let version = self.connection.prepare_cached("PRAGMA data_version");
+        let version = version.and_then(|mut statement| statement.query_row([], |row| row.get(0)));
+        Ok(Stamp(Of::Sqlite { connection: self.id, version: version.map_err(translate)? }))
     }
 
     /// Whether no transaction is open. Some errors, a full disk among them, roll back the whole transaction.

@@ -1,0 +1,168 @@
+//! Pages that are shown again without a new look: never one that a new look would not show
+//! (`crates/platform/src/pages.rs`).
+
+use crate::BINARY;
+use serde_json::{Value, json};
+use testkit::{ADMIN, Client, DOMAIN, Installation, PASSWORD, Reply, Server};
+
+const USERS: &str = "/api/users/?ordering=-id&limit=3";
+
+/// Asks until the page is one that was kept.
+async fn shown_again(server: &Server, api: &Client, path: &str) -> Reply {
+    let before = server.app.pages.shown_again();
+    for _ in 0..100 {
+        let reply = api.get(path).await;
+        if server.app.pages.shown_again() > before {
+            return reply;
+        }
+    }
+    panic!("{path} is looked up every time");
+}
+
+async fn names(api: &Client) -> Vec<Value> {
+    api.get("/api/roles/?ordering=name").await.column("name")
+}
+
+#[tokio::test]
+async fn a_page_is_kept_while_nothing_is_written() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    for path in [USERS, "/api/roles/", "/api/user-groups/", "/api/administration/log/", "/api/users/?status=active"] {
+        let first = api.get(path).await;
+        let again = shown_again(&server, &api, path).await;
+        assert_eq!((again.status, &again.text), (200, &first.text));
+        assert_eq!(again.header("content-type"), first.header("content-type"));
+    }
+}
+
+#[tokio::test]
+async fn a_page_whose_rows_end_by_themselves_is_never_kept() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    for _ in 0..20 {
+        api.get("/api/users/me/sessions/").await.ok();
+    }
+    assert_eq!(server.app.pages.shown_again(), 0);
+}
+
+#[tokio::test]
+async fn every_write_is_in_the_next_page() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let mut expected: Vec<String> = Vec::new();
+    for n in 0..20 {
+        for _ in 0..n {
+            assert_eq!(names(&api).await, expected);
+        }
+        let name = format!("Role {n:02}");
+        let role = api.post("/api/roles/", json!({"name": name})).await.id();
+        expected.push(name);
+        assert_eq!(names(&api).await, expected);
+        if n % 4 == 0 {
+            let path = format!("/api/roles/{role}/");
+            api.patch(&path, json!({"name": format!("Role {n:02} b")})).await.ok();
+            expected[n] = format!("Role {n:02} b");
+            assert_eq!(names(&api).await, expected);
+        }
+    }
+    assert!(server.app.pages.shown_again() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_write_see_at_once_what_they_wrote() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let api = api.clone();
+            tokio::spawn(async move {
+                for n in 0..10 {
+                    let name = format!("{writer}-{n}");
+                    let role = api.post("/api/roles/", json!({"name": name})).await.id();
+                    let path = format!("/api/roles/?name={name}");
+                    for _ in 0..5 {
+                        assert_eq!(api.get(&path).await.ids(), [role]);
+                    }
+                    api.delete(&format!("/api/roles/{role}/")).await.is_empty();
+                    for _ in 0..5 {
+                        assert_eq!(api.get(&path).await.ids(), Vec::<i64>::new());
+                    }
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_process_writes_is_in_the_next_page() {
+    let installation = Installation::with_build(BINARY);
+    let (one, two) = (installation.serve_api(), installation.serve_api());
+    let here = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let there = two.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    for n in 0..10 {
+        for _ in 0..10 {
+            here.get("/api/roles/").await.ok();
+            there.get("/api/roles/").await.ok();
+        }
+        let (writer, reader) = if n % 2 == 0 { (&here, &there) } else { (&there, &here) };
+        writer.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        assert_eq!(reader.get("/api/roles/").await["total_count"], n + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_over_when_its_time_is_though_nothing_is_written() {
+    let server = Server::with(|config| config.lock_seconds = 60).await;
+    let api = server.admin().await;
+    let user = server.as_type("internal").await;
+    let statuses = async || api.get(USERS).await.column("status");
+    for _ in 0..5 {
+        user.login(&user.username, "wrong").await.expect(401);
+    }
+    assert_eq!(statuses().await, ["locked", "active"]);
+    shown_again(&server, &api, USERS).await;
+    assert_eq!(statuses().await, ["locked", "active"]);
+    server.advance(59 * testkit::SECOND);
+    assert_eq!(statuses().await, ["locked", "active"]);
+    server.advance(testkit::SECOND);
+    assert_eq!(statuses().await, ["active", "active"]);
+    assert_eq!(api.get("/api/users/?status=locked").await.ids(), Vec::<i64>::new());
+}
+
+#[tokio::test]
+async fn each_caller_has_pages_of_his_own() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let other = server.build("b.example").await.admin().await;
+    let (full, external) = (server.as_type("full").await, server.as_type("external").await);
+    for _ in 0..10 {
+        assert_eq!(admin.get("/api/users/").await["total_count"], 3);
+        assert_eq!(external.get("/api/users/").await.ids(), [external.id]);
+        assert_eq!(other.get("/api/users/").await["total_count"], 1);
+        assert_eq!(
+            full.get("/api/users/?limit=1&ordering=-id").await["results"][0]["_meta"]["permissions"]["edit"],
+            false
+        );
+    }
+    // Rights that change are new pages, and so is another host in the addresses of the others.
+    let role = json!({"name": "Listers", "permissions": {"users": ["list", "edit"]}});
+    let role = admin.post("/api/roles/", role).await.id();
+    admin.patch(&format!("/api/users/{}/", full.id), json!({"roles": [role]})).await.ok();
+    for _ in 0..10 {
+        let page = full.get("/api/users/?limit=1&ordering=-id").await.ok();
+        assert_eq!(
+            (&page["total_count"], &page["results"][0]["_meta"]["permissions"]["edit"]),
+            (&json!(3), &json!(true))
+        );
+    }
+    for port in ["1111", "2222"] {
+        let host = format!("{DOMAIN}:{port}");
+        for _ in 0..10 {
+            let page = admin.with_header("host", &host).get("/api/users/?limit=1").await;
+            assert_eq!(page["next"], format!("http://{host}/api/users/?limit=1&offset=1"));
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Whether a database is still what it was.
+
+/// Names a state of a database. Two equal stamps mean that nothing was committed between the moments at which they were
+/// taken, by no process; unequal ones mean nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp(pub(crate) Of);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// `PRAGMA data_version`, which every connection counts for itself: commits of all others, whatever their process.
+    Sqlite {
+        /// The connection.
+        connection: u64,
+        /// Its count.
+        version: i64,
+    },
+    /// The transactions that a snapshot sees, and when the server was started, since a restored one counts anew.
+    Postgres(String),
+}
+
+impl Stamp {
+    /// Whether both were taken in the same place, so that the later of them replaces the earlier.
+    pub fn is_of_same_source(&self, other: &Stamp) -> bool {
+        match (&self.0, &other.0) {
+            (Of::Sqlite { connection: one, .. }, Of::Sqlite { connection: other, .. }) => one == other,
+            (Of::Postgres(_), Of::Postgres(_)) => true,
+            _ => false,
+        }
+    }
+}
