@@ -53,7 +53,9 @@ impl PostgreSql {
                 chown(path, Some(user), Some(group)).expect("root may give files away");
             }
         }
-        let arguments = ["--username=tests", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--pgdata=data"];
+        // What initdb wrote is in the page cache, which outlives all that tests do.
+        let arguments =
+            ["--no-sync", "--username=tests", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--pgdata=data"];
         let made = self.command("initdb").args(arguments).arg("--pwfile=password").output();
         let made = made.unwrap_or_else(|error| panic!("initdb does not start: {error}"));
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
