@@ -1,9 +1,9 @@
 //! Keys that are generated once and kept in the data directory (document 4, section 1, rows `CHANCERY_SECRET_KEY` and
 //! `CHANCERY_API_KEY`).
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use platform::clock::random_token;
@@ -25,7 +25,7 @@ pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     if let Some(key) = read(&path)? {
         return Ok(key);
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(|error| about(data, error))?;
+    store::make_directory(data).map_err(|error| about(data, error))?;
     let temporary = data.join(format!(".{name}.{}", random_token()));
     let linked = write_durably(&temporary, &random_token()).and_then(|()| fs::hard_link(&temporary, &path));
     let _ = fs::remove_file(&temporary);

@@ -1,9 +1,9 @@
 //! Mail messages: composing them, and writing them as files while a build has no mail settings (document 4, section 1,
 //! row "mail in the embedded default").
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -108,7 +108,7 @@ pub fn write_eml(directory: &Path, build_domain: &str, bytes: &[u8], name: &str)
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain name for a mail file"));
     }
     let directory = directory.join("mail").join(build_domain);
-    DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    store::make_directory(&directory)?;
     let path = directory.join(format!("{name}.eml"));
     // Hidden and without the ending, so that whoever watches for `*.eml` never sees half a message.
     let temporary = directory.join(format!(".{}", random_token()));

@@ -25,6 +25,7 @@ use std::time::Duration;
 pub use conn::{Conn, Row};
 pub use error::Error;
 pub use sql::{Arg, Sql, Value};
+pub use sqlite::make_directory;
 pub use stamp::Stamp;
 
 use work::{Outcome, Slot, Work, lock, work};
@@ -338,10 +339,20 @@ impl Database {
         E: From<Error> + Send + 'static,
     {
         let (work, outcome): (Box<dyn Work>, Outcome<T, E>) = work(script);
-        match &self.store.backend {
-            Backend::Sqlite(sqlite) => sqlite.submit(&self.slot, mode, work)?,
-            Backend::Postgres(postgres) => postgres.submit(&self.slot, mode, work)?,
-        }
-        outcome.await.unwrap_or_else(|_| Err(E::from(Error::Unavailable("the work was given up".to_owned()))))
+        let outcome = match &self.store.backend {
+            Backend::Sqlite(sqlite) => {
+                sqlite.submit(&self.slot, mode, work)?;
+                outcome.await
+            }
+            Backend::Postgres(postgres) => {
+                postgres.submit(&self.slot, mode, work)?;
+                // A server that stands still holds its connections, and would hold the callers.
+                match tokio::time::timeout(postgres.patience, outcome).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => return Err(E::from(postgresql::no_answer())),
+                }
+            }
+        };
+        outcome.unwrap_or_else(|_| Err(E::from(Error::Unavailable("the work was given up".to_owned()))))
     }
 }

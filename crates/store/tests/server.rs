@@ -189,6 +189,46 @@ async fn many_stores_begin_at_once() {
     }
 }
 
+/// A script that sleeps stands for a server that holds its connections and does not answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stands_still_holds_nobody() {
+    let Some(mut fixture) = fixture().await else { return };
+    let name = fixture.database().await.name().to_owned();
+    let time_limit = Duration::from_secs(1);
+    let options = Options { postgres_connections: 2, time_limit, ..Options::default() };
+    let store = Store::open(fixture.engine.clone(), MIGRATIONS, options).await.unwrap();
+    let database = store.database(&name);
+    let stand_still = || {
+        let database = database.clone();
+        tokio::spawn(async move {
+            let sleep = |_: &mut Conn| {
+                std::thread::sleep(Duration::from_secs(5));
+                Ok::<_, Error>(())
+            };
+            database.peek(sleep).await
+        })
+    };
+    for task in [stand_still(), stand_still()] {
+        assert!(matches!(task.await.unwrap(), Err(Error::Unavailable(_))));
+    }
+    // All connections wait: nobody else does.
+    let began = Instant::now();
+    assert!(matches!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Unavailable(_))));
+    assert!(began.elapsed() < time_limit, "{:?}", began.elapsed());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    assert_eq!(count(&database).await, 1);
+
+    // Nor does the end of the process.
+    let waiting = stand_still();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let began = Instant::now();
+    store.close().await;
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    waiting.await.unwrap().unwrap_err();
+    fixture.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_server() {
     let started = Instant::now();

@@ -26,10 +26,13 @@ mod mail_server;
 mod mails;
 mod npm;
 mod openid;
+mod postgresql;
 mod process;
 mod reply;
 mod s3;
 mod server;
+mod small_disk;
+mod trace;
 
 pub use certificates::Authority;
 pub use clickhouse::ClickHouse;
@@ -42,10 +45,13 @@ pub use history::{HISTORY_KEY, HistoryServer, history_database_url};
 pub use mail_server::{MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions, MailServer, Mode, Received};
 pub use mails::Mail;
 pub use openid::{Browser, CLIENT_ID, CLIENT_SECRET, OpenIdProvider, TENANT_ID};
+pub use postgresql::PostgreSql;
 pub use process::{Installation, Output, Process};
 pub use reply::Reply;
 pub use s3::S3;
 pub use server::{ADMIN, DOMAIN, NOW, PASSWORD, Server, Tenant};
+pub use small_disk::SmallDisk;
+pub use trace::{Call as SystemCall, Trace};
 
 /// A second on a [`Server`]'s clock, in its microseconds.
 pub const SECOND: i64 = 1_000_000;

@@ -2,6 +2,8 @@
 
 use crate::client::Client;
 use crate::database::Database;
+use crate::small_disk::SmallDisk;
+use crate::trace::Trace;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ pub struct Installation {
     environment: Vec<(String, String)>,
     started: AtomicU32,
     database: Option<Database>,
+    is_traced: bool,
+    disk: Option<SmallDisk>,
 }
 
 /// What a command wrote before it ended.
@@ -43,24 +47,34 @@ impl Installation {
             environment: Vec::new(),
             started: AtomicU32::new(0),
             database: None,
+            is_traced: false,
+            disk: None,
         }
     }
 
     /// On PostgreSQL; `None` when tests run on the embedded engine.
     pub fn postgresql(binary: &str) -> Option<Installation> {
         let database = Database::claim()?;
-        let mut installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", &database.url);
+        let mut installation = Installation::on(binary, &database.url);
         installation.database = Some(database);
-        Some(installation.set("CHANCERY_SECRET_KEY", "a key for tests"))
+        Some(installation)
+    }
+
+    /// On a PostgreSQL of one's own.
+    pub fn on(binary: &str, database_url: &str) -> Installation {
+        let installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", database_url);
+        installation.set("CHANCERY_SECRET_KEY", "a key for tests")
     }
 
     /// On the engine that tests run on, with the builds `localhost` and the super admin's usual name and password.
     pub fn with_build(binary: &str) -> Installation {
-        let installation = match Installation::postgresql(binary) {
-            Some(installation) => installation.set("CHANCERY_FALLBACK_BUILD", "localhost"),
-            None => Installation::embedded(binary),
-        };
-        let installation = installation.set("CHANCERY_ADMIN_PASSWORD", crate::PASSWORD);
+        Installation::postgresql(binary).unwrap_or_else(|| Installation::embedded(binary)).and_build()
+    }
+
+    /// With the build `localhost`, as [`Installation::with_build`] says.
+    pub fn and_build(self) -> Installation {
+        let installation =
+            self.set("CHANCERY_FALLBACK_BUILD", "localhost").set("CHANCERY_ADMIN_PASSWORD", crate::PASSWORD);
         installation.succeeds(&["build", "create", "localhost"]);
         installation
     }
@@ -70,6 +84,30 @@ impl Installation {
         self.environment.retain(|(known, _)| known != name);
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// With a trace of the system calls by which its processes write, sync, name and send ([`Installation::trace`]). Needs
+    /// `strace`, and leave to trace.
+    pub fn traced(mut self) -> Installation {
+        self.is_traced = true;
+        self
+    }
+
+    /// The calls so far, each on a line or two.
+    pub fn trace(&self) -> Trace {
+        Trace::read(&self.home().join("trace"))
+    }
+
+    /// With a small disk for the data directory, which can be filled ([`Installation::disk`]).
+    pub fn on_small_disk(mut self, mebibytes: u32) -> Installation {
+        std::fs::create_dir(self.data()).expect("the temporary directory can be written");
+        self.disk = Some(SmallDisk::mount(&self.data(), mebibytes));
+        self
+    }
+
+    /// The small disk.
+    pub fn disk(&self) -> &SmallDisk {
+        self.disk.as_ref().unwrap_or_else(|| panic!("the data directory is on no small disk"))
     }
 
     /// Takes the database away, as an outage would.
@@ -90,7 +128,11 @@ impl Installation {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.binary);
+        let mut command = match &self.disk {
+            Some(disk) => disk.command(self.home(), &self.binary),
+            None if self.is_traced => Trace::command(&self.home().join("trace"), &self.binary),
+            None => Command::new(&self.binary),
+        };
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CHANCERY_") || name == "RUST_LOG" {
                 command.env_remove(name);
@@ -103,7 +145,9 @@ impl Installation {
 
     /// Runs a command to its end.
     pub fn run(&self, args: &[&str]) -> Output {
-        let output = self.command(args).output().unwrap_or_else(|error| panic!("the binary does not start: {error}"));
+        let mut command = self.command(args);
+        let output =
+            command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
@@ -161,7 +205,7 @@ impl Installation {
         let mut command = self.command(args);
         command.args(["--listen", "127.0.0.1:0", "--history-listen", "127.0.0.1:0"]);
         let child = command.stdout(file(&stdout)).stderr(file(&stderr)).spawn();
-        let child = child.unwrap_or_else(|error| panic!("the binary does not start: {error}"));
+        let child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         Process { child, stdout, stderr, api: None, history: None }
     }
 }

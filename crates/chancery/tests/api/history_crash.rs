@@ -1,15 +1,17 @@
-//! A history service that is killed while many write: what it acknowledged is there, once (issue: "an event acknowledged
-//! is an event kept, once").
+//! A history service that is killed while many write, and its engine: what was acknowledged is there, once (issue: "an
+//! event acknowledged is an event kept, once").
 
 use crate::BINARY;
+use crate::workload::{READY, WRITERS};
 use serde_json::{Value as Json, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use testkit::{Client, HISTORY_KEY, Installation, Process};
+use std::time::{Duration, Instant};
+use testkit::{ClickHouse, Client, HISTORY_KEY, Installation, Process, rounds};
+use tokio::task::JoinHandle;
 
-const ROUNDS: usize = 4;
-const BATCH: usize = 200;
+const BATCH: usize = 50;
 
 /// What was sent, and what of it was acknowledged.
 #[derive(Default)]
@@ -18,6 +20,8 @@ struct Told {
     inserted: u64,
     acknowledged: BTreeSet<String>,
     events: Vec<Json>,
+    /// Answers that nobody should get.
+    faults: Vec<String>,
 }
 
 /// On the engine that tests run on; `None`: the embedded one.
@@ -58,32 +62,102 @@ fn history_event(id: &str) -> Json {
     })
 }
 
-/// Sends batches one after the other until the service is gone.
-async fn send_batches(client: Client, writer: usize, told: Arc<Mutex<Told>>) {
-    for n in 0.. {
-        let events: Vec<Json> = (0..BATCH).map(|at| system_event(&id(writer, n * BATCH + at))).collect();
-        told.lock().unwrap().batches.push(events.clone());
-        let call = client.call("POST", "/api/system-events/batch").json(&json!({"events": events}));
-        let Some(reply) = call.try_send().await else { return };
-        if reply.status == 201 {
-            let mut told = told.lock().unwrap();
-            told.inserted += reply.json["inserted"].as_u64().unwrap();
-            told.acknowledged.extend(events.iter().map(|event| event["id"].as_str().unwrap().to_owned()));
+/// The writers of a round: one half sends batches, the other single events, one after the other.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    told: Arc<Mutex<Told>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Writers {
+    fn start(client: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let tasks = (0..WRITERS)
+            .map(|writer| {
+                let (client, told, stop) = (client.clone(), told.clone(), stop.clone());
+                let number = round * WRITERS + writer;
+                tokio::spawn(async move {
+                    for n in 0.. {
+                        if stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let done = if writer % 2 == 0 {
+                            send_batch(&client, number, n, &told).await
+                        } else {
+                            send_event(&client, number, n, &told).await
+                        };
+                        if done.is_none() {
+                            tokio::time::sleep(Duration::from_millis(20)).await;
+                        }
+                    }
+                })
+            })
+            .collect();
+        Writers { stop, told: told.clone(), tasks }
+    }
+
+    /// Waits until some more has been acknowledged.
+    async fn are_at_work(&self) {
+        let wanted = self.told.lock().unwrap().acknowledged.len() + 1000;
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.told.lock().unwrap().acknowledged.len() < wanted {
+            assert!(Instant::now() < end, "nothing more is acknowledged: {:?}", self.told.lock().unwrap().faults);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.unwrap();
         }
     }
 }
 
-/// Sends single events likewise.
-async fn send_events(client: Client, writer: usize, told: Arc<Mutex<Told>>) {
-    for n in 0.. {
-        let id = id(writer, n);
-        told.lock().unwrap().events.push(history_event(&id));
-        let call = client.call("POST", "/api/event-bridge/create-event").json(&history_event(&id));
-        let Some(reply) = call.try_send().await else { return };
-        if reply.status == 201 {
-            told.lock().unwrap().acknowledged.insert(id);
+async fn send_batch(client: &Client, writer: usize, n: usize, told: &Mutex<Told>) -> Option<()> {
+    let events: Vec<Json> = (0..BATCH).map(|at| system_event(&id(writer, n * BATCH + at))).collect();
+    told.lock().unwrap().batches.push(events.clone());
+    let call = client.call("POST", "/api/system-events/batch").json(&json!({"events": events}));
+    let reply = call.try_send().await?;
+    let mut told = told.lock().unwrap();
+    told.accepts(reply.status, &reply.text)?;
+    told.inserted += reply["inserted"].as_u64().unwrap();
+    told.acknowledged.extend(events.iter().map(|event| event["id"].as_str().unwrap().to_owned()));
+    Some(())
+}
+
+async fn send_event(client: &Client, writer: usize, n: usize, told: &Mutex<Told>) -> Option<()> {
+    let id = id(writer, n);
+    told.lock().unwrap().events.push(history_event(&id));
+    let call = client.call("POST", "/api/event-bridge/create-event").json(&history_event(&id));
+    let reply = call.try_send().await?;
+    let mut told = told.lock().unwrap();
+    told.accepts(reply.status, &reply.text)?;
+    told.acknowledged.insert(id);
+    Some(())
+}
+
+impl Told {
+    /// Whether an event was accepted; a service without its engine answers 503 and nothing else.
+    fn accepts(&mut self, status: u16, text: &str) -> Option<()> {
+        if !matches!(status, 201 | 503) {
+            self.faults.push(format!("{status} {text}"));
+        }
+        (status == 201).then_some(())
+    }
+}
+
+/// Waits until the service serves again; how long that took.
+async fn served_again(client: &Client, since: Instant) -> Duration {
+    for path in ["/readyz", "/api/system-events?limit=1"] {
+        while client.call("GET", path).try_send().await.is_none_or(|reply| reply.status != 200) {
+            assert!(since.elapsed() < Duration::from_secs(60), "{path} is not served again");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+    let time = since.elapsed();
+    assert!(time < READY, "ready again after {time:?}");
+    time
 }
 
 /// Every id of both lists.
@@ -102,60 +176,96 @@ async fn stored(client: &Client) -> Vec<String> {
     ids
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_acknowledged_is_kept_once() {
-    let installation = installation(testkit::history_database_url().as_deref());
-    let told = Arc::new(Mutex::new(Told::default()));
-    let mut client_id = String::new();
-    for round in 0..ROUNDS {
-        let process = installation.serve_history();
-        if client_id.is_empty() {
-            client_id = tenant(&process).await;
-        }
-        let client = caller(&process, &client_id);
-        let mut writers = Vec::new();
-        for writer in 0..4 {
-            let number = round * 100 + writer;
-            writers.push(tokio::spawn(send_batches(client.clone(), number, told.clone())));
-            writers.push(tokio::spawn(send_events(client.clone(), 0x1000 + number, told.clone())));
-        }
-        // Some time after the first acknowledgement.
-        for _ in 0..400 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            if told.lock().unwrap().acknowledged.len() > (round + 1) * 1000 {
-                break;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(37 * round as u64)).await;
-        process.kill();
-        for writer in writers {
-            writer.await.unwrap();
-        }
+/// What must hold when nobody writes any more. Prints what came of it as a row of a table, as `Workload::check` does.
+async fn check(what: &str, rounds: usize, slowest: Duration, client: &Client, told: &Mutex<Told>) {
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    let kept: BTreeSet<String> = stored(client).await.into_iter().collect();
+    let lost: Vec<&String> = told.acknowledged.difference(&kept).collect();
+    // A batch is there as a whole or not at all.
+    let mut found: BTreeMap<usize, usize> = BTreeMap::new();
+    for batch in &told.batches {
+        *found.entry(batch.iter().filter(|event| kept.contains(event["id"].as_str().unwrap())).count()).or_default() +=
+            1;
     }
+    let half: usize = found.iter().filter(|(count, _)| !matches!(**count, 0 | BATCH)).map(|(_, batches)| batches).sum();
+    println!(
+        "| {what} | {rounds} | {WRITERS} | {} | {} | {half} | {} | {:.2} s |",
+        told.acknowledged.len(),
+        lost.len(),
+        lost.len(),
+        slowest.as_secs_f64()
+    );
+    assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
+    assert!(lost.is_empty(), "{} of {} acknowledged events were lost: {lost:?}", lost.len(), told.acknowledged.len());
+    assert_eq!(half, 0, "batches by how much of them is there: {found:?}");
 
-    let process = installation.serve_history();
-    let client = caller(&process, &client_id);
-    let (batches, events, acknowledged, before) = {
-        let told = told.lock().unwrap();
-        (told.batches.clone(), told.events.clone(), told.acknowledged.clone(), told.inserted)
-    };
     // Sent again, whatever became of it, every event is there once.
-    let mut inserted = before;
-    let kept: BTreeSet<String> = stored(&client).await.into_iter().collect();
-    let lost: Vec<&String> = acknowledged.difference(&kept).collect();
-    assert!(lost.is_empty(), "{} of {} acknowledged events were lost: {lost:?}", lost.len(), acknowledged.len());
-    for batch in &batches {
+    let mut inserted = told.inserted;
+    for batch in &told.batches {
         let reply = client.post("/api/system-events/batch", json!({"events": batch})).await.created();
         inserted += reply["inserted"].as_u64().unwrap();
     }
-    for event in &events {
+    for event in &told.events {
         client.post("/api/event-bridge/create-event", event.clone()).await.created();
     }
-    let ids = stored(&client).await;
+    let ids = stored(client).await;
     let distinct: BTreeSet<&String> = ids.iter().collect();
-    assert_eq!((ids.len(), distinct.len()), (batches.len() * BATCH + events.len(), ids.len()));
+    assert_eq!((ids.len(), distinct.len()), (told.batches.len() * BATCH + told.events.len(), ids.len()));
     // What was written without an answer is counted by nobody; nothing is counted twice.
-    assert!(inserted <= (batches.len() * BATCH) as u64);
+    assert!(inserted <= (told.batches.len() * BATCH) as u64);
+    assert_eq!(client.get("/api/system-events?limit=1").await["total_count"], told.batches.len() * BATCH);
+    assert_eq!(client.get("/api/history/events?limit=1").await["total_count"], told.events.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
+    let url = testkit::history_database_url();
+    let installation = installation(url.as_deref());
+    // The embedded engine as it is mostly run: in one process with the main API.
+    let serve = || if url.is_some() { installation.serve_history() } else { installation.serve() };
+    let mut process = serve();
+    let client_id = tenant(&process).await;
+    let (told, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
+    for round in 0..rounds {
+        let writers = Writers::start(&caller(&process, &client_id), round, &told);
+        writers.are_at_work().await;
+        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        process.kill();
+        writers.stop().await;
+
+        let killed = Instant::now();
+        process = serve();
+        slowest = slowest.max(served_again(&caller(&process, &client_id), killed).await);
+    }
+    let what = if url.is_some() { "history service on ClickHouse" } else { "history service and its SQLite" };
+    check(what, rounds, slowest, &caller(&process, &client_id), &told).await;
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
+    // The embedded engine is killed with the service.
+    if testkit::history_database_url().is_none() {
+        return;
+    }
+    let mut clickhouse = ClickHouse::start_private();
+    let installation = installation(Some(&clickhouse.url()));
+    let process = installation.serve_history();
+    let client = caller(&process, &tenant(&process).await);
+    let (told, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
+    for round in 0..rounds {
+        let writers = Writers::start(&client, round, &told);
+        writers.are_at_work().await;
+        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        clickhouse.kill();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        clickhouse.restart();
+        slowest = slowest.max(served_again(&client, Instant::now()).await);
+        // The same process goes on with the same writers.
+        writers.are_at_work().await;
+        writers.stop().await;
+    }
+    check("ClickHouse", rounds, slowest, &client, &told).await;
     process.stop();
 }
 

@@ -12,11 +12,13 @@ mod company_details;
 mod conventions;
 mod crash;
 mod declared_at_run_time;
+mod durability;
 mod history;
 mod history_crash;
 mod history_delivery;
 mod mail;
 mod nonsense;
+mod outages;
 mod pages;
 mod permissions;
 mod process;
@@ -39,6 +41,7 @@ mod user_groups_permission_sets;
 mod users;
 mod users_actions;
 mod users_me;
+mod workload;
 
 /// The binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");

@@ -17,9 +17,9 @@ use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -54,11 +54,7 @@ impl Directory {
     /// Makes the directory when it is missing, and clears what killed processes left.
     pub fn open(root: PathBuf, public_url: String, key: &[u8], clock: Clock) -> io::Result<Directory> {
         for directory in [root.join(ARRIVING), root.join(DELETED)] {
-            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        }
-        // The directory itself, and the two above it, which may be as new.
-        for directory in root.ancestors().take(3).filter(|directory| !directory.as_os_str().is_empty()) {
-            sync(directory)?;
+            store::make_directory(&directory)?;
         }
         let now = clock.now();
         sweep_or_tell(&root, now);

@@ -30,6 +30,11 @@ pub(crate) use types::{blob, int, text};
 /// After a failed attempt to connect, others fail at once for this long, so that callers do not queue up.
 const REST: Duration = Duration::from_secs(1);
 
+/// The server has the question, and does not answer it. A write may be done later, or not.
+pub(crate) fn no_answer() -> Error {
+    Error::Unavailable("PostgreSQL does not answer".to_owned())
+}
+
 /// What connections are made with.
 struct Settings {
     config: Config,
@@ -43,6 +48,8 @@ struct Settings {
 /// The engine.
 pub(crate) struct Postgres {
     migrations: Migrations,
+    /// How long a caller, or the end of the process, waits for a script; the server itself should have stopped it by then.
+    pub patience: Duration,
     pool: Arc<Pool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -56,14 +63,15 @@ impl Postgres {
     ) -> Result<Postgres, Error> {
         let settings = Arc::new(Settings::new(url, migrations, &options)?);
         let count = options.postgres_connections.max(1);
-        let pool = Arc::new(Pool::new(count));
+        let pool = Arc::new(Pool::new(count, options.time_limit));
         let mut threads = Vec::with_capacity(count);
         for at in 0..count {
             let (pool, settings) = (pool.clone(), settings.clone());
             let thread = std::thread::Builder::new().name(format!("postgres-{at}"));
             threads.push(thread.spawn(move || pool.serve(at, &settings))?);
         }
-        let postgres = Postgres { migrations, pool, threads: Mutex::new(threads) };
+        let postgres =
+            Postgres { migrations, patience: options.time_limit * 3 / 2, pool, threads: Mutex::new(threads) };
         let slot = control.clone();
         let make = move |link: &mut Link| link.prepare_schema(&slot, migrations.control, Make::IfMissing);
         postgres.schema(control, make).await?;
@@ -97,14 +105,13 @@ impl Postgres {
     pub async fn close(&self) {
         self.pool.close();
         let threads = std::mem::take(&mut *lock(&self.threads));
-        let joining = tokio::task::spawn_blocking(move || {
-            for thread in threads {
-                // Its scripts' panics are caught; if it died all the same, there is nothing left to wait for.
-                drop(thread.join());
+        let end = Instant::now() + self.patience;
+        while !threads.iter().all(JoinHandle::is_finished) {
+            if Instant::now() > end {
+                tracing::warn!("PostgreSQL does not answer; what it was asked last may be done or not");
+                return;
             }
-        });
-        if let Err(error) = joining.await {
-            tracing::error!(%error, "the database threads did not end well");
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 }

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Settings;
 use super::link::{BEGIN_SCHEMA, Trouble};
+use super::{Settings, no_answer};
 use crate::Mode;
 use crate::conn::Conn;
 use crate::error::Error;
@@ -43,6 +43,8 @@ pub(super) struct Pool {
     state: Mutex<State>,
     /// One for each thread.
     wake: Vec<Condvar>,
+    /// A thread that has been at one task for longer waits for a server that does not answer.
+    time_limit: Duration,
 }
 
 struct State {
@@ -62,13 +64,15 @@ struct Worker {
     last: Option<u64>,
     /// Handed to it while it was idle.
     next: Option<Task>,
+    /// When it began what it is doing.
+    began: Option<Instant>,
 }
 
 impl Pool {
-    pub fn new(count: usize) -> Pool {
+    pub fn new(count: usize, time_limit: Duration) -> Pool {
         let workers = (0..count).map(|_| Worker::default()).collect();
         let state = State { workers, idle: VecDeque::new(), queue: VecDeque::new(), passed: 0, closed: false };
-        Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect() }
+        Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
     pub fn submit(&self, slot: &Arc<Slot>, kind: Kind, work: Box<dyn Work>) -> Result<(), Error> {
@@ -82,6 +86,10 @@ impl Pool {
             drop(state);
             self.wake[at].notify_one();
             return Ok(());
+        }
+        let is_stuck = |worker: &Worker| worker.began.is_some_and(|began| began.elapsed() > self.time_limit);
+        if state.workers.iter().all(is_stuck) {
+            return Err(no_answer());
         }
         if state.queue.len() >= QUEUE {
             return Err(Error::Busy);
@@ -98,9 +106,11 @@ impl Pool {
 
     fn take(&self, at: usize) -> Option<Task> {
         let mut state = lock(&self.state);
+        state.workers[at].began = Some(Instant::now());
         if let Some(task) = state.pick(at) {
             return Some(task);
         }
+        state.workers[at].began = None;
         if state.closed {
             return None;
         }
@@ -108,6 +118,7 @@ impl Pool {
         loop {
             state = self.wake[at].wait(state).unwrap_or_else(PoisonError::into_inner);
             if let Some(task) = state.workers[at].next.take() {
+                state.workers[at].began = Some(Instant::now());
                 return Some(task);
             }
             if state.closed {

@@ -172,7 +172,7 @@ impl Sqlite {
             // VACUUM INTO does not sync what it wrote.
             File::open(&partial)?.sync_all()?;
             fs::rename(&partial, &target)?;
-            sync_directory_of(&target)
+            Ok(sync_directory_of(&target)?)
         });
         copying.await.map_err(|error| Error::Db(error.to_string()))?
     }
@@ -246,18 +246,30 @@ fn private() -> OpenOptions {
     options
 }
 
-fn make_directory(path: &Path) -> Result<(), Error> {
+/// Makes a directory that only the server's own user may enter, with what is missing above it. It outlasts a power cut.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+        make_directory(above)?;
+    }
+    #[allow(unused_mut, reason = "changed only where directories have modes")]
     let mut builder = DirBuilder::new();
-    builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    Ok(builder.create(path)?)
+    match builder.create(path) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        made => made?,
+    }
+    sync_directory_of(path)
 }
 
 /// Makes an empty file, which is an empty database, unless it is there.
 fn make_empty(path: &Path) -> Result<(), Error> {
     match private().write(true).create_new(true).open(path) {
-        Ok(_) => sync_directory_of(path),
+        Ok(_) => Ok(sync_directory_of(path)?),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -282,7 +294,7 @@ fn put_file(path: &Path, content: &[u8]) -> Result<(), Error> {
         remove_if_there(&partial)?;
         return Err(error.into());
     }
-    sync_directory_of(path)
+    Ok(sync_directory_of(path)?)
 }
 
 /// Removes a database file and what belongs to it. The file itself goes first, so that nobody opens it any more.
@@ -290,7 +302,7 @@ fn remove_file(path: &Path) -> Result<(), Error> {
     for suffix in ["", "-wal", "-shm", ".new"] {
         remove_if_there(&beside(path, suffix))?;
     }
-    sync_directory_of(path)
+    Ok(sync_directory_of(path)?)
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -307,7 +319,7 @@ fn remove_if_there(path: &Path) -> Result<(), Error> {
 }
 
 /// A new, renamed or removed name is durable only when its directory is.
-fn sync_directory_of(path: &Path) -> Result<(), Error> {
+fn sync_directory_of(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(directory) = path.parent() {
         let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };

@@ -1,0 +1,409 @@
+//! Fifty writers for tests that take something away while they write, and what must hold afterwards (security, promises
+//! "an acknowledged write survives" and "no event is lost").
+
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process, Reply};
+use tokio::task::JoinHandle;
+
+/// How many write at once.
+pub const WRITERS: usize = 50;
+/// What must be ready again within (security, promise "an acknowledged write survives").
+pub const READY: Duration = Duration::from_secs(5);
+
+/// What the writers need: a build, no bound on failed sign-ins, addresses of their own choice, and tokens that hold.
+pub fn installed(installation: Installation) -> Installation {
+    installation
+        .set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
+        .set("CHANCERY_LOCK_ATTEMPTS", "1000000")
+        .set("CHANCERY_ADDRESS_ATTEMPTS", "0")
+        .set("CHANCERY_TRUSTED_PROXIES", "127.0.0.1")
+        .set("CHANCERY_ACCESS_TOKEN_SECONDS", "86400")
+}
+
+/// What was tried and what was acknowledged, over all rounds.
+#[derive(Default)]
+struct Told {
+    /// Acknowledged writes, as the log tells them: `roles create 1-2-3`.
+    writes: BTreeSet<String>,
+    /// The addresses from which somebody tried to sign in; each is used once.
+    tried: BTreeSet<String>,
+    /// Those that were answered with tokens.
+    signed_in: BTreeSet<String>,
+    /// Those that were refused.
+    refused: BTreeSet<String>,
+    /// Answers that nobody should get.
+    faults: Vec<String>,
+}
+
+impl Told {
+    fn acknowledged(&self) -> usize {
+        self.writes.len() + self.signed_in.len() + self.refused.len()
+    }
+}
+
+/// The rounds of one test.
+#[derive(Default)]
+pub struct Workload {
+    told: Arc<Mutex<Told>>,
+    rounds: usize,
+    slowest: Duration,
+}
+
+/// The writers of a round.
+pub struct Writers {
+    told: Arc<Mutex<Told>>,
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Workload {
+    /// Begins a round.
+    pub fn start(&mut self, admin: &Client) -> Writers {
+        self.rounds += 1;
+        let stop = Arc::new(AtomicBool::new(false));
+        let task = |number: usize| {
+            let (client, told, stop) = (admin.clone(), self.told.clone(), stop.clone());
+            tokio::spawn(Writer { client, told, stop, round: self.rounds, number }.work())
+        };
+        let tasks = (0..WRITERS).map(task).collect();
+        Writers { told: self.told.clone(), stop, tasks }
+    }
+
+    /// A moment of its own for each round, so that not all end at the same step.
+    pub fn moment(&self) -> Duration {
+        Duration::from_millis(37 * self.rounds as u64 % 300)
+    }
+
+    /// Notes how long it took until all was served again.
+    #[track_caller]
+    pub fn was_ready_after(&mut self, time: Duration) {
+        assert!(time < READY, "ready again after {time:?}");
+        self.slowest = self.slowest.max(time);
+    }
+
+    /// What must hold when nobody writes any more. Prints what came of it as a row of a table: what was killed, rounds,
+    /// writers, acknowledged, lost, half-applied, events missing, slowest time until ready.
+    pub async fn check(&self, what: &str, admin: &Client, events: &Client) {
+        delivered(admin, events).await;
+        let stored = Stored::read(admin, events).await;
+        let places = free_places(admin).await;
+        let told = lock(&self.told);
+        let lost: Vec<&String> = told.writes.difference(&stored.log).collect();
+        let lost = [lost, told.signed_in.difference(&stored.sessions).collect()].concat();
+        let half = stored.half_applied(&told);
+        let missing = stored.missing(&told);
+        println!(
+            "| {what} | {} | {WRITERS} | {} | {} | {} | {} | {:.2} s |",
+            self.rounds,
+            told.acknowledged(),
+            lost.len(),
+            half.len(),
+            missing.len(),
+            self.slowest.as_secs_f64()
+        );
+        assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
+        assert_eq!((lost, half, missing), (vec![], vec![], vec![]), "lost, half-applied, events missing");
+        // The counter of the limit went with the rows.
+        assert_eq!(stored.roles + places, 100);
+        assert!(
+            told.acknowledged() > self.rounds * WRITERS,
+            "too few writes to show anything: {}",
+            told.acknowledged()
+        );
+    }
+}
+
+impl Writers {
+    /// Waits until some more has been acknowledged.
+    pub async fn are_at_work(&self) {
+        let wanted = lock(&self.told).acknowledged() + 3 * WRITERS;
+        let end = Instant::now() + Duration::from_secs(60);
+        while lock(&self.told).acknowledged() < wanted {
+            let faults = lock(&self.told).faults.clone();
+            assert!(faults.is_empty() && Instant::now() < end, "nothing more is acknowledged; {faults:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends the round.
+    pub async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+/// Makes things and removes them again, since there may be 100 roles at a time; the log keeps them all. What is not
+/// acknowledged is left as it is.
+struct Writer {
+    client: Client,
+    told: Arc<Mutex<Told>>,
+    stop: Arc<AtomicBool>,
+    round: usize,
+    number: usize,
+}
+
+impl Writer {
+    async fn work(self) {
+        for n in 0.. {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let name = format!("{}-{}-{n}", self.round, self.number);
+            let done = match self.number % 10 {
+                0..3 => self.role(&name).await,
+                3..6 => self.user(&name).await,
+                6..9 => self.group(&name).await,
+                _ => self.sign_in(n).await,
+            };
+            if done.is_none() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    async fn role(&self, name: &str) -> Option<()> {
+        let body = json!({"name": name, "permissions": {"users": ["view"]}});
+        let role = self.write("POST", "/api/roles/", body, &[&format!("roles create {name}")]).await?;
+        let path = format!("/api/roles/{}/", role.id());
+        self.write("PATCH", &path, json!({"description": "x"}), &[&format!("roles edit {name}")]).await?;
+        self.write("DELETE", &path, json!({}), &[&format!("roles delete {name}")]).await.map(drop)
+    }
+
+    async fn user(&self, name: &str) -> Option<()> {
+        let name = format!("{name}@example.com");
+        let body = json!({
+            "username": name, "account_type": "internal", "first_name": "A", "last_name": "B", "delay_activation": true,
+        });
+        let user = self.write("POST", "/api/users/", body, &[&format!("users create {name}")]).await?;
+        let path = format!("/api/users/{}/", user.id());
+        self.write("PATCH", &path, json!({"first_name": "C"}), &[&format!("users edit {name}")]).await?;
+        self.write("DELETE", &path, json!({}), &[&format!("users delete {name}")]).await.map(drop)
+    }
+
+    async fn group(&self, name: &str) -> Option<()> {
+        let made = [format!("user_groups create {name}"), format!("user_groups add_owners {name}")];
+        let group = self.write("POST", "/api/user-groups/", json!({"name": name}), &[&made[0], &made[1]]).await?;
+        let path = format!("/api/user-groups/{}/", group.id());
+        let (members, added) = (format!("{path}members/users/"), format!("user_groups add_members {name}"));
+        self.write("POST", &members, json!([self.client.id]), &[&added]).await?;
+        self.write("DELETE", &path, json!({}), &[&format!("user_groups delete {name}")]).await.map(drop)
+    }
+
+    /// Every second one with a wrong password.
+    async fn sign_in(&self, n: u16) -> Option<()> {
+        let (round, number) = (self.round as u16, self.number as u16);
+        let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 1, round, number, n).to_string();
+        lock(&self.told).tried.insert(address.clone());
+        let password = if n.is_multiple_of(2) { PASSWORD } else { "wrong" };
+        let body = json!({"username": ADMIN, "password": password});
+        let call = self.client.anonymous().call("POST", "/api/auth/login/").header("x-forwarded-for", &address);
+        let reply = call.json(&body).try_send().await?;
+        let mut told = lock(&self.told);
+        match reply.status {
+            200 if password == PASSWORD => told.signed_in.insert(address),
+            401 if password != PASSWORD => told.refused.insert(address),
+            _ => return told.unless_away(&reply),
+        };
+        Some(())
+    }
+
+    /// What was acknowledged goes into the log under these names.
+    async fn write(&self, method: &str, path: &str, body: Json, entries: &[&String]) -> Option<Reply> {
+        let reply = self.client.call(method, path).json(&body).try_send().await?;
+        let mut told = lock(&self.told);
+        if !matches!(reply.status, 200 | 201 | 204) {
+            return told.unless_away(&reply);
+        }
+        told.writes.extend(entries.iter().map(|entry| (*entry).clone()));
+        Some(reply)
+    }
+}
+
+impl Told {
+    /// Whoever is away may answer 503 with a reason, and nothing else.
+    fn unless_away<T>(&mut self, reply: &Reply) -> Option<T> {
+        if reply.status != 503 || !reply["detail"].is_string() {
+            self.faults.push(format!("{reply:?}"));
+        }
+        None
+    }
+}
+
+/// What is there in the end.
+struct Stored {
+    /// As [`Told::writes`].
+    log: BTreeSet<String>,
+    /// What stands in the log more than once.
+    twice: Vec<String>,
+    /// As the log names them: `roles 1-2-3`.
+    rows: BTreeSet<String>,
+    roles: usize,
+    /// The addresses of sessions.
+    sessions: BTreeSet<String>,
+    /// The addresses of events.
+    signed_in: Vec<String>,
+    refused: Vec<String>,
+}
+
+impl Stored {
+    async fn read(admin: &Client, events: &Client) -> Stored {
+        let (mut log, mut twice) = (BTreeSet::new(), Vec::new());
+        for entry in all(admin, "/api/administration/log/").await {
+            let line =
+                format!("{} {} {}", text(&entry, "resource"), text(&entry, "action"), text(&entry, "object_name"));
+            if !log.insert(line.clone()) {
+                twice.push(line);
+            }
+        }
+        let mut rows = BTreeSet::new();
+        for (path, resource, name) in RESOURCES {
+            rows.extend(all(admin, path).await.iter().map(|row| format!("{resource} {}", text(row, name))));
+        }
+        let of_writers = |address: &String| address.starts_with("fd00:");
+        let sessions = all(admin, "/api/users/me/sessions/").await;
+        let events = all(events, "/api/system-events").await;
+        let addresses = |kind: &str| {
+            let of_kind = events.iter().filter(|event| event["event_type"] == kind);
+            of_kind.map(|event| text(event, "source_ip")).filter(of_writers).collect()
+        };
+        Stored {
+            roles: rows.iter().filter(|row| row.starts_with("roles ")).count(),
+            sessions: sessions.iter().map(|session| text(session, "ip")).filter(of_writers).collect(),
+            signed_in: addresses("login_success"),
+            refused: addresses("login_failed"),
+            log,
+            twice,
+            rows,
+        }
+    }
+
+    /// A row without its entry in the log or the other way round, a group without its owner, a session without its event
+    /// or the other way round.
+    fn half_applied(&self, told: &Told) -> Vec<String> {
+        let mut half = self.twice.clone();
+        let of = |action: &str| -> BTreeSet<String> {
+            let action = format!(" {action} ");
+            self.log.iter().filter(|entry| entry.contains(&action)).map(|entry| entry.replace(&action, " ")).collect()
+        };
+        let (created, deleted, owned) = (of("create"), of("delete"), of("add_owners"));
+        half.extend(deleted.difference(&created).cloned());
+        half.extend(self.rows.symmetric_difference(&created.difference(&deleted).cloned().collect()).cloned());
+        let groups = created.into_iter().filter(|row| row.starts_with("user_groups ")).collect();
+        half.extend(owned.symmetric_difference(&groups).cloned());
+        let signed_in = self.signed_in.iter().cloned().collect();
+        half.extend(self.sessions.symmetric_difference(&signed_in).cloned());
+        // What nobody did.
+        let known = |address: &&String| !told.tried.contains(*address);
+        half.extend(self.signed_in.iter().chain(&self.refused).filter(known).cloned());
+        half
+    }
+
+    /// Acknowledged outcomes of sign-ins that are not exactly one event.
+    fn missing(&self, told: &Told) -> Vec<String> {
+        let is_not_once =
+            |events: &[String], address: &str| events.iter().filter(|event| *event == address).count() != 1;
+        let signed_in = told.signed_in.iter().filter(|address| is_not_once(&self.signed_in, address));
+        let refused = told.refused.iter().filter(|address| is_not_once(&self.refused, address));
+        signed_in.chain(refused).cloned().collect()
+    }
+}
+
+/// The lists, their names in the log, and the field by which the log names a row.
+const RESOURCES: [(&str, &str, &str); 3] = [
+    ("/api/roles/", "roles", "name"),
+    ("/api/users/", "users", "username"),
+    ("/api/user-groups/", "user_groups", "name"),
+];
+
+/// Removes what the writers of a round left.
+pub async fn clear(admin: &Client) {
+    for (path, _, name) in RESOURCES {
+        for row in all(admin, path).await.iter().filter(|row| row[name] != ADMIN) {
+            admin.delete(&format!("{path}{}/", row["id"])).await.is_empty();
+        }
+    }
+}
+
+/// A super admin whose token outlasts what happens to the process.
+pub async fn admin(process: &Process) -> Client {
+    process.client("localhost").sign_in(ADMIN, PASSWORD).await
+}
+
+/// The same caller, where the server listens now.
+pub fn again(process: &Process, admin: &Client) -> Client {
+    let mut client = process.client("localhost").with_token(&admin.token);
+    client.id = admin.id;
+    client
+}
+
+/// Waits until all is served.
+pub async fn is_served(admin: &Client) {
+    let end = Instant::now() + Duration::from_secs(60);
+    for path in ["/readyz", "/api/users/me/"] {
+        while admin.call("GET", path).try_send().await.is_none_or(|reply| reply.status != 200) {
+            assert!(Instant::now() < end, "{path} is not served again");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// A caller of the history service, of the build's tenant.
+pub fn events(installation: &Installation, process: &Process) -> Client {
+    let builds = installation.succeeds(&["build", "list"]);
+    let client_id = builds.trim().rsplit('\t').next().unwrap();
+    let client = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+    client.with_header("x-client-id", client_id)
+}
+
+/// Waits until everything before this moment has arrived at the history service: events arrive in their order, and here is
+/// one more.
+async fn delivered(admin: &Client, events: &Client) {
+    let body = json!({"username": ADMIN, "password": PASSWORD});
+    let call = admin.anonymous().call("POST", "/api/auth/login/").header("x-forwarded-for", "10.1.2.3");
+    call.json(&body).send().await.ok();
+    let end = Instant::now() + Duration::from_secs(60);
+    while events.get("/api/system-events?limit=1").await.column("source_ip") != ["10.1.2.3"] {
+        assert!(Instant::now() < end, "the last event does not arrive");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// How many roles may still be made, found by making them.
+async fn free_places(admin: &Client) -> usize {
+    for n in 0.. {
+        let reply = admin.post("/api/roles/", json!({"name": format!("One more {n}")})).await;
+        if reply.status != 201 {
+            assert_eq!(reply["error_code"], "ERR_LIMIT_EXCEEDED");
+            return n;
+        }
+    }
+    unreachable!("there is a limit")
+}
+
+/// Every page of a list.
+pub async fn all(client: &Client, path: &str) -> Vec<Json> {
+    let mut rows = Vec::new();
+    loop {
+        let page = client.get(&format!("{path}?limit=1000&offset={}", rows.len())).await.ok();
+        let results = page["results"].as_array().unwrap().clone();
+        if results.is_empty() {
+            return rows;
+        }
+        rows.extend(results);
+    }
+}
+
+fn text(row: &Json, name: &str) -> String {
+    row[name].as_str().unwrap_or_else(|| panic!("{name} is no text: {row}")).to_owned()
+}
+
+fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}

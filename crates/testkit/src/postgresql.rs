@@ -1,0 +1,187 @@
+//! A PostgreSQL server of a test's own, which may be killed, stopped and frozen. Unlike the one that tests share, it
+//! waits for the disk.
+
+use crate::database::test_database;
+use platform::clock::random_token;
+use postgres::{Client, NoTls};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a start or a stop may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The server with its data, gone when this is dropped.
+pub struct PostgreSql {
+    directory: TempDir,
+    programs: PathBuf,
+    password: String,
+    port: u16,
+    process: Option<Child>,
+}
+
+impl PostgreSql {
+    /// Starts one; `None` when tests run on the embedded engine, unless they are to go on for long.
+    pub fn start() -> Option<PostgreSql> {
+        if test_database().is_none() && std::env::var_os("CHANCERY_TEST_ROUNDS").is_none() {
+            return None;
+        }
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = listener.local_addr().expect("it is bound").port();
+        drop(listener);
+        let mut server = PostgreSql { directory, programs: programs(), password: random_token(), port, process: None };
+        server.initialise();
+        server.restart();
+        Some(server)
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("postgres://tests:{}@127.0.0.1:{}/postgres", self.password, self.port)
+    }
+
+    fn initialise(&self) {
+        let password = self.directory.path().join("password");
+        std::fs::write(&password, &self.password).expect("the directory can be written");
+        if let Some((user, group)) = server_user() {
+            for path in [self.directory.path(), &password] {
+                chown(path, Some(user), Some(group)).expect("root may give files away");
+            }
+        }
+        // What initdb wrote is in the page cache, which outlives all that tests do.
+        let arguments =
+            ["--no-sync", "--username=tests", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--pgdata=data"];
+        let made = self.command("initdb").args(arguments).arg("--pwfile=password").output();
+        let made = made.unwrap_or_else(|error| panic!("initdb does not start: {error}"));
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    /// PostgreSQL refuses to be run by root.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        if let Some((user, group)) = server_user() {
+            command.uid(user).gid(group);
+        }
+        command.current_dir(self.directory.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Starts it again after [`PostgreSql::kill`] or [`PostgreSql::stop`]; when it accepted connections.
+    pub fn restart(&mut self) -> Instant {
+        let log = self.directory.path().join("log");
+        let port = format!("port={}", self.port);
+        let mut command = self.command("postgres");
+        for option in ["listen_addresses=127.0.0.1", &port, "unix_socket_directories=", "max_connections=50"] {
+            command.args(["-c", option]);
+        }
+        let file = std::fs::File::create(&log).expect("the directory can be written");
+        let process = command.args(["-D", "data"]).stderr(file).spawn();
+        self.process = Some(process.unwrap_or_else(|error| panic!("postgres does not start: {error}")));
+        let url = self.url();
+        // The blocking driver must not run inside a test's runtime.
+        let connected = std::thread::spawn(move || {
+            let until = Instant::now() + PATIENCE;
+            while Client::connect(&url, NoTls).is_err() {
+                if Instant::now() > until {
+                    return None;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Some(Instant::now())
+        });
+        let connected = connected.join().expect("the driver does not panic");
+        connected.unwrap_or_else(|| panic!("it does not start: {}", std::fs::read_to_string(log).unwrap_or_default()))
+    }
+
+    /// Ends it and all its processes at once, wherever they stand (SIGKILL).
+    pub fn kill(&mut self) {
+        if self.process.is_some() {
+            // First it is kept from starting more of them.
+            self.signal("STOP", &[self.id()]);
+            self.signal("KILL", &self.family());
+            self.reap();
+        }
+    }
+
+    /// Stops it in good order, but without waiting for its clients (a fast shutdown).
+    pub fn stop(&mut self) {
+        self.signal("INT", &[self.id()]);
+        self.reap();
+    }
+
+    /// Makes it stand still, as a disk that does not answer would: connections stay, and nothing comes from them.
+    pub fn freeze(&self) {
+        self.signal("STOP", &[self.id()]);
+        self.signal("STOP", &self.family());
+    }
+
+    /// Ends [`PostgreSql::freeze`].
+    pub fn thaw(&self) {
+        self.signal("CONT", &self.family());
+    }
+
+    fn reap(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.wait().expect("it is ours");
+        }
+    }
+
+    fn id(&self) -> u32 {
+        self.process.as_ref().unwrap_or_else(|| panic!("it does not run")).id()
+    }
+
+    /// It and the processes that it started.
+    fn family(&self) -> Vec<u32> {
+        let parent = self.id();
+        let entries = std::fs::read_dir("/proc").expect("Linux tells its processes");
+        let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        ids.filter(|id| *id == parent || parent_of(*id) == Some(parent)).collect()
+    }
+
+    fn signal(&self, name: &str, ids: &[u32]) {
+        // One of them may have ended just now.
+        let _ = Command::new("kill").arg(format!("-{name}")).args(ids.iter().map(u32::to_string)).output();
+    }
+}
+
+impl Drop for PostgreSql {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn parent_of(id: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+/// The directory of the server's programs, which Debian keeps out of the path.
+fn programs() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut kept: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    kept.sort();
+    let found = std::env::split_paths(&path).chain(kept.into_iter().rev()).find_map(|directory| {
+        // A link in the path leads to where the others are.
+        let program = directory.join("initdb").canonicalize().ok()?;
+        program.parent().map(Path::to_path_buf).filter(|programs| programs.join("postgres").exists())
+    });
+    found.unwrap_or_else(|| panic!("PostgreSQL is not installed: there is no initdb"))
+}
+
+/// Whom root runs the server as, and that user's group.
+fn server_user() -> Option<(u32, u32)> {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let find = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut numbers = line.split(':').skip(2).map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    };
+    is_root.then(|| find("postgres").or_else(|| find("nobody")).unwrap_or_else(|| panic!("there is no user for it")))
+}
