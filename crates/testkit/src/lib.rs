@@ -55,3 +55,8 @@ pub const MINUTE: i64 = 60 * SECOND;
 pub const HOUR: i64 = 60 * MINUTE;
 /// A day.
 pub const DAY: i64 = 24 * HOUR;
+
+/// How often a test repeats what a single time may not show: so many times, or as `CHANCERY_TEST_ROUNDS` says.
+pub fn rounds(short: usize) -> usize {
+    std::env::var("CHANCERY_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(short)
+}
