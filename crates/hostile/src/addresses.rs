@@ -22,9 +22,11 @@ pub fn addresses(data: &[u8]) {
         is_closed_when_private(address);
     }
     // As the requests that are made for tenants read it.
-    match Url::parse(text).ok().and_then(|url| url.host_str().map(|host| host.trim_matches(['[', ']']).to_owned())) {
-        Some(host) => host.parse().map(is_closed_when_private).unwrap_or(()),
-        None => {}
+    if let Ok(url) = Url::parse(text)
+        && let Some(host) = url.host_str()
+        && let Ok(address) = host.trim_matches(['[', ']']).parse()
+    {
+        is_closed_when_private(address);
     }
 }
 

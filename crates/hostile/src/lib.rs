@@ -18,3 +18,16 @@ pub use events::events;
 pub use mails::mails;
 pub use queries::queries;
 pub use tokens::tokens;
+
+/// What takes any bytes, and panics when a promise is broken.
+pub type Target = fn(&[u8]);
+
+/// All of them by name, which their seeds in `fuzz/seeds/` have too.
+pub const TARGETS: [(&str, Target); 6] = [
+    ("addresses", addresses),
+    ("bodies", bodies),
+    ("events", events),
+    ("mails", mails),
+    ("queries", queries),
+    ("tokens", tokens),
+];

@@ -173,17 +173,15 @@ async fn one_place_that_is_left_is_taken_once_below_a_group() {
     let assigned = format!("{sets}3/assignees/user-groups/");
     api.post(&assigned, json!(groups[..9])).await.created();
     let assign = |ids: &[i64], path: &str| ids.iter().map(|id| api.call("POST", path).json(&json!([id]))).collect();
-    // What was answered are the records, whose ids are those of what was assigned.
-    let withdraw = async |path: &str, won: Value| api.delete_all(path, json!([won[0]["id"]])).await;
     let refused = exceeded("Limit of 10 permission set assignees has been exceeded.");
-    let undo = async |won| withdraw(&assigned, won).await;
+    let undo = async |won: Value| api.delete_all(&assigned, json!([won[0]["id"]])).await;
     one_wins_each_round(|_| assign(&groups[9..], &assigned), 201, refused, undo).await;
     assert_eq!(api.get(&assigned).await["total_count"], 10);
 
     let owners = "/api/user-groups/1/owners/users/";
     api.post(owners, json!(users[..8])).await.created();
     let refused = exceeded("Limit of 10 User Group Owners has been exceeded.");
-    let undo = async |won| withdraw(owners, won).await;
+    let undo = async |won: Value| api.delete_all(owners, json!([won[0]["user"]["id"]])).await;
     one_wins_each_round(|_| assign(&users[8..], owners), 201, refused, undo).await;
     assert_eq!(api.get(owners).await["total_count"], 10);
 }
