@@ -34,7 +34,7 @@ pub async fn create(service: &Service, client_id: Uuid, held: Held<'_>) -> Outco
 }
 
 /// Reads the body: of several events with one id the first.
-fn read(body: &[u8], most: usize) -> Result<Vec<SystemEvent>, Refusal> {
+pub fn read(body: &[u8], most: usize) -> Result<Vec<SystemEvent>, Refusal> {
     let body = json(body, Reading(Batch { most, events: List::Missing }))?;
     let mut problems = Problems::default();
     let Some(batch) = body.0 else {

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use web::listener::{BodyError, BodyReader};
 
 /// The largest body.
-const LARGEST: usize = 16 * 1024 * 1024;
+pub const LARGEST: usize = 16 * 1024 * 1024;
 /// What large bodies together may take, in KiB: two of the largest; further ones wait before they are read.
 const TOGETHER: u32 = 32 * 1024;
 /// Smaller ones have room of their own, so that a single event does not wait for batches; in KiB.
@@ -129,6 +129,13 @@ impl Packing {
         let whole = whole.map_err(|_| broken())?;
         if whole.len() > LARGEST { Err(too_large()) } else { Ok(Bytes::from(whole)) }
     }
+}
+
+/// Unpacks a whole body.
+pub fn unpack(headers: &HeaderMap, body: &[u8]) -> Result<Bytes, Refusal> {
+    let mut packing = Packing::of(headers)?;
+    body.chunks(PIECE).try_for_each(|piece| packing.take(piece))?;
+    packing.finish()
 }
 
 fn too_large() -> Refusal {

@@ -45,7 +45,8 @@ pub async fn create(service: &Service, client_id: Option<Uuid>, held: Held<'_>) 
     Ok(Reply::json(StatusCode::CREATED, &serde_json::json!({"detail": "Event created."})))
 }
 
-fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
+/// Reads the body: the envelope's source, and the event.
+pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
     let body = json(body, Reading(Envelope::default()))?;
     let mut problems = Problems::default();
     let Some(envelope) = body.0 else {

@@ -20,3 +20,25 @@ mod scalar;
 pub mod service;
 pub mod sqlite;
 mod tenants;
+
+/// The readers of what comes from outside, each alone, for `crates/hostile`.
+#[doc(hidden)]
+pub mod readers {
+    pub use crate::batch::read as batch;
+    pub use crate::body::{LARGEST, unpack};
+    pub use crate::create_event::read as create_event;
+    use crate::filter::Page;
+    use crate::lists::{HISTORY, SYSTEM, page};
+    pub use crate::reply::Refusal;
+    use resource::Query;
+
+    /// The page of history events that parameters ask for.
+    pub fn history_events(query: &Query) -> Result<Page, Refusal> {
+        page(&HISTORY, query)
+    }
+
+    /// The page of system events that parameters ask for.
+    pub fn system_events(query: &Query) -> Result<Page, Refusal> {
+        page(&SYSTEM, query)
+    }
+}

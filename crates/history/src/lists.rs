@@ -19,7 +19,7 @@ const USUAL: i64 = 25;
 
 /// What a filter's values are.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     /// Whole numbers; `exact` and `in`.
     Int,
     /// One of these names, stored as its place from 1 on; `exact` and `in`. Its number is as good.
@@ -31,7 +31,7 @@ enum Kind {
 /// A filter's parameter, its column and its kind.
 type Filter = (&'static str, Column, Kind);
 
-const HISTORY: [Filter; 5] = [
+pub(crate) const HISTORY: [Filter; 5] = [
     ("record_id", Column::RecordId, Kind::Int),
     ("event_type", Column::EventType, Kind::Name(&HISTORY_TYPES)),
     ("source_type", Column::SourceType, Kind::Name(&SOURCE_TYPES)),
@@ -39,7 +39,7 @@ const HISTORY: [Filter; 5] = [
     ("event_datetime", Column::At, Kind::Moment),
 ];
 
-const SYSTEM: [Filter; 4] = [
+pub(crate) const SYSTEM: [Filter; 4] = [
     ("category", Column::Category, Kind::Name(&CATEGORIES)),
     ("event_type", Column::EventType, Kind::Name(&SYSTEM_TYPES)),
     ("source_id", Column::SourceId, Kind::Int),
@@ -74,7 +74,7 @@ pub fn unread(error: Error) -> Refusal {
     Refusal::engine(error, "Failed to read events.", Refusal::no_connection)
 }
 
-fn page(filters: &[Filter], query: &Query) -> Result<Page, Refusal> {
+pub(crate) fn page(filters: &[Filter], query: &Query) -> Result<Page, Refusal> {
     let mut problems = Problems::default();
     let mut page = Page { conditions: Vec::new(), limit: USUAL, offset: 0 };
     for (name, value) in query.pairs() {

@@ -124,6 +124,11 @@ impl Refusal {
         }
     }
 
+    /// Its status and its body.
+    pub fn told(&self) -> (StatusCode, &[u8]) {
+        (self.reply.status, &self.reply.body)
+    }
+
     pub(crate) fn into_reply(self) -> Reply {
         self.reply
     }

@@ -20,7 +20,8 @@ pub mod mail;
 pub mod mail_queue;
 mod messages;
 pub mod openapi;
-mod outbound;
+#[doc(hidden)]
+pub mod outbound;
 pub mod outbox;
 pub mod pages;
 pub mod password;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use lettre::address::Envelope;
-use lettre::message::header::{ContentTransferEncoding, ContentType, To};
+use lettre::message::header::{ContentTransferEncoding, ContentType, MIME_VERSION_1_0, To};
 use lettre::message::{Body, Mailbox, Mailboxes};
 
 use crate::clock::random_token;
@@ -76,6 +76,7 @@ pub fn compose(from: &str, message: &Message, now: i64, message_id: &str) -> Res
         .subject(message.subject.as_str())
         .date(date)
         .message_id(Some(message_id.to_string()))
+        .header(MIME_VERSION_1_0)
         .header(ContentType::TEXT_PLAIN)
         .body(readable(&message.text))
         .map_err(|_| MailError::Compose)?;
@@ -161,6 +162,8 @@ mod tests {
             "Subject: Activate your account\r\n",
             "Date: Sat, 31 Jan 2026 09:30:00 +0000\r\n",
             "Message-ID: <1@a.example>\r\n",
+            // Without it the type and the encoding mean nothing (RFC 2045, section 4).
+            "MIME-Version: 1.0\r\n",
             "\r\n\r\nFollow\r\nhttps://a.example/activate/?token=x\r\n",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");

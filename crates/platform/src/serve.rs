@@ -262,7 +262,8 @@ fn forwarded<'a>(headers: &'a HeaderMap, name: &'static str, trusted: bool) -> O
     value.split(',').next().map(str::trim).filter(|value| !value.is_empty())
 }
 
-fn host(parts: &http::request::Parts, trusted: bool) -> String {
+#[doc(hidden)]
+pub fn host(parts: &http::request::Parts, trusted: bool) -> String {
     let named = forwarded(&parts.headers, "x-forwarded-host", trusted)
         .or_else(|| parts.headers.get(header::HOST).and_then(|value| value.to_str().ok()))
         .or_else(|| parts.uri.authority().map(|authority| authority.as_str()));
@@ -277,7 +278,8 @@ fn scheme(parts: &http::request::Parts, trusted: bool) -> &'static str {
     }
 }
 
-fn without_port(host: &str) -> &str {
+#[doc(hidden)]
+pub fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,

@@ -247,7 +247,7 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
 fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<Value, String> {
     let wrong = || wrong_type(field);
     match &field.kind {
-        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if text.contains('\0') => {
+        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } | Kind::Uuid if text.contains('\0') => {
             Err(message::NUL.to_owned())
         }
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => {
@@ -330,6 +330,7 @@ mod tests {
                 Field::new("name", Kind::text(100)).folded().filter().sort(),
                 Field::new("genre", Kind::choices(&[("a", "A"), ("b", "B")])).filter(),
                 Field::new("is_lent", Kind::Boolean).filter(),
+                Field::new("copy", Kind::Uuid).filter(),
                 Field::new("secret", Kind::text(10)).write_only(),
             ]
             .into_iter()
@@ -345,7 +346,7 @@ mod tests {
     fn every_wrong_parameter_is_named() {
         assert_eq!(
             errors(
-                "limit=0&offset=-1&ordering=name,-secret,x&id=x&name__gt=3&genre=c&genre__in=a,d&is_lent=maybe&created_at__range=2026-01-01&created_by=me"
+                "limit=0&offset=-1&ordering=name,-secret,x&id=x&name__gt=3&genre=c&genre__in=a,d&is_lent=maybe&copy=%00&created_at__range=2026-01-01&created_by=me"
             ),
             json!({
                 "limit": ["Ensure this value is greater than or equal to 1."],
@@ -356,6 +357,7 @@ mod tests {
                 "genre": ["Select a valid choice. c is not one of the available choices."],
                 "genre__in": ["Select a valid choice. d is not one of the available choices."],
                 "is_lent": ["Must be a valid boolean."],
+                "copy": ["Null characters are not allowed."],
                 "created_at__range": ["Enter a valid date/time."],
                 "created_by": ["A valid integer is required."],
             })

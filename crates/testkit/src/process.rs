@@ -38,11 +38,12 @@ pub struct Output {
 }
 
 impl Installation {
-    /// On the embedded engine, whatever the other tests run on. `binary` is `env!("CARGO_BIN_EXE_chancery")`.
+    /// On the embedded engine, whatever the other tests run on. `binary` is `env!("CARGO_BIN_EXE_chancery")`; where times
+    /// count, `CHANCERY_TEST_BINARY` names a release build instead.
     pub fn embedded(binary: &str) -> Installation {
         let home = tempfile::tempdir().expect("a temporary directory can be made");
         Installation {
-            binary: binary.into(),
+            binary: std::env::var_os("CHANCERY_TEST_BINARY").map_or_else(|| binary.into(), PathBuf::from),
             home,
             environment: Vec::new(),
             started: AtomicU32::new(0),

@@ -1,11 +1,12 @@
 //! What holds however many call at once: limits, unique names, tokens that work once, last owners and last super
 //! admins, counters (document 4, sections 3 and 4; the promises of exact limits and of sessions that die at once).
+//! `reliability/races` repeats them.
 
 use crate::message;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{Conn, Error, Sql};
-use testkit::{Call, Client, PASSWORD, Reply, Server};
+use testkit::{Call, Client, PASSWORD, Reply, Server, rounds};
 
 /// As many calls as a crowd makes.
 const CROWD: usize = 60;
@@ -20,14 +21,37 @@ async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
     replies
 }
 
-/// One call succeeded; all others were refused in these words.
+/// One call succeeded, all others were refused in these words; what the one was answered.
 #[track_caller]
-fn one_wins(replies: &[Reply], status: u16, refused: &Value) {
+fn one_wins(replies: &[Reply], status: u16, refused: &Value) -> Value {
     let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == status);
     for reply in &lost {
         assert_eq!(**reply, (400, refused.clone()));
     }
     assert_eq!(won.len(), 1, "{lost:?}");
+    won[0].json.clone()
+}
+
+/// A crowd wants what one can have, in each round anew: one call succeeds, all others are refused in these words. `undo`
+/// takes away what won, so that there is room for the next round.
+async fn one_wins_each_round(
+    crowd: impl Fn(usize) -> Vec<Call>,
+    status: u16,
+    refused: Value,
+    undo: impl AsyncFn(Value) -> Reply,
+) {
+    for round in 1..=rounds(1) {
+        let won = one_wins(&at_once(crowd(round)).await, status, &refused);
+        if round < rounds(1) {
+            let undone = undo(won).await;
+            assert!(matches!(undone.status, 200 | 204), "{undone:?}");
+        }
+    }
+}
+
+/// The address of what was made in a collection.
+fn made(collection: &str, won: &Value) -> String {
+    format!("{collection}{}/", won["id"])
 }
 
 fn exceeded(detail: &str) -> Value {
@@ -83,16 +107,22 @@ async fn one_place_that_is_left_is_taken_once_by_accounts() {
         for n in held..limit {
             api.post("/api/users/", account(account_type, 1000 + n)).await.created();
         }
-        let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/users/").json(&account(account_type, n)))).await;
-        one_wins(&crowd, 201, &exceeded(&format!("Limit of {limit} {account_type} accounts has been exceeded.")));
+        let body = |round: usize, n: usize| account(account_type, 10_000 * round + n);
+        let crowd = |round| (0..CROWD).map(|n| api.call("POST", "/api/users/").json(&body(round, n))).collect();
+        let refused = exceeded(&format!("Limit of {limit} {account_type} accounts has been exceeded."));
+        one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made("/api/users/", &won)).await).await;
     }
     // A change of type takes a place too.
     let users = accounts(&api, CROWD).await;
     let gone = api.get("/api/users/?account_type=super_admin&ordering=-id").await.ids()[0];
     api.delete(&format!("/api/users/{gone}/")).await.is_empty();
     let promote = json!({"account_type": "super_admin"});
-    let crowd = at_once(users.iter().map(|id| api.call("PATCH", &format!("/api/users/{id}/")).json(&promote))).await;
-    one_wins(&crowd, 200, &exceeded("Limit of 25 super_admin accounts has been exceeded."));
+    let call = |id: &i64| api.call("PATCH", &format!("/api/users/{id}/")).json(&promote);
+    let crowd = |_| users.iter().map(call).collect();
+    let refused = exceeded("Limit of 25 super_admin accounts has been exceeded.");
+    let demote = json!({"account_type": "external"});
+    let undo = async |won: Value| api.patch(&made("/api/users/", &won), demote.clone()).await;
+    one_wins_each_round(crowd, 200, refused, undo).await;
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
     assert_eq!((kept["users_super_admin"], kept["users_external"]), (25, CROWD as i64 - 1));
@@ -106,13 +136,16 @@ async fn one_place_that_is_left_is_taken_once_by_roles_and_groups() {
         api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
     }
     let body = |n: usize| json!({"name": format!("One more {n}")});
-    let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/roles/").json(&body(n)))).await;
-    one_wins(&crowd, 201, &exceeded("Limit of 100 Roles has been exceeded."));
+    let crowd = |path: &'static str| (0..CROWD).map(|n| api.call("POST", path).json(&body(n))).collect();
+    let undo = async |path: &str, won: Value| api.delete(&made(path, &won)).await;
+    let (roles, groups) = ("/api/roles/", "/api/user-groups/");
+    let refused = exceeded("Limit of 100 Roles has been exceeded.");
+    one_wins_each_round(|_| crowd(roles), 201, refused, async |won| undo(roles, won).await).await;
 
     let smaller = |conn: &mut Conn| conn.exec(&Sql::new("INSERT INTO limits(name, value) VALUES ('user_groups', 1)"));
     server.build.db.write(smaller).await.unwrap();
-    let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/user-groups/").json(&body(n)))).await;
-    one_wins(&crowd, 201, &exceeded("Limit of 1 User Groups has been exceeded."));
+    let refused = exceeded("Limit of 1 User Groups has been exceeded.");
+    one_wins_each_round(|_| crowd(groups), 201, refused, async |won| undo(groups, won).await).await;
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
 }
@@ -128,8 +161,9 @@ async fn one_place_that_is_left_is_taken_once_below_a_group() {
         api.post(sets, json!({"name": format!("Set {n}")})).await.created();
     }
     let body = |n: usize| json!({"name": format!("One more {n}")});
-    let crowd = at_once((0..CROWD).map(|n| api.call("POST", sets).json(&body(n)))).await;
-    one_wins(&crowd, 201, &exceeded("Limit of 10 User Group Permission Sets has been exceeded."));
+    let crowd = |_| (0..CROWD).map(|n| api.call("POST", sets).json(&body(n))).collect();
+    let refused = exceeded("Limit of 10 User Group Permission Sets has been exceeded.");
+    one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made(sets, &won)).await).await;
     assert_eq!(api.get(sets).await["total_count"], 10);
 
     let mut groups = Vec::new();
@@ -138,14 +172,17 @@ async fn one_place_that_is_left_is_taken_once_below_a_group() {
     }
     let assigned = format!("{sets}3/assignees/user-groups/");
     api.post(&assigned, json!(groups[..9])).await.created();
-    let crowd = at_once(groups[9..].iter().map(|id| api.call("POST", &assigned).json(&json!([id])))).await;
-    one_wins(&crowd, 201, &exceeded("Limit of 10 permission set assignees has been exceeded."));
+    let assign = |ids: &[i64], path: &str| ids.iter().map(|id| api.call("POST", path).json(&json!([id]))).collect();
+    let refused = exceeded("Limit of 10 permission set assignees has been exceeded.");
+    let undo = async |won: Value| api.delete_all(&assigned, json!([won[0]["id"]])).await;
+    one_wins_each_round(|_| assign(&groups[9..], &assigned), 201, refused, undo).await;
     assert_eq!(api.get(&assigned).await["total_count"], 10);
 
     let owners = "/api/user-groups/1/owners/users/";
     api.post(owners, json!(users[..8])).await.created();
-    let crowd = at_once(users[8..].iter().map(|id| api.call("POST", owners).json(&json!([id])))).await;
-    one_wins(&crowd, 201, &exceeded("Limit of 10 User Group Owners has been exceeded."));
+    let refused = exceeded("Limit of 10 User Group Owners has been exceeded.");
+    let undo = async |won: Value| api.delete_all(owners, json!([won[0]["user"]["id"]])).await;
+    one_wins_each_round(|_| assign(&users[8..], owners), 201, refused, undo).await;
     assert_eq!(api.get(owners).await["total_count"], 10);
 }
 
@@ -158,15 +195,16 @@ async fn a_name_is_given_once_in_all_its_spellings() {
     let taken = json!({"name": ["This field must be unique."]});
     for path in ["/api/roles/", "/api/user-groups/", "/api/user-groups/1/permission-sets/"] {
         let body = |n: usize| json!({"name": spellings[n % spellings.len()]});
-        let crowd = at_once((0..CROWD).map(|n| api.call("POST", path).json(&body(n)))).await;
-        one_wins(&crowd, 201, &taken);
+        let crowd = |_| (0..CROWD).map(|n| api.call("POST", path).json(&body(n))).collect();
+        one_wins_each_round(crowd, 201, taken.clone(), async |won| api.delete(&made(path, &won)).await).await;
     }
     let body = |n: usize| {
         let username = ["straße@example.com", "STRASSE@example.com", "Strasse@EXAMPLE.com"][n % 3];
         json!({"username": username, "account_type": "internal", "first_name": "A", "last_name": "B", "delay_activation": true})
     };
-    let crowd = at_once((0..CROWD).map(|n| api.call("POST", "/api/users/").json(&body(n)))).await;
-    one_wins(&crowd, 201, &json!({"username": ["This field must be unique."]}));
+    let crowd = |_| (0..CROWD).map(|n| api.call("POST", "/api/users/").json(&body(n))).collect();
+    let refused = json!({"username": ["This field must be unique."]});
+    one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made("/api/users/", &won)).await).await;
 
     // By PATCH too.
     let mut roles = Vec::new();
@@ -174,10 +212,37 @@ async fn a_name_is_given_once_in_all_its_spellings() {
         roles.push(api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.id());
     }
     let body = |id: i64| json!({"name": if id % 2 == 0 { "Fuß" } else { "FUSS" }});
-    let crowd = at_once(roles.iter().map(|id| api.call("PATCH", &format!("/api/roles/{id}/")).json(&body(*id)))).await;
-    one_wins(&crowd, 200, &taken);
+    let call = |id: &i64| api.call("PATCH", &format!("/api/roles/{id}/")).json(&body(*id));
+    let undo = async |won: Value| {
+        let other = json!({"name": format!("Another {}", won["id"])});
+        api.patch(&made("/api/roles/", &won), other).await
+    };
+    one_wins_each_round(|_| roles.iter().map(call).collect(), 200, taken, undo).await;
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_a_reserved_name_in_any_spelling_or_by_any_way() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    let sets = "/api/user-groups/1/permission-sets/";
+    api.post(sets, json!({"name": "Custom"})).await.created();
+    let names = api.get(sets).await.column("name");
+    let spellings =
+        ["owners", "EVERYONE", "\u{a0}Members", "ｅｖｅｒｙｏｎｅ", "ⓜembers", "memberſ", "𝐎wners", " oWnErS "];
+    for _ in 0..rounds(1) {
+        let ways = [("POST", sets.to_owned()), ("PATCH", format!("{sets}3/"))];
+        let wanted = (0..CROWD).map(|n| (&ways[n % 2], spellings[n / 2 % spellings.len()]));
+        let replies =
+            at_once(wanted.clone().map(|((method, path), name)| api.call(method, path).json(&json!({"name": name}))))
+                .await;
+        for ((_, name), reply) in wanted.zip(replies) {
+            reply.refuses(json!({"name": [format!("Name {} is reserved and cannot be used.", name.trim())]}));
+        }
+        assert_eq!(api.get(sets).await.column("name"), names);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,7 +268,7 @@ async fn of_those_who_saw_the_same_state_one_changes_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_token_is_redeemed_once_and_its_second_use_ends_the_session() {
     let server = Server::start().await;
-    for crowd in [2, 2, 2, CROWD] {
+    for crowd in [2, 2, 2, CROWD].repeat(rounds(1)) {
         let user = server.admin().await;
         let body = json!({"refresh_token": user.refresh_token});
         let anonymous = server.anonymous();
@@ -226,16 +291,18 @@ async fn an_owner_remains_when_all_are_removed_at_once() {
     let server = Server::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 9).await;
-    for n in 1..=5 {
+    for n in 1..=5 * rounds(1) {
         let owners = format!("/api/user-groups/{n}/owners/users/");
         api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
         api.post(&owners, json!(users)).await.created();
-        let all = users.iter().copied().chain([1]);
+        // Each by six at once.
+        let all = users.iter().copied().chain([1]).cycle().take(CROWD);
         let replies = at_once(all.map(|id| api.call("DELETE", &owners).json(&json!([id])))).await;
-        let removed = replies.iter().filter(|reply| reply.status == 204).count();
+        let (removed, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 204);
         let last = message::detail("The last owner must remain.");
-        let kept = replies.iter().filter(|reply| **reply == (400, last.clone())).count();
-        assert_eq!((removed, kept), (9, 1));
+        assert_eq!(removed.len(), 9);
+        assert!(refused.iter().any(|reply| **reply == (400, last.clone())), "{refused:?}");
+        assert!(refused.iter().all(|reply| reply.status == 400), "{refused:?}");
         assert_eq!(api.get(&owners).await["total_count"], 1);
     }
 }
@@ -251,7 +318,7 @@ async fn a_super_admin_remains_when_all_go_at_once() {
         ("DELETE", "", &nothing),
         ("PATCH", "", &to_external),
     ];
-    for first in &ways {
+    for first in ways.iter().cycle().take(ways.len() * rounds(1)) {
         let server = Server::start().await;
         let robot = server.as_type("service_internal").await;
         let second = server.as_type("super_admin").await;
@@ -280,7 +347,7 @@ async fn who_is_assigned_by_many_is_assigned_once() {
     api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
     api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.created();
     let (set, members) = ("/api/user-groups/1/permission-sets/3/assignees/users/", "/api/user-groups/1/members/users/");
-    for path in [set, members] {
+    for path in [set, members].repeat(rounds(1)) {
         let shifted = |n: usize| users.iter().cycle().skip(n % 10).take(10).collect::<Vec<_>>();
         let crowd = at_once((0..CROWD).map(|n| api.call("POST", path).json(&json!(shifted(n))))).await;
         assert!(crowd.iter().all(|reply| reply.status == 201), "{crowd:?}");
@@ -300,7 +367,7 @@ async fn what_is_deleted_while_it_is_given_is_unknown_or_goes_with_the_rest() {
     for id in &users {
         api.patch(&format!("/api/users/{id}/"), json!({"account_type": "full"})).await.ok();
     }
-    for round in 1..=5 {
+    for round in 1..=5 * rounds(1) {
         let role = api.post("/api/roles/", json!({"name": "Given"})).await.id();
         let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
         let team = api.post("/api/user-groups/", json!({"name": "Team"})).await.id();

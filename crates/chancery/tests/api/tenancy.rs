@@ -2,9 +2,17 @@
 //! section 2, "ids"; the same answer, byte for byte).
 
 use crate::message;
+use crate::routes::{fill, with_ids, without_its_id};
 use crate::shown::admin;
+use http::Method;
+use platform::permissions::assignable;
+use platform::routes::{Access, Route, Schema, Table};
+use resource::Kind;
 use serde_json::{Value, json};
-use testkit::{Client, Server, Tenant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+use testkit::{Client, Reply, Server, Tenant, rounds};
 
 /// No build has it.
 const UNKNOWN: i64 = 987_654;
@@ -162,4 +170,177 @@ async fn a_token_of_one_build_opens_no_other() {
     second.anonymous().post("/api/auth/refresh/", body.clone()).await.is(401, message::bad_token());
     second.anonymous().post("/api/auth/logout/", body).await.is_empty();
     first.get("/api/users/me/").await.ok();
+}
+
+/// What a collection's address ends with, and the table of its ids.
+const COLLECTIONS: [(&str, &str); 8] = [
+    ("users", "users"),
+    ("roles", "roles"),
+    ("user-groups", "user_groups"),
+    ("permission-sets", "user_group_permission_sets"),
+    ("authentication-objects", "authentication_objects"),
+    ("single-sign-on", "single_sign_on"),
+    ("sessions", "sessions"),
+    ("log", "administration_log"),
+];
+/// Stands where an id is tried.
+const HERE: &str = "HERE";
+
+/// A place of an operation that takes an id.
+struct Place {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+    /// Where the id is one.
+    table: &'static str,
+}
+
+/// The table of the last collection that an address goes through.
+fn collection(path: &str) -> &'static str {
+    let table =
+        |part: &str| COLLECTIONS.iter().find(|(name, table)| *name == part || *table == part).map(|(_, table)| *table);
+    path.split('/').rev().find_map(table).unwrap_or_else(|| panic!("{path} is below no collection"))
+}
+
+/// Every place of an operation that takes an id: in its path, its body, its filters.
+fn places(route: &Route) -> Vec<Place> {
+    let place = |path: String, body: Option<Value>, table| Place { method: route.method.clone(), path, body, table };
+    let plain = match route.body {
+        Schema::Nothing | Schema::Form(_) => None,
+        Schema::Ids => Some(json!([1])),
+        _ => Some(json!({})),
+    };
+    let mut places = Vec::new();
+    // What stands in the other places of a path exists.
+    let own = with_ids(route.path, &[1, 3, 2]);
+    let parts: Vec<&str> = route.path.split('/').collect();
+    for (at, _) in parts.iter().enumerate().filter(|(_, part)| part.starts_with('{')) {
+        let mut path: Vec<&str> = own.split('/').collect();
+        path[at] = HERE;
+        places.push(place(path.join("/"), plain.clone(), collection(&parts[..at].join("/"))));
+    }
+    let here = json!(HERE);
+    match &route.body {
+        Schema::Ids => {
+            for body in [json!([here]), json!([1, here]), json!([here, 1])] {
+                places.push(place(own.clone(), Some(body), collection(route.path)));
+            }
+        }
+        Schema::Body(declared, _) => {
+            for field in declared.fields.iter().filter(|field| field.is_writable()) {
+                let (value, table) = match &field.kind {
+                    Kind::Reference { target } => (here.clone(), collection(&target.table)),
+                    Kind::References { target, .. } => (json!([here]), collection(&target.table)),
+                    Kind::User => (here.clone(), "users"),
+                    _ => continue,
+                };
+                places.push(place(own.clone(), Some(json!({field.name.as_ref(): value})), table));
+            }
+        }
+        Schema::Json(schema) if schema()["properties"]["id"]["type"] == "integer" => {
+            places.push(place(own.clone(), Some(json!({"id": here})), collection(route.path)));
+        }
+        _ => {}
+    }
+    for field in route.selects.iter().flat_map(|declared| &declared.fields) {
+        let table = match &field.kind {
+            Kind::Reference { target } | Kind::References { target, .. } => collection(&target.table),
+            Kind::User => "users",
+            Kind::Integer { .. } if field.name == "id" => collection(route.path),
+            Kind::Integer { .. } if field.name == "object_id" => "users",
+            _ => continue,
+        };
+        for predicate in field.predicates() {
+            let query = format!("{}__{}={HERE}", field.name, predicate.name());
+            // Two numbers are compared with, and which of them is greater tells nothing of who has them.
+            if matches!(predicate.name(), "exact" | "in") {
+                places.push(place(format!("{own}?{query}"), plain.clone(), table));
+            }
+        }
+    }
+    places
+}
+
+/// The ids of a build, by table.
+async fn ids(tenant: &Tenant) -> BTreeMap<&'static str, Vec<i64>> {
+    let read = |conn: &mut Conn| {
+        let mut all = BTreeMap::new();
+        for (_, table) in COLLECTIONS {
+            let mut sql = Sql::new("SELECT id FROM ");
+            sql.name(table).push(" ORDER BY id");
+            all.insert(table, conn.all(&sql, |row| row.int(0))?);
+        }
+        Ok::<_, Error>(all)
+    };
+    tenant.build.db.read(read).await.unwrap()
+}
+
+/// Callers of every account type that signs in, and one who holds every permission that roles give.
+async fn callers(server: &Server) -> Vec<Client> {
+    let mut callers = vec![server.admin().await, server.with_role(assignable()).await];
+    for account_type in ["internal", "external", "full", "service_internal", "service_external"] {
+        callers.push(server.as_type(account_type).await);
+    }
+    callers
+}
+
+/// Calls with an id at its place. What the answer repeats of it reads as if it were the place.
+async fn call_with(caller: &Client, place: &Place, id: i64) -> Reply {
+    let text = id.to_string();
+    let call = caller.call(place.method.as_str(), &place.path.replace(HERE, &text));
+    let call = match &place.body {
+        Some(body) => {
+            call.body("application/json", body.to_string().replace(&json!(HERE).to_string(), &text).into_bytes())
+        }
+        None => call,
+    };
+    let mut reply = without_its_id(call.send().await);
+    reply.text = reply.text.replace(&format!("pk {text} "), &format!("pk {HERE} "));
+    reply.json = Value::Null;
+    reply.headers.remove("content-length");
+    reply
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
+    let server = Server::start().await;
+    let other = server.build("b.example").await;
+    fill(&server, 1).await;
+    fill(&other, 9).await;
+    // More sessions than the callers have.
+    for _ in 0..10 {
+        other.admin().await;
+    }
+    let callers = callers(&server).await;
+    let (own, theirs) = (ids(&server).await, ids(&other).await);
+    let mut trials = Vec::new();
+    for route in Table::get().routes() {
+        let places = places(route);
+        assert!(!places.is_empty() || !route.path.contains('{'), "{} {}", route.method, route.path);
+        for place in places {
+            let foreign = theirs[place.table].iter().copied().filter(|id| !own[place.table].contains(id));
+            // The newest, or all of them in a long run.
+            let foreign: Vec<i64> = foreign.rev().take(if rounds(1) > 1 { usize::MAX } else { 1 }).collect();
+            assert!(!foreign.is_empty(), "{} has no row to be confused with", place.table);
+            trials.push((route, place, foreign));
+        }
+    }
+    let trials = Arc::new(trials);
+    let tried = callers.into_iter().map(|caller| {
+        let trials = trials.clone();
+        tokio::spawn(async move {
+            for (route, place, foreign) in trials.iter() {
+                let who = format!("{} {} {:?} by {}", place.method, place.path, place.body, caller.username);
+                let unknown = call_with(&caller, place, UNKNOWN).await;
+                let expected = if place.path.contains('?') { &[200, 403, 404] } else { &[400, 403, 404] };
+                assert!(expected.contains(&unknown.status) || route.access == Access::Public, "{who}: {unknown:?}");
+                for id in foreign {
+                    assert_eq!(call_with(&caller, place, *id).await, unknown, "{who}: {id}");
+                }
+            }
+        })
+    });
+    for caller in tried.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
 }

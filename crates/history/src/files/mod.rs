@@ -5,7 +5,8 @@
 //! presigned; for the data directory addresses of this service, signed in the same spirit ([`address`]), which
 //! [`Files::answer`] serves without any key in a header.
 
-mod address;
+#[doc(hidden)]
+pub mod address;
 mod directory;
 mod s3;
 

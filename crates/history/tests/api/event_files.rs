@@ -2,7 +2,7 @@
 
 use crate::{detail, envelope, id};
 use serde_json::{Value as Json, json};
-use testkit::{Client, HistoryServer};
+use testkit::{Client, HistoryServer, Reply};
 
 const TIME: &str = "2026-01-31T09:30:00Z";
 
@@ -56,6 +56,52 @@ async fn other_events_have_no_file() {
     let given = api.get("/api/files/upload-url").await.ok();
     generated(&api, 5, &given["file_id"]).await;
     other.get(&format!("/api/history/events/{}/file", id(5))).await.is(404, not_found);
+}
+
+#[tokio::test]
+async fn ids_of_another_tenant_are_ids_that_nobody_has() {
+    let server = HistoryServer::start().await;
+    let (api, other) = (server.tenant("files").await, server.tenant("other").await);
+    let given = api.get("/api/files/upload-url").await.ok();
+    let address = path(&server, given["upload_url"].as_str().unwrap());
+    assert_eq!(server.stranger().call("PUT", &address).body("text/plain", "theirs").send().await.status, 200);
+    generated(&api, 1, &given["file_id"]).await;
+    // The answers to two calls but for what is new in each.
+    let alike = |one: Reply, two: Reply| {
+        let bare = |mut reply: Reply| {
+            ["x-request-id", "date", "location"].into_iter().for_each(|name| drop(reply.headers.remove(name)));
+            (reply.status, reply.headers, reply.text)
+        };
+        assert_eq!(bare(one), bare(two));
+    };
+    let (theirs, unknown) = (id(1), id(99));
+    for address in ["/api/history/events/{id}/file", "/api/history/events?event_id={id}", "/api/system-events?id={id}"]
+    {
+        let get = async |id: &str| other.get(&address.replace("{id}", id)).await;
+        alike(get(&theirs).await, get(&unknown).await);
+    }
+    for filter in ["record_id", "source_id", "record_id__in", "source_id__in"] {
+        let get = async |id: i64| other.get(&format!("/api/history/events?{filter}={id}")).await;
+        alike(get(1).await, get(99).await);
+        alike(get(7).await, get(99).await);
+    }
+    // An event with the id of one of theirs, or with their file, is a new one like any other.
+    let event = |n: u32, file_id: &Json| {
+        let mut event = detail(n, 1, 9, TIME);
+        event["event_data"] = json!([json!({"file_id": file_id}).to_string()]);
+        // Whatever the envelope names, the header counts.
+        envelope("files", event)
+    };
+    let add = async |event: Json| other.post("/api/event-bridge/create-event", event).await;
+    alike(add(event(1, &given["file_id"])).await, add(event(2, &json!(unknown))).await);
+    let mut files = Vec::new();
+    for n in [1, 2] {
+        let reply = other.get(&format!("/api/history/events/{}/file", id(n))).await;
+        files.push(server.stranger().get(&path(&server, reply.header("location"))).await);
+        assert_eq!((reply.status, files[files.len() - 1].status), (302, 404));
+    }
+    alike(files.remove(0), files.remove(0));
+    assert_eq!(api.get("/api/history/events").await["total_count"], 1);
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@
 
 mod account;
 mod callback;
-mod id_token;
+#[doc(hidden)]
+pub mod id_token;
 mod logout;
 mod provider;
 mod start;

@@ -1,0 +1,106 @@
+//! What holds while others hold connections for nothing: half-sent headers, idle ones, bodies that drip (security.md, row
+//! "resources stay bounded"). `reliability/connections` tries it with thousands, against a release build.
+
+use crate::BINARY;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use testkit::{ADMIN, Client, Installation, PASSWORD};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// When half-sent headers and idle connections must be gone: ten seconds, and what a busy machine adds.
+const REAPED: Duration = Duration::from_secs(15);
+
+/// How many connections are held in each way.
+struct Held {
+    half_sent: usize,
+    idle: usize,
+    slow: usize,
+}
+
+/// What was seen meanwhile.
+struct Seen {
+    /// Until the last half-sent header and the last idle connection were closed.
+    reaped: Duration,
+    /// How long honest calls took, sorted.
+    honest: Vec<Duration>,
+    /// MiB that the process grew by.
+    growth: u64,
+}
+
+/// Opens a connection, sends this, and waits for its end; how long it lasted from then on.
+async fn hold(address: SocketAddr, sent: &'static str) -> Duration {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let begun = Instant::now();
+    // A reset is an end, too.
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+    begun.elapsed()
+}
+
+/// Sends a body of which a byte comes each second.
+async fn drip(address: SocketAddr) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = "POST /api/auth/login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    while stream.write_all(b" ").await.is_ok() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// One honest call after the other until the others are done.
+async fn honest(client: Client, done: tokio::sync::watch::Receiver<bool>) -> Vec<Duration> {
+    let mut times = Vec::new();
+    while !*done.borrow() {
+        let begun = Instant::now();
+        client.get("/api/users/me/").await.ok();
+        times.push(begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    times
+}
+
+async fn hold_all(held: Held) -> Seen {
+    let installation = Installation::with_build(BINARY);
+    let process = installation.serve();
+    let client = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let (before, address) = (process.peak_memory(), process.api());
+    let (tell, done) = tokio::sync::watch::channel(false);
+    let honest = tokio::spawn(honest(client.clone(), done));
+
+    let (mut waiting, mut dripping) = (JoinSet::new(), JoinSet::new());
+    (0..held.slow).for_each(|_| drop(dripping.spawn(drip(address))));
+    (0..held.half_sent).for_each(|_| drop(waiting.spawn(hold(address, "GET /api/users/me/ HTTP/1.1\r\nHost: loc"))));
+    (0..held.idle).for_each(|_| drop(waiting.spawn(hold(address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))));
+    let reaped = waiting.join_all().await.into_iter().max().unwrap_or_default();
+    drop(dripping.join_all().await);
+    tell.send_replace(true);
+    let mut honest = honest.await.unwrap();
+    honest.sort();
+    client.patch("/api/users/me/", json!({})).await.ok();
+    Seen { reaped, honest, growth: process.peak_memory() - before }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_are_held_for_nothing_end_and_disturb_nobody() {
+    let seen = hold_all(Held { half_sent: 200, idle: 200, slow: 20 }).await;
+    assert!(seen.reaped >= Duration::from_secs(9) && seen.growth < 256, "{:?} {} MiB", seen.reaped, seen.growth);
+    assert!(!seen.honest.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it is timed and needs many file descriptors: reliability/connections"]
+async fn thousands_of_connections_end_within_15_seconds_and_disturb_nobody() {
+    let seen = hold_all(Held { half_sent: 5000, idle: 5000, slow: 200 }).await;
+    let p99 = seen.honest[seen.honest.len() * 99 / 100];
+    println!(
+        "half-sent and idle connections gone after {:.1} s; {} honest calls, p99 {:.1} ms; memory grew by {} MiB",
+        seen.reaped.as_secs_f64(),
+        seen.honest.len(),
+        p99.as_secs_f64() * 1000.0,
+        seen.growth
+    );
+    assert!(seen.reaped <= REAPED && p99 <= Duration::from_millis(250) && seen.growth <= 256);
+}

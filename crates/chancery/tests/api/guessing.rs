@@ -1,0 +1,121 @@
+//! Whoever guesses learns nothing: no answer tells an account that there is from one that there is not, neither by its
+//! bytes nor by its time (security.md, row "no enumeration"). Times are compared by `reliability/guessing` alone.
+
+use crate::routes::without_its_id;
+use serde_json::json;
+use std::time::Instant;
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply};
+
+/// How far the medians may be apart.
+const TOLERANCE: f64 = 0.05;
+/// So many answers have a median that stays the same.
+const SAMPLES: usize = 300;
+/// The machine may have been busy with something else.
+const ATTEMPTS: usize = 3;
+
+/// Nobody, and somebody in each state that tells something; each is called by the state.
+const PEOPLE: [&str; 5] = ["nobody", "active", "locked", "inactive", "sso"];
+
+fn username(who: &str) -> String {
+    format!("{who}@example.com")
+}
+
+/// Where one may guess.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Login,
+    Reset,
+    SingleSignOn,
+}
+
+impl Way {
+    const ALL: [Way; 3] = [Way::Login, Way::Reset, Way::SingleSignOn];
+
+    async fn guess(self, client: &Client, who: &str) -> Reply {
+        let username = username(who);
+        match self {
+            Way::Login => client.login(&username, "a wrong guess").await,
+            Way::Reset => client.post("/api/auth/password-reset/", json!({"username": username})).await,
+            Way::SingleSignOn => client.get(&format!("/api/single-sign-on/login/?username={username}")).await,
+        }
+    }
+}
+
+/// A server with these people, on which further guesses lock nobody and no address has to wait.
+async fn serve() -> (Installation, Process) {
+    let installation = Installation::with_build(crate::BINARY).set("CHANCERY_ADDRESS_ATTEMPTS", "1000000");
+    for who in &PEOPLE[1..] {
+        let (username, account_type) = (username(who), if *who == "sso" { "external" } else { "internal" });
+        let account = ["user", "create", "--build", "localhost", "--username", &username, "--account-type"];
+        installation.succeeds(&[&account[..], &[account_type, "--password", PASSWORD]].concat());
+    }
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let inactive = api.get("/api/users/?username=inactive@example.com").await.ids()[0];
+    api.post(&format!("/api/users/{inactive}/deactivate/"), json!({})).await.ok();
+    api.patch("/api/security/", json!({"authentication_method": {"external": "sso"}})).await.ok();
+    for _ in 0..5 {
+        process.client("localhost").login(&username("locked"), "wrong").await.expect(401);
+    }
+    process.stop();
+    let installation = installation.set("CHANCERY_LOCK_ATTEMPTS", "1000000");
+    let process = installation.serve();
+    process.client("localhost").login(&username("locked"), PASSWORD).await.expect(401);
+    (installation, process)
+}
+
+#[tokio::test]
+async fn no_answer_tells_who_there_is() {
+    let (_installation, process) = serve().await;
+    let client = process.client("localhost");
+    for way in Way::ALL {
+        let nobody = without_its_id(way.guess(&client, "nobody").await);
+        for who in &PEOPLE[1..] {
+            assert_eq!(without_its_id(way.guess(&client, who).await), nobody, "{way:?} as {who}");
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "it is timed: reliability/guessing"]
+async fn no_time_tells_who_there_is() {
+    let (_installation, process) = serve().await;
+    let client = process.client("localhost");
+    for way in Way::ALL {
+        let mut spreads = Vec::new();
+        for _ in 0..ATTEMPTS {
+            spreads.push(spread(&medians(&client, way).await));
+            if spreads.last().is_some_and(|spread| *spread <= TOLERANCE) {
+                break;
+            }
+        }
+        assert!(spreads.last().is_some_and(|spread| *spread <= TOLERANCE), "{way:?} tells who there is: {spreads:?}");
+    }
+}
+
+/// The median of each person's answers, in milliseconds.
+async fn medians(client: &Client, way: Way) -> [f64; PEOPLE.len()] {
+    let mut times = [const { Vec::new() }; PEOPLE.len()];
+    for round in 0..SAMPLES {
+        // What one request leaves to be done may slow the next, so that everybody comes after everybody else as often.
+        for n in 0..PEOPLE.len() {
+            let who = (n * (1 + round % (PEOPLE.len() - 1)) + round) % PEOPLE.len();
+            let begun = Instant::now();
+            way.guess(client, PEOPLE[who]).await;
+            times[who].push(begun.elapsed().as_secs_f64() * 1000.0);
+        }
+    }
+    let medians = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[SAMPLES / 2]
+    });
+    let told: Vec<String> = PEOPLE.iter().zip(medians).map(|(who, median)| format!("{who} {median:.3} ms")).collect();
+    println!("{way:?}: {}; {:.1} % apart", told.join(", "), spread(&medians) * 100.0);
+    medians
+}
+
+/// How far the greatest is above the least.
+fn spread(medians: &[f64]) -> f64 {
+    let (least, greatest) = medians.iter().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
+    greatest / least - 1.0
+}

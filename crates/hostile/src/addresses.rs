@@ -1,0 +1,105 @@
+//! Addresses: of callers behind proxies, of networks, of hosts, and of what tenants want connections to.
+
+use http::{Request, header};
+use platform::address::{Ranges, Trusted, client_address};
+use platform::outbound::is_allowed;
+use platform::serve::{host, without_port};
+use reqwest::Url;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The same text wherever an address may stand, and its first bytes as an address.
+pub fn addresses(data: &[u8]) {
+    if let Some(bytes) = data.first_chunk::<16>() {
+        is_closed_when_private(Ipv6Addr::from(*bytes).into());
+        let [.., a, b, c, d] = *bytes;
+        is_closed_when_private(Ipv4Addr::from([a, b, c, d]).into());
+    }
+    let Ok(text) = str::from_utf8(data) else { return };
+    networks(text);
+    callers(text);
+    hosts(text);
+    if let Ok(address) = text.parse() {
+        is_closed_when_private(address);
+    }
+    // As the requests that are made for tenants read it.
+    if let Ok(url) = Url::parse(text)
+        && let Some(host) = url.host_str()
+        && let Ok(address) = host.trim_matches(['[', ']']).parse()
+    {
+        is_closed_when_private(address);
+    }
+}
+
+fn networks(text: &str) {
+    let entries: Vec<String> = text.split(',').map(str::to_owned).collect();
+    if let Some(ranges) = Ranges::parse(&entries) {
+        assert!(!ranges.is_empty(), "{text:?}");
+        for address in entries.iter().filter_map(|entry| entry.split('/').next()?.parse().ok()) {
+            assert!(ranges.contains(address), "{address} of {text:?}");
+        }
+        assert_eq!(Ranges::parse_list(text).as_ref(), Ok(&ranges), "settings take what a role takes");
+    }
+    if let Err(words) = Ranges::parse_list(text) {
+        assert!(words.contains("is neither an address nor a network"), "{words}");
+    }
+}
+
+/// Whatever a client writes, its proxy's word counts, and only a proxy's word does.
+fn callers(text: &str) {
+    let (proxy, client) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([203, 0, 113, 7]));
+    let trusted = Trusted::parse("10.0.0.0/8").unwrap_or_default();
+    assert_eq!(client_address(client, text.lines(), &trusted), client);
+    let seen = client.to_string();
+    assert_eq!(client_address(proxy, text.lines().chain([seen.as_str()]), &trusted), client, "{text:?}");
+    let answer = client_address(proxy, text.lines(), &trusted);
+    assert_eq!(answer, answer.to_canonical(), "{text:?}");
+}
+
+fn hosts(text: &str) {
+    let Ok(request) = Request::builder().header(header::HOST, text).header("x-forwarded-host", text).body(()) else {
+        return;
+    };
+    let (parts, ()) = request.into_parts();
+    for trusted in [false, true] {
+        let host = host(&parts, trusted);
+        // It stands in links and headers.
+        assert!(host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte)), "{host:?}");
+        assert!(host.starts_with(without_port(&host)), "{host:?}");
+    }
+}
+
+/// What the standard library calls private is closed, and the spelling decides nothing.
+fn is_closed_when_private(address: IpAddr) {
+    let nothing = Ranges::default();
+    let is_open = is_allowed(address, &nothing);
+    assert_eq!(is_open, is_allowed(address.to_canonical(), &nothing), "{address}");
+    let is_private = |v4: Ipv4Addr| {
+        v4.is_private()
+            || v4.is_loopback()
+            || v4.is_link_local()
+            || v4.is_unspecified()
+            || v4.is_broadcast()
+            || v4.is_multicast()
+    };
+    let is_private = match address.to_canonical() {
+        IpAddr::V4(v4) => is_private(v4),
+        IpAddr::V6(v6) => {
+            let translated = match v6.octets() {
+                [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] => Some([a, b, c, d]),
+                // 6to4
+                [0x20, 0x02, a, b, c, d, ..] => Some([a, b, c, d]),
+                _ => None,
+            };
+            translated.is_some_and(|v4| is_private(v4.into()))
+                || v6.is_loopback()
+                || v6.is_unspecified()
+                || v6.is_unique_local()
+                || v6.is_unicast_link_local()
+                || v6.is_multicast()
+        }
+    };
+    assert!(!(is_open && is_private), "{address} is open");
+    if let Ok(itself) = Ranges::parse_list(&address.to_string()) {
+        assert!(is_allowed(address, &itself), "{address} cannot be opened");
+    }
+}

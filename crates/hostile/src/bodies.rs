@@ -1,0 +1,74 @@
+//! JSON bodies against declarations.
+
+use crate::declared;
+use resource::{Changes, Errors, Field, Kind, Lookup, Mode, Resource, Value, accept};
+use serde_json::{Map, Value as Json};
+use std::convert::Infallible;
+
+/// Four bytes choose the declaration; the rest is a body, and what every field of one is filled with.
+pub fn bodies(data: &[u8]) {
+    let Some((numbers, text)) = data.split_first_chunk() else { return };
+    let Ok(sent) = serde_json::from_slice::<Json>(text) else { return };
+    declared::with(*numbers, |resource| {
+        for mode in [Mode::Create, Mode::Edit] {
+            let filled = resource.fields.iter().map(|field| (field.name.to_string(), sent.clone())).collect();
+            is_taken_or_refused(resource, &filled, mode);
+            if let Json::Object(body) = &sent {
+                is_taken_or_refused(resource, body, mode);
+            }
+        }
+    });
+}
+
+fn is_taken_or_refused(resource: &Resource, body: &Map<String, Json>, mode: Mode) {
+    let (changes, errors) = read(resource, body, mode);
+    let errors = errors.to_json();
+    for messages in errors.as_object().into_iter().flat_map(Map::values) {
+        let texts = messages.as_array().map(|all| all.iter().filter_map(Json::as_str).collect::<Vec<_>>());
+        assert!(texts.is_some_and(|texts| !texts.is_empty() && !texts.contains(&"")), "{errors}");
+    }
+    let mut shown = Map::new();
+    for (name, sent) in body {
+        let Some(field) = resource.field(name).filter(|field| field.is_writable()) else {
+            assert!(changes.value(name).is_none() && errors.get(name).is_none(), "{name} is nothing that may be sent");
+            continue;
+        };
+        match changes.value(name) {
+            Some(value) => {
+                assert!(errors.get(name).is_none(), "{name} is taken and refused: {sent}");
+                shown.insert(name.clone(), show(field, value));
+            }
+            None => assert!(
+                errors.get(name).is_some() || mode == Mode::Edit && field.access == resource::Access::CreateOnly,
+                "{name} is neither taken nor refused: {sent}"
+            ),
+        }
+    }
+    let (again, errors) = read(resource, &shown, mode);
+    for name in shown.keys() {
+        assert!(!errors.has(name), "{name} is not taken as it is shown: {shown:?} {errors:?}");
+        assert_eq!(again.value(name), changes.value(name), "{name} of {shown:?}");
+    }
+}
+
+fn show(field: &Field, value: &Value) -> Json {
+    if matches!(field.kind, Kind::DateTime) { value.to_json_datetime() } else { value.to_json() }
+}
+
+fn read(resource: &Resource, body: &Map<String, Json>, mode: Mode) -> (Changes, Errors) {
+    let Ok(accepted) = accept(resource, body, mode, &mut Everything);
+    (accepted.changes, accepted.errors)
+}
+
+/// A database in which every id exists and no value is taken.
+struct Everything;
+
+impl Lookup for Everything {
+    type Error = Infallible;
+    fn missing(&mut self, _: &Field, _: &[i64]) -> Result<Vec<i64>, Infallible> {
+        Ok(Vec::new())
+    }
+    fn is_taken(&mut self, _: &Field, _: &Value) -> Result<bool, Infallible> {
+        Ok(false)
+    }
+}

@@ -1,0 +1,70 @@
+//! The declarations that texts are read by: those of the main API, and one like a tenant makes.
+
+use platform::routes::{Schema, Table};
+use resource::{Choice, Field, Kind, LINE, Resource, Target};
+use std::sync::LazyLock;
+
+/// Every declaration of the route table, each once.
+static DECLARED: LazyLock<Vec<&'static Resource>> = LazyLock::new(|| {
+    let mut all: Vec<&'static Resource> = Vec::new();
+    for route in Table::get().routes() {
+        let of_body = if let Schema::Body(declared, _) = &route.body { Some(*declared) } else { None };
+        for declared in route.selects.into_iter().chain(of_body) {
+            let resource: &'static Resource = declared;
+            if !all.iter().any(|known| std::ptr::eq(*known, resource)) {
+                all.push(resource);
+            }
+        }
+    }
+    all
+});
+
+/// One of the declarations, for any number; for the numbers that are left the one that the numbers make.
+pub fn with(numbers: [u8; 4], then: impl FnOnce(&Resource)) {
+    match DECLARED.get(usize::from(numbers[0])) {
+        Some(resource) => then(resource),
+        None => then(&of_every_kind(numbers)),
+    }
+}
+
+/// A field of every kind with these numbers as its bounds.
+fn of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
+    let (min, max, scale) = (usize::from(low), usize::from(high), usize::from(scale));
+    let target = || Target { table: "users".into(), autocomplete: None };
+    let choices = || ["low", "high", "ä"].map(|value| Choice::new(value, value)).to_vec();
+    let kinds = [
+        Kind::Text { min, max, trim: flags & 1 == 0, charset: (flags & 2 == 0).then_some(LINE) },
+        Kind::Email { max },
+        Kind::Url { max },
+        Kind::Secret { max },
+        Kind::Integer { min: -i64::from(low), max: i64::from(high) },
+        Kind::Decimal { precision: max, scale },
+        Kind::Boolean,
+        Kind::Date,
+        Kind::DateTime,
+        Kind::Uuid,
+        Kind::Enum { choices: choices() },
+        Kind::Listed { is_listed: |text| text == "Europe/Zurich", all: Vec::new },
+        Kind::Set { choices: choices(), max_items: max },
+        Kind::Reference { target: target() },
+        Kind::References { target: target(), max_items: max },
+        Kind::Texts {
+            max_items: max,
+            are_valid: |texts| texts.iter().all(|text| !text.contains('x')),
+            invalid: "invalid",
+            too_many: "too many".into(),
+        },
+        Kind::User,
+        Kind::Files { max_items: max },
+        Kind::Json { max_bytes: max, max_depth: scale },
+        Kind::Object,
+    ];
+    let field = |(n, kind): (usize, Kind)| {
+        let mut field = Field::new(format!("f{n}"), kind).filter().sort();
+        field.nullable = flags & 4 == 0;
+        field.blank = flags & 8 == 0;
+        field.isnull = flags & 16 == 0;
+        field
+    };
+    Resource::new("things", "Thing", "things", kinds.into_iter().enumerate().map(field))
+}

@@ -1,0 +1,68 @@
+//! Bodies of the history service, packed or plain.
+
+use history::event::{CATEGORIES, EARLIEST, HISTORY_TYPES, LATEST, SOURCE_TYPES, SYSTEM_TYPES};
+use history::readers::{self, Refusal};
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::Value as Json;
+use std::collections::HashSet;
+
+/// A batch takes so many events, so that small inputs reach its bound.
+const MOST: usize = 3;
+
+/// The first byte says how the rest is packed; it is read as a batch and as a single event.
+pub fn events(data: &[u8]) {
+    let Some((packing, packed)) = data.split_first() else { return };
+    let mut headers = HeaderMap::new();
+    let named = match packing {
+        b'g' => Some("gzip"),
+        b'd' => Some("deflate"),
+        b'?' => Some("br"),
+        _ => None,
+    };
+    headers.extend(named.map(|name| (header::CONTENT_ENCODING, HeaderValue::from_static(name))));
+    let body = match readers::unpack(&headers, packed) {
+        Ok(body) => body,
+        Err(refusal) => return is_refused(&refusal, &[400, 413, 415]),
+    };
+    assert!(body.len() <= readers::LARGEST);
+    batch(&body);
+    single(&body);
+}
+
+fn batch(body: &[u8]) {
+    match readers::batch(body, MOST) {
+        Ok(events) => {
+            let ids: HashSet<_> = events.iter().map(|event| event.id).collect();
+            assert!(ids.len() == events.len() && events.len() <= MOST, "{events:?}");
+            for event in &events {
+                assert!((EARLIEST..=LATEST).contains(&event.at), "{event:?}");
+                assert!((1..=CATEGORIES.len()).contains(&event.category.into()), "{event:?}");
+                assert!((1..=SYSTEM_TYPES.len()).contains(&event.event_type.into()), "{event:?}");
+                assert!(usize::from(event.source_type) <= SOURCE_TYPES.len(), "{event:?}");
+            }
+        }
+        Err(refusal) => is_refused(&refusal, &[400, 422]),
+    }
+}
+
+fn single(body: &[u8]) {
+    match readers::create_event(body) {
+        Ok((_, event)) => {
+            assert!((EARLIEST..=LATEST).contains(&event.at), "{event:?}");
+            assert!((1..=HISTORY_TYPES.len()).contains(&event.event_type.into()), "{event:?}");
+            assert!((1..=SOURCE_TYPES.len()).contains(&event.source_type.into()), "{event:?}");
+            // Lists send it out as it is.
+            assert!(serde_json::from_str::<Vec<Json>>(&event.data).is_ok(), "{event:?}");
+        }
+        Err(refusal) => is_refused(&refusal, &[400, 422]),
+    }
+}
+
+/// The sender is told what is wrong, and it is none of our doing.
+fn is_refused(refusal: &Refusal, statuses: &[u16]) {
+    let (status, body) = refusal.told();
+    assert!(statuses.contains(&status.as_u16()) && refusal.cause.is_none(), "{refusal:?}");
+    let body: Json = serde_json::from_slice(body).unwrap_or_default();
+    let places = body["detail"].as_array();
+    assert!(body["detail"].is_string() || places.is_some_and(|all| !all.is_empty()), "{body}");
+}

@@ -1,0 +1,33 @@
+//! What must hold for every text from outside, whoever wrote it. Each function takes any bytes, hands them to the real
+//! readers, and panics when a promise is broken: none of them panics, what is accepted is accepted again as it was
+//! understood, and a refusal names what it refuses.
+//!
+//! The fuzz targets in `fuzz/` call these and nothing else; `tests/seeds.rs` replays the kept seeds through them.
+
+mod addresses;
+mod bodies;
+mod declared;
+mod events;
+mod mails;
+mod queries;
+mod tokens;
+
+pub use addresses::addresses;
+pub use bodies::bodies;
+pub use events::events;
+pub use mails::mails;
+pub use queries::queries;
+pub use tokens::tokens;
+
+/// What takes any bytes, and panics when a promise is broken.
+pub type Target = fn(&[u8]);
+
+/// All of them by name, which their seeds in `fuzz/seeds/` have too.
+pub const TARGETS: [(&str, Target); 6] = [
+    ("addresses", addresses),
+    ("bodies", bodies),
+    ("events", events),
+    ("mails", mails),
+    ("queries", queries),
+    ("tokens", tokens),
+];

@@ -1,0 +1,63 @@
+//! What stands behind the question mark: filters, orders, pages.
+
+use crate::declared;
+use history::readers;
+use resource::select::MAX_LIMIT;
+use resource::{Predicate, Query, Resource, select};
+use serde_json::{Map, Value as Json};
+use std::collections::HashSet;
+
+/// Four bytes choose the declaration; the rest is a query, and the value of each of its filters.
+pub fn queries(data: &[u8]) {
+    let Some((numbers, text)) = data.split_first_chunk() else { return };
+    let Ok(text) = str::from_utf8(text) else { return };
+    let query = Query::parse(text);
+    declared::with(*numbers, |resource| {
+        selects(resource, &query);
+        for field in &resource.fields {
+            for predicate in field.predicates() {
+                let filter = format!("{}__{}={}", field.name, predicate.name(), text.replace('&', "%26"));
+                selects(resource, &Query::parse(&filter));
+            }
+        }
+    });
+    for page in [readers::history_events(&query), readers::system_events(&query)] {
+        match page {
+            Ok(page) => assert!((1..=MAX_LIMIT).contains(&page.limit) && page.offset >= 0),
+            Err(refusal) => assert!(refusal.cause.is_none() && refusal.told().0 == 422, "{refusal:?}"),
+        }
+    }
+}
+
+fn selects(resource: &Resource, query: &Query) {
+    let select = match select(resource, query) {
+        Ok(select) => select,
+        Err(errors) => {
+            let errors = errors.to_json();
+            let named: Vec<&String> = errors.as_object().into_iter().flat_map(Map::keys).collect();
+            assert!(!named.is_empty());
+            assert!(named.iter().all(|name| query.pairs().any(|(sent, _)| sent == *name)), "{errors} {query:?}");
+            assert!(errors.as_object().into_iter().flat_map(Map::values).all(Json::is_array), "{errors}");
+            return;
+        }
+    };
+    assert!((1..=MAX_LIMIT).contains(&select.limit) && select.offset >= 0);
+    let mut seen = HashSet::new();
+    for order in &select.ordering {
+        assert!(order.field.sort && seen.insert(order.field.name.as_ref()), "{query:?}");
+    }
+    for filter in &select.filters {
+        let (field, operands) = (filter.field(), filter.operands());
+        assert!(field.filter && field.predicates().contains(&filter.predicate()), "{query:?}");
+        match filter.predicate() {
+            Predicate::Range => assert_eq!(operands.len(), 2, "{query:?}"),
+            Predicate::In | Predicate::Exact => assert!(!operands.is_empty(), "{query:?}"),
+            _ => assert_eq!(operands.len(), 1, "{query:?}"),
+        }
+        // PostgreSQL takes no NUL in a text.
+        assert!(
+            !operands.iter().any(|value| value.to_json().as_str().is_some_and(|text| text.contains('\0'))),
+            "{query:?}"
+        );
+    }
+}
