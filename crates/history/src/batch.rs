@@ -2,11 +2,13 @@
 
 use crate::body::Held;
 use crate::event::{CATEGORIES, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
+use crate::openapi::{int, member, member_or_zero, moment, needed, object, optional, text, uuid};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::scalar::{AtMost, Fields, List, Object, Reading, Scalar};
-use crate::service::{Service, json};
+use crate::scalar::{AtMost, Fields, List, Object, Reading, Scalar, fields};
+use crate::service::{self, Service};
 use http::StatusCode;
 use serde::de::{IgnoredAny, MapAccess};
+use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -30,12 +32,12 @@ pub async fn create(service: &Service, client_id: Uuid, held: Held<'_>) -> Outco
         .await
         .map_err(|error| Refusal::engine(error, FAILED, no_tenant))?;
     drop(held.permit);
-    Ok(Reply::json(StatusCode::CREATED, &serde_json::json!({"inserted": inserted})))
+    Ok(Reply::json(StatusCode::CREATED, &json!({"inserted": inserted})))
 }
 
 /// Reads the body: of several events with one id the first.
 pub fn read(body: &[u8], most: usize) -> Result<Vec<SystemEvent>, Refusal> {
-    let body = json(body, Reading(Batch { most, events: List::Missing }))?;
+    let body = service::json(body, Reading(Batch { most, events: List::Missing }))?;
     let mut problems = Problems::default();
     let Some(batch) = body.0 else {
         problems.add(&[Step::Name("body")], Problem::NotAnObject);
@@ -111,34 +113,23 @@ impl<'de: 'a, 'a> Fields<'de> for Batch<'a> {
     }
 }
 
-#[derive(Default)]
-struct EventFields<'a> {
-    id: Scalar<'a>,
-    event_timestamp: Scalar<'a>,
-    category: Scalar<'a>,
-    event_type: Scalar<'a>,
-    source_id: Scalar<'a>,
-    source_type: Scalar<'a>,
-    source_info: Scalar<'a>,
-    source_ip: Scalar<'a>,
-    event_data: Scalar<'a>,
+fields! {
+    /// A system event as it comes.
+    EventFields {
+        "id" => id: Scalar<'a> = needed(uuid());
+        "event_timestamp" => event_timestamp: Scalar<'a> = needed(moment());
+        "category" => category: Scalar<'a> = needed(member(&CATEGORIES));
+        "event_type" => event_type: Scalar<'a> = needed(member(&SYSTEM_TYPES));
+        "source_id" => source_id: Scalar<'a> = optional(int());
+        "source_type" => source_type: Scalar<'a> = optional(member_or_zero(&SOURCE_TYPES));
+        "source_info" => source_info: Scalar<'a> = optional(text());
+        "source_ip" => source_ip: Scalar<'a> = optional(text());
+        "event_data" => event_data: Scalar<'a> = optional(text());
+    }
 }
 
-impl<'de: 'a, 'a> Fields<'de> for EventFields<'a> {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
-        let field = match name {
-            "id" => &mut self.id,
-            "event_timestamp" => &mut self.event_timestamp,
-            "category" => &mut self.category,
-            "event_type" => &mut self.event_type,
-            "source_id" => &mut self.source_id,
-            "source_type" => &mut self.source_type,
-            "source_info" => &mut self.source_info,
-            "source_ip" => &mut self.source_ip,
-            "event_data" => &mut self.event_data,
-            _ => return entries.next_value::<IgnoredAny>().map(drop),
-        };
-        *field = entries.next_value()?;
-        Ok(())
-    }
+/// The body, and what is answered.
+pub fn schemas(most: usize) -> (Json, Json) {
+    let events = json!({"type": "array", "maxItems": most, "items": EventFields::schema()});
+    (object([("events", needed(events))]), object([("inserted", needed(int()))]))
 }

@@ -3,11 +3,13 @@
 
 use crate::body::Held;
 use crate::event::{HISTORY_TYPES, HistoryEvent, SOURCE_TYPES};
+use crate::openapi::{int, member, moment, needed, nullable, object, optional, text, uuid};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::scalar::{AtMost, Fields, JsonTexts, List, Object, Reading, Scalar, Texts};
-use crate::service::{Service, json};
+use crate::scalar::{AtMost, JsonTexts, List, Object, Reading, Scalar, Texts, fields};
+use crate::service::{self, Service};
 use http::StatusCode;
-use serde::de::{IgnoredAny, MapAccess};
+use serde::de::IgnoredAny;
+use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
 /// Nobody looks at them.
@@ -42,12 +44,12 @@ pub async fn create(service: &Service, client_id: Option<Uuid>, held: Held<'_>) 
         .await
         .map_err(|error| Refusal::engine(error, FAILED, || Refusal::no_tenant(&name)))?;
     drop(held.permit);
-    Ok(Reply::json(StatusCode::CREATED, &serde_json::json!({"detail": "Event created."})))
+    Ok(Reply::json(StatusCode::CREATED, &json!({"detail": "Event created."})))
 }
 
 /// Reads the body: the envelope's source, and the event.
 pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
-    let body = json(body, Reading(Envelope::default()))?;
+    let body = service::json(body, Reading(Envelope::default()))?;
     let mut problems = Problems::default();
     let Some(envelope) = body.0 else {
         problems.add(&[Step::Name("body")], Problem::NotAnObject);
@@ -85,77 +87,45 @@ pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
     }
 }
 
-#[derive(Default)]
-struct Envelope<'a> {
-    version: Scalar<'a>,
-    id: Scalar<'a>,
-    detail_type: Scalar<'a>,
-    source: Scalar<'a>,
-    account: Scalar<'a>,
-    time: Scalar<'a>,
-    region: Scalar<'a>,
-    resources: List<IgnoredAny>,
-    detail: Option<Object<Detail<'a>>>,
-}
-
-impl<'de: 'a, 'a> Fields<'de> for Envelope<'a> {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
-        let field = match name {
-            "version" => &mut self.version,
-            "id" => &mut self.id,
-            "detail-type" => &mut self.detail_type,
-            "source" => &mut self.source,
-            "account" => &mut self.account,
-            "time" => &mut self.time,
-            "region" => &mut self.region,
-            "resources" => {
-                self.resources = entries.next_value_seed(AtMost::new(MOST_RESOURCES))?;
-                return Ok(());
-            }
-            "detail" => {
-                self.detail = Some(entries.next_value()?);
-                return Ok(());
-            }
-            _ => return entries.next_value::<IgnoredAny>().map(drop),
-        };
-        *field = entries.next_value()?;
-        Ok(())
+fields! {
+    /// The envelope as it comes.
+    Envelope {
+        "version" => version: Scalar<'a> = needed(text());
+        "id" => id: Scalar<'a> = needed(text());
+        "detail-type" => detail_type: Scalar<'a> = needed(text());
+        "source" => source: Scalar<'a> = needed(text());
+        "account" => account: Scalar<'a> = needed(text());
+        "time" => time: Scalar<'a> = needed(moment());
+        "region" => region: Scalar<'a> = needed(text());
+        "resources" => resources: List<IgnoredAny> = needed(json!({"type": "array", "maxItems": MOST_RESOURCES})),
+            entries => entries.next_value_seed(AtMost::new(MOST_RESOURCES))?;
+        "detail" => detail: Option<Object<Detail<'a>>> = needed(Detail::schema()), entries => Some(entries.next_value()?);
     }
 }
 
-#[derive(Default)]
-struct Detail<'a> {
-    event_id: Scalar<'a>,
-    event_time: Scalar<'a>,
-    event_type_id: Scalar<'a>,
-    record_id: Scalar<'a>,
-    source_id: Scalar<'a>,
-    source_type_id: Scalar<'a>,
-    source_name: Scalar<'a>,
-    source_info: Scalar<'a>,
-    event_data: List<Texts>,
+fields! {
+    /// The event in it.
+    Detail {
+        "event_id" => event_id: Scalar<'a> = needed(uuid());
+        "event_time" => event_time: Scalar<'a> = needed(moment());
+        "event_type_id" => event_type_id: Scalar<'a> = needed(member(&HISTORY_TYPES));
+        "record_id" => record_id: Scalar<'a> = needed(int());
+        "source_id" => source_id: Scalar<'a> = needed(int());
+        "source_type_id" => source_type_id: Scalar<'a> = needed(member(&SOURCE_TYPES));
+        "source_name" => source_name: Scalar<'a> = optional(nullable(text()));
+        "source_info" => source_info: Scalar<'a> = optional(nullable(text()));
+        "event_data" => event_data: List<Texts> = needed(json_texts()), entries => entries.next_value_seed(JsonTexts)?;
+    }
 }
 
-impl<'de: 'a, 'a> Fields<'de> for Detail<'a> {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
-        let field = match name {
-            "event_id" => &mut self.event_id,
-            "event_time" => &mut self.event_time,
-            "event_type_id" => &mut self.event_type_id,
-            "record_id" => &mut self.record_id,
-            "source_id" => &mut self.source_id,
-            "source_type_id" => &mut self.source_type_id,
-            "source_name" => &mut self.source_name,
-            "source_info" => &mut self.source_info,
-            "event_data" => {
-                self.event_data = entries.next_value_seed(JsonTexts)?;
-                return Ok(());
-            }
-            _ => return entries.next_value::<IgnoredAny>().map(drop),
-        };
-        *field = entries.next_value()?;
-        Ok(())
-    }
+fn json_texts() -> Json {
+    let item = json!({"type": "string", "contentMediaType": "application/json", "description": "JSON, as text"});
+    json!({"type": "array", "items": item})
+}
+
+/// The body, and what is answered.
+pub fn schemas() -> (Json, Json) {
+    (Envelope::schema(), object([("detail", needed(text()))]))
 }
 
 impl Detail<'_> {

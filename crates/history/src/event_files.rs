@@ -3,6 +3,7 @@
 use crate::engine::Error;
 use crate::event::{HISTORY_TYPES, HistoryEvent};
 use crate::lists::unread;
+use crate::openapi::{needed, object, text, uuid};
 use crate::reply::{Outcome, Refusal, Reply};
 use crate::service::Service;
 use http::StatusCode;
@@ -29,6 +30,11 @@ pub async fn upload_address(service: &Service, client_id: Uuid) -> Outcome {
     let given = service.files.upload_address(&tenant).await;
     let (file_id, upload_url) = given.map_err(|error| no_address(error, no_tenant))?;
     Ok(Reply::json(StatusCode::OK, &json!({"upload_url": upload_url, "file_id": file_id.to_string()})))
+}
+
+/// What [`upload_address`] answers.
+pub fn address() -> Json {
+    object([("upload_url", needed(text())), ("file_id", needed(uuid()))])
 }
 
 fn no_address(error: Error, no_tenant: impl FnOnce() -> Refusal) -> Refusal {

@@ -15,6 +15,7 @@ mod event_files;
 pub mod files;
 pub mod filter;
 mod lists;
+pub mod openapi;
 mod reply;
 mod scalar;
 pub mod service;

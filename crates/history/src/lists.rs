@@ -4,12 +4,14 @@
 use crate::engine::{Error, LARGEST_PAGE, Listed};
 use crate::event::{CATEGORIES, HISTORY_TYPES, HistoryEvent, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
 use crate::filter::{Column, Condition, Page, Test};
+use crate::openapi::{self, member, member_or_zero, needed, nullable, object, text, uuid};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
 use crate::scalar::moment;
 use crate::service::Service;
 use http::StatusCode;
 use resource::Query;
 use resource::time;
+use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
 /// The greatest `limit`.
@@ -26,6 +28,23 @@ pub(crate) enum Kind {
     Name(&'static [&'static str]),
     /// A moment; `exact`, `gt`, `gte`, `lt`, `lte` and `range`.
     Moment,
+}
+
+impl Kind {
+    fn predicates(self) -> &'static [&'static str] {
+        match self {
+            Kind::Int | Kind::Name(_) => &["exact", "in"],
+            Kind::Moment => &["exact", "gt", "gte", "lt", "lte", "range"],
+        }
+    }
+
+    fn schema(self) -> Json {
+        match self {
+            Kind::Int => openapi::int(),
+            Kind::Name(names) => json!({"anyOf": [{"type": "string", "enum": names}, member(names)]}),
+            Kind::Moment => openapi::moment(),
+        }
+    }
 }
 
 /// A filter's parameter, its column and its kind.
@@ -124,6 +143,9 @@ fn condition(filters: &[Filter], name: &str, value: &str) -> Option<Result<Condi
 }
 
 fn test(kind: Kind, predicate: &str, value: &str) -> Result<Test, Problem> {
+    if !kind.predicates().contains(&predicate) {
+        return Err(Problem::NoSuchPredicate);
+    }
     let one = |text: &str| match kind {
         Kind::Int => int(text),
         Kind::Name(names) => {
@@ -136,19 +158,53 @@ fn test(kind: Kind, predicate: &str, value: &str) -> Result<Test, Problem> {
             moment(&text.trim().replace(' ', "+")).or_else(|| moment(text.trim())).ok_or(Problem::NotAMoment)
         }
     };
-    Ok(match (kind, predicate) {
-        (_, "exact") => Test::In(vec![one(value)?]),
-        (Kind::Int | Kind::Name(_), "in") => Test::In(value.split(',').map(one).collect::<Result<_, _>>()?),
-        (Kind::Moment, "gt") => Test::Above(one(value)?),
-        (Kind::Moment, "gte") => Test::From(one(value)?),
-        (Kind::Moment, "lt") => Test::Below(one(value)?),
-        (Kind::Moment, "lte") => Test::UpTo(one(value)?),
-        (Kind::Moment, "range") => {
+    Ok(match predicate {
+        "in" => Test::In(value.split(',').map(one).collect::<Result<_, _>>()?),
+        "gt" => Test::Above(one(value)?),
+        "gte" => Test::From(one(value)?),
+        "lt" => Test::Below(one(value)?),
+        "lte" => Test::UpTo(one(value)?),
+        "range" => {
             let (from, to) = value.split_once(',').ok_or(Problem::NotAMoment)?;
             Test::Between(one(from)?, one(to)?)
         }
-        _ => return Err(Problem::NoSuchPredicate),
+        _ => Test::In(vec![one(value)?]),
     })
+}
+
+/// The parameters of the list of history events.
+pub fn history_parameters() -> Vec<Json> {
+    parameters(&HISTORY)
+}
+
+/// The parameters of the list of system events.
+pub fn system_parameters() -> Vec<Json> {
+    parameters(&SYSTEM)
+}
+
+fn parameters(filters: &[Filter]) -> Vec<Json> {
+    let query = |name: &str, schema: Json| json!({"name": name, "in": "query", "schema": schema});
+    let mut list = vec![
+        query("limit", json!({"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL})),
+        query("offset", json!({"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0})),
+    ];
+    for (name, _, kind) in filters {
+        for predicate in kind.predicates() {
+            let name = if *predicate == "exact" { (*name).to_owned() } else { format!("{name}__{predicate}") };
+            for name in [name.clone(), format!("{name}__exclude")] {
+                let mut parameter = query(&name, kind.schema());
+                if matches!(*predicate, "in" | "range") {
+                    parameter["schema"] = json!({"type": "array", "minItems": 1, "items": kind.schema()});
+                    parameter["explode"] = false.into();
+                }
+                if *predicate == "range" {
+                    (parameter["schema"]["minItems"], parameter["schema"]["maxItems"]) = (2.into(), 2.into());
+                }
+                list.push(parameter);
+            }
+        }
+    }
+    list
 }
 
 fn envelope<T>(limit: i64, offset: i64, listed: &Listed<T>, show: fn(&T, &mut Vec<u8>)) -> Reply {
@@ -211,4 +267,33 @@ fn show_system_event(event: &SystemEvent, out: &mut Vec<u8>) {
     put(out, r#","event_data":"#);
     put_text(out, &event.data);
     out.push(b'}');
+}
+
+/// An item of the list of history events.
+pub fn history_event() -> Json {
+    object([
+        ("event_id", needed(uuid())),
+        ("event_datetime", needed(openapi::moment())),
+        ("event_type", needed(json!({"type": "string", "enum": HISTORY_TYPES}))),
+        ("event_data", needed(json!({"type": "array"}))),
+        ("source_type", needed(json!({"type": "string", "enum": SOURCE_TYPES}))),
+        ("source_id", needed(openapi::int())),
+        ("source_name", needed(nullable(text()))),
+        ("source_info", needed(text())),
+    ])
+}
+
+/// An item of the list of system events.
+pub fn system_event() -> Json {
+    object([
+        ("id", needed(uuid())),
+        ("event_timestamp", needed(openapi::moment())),
+        ("category", needed(json!({"type": "string", "enum": CATEGORIES}))),
+        ("event_type", needed(json!({"type": "string", "enum": SYSTEM_TYPES}))),
+        ("source_id", needed(openapi::int())),
+        ("source_type", needed(member_or_zero(&SOURCE_TYPES))),
+        ("source_info", needed(text())),
+        ("source_ip", needed(text())),
+        ("event_data", needed(text())),
+    ])
 }

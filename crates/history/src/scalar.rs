@@ -30,6 +30,42 @@ macro_rules! any_plain_value {
     };
 }
 
+/// Declares the fields of an object: each with its name, what it is read as, its schema in the OpenAPI document, and how
+/// it is read, unless like any value.
+macro_rules! fields {
+    ($(#[$about:meta])* $object:ident {
+        $($name:literal => $field:ident: $kind:ty = $schema:expr $(, $entries:ident => $read:expr)?;)*
+    }) => {
+        $(#[$about])*
+        #[derive(Default)]
+        struct $object<'a> {
+            $($field: $kind,)*
+        }
+
+        impl<'de: 'a, 'a> $crate::scalar::Fields<'de> for $object<'a> {
+            fn take<A: serde::de::MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
+                match name {
+                    $($name => self.$field = $crate::scalar::fields!(@read entries $(, $entries => $read)?),)*
+                    _ => drop(entries.next_value::<serde::de::IgnoredAny>()?),
+                }
+                Ok(())
+            }
+        }
+
+        impl $object<'_> {
+            fn schema() -> serde_json::Value {
+                $crate::openapi::object([$(($name, $schema)),*])
+            }
+        }
+    };
+    (@read $all:ident) => { $all.next_value()? };
+    (@read $all:ident, $entries:ident => $read:expr) => {{
+        let $entries = $all;
+        $read
+    }};
+}
+pub(crate) use fields;
+
 /// A value of a field, as far as this service cares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Scalar<'a> {

@@ -5,7 +5,7 @@ use crate::engine::{Engine, Tenant};
 use crate::files::{CONTENT_PATH, Files};
 use crate::lists::{self, unread};
 use crate::reply::{Outcome, Refusal, Reply};
-use crate::{batch, create_event, event_files, tenants};
+use crate::{batch, create_event, event_files, openapi, tenants};
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -31,8 +31,8 @@ const LOGGED: usize = 200;
 /// Batches that are read at a time.
 const READING: usize = 1;
 
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(crate) const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 
 /// What an operator sets.
 pub struct Settings {
@@ -71,49 +71,75 @@ impl Drop for Going<'_> {
 
 /// The endpoints.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Endpoint {
+pub(crate) enum Endpoint {
     Health,
     Readiness,
+    Description,
     CreateEvent,
     Batch,
     HistoryEvents,
-    EventFile(Option<Uuid>),
+    EventFile,
     SystemEvents,
     Initialize,
     Delete,
     UploadUrl,
 }
 
-impl Endpoint {
-    /// The endpoint of a path, with or without a slash at its end.
-    fn of(path: &str) -> Option<Endpoint> {
-        Some(match path.strip_suffix('/').unwrap_or(path) {
-            "/healthz" => Endpoint::Health,
-            "/readyz" => Endpoint::Readiness,
-            "/api/event-bridge/create-event" => Endpoint::CreateEvent,
-            "/api/system-events/batch" => Endpoint::Batch,
-            "/api/history/events" => Endpoint::HistoryEvents,
-            "/api/system-events" => Endpoint::SystemEvents,
-            "/api/initialize-tenant" => Endpoint::Initialize,
-            "/api/delete-tenant" => Endpoint::Delete,
-            "/api/files/upload-url" => Endpoint::UploadUrl,
-            path => {
-                let id = path.strip_prefix("/api/history/events/")?.strip_suffix("/file")?;
-                if id.contains('/') {
-                    return None;
-                }
-                Endpoint::EventFile(Uuid::try_parse(id).ok())
-            }
-        })
-    }
+/// What a caller must send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Access {
+    /// Nothing.
+    Public,
+    /// The key.
+    Key,
+    /// The key, and a client id unless the body names the tenant.
+    KeyOrClient,
+    /// The key and a client id.
+    Client,
+}
 
-    fn method(self) -> Method {
-        match self {
-            Endpoint::CreateEvent | Endpoint::Batch | Endpoint::Initialize => Method::POST,
-            Endpoint::Delete => Method::DELETE,
-            _ => Method::GET,
-        }
+/// An endpoint's method, its path without a slash at its end, and who may call it.
+pub(crate) struct Route {
+    pub endpoint: Endpoint,
+    pub method: Method,
+    pub path: &'static str,
+    pub access: Access,
+}
+
+impl Route {
+    const fn new(endpoint: Endpoint, method: Method, path: &'static str, access: Access) -> Route {
+        Route { endpoint, method, path, access }
     }
+}
+
+/// Stands in a path for the id of an event.
+pub(crate) const EVENT_ID: &str = "{event_id}";
+
+/// All of them.
+pub(crate) static ROUTES: [Route; 11] = [
+    Route::new(Endpoint::Health, Method::GET, "/healthz", Access::Public),
+    Route::new(Endpoint::Readiness, Method::GET, "/readyz", Access::Public),
+    Route::new(Endpoint::Description, Method::GET, "/api/openapi.json", Access::Public),
+    Route::new(Endpoint::CreateEvent, Method::POST, "/api/event-bridge/create-event", Access::KeyOrClient),
+    Route::new(Endpoint::Batch, Method::POST, "/api/system-events/batch", Access::Client),
+    Route::new(Endpoint::SystemEvents, Method::GET, "/api/system-events", Access::Client),
+    Route::new(Endpoint::HistoryEvents, Method::GET, "/api/history/events", Access::Client),
+    Route::new(Endpoint::EventFile, Method::GET, "/api/history/events/{event_id}/file", Access::Client),
+    Route::new(Endpoint::Initialize, Method::POST, "/api/initialize-tenant", Access::Key),
+    Route::new(Endpoint::Delete, Method::DELETE, "/api/delete-tenant", Access::Client),
+    Route::new(Endpoint::UploadUrl, Method::GET, "/api/files/upload-url", Access::Client),
+];
+
+/// The route of a path, with or without a slash at its end, and the id in it.
+fn find(path: &str) -> Option<(&'static Route, &str)> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    ROUTES.iter().find_map(|route| match route.path.split_once(EVENT_ID) {
+        None => (route.path == path).then_some((route, "")),
+        Some((before, after)) => {
+            let id = path.strip_prefix(before)?.strip_suffix(after)?;
+            (!id.contains('/')).then_some((route, id))
+        }
+    })
 }
 
 impl Service {
@@ -174,27 +200,28 @@ impl Service {
     }
 
     async fn respond(&self, parts: http::request::Parts, body: Incoming) -> Outcome {
-        let endpoint = Endpoint::of(parts.uri.path()).ok_or_else(Refusal::not_found)?;
+        let (route, id) = find(parts.uri.path()).ok_or_else(Refusal::not_found)?;
         let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
-        if endpoint.method() != *method {
-            let documented = endpoint.method();
-            let allow = if documented == Method::GET { "GET, HEAD" } else { documented.as_str() };
+        if route.method != *method {
+            let allow = if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() };
             let detail = serde_json::json!({"detail": format!("Method \"{}\" not allowed.", parts.method)});
             return Ok(Reply::json(StatusCode::METHOD_NOT_ALLOWED, &detail).with(header::ALLOW, allow));
         }
-        match endpoint {
-            Endpoint::Health => return Ok(Reply::json(StatusCode::OK, &serde_json::json!({"status": "ok"}))),
-            Endpoint::Readiness => return self.readiness().await,
-            _ => {}
-        }
-        if !self.has_key(&parts.headers) {
+        if route.access != Access::Public && !self.has_key(&parts.headers) {
             return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
         }
+        let client = match route.access {
+            Access::Public | Access::Key => None,
+            Access::KeyOrClient => client_id(&parts.headers)?,
+            Access::Client => Some(client_id(&parts.headers)?.ok_or_else(Refusal::unauthorized_client)?),
+        };
+        let named = || client.ok_or_else(Refusal::unauthorized_client);
         let query = Query::parse(parts.uri.query().unwrap_or(""));
-        let client = client_id(&parts.headers);
-        match endpoint {
+        match route.endpoint {
+            Endpoint::Health => Ok(Reply::json(StatusCode::OK, &serde_json::json!({"status": "ok"}))),
+            Endpoint::Readiness => self.readiness().await,
+            Endpoint::Description => Ok(Reply::json(StatusCode::OK, &openapi::document(self.settings.batch_events))),
             Endpoint::CreateEvent => {
-                let client = client?;
                 let held = self.room.read(&parts.headers, body).await?;
                 create_event::create(self, client, held).await
             }
@@ -202,16 +229,12 @@ impl Service {
                 let held = self.room.read(&parts.headers, body).await?;
                 tenants::initialize(self, &held.bytes).await
             }
-            Endpoint::Batch => {
-                let client = needed(client)?;
-                batch::create(self, client, self.room.read(&parts.headers, body).await?).await
-            }
-            Endpoint::HistoryEvents => lists::history_events(self, needed(client)?, &query).await,
-            Endpoint::SystemEvents => lists::system_events(self, needed(client)?, &query).await,
-            Endpoint::Delete => tenants::delete(self, needed(client)?).await,
-            Endpoint::EventFile(id) => event_files::redirect(self, needed(client)?, id).await,
-            Endpoint::UploadUrl => event_files::upload_address(self, needed(client)?).await,
-            Endpoint::Health | Endpoint::Readiness => Err(Refusal::not_found()),
+            Endpoint::Batch => batch::create(self, named()?, self.room.read(&parts.headers, body).await?).await,
+            Endpoint::HistoryEvents => lists::history_events(self, named()?, &query).await,
+            Endpoint::SystemEvents => lists::system_events(self, named()?, &query).await,
+            Endpoint::Delete => tenants::delete(self, named()?).await,
+            Endpoint::EventFile => event_files::redirect(self, named()?, Uuid::try_parse(id).ok()).await,
+            Endpoint::UploadUrl => event_files::upload_address(self, named()?).await,
         }
     }
 
@@ -289,10 +312,6 @@ fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, Refusal> {
         Some(id) if id.get_version_num() == 4 && sent.next().is_none() => Ok(Some(id)),
         _ => Err(Refusal::unauthorized_client()),
     }
-}
-
-fn needed(client: Result<Option<Uuid>, Refusal>) -> Result<Uuid, Refusal> {
-    client?.ok_or_else(Refusal::unauthorized_client)
 }
 
 /// Reads a JSON body.

@@ -1,11 +1,12 @@
 //! `POST /api/initialize-tenant` and `DELETE /api/delete-tenant` (document 3, "History service"; document 4, section 6).
 
 use crate::engine::{self, Tenant};
+use crate::openapi::{needed, object, text};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::scalar::{Fields, Reading, Scalar};
-use crate::service::{Service, json};
+use crate::scalar::{Reading, Scalar, fields};
+use crate::service::{self, Service};
 use http::StatusCode;
-use serde::de::{IgnoredAny, MapAccess};
+use serde_json::{Value as Json, json};
 use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
 
@@ -24,7 +25,7 @@ pub async fn initialize(service: &Service, body: &[u8]) -> Outcome {
         return Err(Refusal::bad("Client already exist."));
     }
     let Tenant { client_id, database_name, .. } = tenant;
-    let shown = serde_json::json!({
+    let shown = json!({
         "client_id": client_id.to_string(), "client_secret": client_secret, "database_name": database_name,
     });
     Ok(Reply::json(StatusCode::CREATED, &shown))
@@ -49,7 +50,7 @@ fn failed(error: engine::Error) -> Refusal {
 }
 
 fn read(body: &[u8]) -> Result<(String, String), Refusal> {
-    let body = json(body, Reading(Wanted::default()))?;
+    let body = service::json(body, Reading(Wanted::default()))?;
     let mut problems = Problems::default();
     let Some(wanted) = body.0 else {
         problems.add(&[Step::Name("body")], Problem::NotAnObject);
@@ -83,20 +84,17 @@ fn is_identifier(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-#[derive(Default)]
-struct Wanted<'a> {
-    database_name: Scalar<'a>,
-    client_label: Scalar<'a>,
+fields! {
+    /// A tenant as it is asked for.
+    Wanted {
+        "database_name" => database_name: Scalar<'a> =
+            needed(json!({"type": "string", "maxLength": LONGEST_NAME, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}));
+        "client_label" => client_label: Scalar<'a> = needed(json!({"type": "string", "maxLength": LONGEST_LABEL}));
+    }
 }
 
-impl<'de: 'a, 'a> Fields<'de> for Wanted<'a> {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
-        let field = match name {
-            "database_name" => &mut self.database_name,
-            "client_label" => &mut self.client_label,
-            _ => return entries.next_value::<IgnoredAny>().map(drop),
-        };
-        *field = entries.next_value()?;
-        Ok(())
-    }
+/// The body of `initialize-tenant`, and what is answered.
+pub fn schemas() -> (Json, Json) {
+    let shown = ["client_id", "client_secret", "database_name"].map(|name| (name, needed(text())));
+    (Wanted::schema(), object(shown))
 }

@@ -42,7 +42,7 @@ pub fn document() -> Json {
                 "type": "apiKey", "in": "header", "name": "Authorization",
                 "description": "`JWT <access token>`, the token from `POST /api/auth/login/`",
             }},
-            "schemas": {"UserReference": openapi::user_reference(), "Errors": errors()},
+            "schemas": {"UserReference": openapi::user_reference(), "Errors": errors(), "Messages": messages()},
         },
     })
 }
@@ -55,7 +55,19 @@ fn errors() -> Json {
     json!({
         "type": "object",
         "description": "`detail` with a text, or the name of each wrong field with its messages",
-        "properties": {"detail": {}, "error_code": {"type": "string"}},
+        "properties": {"error_code": {"type": "string"}},
+        "additionalProperties": {"$ref": "#/components/schemas/Messages"},
+    })
+}
+
+fn messages() -> Json {
+    json!({
+        "description": "One, several, or those of the parts by their names",
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Messages"}},
+        ],
     })
 }
 
@@ -72,8 +84,10 @@ fn operation(route: &Route) -> Json {
         _ => "application/json",
     };
     if !matches!(route.body, Schema::Nothing) {
-        operation["requestBody"] =
-            json!({"required": true, "content": {content_type: {"schema": route.body.to_json()}}});
+        let schema = route.body.to_json();
+        // No body is an empty object, which will do where no field is required.
+        let is_required = schema["type"] != "object" || schema.get("required").is_some();
+        operation["requestBody"] = json!({"required": is_required, "content": {content_type: {"schema": schema}}});
     }
     match route.access {
         Access::Public => operation["security"] = json!([]),
@@ -122,45 +136,60 @@ fn is_conditional(route: &Route) -> bool {
 }
 
 fn responses(route: &Route) -> Json {
-    let error = |text: &str| json!({"description": text, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}});
     let mut responses = Map::new();
-    let success = match &route.answer {
-        Schema::Nothing => json!({"description": "Done"}),
-        Schema::Html => json!({"description": "A page", "content": {"text/html": {"schema": {"type": "string"}}}}),
-        schema => json!({"description": "Done", "content": {"application/json": {"schema": schema.to_json()}}}),
-    };
-    responses.insert(route.status.to_string(), success);
-    let has_ids = route.path.contains('{');
-    let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
-    let is_page = matches!(route.answer, Schema::Html);
-    let mut add = |status: &str, text: &str, when: bool| {
-        if when && !responses.contains_key(status) {
-            let answer = if is_page {
-                json!({"description": text, "content": {"text/html": {"schema": {"type": "string"}}}})
-            } else {
-                error(text)
-            };
-            responses.insert(status.to_owned(), answer);
+    let mut add = |status: u16, text: &str, schema: &Schema| {
+        let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
+        let content_type = match schema {
+            Schema::Nothing => None,
+            Schema::Html => Some("text/html"),
+            _ => Some("application/json"),
+        };
+        if let Some(content_type) = content_type {
+            response["content"][content_type]["schema"] = schema.to_json();
+        }
+        if let Some(header) = header(status, schema) {
+            response["headers"][header] = json!({"required": true, "schema": {"type": "string"}});
         }
     };
-    add("400", "What is wrong with the request", writes || route.selects.is_some());
-    add(
-        "401",
-        "Not signed in",
-        !matches!(route.access, Access::Public)
-            || route.path.starts_with("/api/auth/")
-            || route.path == crate::security::PATH
-            || is_page && writes,
-    );
-    add("403", "Not allowed", !matches!(route.access, Access::Public) || route.path == crate::security::PATH);
-    add("404", "Not found", has_ids);
-    add("408", "The body did not arrive in time", writes);
-    add("412", "Changed meanwhile", is_conditional(route));
-    add("413", "The body is too large", writes);
-    add("415", "Not JSON", writes);
-    add("429", "Too many requests", matches!(route.access, Access::Public) && writes);
-    add("503", "Busy or not available; try again", true);
+    add(route.status, "Done", &route.answer);
+    for (status, schema) in &route.otherwise {
+        add(*status, if *status < 400 { "Done" } else { "Refused" }, schema);
+    }
+    let is_public = route.access == Access::Public;
+    let is_security = route.path == crate::security::PATH;
+    let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
+    let refusals = [
+        (400, "What is wrong with the request", writes || route.selects.is_some()),
+        (401, "Not signed in", !is_public || route.path.starts_with("/api/auth/") || is_security),
+        (403, "Not allowed", !is_public || is_security),
+        (404, "Not found", route.path.contains('{')),
+        (408, "The body did not arrive in time", writes),
+        (412, "Changed meanwhile", is_conditional(route)),
+        (413, "The body is too large", writes),
+        (415, "Not JSON", writes),
+        (429, "Too many requests", is_public && writes),
+        (503, "Busy or not available; try again", true),
+    ];
+    for (status, text, _) in refusals.into_iter().filter(|(_, _, when)| *when) {
+        add(status, text, &Schema::Refusal);
+    }
+    if matches!(route.answer, Schema::Html) && writes {
+        for status in [400, 401, 429] {
+            add(status, "The page, with what is wrong", &Schema::Html);
+        }
+    }
     Json::Object(responses)
+}
+
+/// The header that an answer always has.
+fn header(status: u16, schema: &Schema) -> Option<&'static str> {
+    match (status, schema) {
+        (200 | 201, Schema::One(_)) => Some("ETag"),
+        (302, _) => Some("Location"),
+        (401, Schema::Refusal) => Some("WWW-Authenticate"),
+        (429 | 503, Schema::Refusal) => Some("Retry-After"),
+        _ => None,
+    }
 }
 
 /// The description as a page without scripts.
@@ -201,7 +230,7 @@ fn page(_: &Request) -> Outcome {
 
 fn described(title: &str, schema: &Schema) -> String {
     match schema {
-        Schema::Nothing | Schema::Html => String::new(),
+        Schema::Nothing | Schema::Html | Schema::Refusal => String::new(),
         schema => format!(
             "<h4>{title}</h4><pre>{}</pre>",
             escape(&serde_json::to_string_pretty(&schema.to_json()).unwrap_or_default())

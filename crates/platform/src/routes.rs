@@ -64,6 +64,8 @@ pub enum Schema {
     Json(fn() -> Json),
     /// A page for people.
     Html,
+    /// Why not.
+    Refusal,
     /// A form that a page sends.
     Form(&'static [&'static str]),
 }
@@ -73,7 +75,9 @@ impl Schema {
     pub fn to_json(&self) -> Json {
         let list = |item: Json| json!({"type": "array", "items": item});
         match self {
-            Schema::Nothing | Schema::Html => json!({}),
+            Schema::Nothing => json!({}),
+            Schema::Html => json!({"type": "string"}),
+            Schema::Refusal => json!({"$ref": "#/components/schemas/Errors"}),
             Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
             Schema::One(declared) => openapi::response(declared, Form::Detail),
             Schema::Page(declared) => envelope(openapi::response(declared, Form::List)),
@@ -123,6 +127,8 @@ pub struct Route {
     pub status: u16,
     /// What is answered.
     pub answer: Schema,
+    /// What may be answered instead, beyond what follows from the rest.
+    pub otherwise: Vec<(u16, Schema)>,
     /// The declaration whose filters and ordering a list has.
     pub selects: Option<Declared>,
     /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
@@ -141,6 +147,7 @@ impl Route {
             body: Schema::Nothing,
             status: 200,
             answer: Schema::Nothing,
+            otherwise: Vec::new(),
             selects: None,
             while_expired: false,
         }
@@ -215,6 +222,11 @@ impl Route {
     pub fn answers(mut self, status: u16, answer: Schema) -> Route {
         self.status = status;
         self.answer = answer;
+        self
+    }
+    /// What may be answered instead.
+    pub fn or(mut self, status: u16, answer: Schema) -> Route {
+        self.otherwise.push((status, answer));
         self
     }
     /// Handled in several steps.

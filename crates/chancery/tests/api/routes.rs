@@ -265,6 +265,7 @@ async fn the_description_is_served_to_anyone_with_the_address_of_the_request() {
 #[test]
 fn openapi_json_is_up_to_date() {
     compare("openapi.json", &platform::openapi::document());
+    compare("openapi-history.json", &history::openapi::document(10_000));
 }
 
 #[tokio::test]

@@ -128,3 +128,10 @@ async fn a_body_that_is_no_json_reads_alike_everywhere() {
         );
     }
 }
+
+#[tokio::test]
+async fn the_description_is_served_to_anyone() {
+    let server = HistoryServer::start().await;
+    let reply = server.stranger().get("/api/openapi.json").await;
+    reply.is(200, history::openapi::document(10_000));
+}

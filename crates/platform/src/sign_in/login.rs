@@ -32,7 +32,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/auth/logout/", "End the session of a refresh token", Handler::Write(logout))
             .public()
             .takes(Schema::Json(logout_body))
-            .answers(204, Schema::Nothing),
+            .answers(204, Schema::Nothing)
+            .or(200, Schema::Json(|| json!({"type": "object", "required": ["logout_url"], "properties": {"logout_url": {"type": "string"}}}))),
     ]
 }
 

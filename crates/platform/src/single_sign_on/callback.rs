@@ -31,7 +31,16 @@ pub fn routes() -> Vec<Route> {
             Handler::Steps(callback),
         )
         .public()
-        .answers(200, Schema::Json(login::pair)),
+        .answers(200, Schema::Json(login::pair))
+        // To a page, to somebody who has only linked himself, to a front end.
+        .or(200, Schema::Html)
+        .or(204, Schema::Nothing)
+        .or(302, Schema::Nothing)
+        .or(400, Schema::Refusal)
+        .or(400, Schema::Html)
+        .or(401, Schema::Refusal)
+        .or(401, Schema::Html)
+        .or(429, Schema::Refusal),
         Route::post(
             "/api/auth/ticket/",
             "Exchange the ticket of a single sign-on for a pair",

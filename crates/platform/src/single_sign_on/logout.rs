@@ -28,7 +28,8 @@ pub fn routes() -> Vec<Route> {
             Handler::Steps(logout),
         )
         .public()
-        .answers(302, Schema::Nothing),
+        .answers(302, Schema::Nothing)
+        .or(400, Schema::Refusal),
     ]
 }
 

@@ -8,7 +8,7 @@ use crate::rows::{self, Cell, Declaration, Lasts, Scope, Shape};
 use crate::sign_in::sessions;
 use http::{Method, StatusCode};
 use resource::json::{Cells, Form, Writer};
-use resource::{After, Field, Kind, Resource, options};
+use resource::{Access, After, Field, Kind, Resource, options};
 use serde_json::{Map, Value as Json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -22,6 +22,7 @@ static ME: LazyLock<Resource> = LazyLock::new(|| {
     let fields = USER
         .fields
         .iter()
+        .filter(|field| field.access != Access::WriteOnly)
         .cloned()
         .map(|field| if OWN.contains(&field.name.as_ref()) { field } else { field.read_only() });
     Resource::new("users", "Me", "users", fields)
