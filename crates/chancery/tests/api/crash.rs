@@ -27,7 +27,8 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
         workload.was_ready_after(killed.elapsed());
         clear(&admin).await;
     }
-    workload.check("server", &admin, &events(&installation, &process)).await;
+    let what = if testkit::test_database().is_some() { "server on PostgreSQL" } else { "server on SQLite" };
+    workload.check(what, &admin, &events(&installation, &process)).await;
     process.stop();
 }
 

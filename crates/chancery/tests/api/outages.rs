@@ -3,7 +3,7 @@
 
 use crate::BINARY;
 use crate::message;
-use crate::workload::{READY, Workload, admin, events, installed, is_served};
+use crate::workload::{READY, Workload, admin, again, events, installed, is_served};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 use testkit::{ADMIN, Call, Client, Installation, PASSWORD, PostgreSql, Process, Reply};
@@ -162,12 +162,14 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     events.post("/api/system-events/batch", json!({"events": [event(n)]})).await.created();
     events.call("PUT", upload).body("application/octet-stream", vec![7; 100_000]).send().await.expect(200);
     has_no_failures(&process);
-    process.kill();
 
-    // After a restart, too.
+    // A server that is killed on a full disk starts there and serves what was acknowledged.
+    installation.disk().fill();
+    process.kill();
     let process = installation.serve();
-    let admin = crate::workload::again(&process, &admin);
+    let admin = again(&process, &admin);
     is_served(&admin).await;
+    installation.disk().free();
     workload.check("full disk", &admin, &crate::workload::events(&installation, &process)).await;
 }
 
