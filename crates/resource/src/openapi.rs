@@ -109,12 +109,21 @@ fn bare(field: &Field, is_input: bool) -> Json {
             if !field.blank {
                 schema["minLength"] = 1.into();
             }
+            let mut form = Map::new();
             if let Kind::Email { .. } = field.kind {
-                schema["format"] = "email".into();
+                form.insert("format".to_owned(), "email".into());
             }
             let of_text = if let Kind::Text { charset, .. } = &field.kind { *charset } else { None };
             if let Some(charset) = of_text.or(field.charset).filter(|charset| !charset.regex.is_empty()) {
-                schema["pattern"] = charset.regex.into();
+                form.insert("pattern".to_owned(), charset.regex.into());
+            }
+            match schema.as_object_mut() {
+                Some(schema) if !field.blank => schema.extend(form),
+                // Blank is no address, but is allowed.
+                Some(schema) if !form.is_empty() => {
+                    schema.insert("anyOf".to_owned(), json!([form, {"maxLength": 0}]));
+                }
+                _ => {}
             }
             schema
         }
