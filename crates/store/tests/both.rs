@@ -579,7 +579,7 @@ async fn stamps(fixture: &mut Fixture) {
     let stamp = database.stamp().await.unwrap().unwrap();
     // Reading changes nothing, nor does what is undone.
     assert_eq!(count(&database).await, 1);
-    let undone = |conn: &mut Conn| insert(conn, "Bob").and_then(|_| Err::<(), _>(Error::NotFound));
+    let undone = |conn: &mut Conn| insert(conn, "Bob").and(Err::<(), _>(Error::NotFound));
     database.write(undone).await.unwrap_err();
     if fixture.store.is_embedded() {
         assert_eq!(database.stamp().await.unwrap().unwrap(), stamp);

@@ -129,7 +129,7 @@ impl Balancer {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_request() {
     let installation = Installation::with_build(BINARY);
-    let mut processes = vec![installation.serve_api(), installation.serve_api()];
+    let mut processes = [installation.serve_api(), installation.serve_api()];
     let admin = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
     let addresses = Arc::new(Mutex::new(processes.iter().map(|process| process.api()).collect::<Vec<_>>()));
     let balancer = Balancer { addresses: addresses.clone(), token: admin.token.clone() };
@@ -156,11 +156,11 @@ async fn a_rolling_restart_fails_no_request() {
         })
         .collect();
     for _ in 0..testkit::rounds(1) {
-        for at in 0..processes.len() {
+        for process in &mut processes {
             tokio::time::sleep(Duration::from_millis(500)).await;
             let new = installation.serve_api();
             addresses.lock().unwrap().push(new.api());
-            let old = std::mem::replace(&mut processes[at], new);
+            let old = std::mem::replace(process, new);
             let gone = old.api();
             tokio::task::spawn_blocking(move || old.stop()).await.unwrap();
             addresses.lock().unwrap().retain(|address| *address != gone);
