@@ -51,7 +51,8 @@ fn parse_network(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, prefix.parse().ok()?).ok().map(canonical)
 }
 
-/// A network of IPv4-mapped addresses as the IPv4 network that it is.
+/// A network of IPv4-mapped addresses as the IPv4 network that it is. One that is wider than all of them, such as `::/0`,
+/// is a network of IPv6: no address of IPv4 is in it, however it is spelt.
 fn canonical(network: IpNet) -> IpNet {
     const MAPPED: u8 = 96;
     match network {
@@ -143,6 +144,15 @@ mod tests {
         assert!(ranges.contains(ip("10.2.3.4")));
         assert!(ranges.contains(ip("::ffff:10.2.3.4")));
         assert!(!ranges.contains(ip("11.2.3.4")));
+    }
+
+    #[test]
+    fn networks_that_are_wider_hold_none_of_ipv4() {
+        let ranges = ranges(&["::/0", "::ffff:10.0.0.0/95"]).unwrap();
+        assert!(ranges.contains(ip("2001:db8::1")));
+        for outside in ["10.2.3.4", "::ffff:10.2.3.4"] {
+            assert!(!ranges.contains(ip(outside)), "{outside}");
+        }
     }
 
     #[test]
