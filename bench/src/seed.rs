@@ -73,7 +73,7 @@ const COMPANIES: [&str; 6] =
     ["Alder & Ash", "Brightwater Ltd", "Copperfield AG", "Dovetail GmbH", "Elmstead Records", "Fenwick SA"];
 /// Parts of names, for the search.
 pub const PARTS: [&str; 16] =
-    ["ann", "ber", "cas", "ela", "fal", "gre", "har", "ing", "lar", "lud", "mar", "nil", "ori", "ste", "vik", "zem"];
+    ["ann", "ber", "cas", "eli", "fal", "gre", "har", "ing", "lar", "lud", "mar", "nil", "ori", "ste", "vik", "zem"];
 
 /// The same numbers each time (xorshift).
 pub struct Dice(u64);
