@@ -52,6 +52,6 @@ on_servers() { CHANCERY_TEST_DATABASE_URL=$database_url CHANCERY_TEST_HISTORY=cl
 # One long test against a release build, whose times count.
 on_release() {
     cargo build --quiet --release --locked -p chancery
-    CHANCERY_TEST_BINARY=$PWD/target/release/chancery cargo test --quiet --workspace --locked --test api -- \
+    CHANCERY_TEST_BINARY=${CARGO_TARGET_DIR:-$PWD/target}/release/chancery cargo test --quiet --workspace --locked --test api -- \
         --ignored --nocapture --exact "$1"
 }
