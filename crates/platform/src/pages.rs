@@ -12,6 +12,7 @@ use resource::Query;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use store::{Conn, Stamp};
 
 /// What all pages together may take, in bytes; then all are forgotten.
@@ -20,6 +21,10 @@ const MOST_BYTES: usize = 8 * 1024 * 1024;
 const LARGEST: usize = 256 * 1024;
 /// More addresses than this are forgotten together.
 const MOST: usize = 4096;
+/// More stamps than this of one page are not remembered: connections come and go.
+const MOST_STAMPS: usize = 64;
+/// How long an answer that is ready waits to learn whether it may be kept.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// From so many looks in vain on, a page is left alone for a while: it changes faster than it is asked for.
 const IN_VAIN: u32 = 3;
 /// The binary logarithm of how many requests it is left alone for at most.
@@ -73,13 +78,14 @@ pub async fn answer(request: Arc<Request>, handler: fn(&Request, &mut Conn) -> O
         return db.read(move |conn| handler(&request, conn)).await;
     };
     let before = db.stamp().await?;
-    if let Some(body) = before.as_ref().and_then(|stamp| app.pages.find(&key, stamp, now)) {
+    if let Some(body) = app.pages.find(&key, before.as_ref(), now) {
         return Ok(Answer::json(StatusCode::OK, body));
     }
     let answer = db.read(move |conn| handler(&request, conn)).await?;
     // Nothing was committed around it, so the page shows the state that the stamp names.
     if let (Some(until), Some(stamp)) = (answer.holds_until, before)
-        && db.stamp().await.is_ok_and(|after| after.as_ref() == Some(&stamp))
+        && let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.stamp()).await
+        && after == stamp
     {
         app.pages.keep(key, stamp, now..until, &answer.body);
     }
@@ -129,17 +135,19 @@ impl Pages {
         false
     }
 
-    fn find(&self, key: &Key, stamp: &Stamp, now: i64) -> Option<Bytes> {
+    fn find(&self, key: &Key, stamp: Option<&Stamp>, now: i64) -> Option<Bytes> {
         let mut kept = self.kept();
         let known = kept.known.get_mut(key)?;
-        let page = known.page.as_ref()?;
-        if page.stamps.contains(stamp) && page.moments.contains(&now) {
+        if let (Some(page), Some(stamp)) = (&known.page, stamp)
+            && page.stamps.contains(stamp)
+            && page.moments.contains(&now)
+        {
             let body = page.body.clone();
             known.in_vain = 0;
             kept.shown_again += 1;
             return Some(body);
         }
-        known.in_vain += 1;
+        known.in_vain = known.in_vain.saturating_add(1);
         if known.in_vain >= IN_VAIN {
             known.rest = 1 << known.in_vain.min(LONGEST_REST);
         }
@@ -158,7 +166,11 @@ impl Pages {
             // Another source names the state in which the page is the same.
             Some(page) if page.body == *body && page.moments.end == moments.end => {
                 page.stamps.retain(|known| !known.is_of_same_source(&stamp));
+                if page.stamps.len() >= MOST_STAMPS {
+                    page.stamps.remove(0);
+                }
                 page.stamps.push(stamp);
+                page.moments.start = page.moments.start.max(moments.start);
                 replaced = body.len();
             }
             page => {

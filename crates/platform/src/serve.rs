@@ -122,7 +122,9 @@ async fn run(request: Arc<Request>) -> Outcome {
     match request.route.handler {
         Handler::Plain(handler) => handler(&request),
         Handler::Peek(handler) => db.peek(move |conn| handler(&request, conn)).await,
-        Handler::Read(handler) if request.route.selects.is_some() => crate::pages::answer(request, handler).await,
+        Handler::Read(handler) if matches!(request.route.answer, Schema::Page(_)) => {
+            crate::pages::answer(request, handler).await
+        }
         Handler::Read(handler) => db.read(move |conn| handler(&request, conn)).await,
         Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
         Handler::Steps(handler) => detached(handler(request)).await,

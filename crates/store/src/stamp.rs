@@ -14,7 +14,8 @@ pub(crate) enum Of {
         /// Its count.
         version: i64,
     },
-    /// The transactions that a snapshot sees, and when the server was started, since a restored one counts anew.
+    /// The transactions that a snapshot sees, and since when the server counts them: a restored one, or one that
+    /// crashed, gives the same numbers to others.
     Postgres(String),
 }
 

@@ -58,11 +58,13 @@ pub(crate) struct Link {
     has_stamps: Option<bool>,
 }
 
-/// Citus commits on other servers, of which no snapshot here tells.
-const HAS_STAMPS: &str = "SELECT to_regproc('pg_catalog.pg_current_snapshot') IS NOT NULL \
+/// Citus commits on other servers, of which no snapshot here tells. Before version 15 statistics were read from a file.
+const HAS_STAMPS: &str = "SELECT pg_catalog.current_setting('server_version_num')::int >= 150000 \
      AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus')";
-const STAMP: &str =
-    "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text";
+/// After a crash, numbers of transactions that were undone are given out again. A crash also resets the statistics, and
+/// when that was is told; the server's start alone is not enough, since it survives the crash of one of its processes.
+const STAMP: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
+     || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, '')";
 
 impl Link {
     pub fn new(mut client: Client, time_limit: Duration) -> Result<Link, Error> {
