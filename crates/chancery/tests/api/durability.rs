@@ -33,6 +33,18 @@ async fn trace_with(installation: &Installation, status: u16, count: usize) -> T
     }
 }
 
+/// Waits until nothing has been written to a file for two seconds.
+async fn until_quiet(installation: &Installation, file: &str) {
+    let written = || installation.trace().calls.iter().filter(|call| call.writes(file)).count();
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut before = None;
+    while before != Some(written()) {
+        assert!(Instant::now() < end, "{file} is written to all the time");
+        before = Some(written());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
 /// Before each of the last answers with this status, and after the answer before it, the file was written to and then
 /// synced, and not written to again.
 #[track_caller]
@@ -68,11 +80,7 @@ async fn a_change_is_synced_before_its_answer() {
     let process = installation.serve();
     let admin = admin(&process).await;
     // The event of the sign-in is delivered, so that the file is written to by what follows alone.
-    let end = Instant::now() + Duration::from_secs(30);
-    while admin.get("/readyz").await["history"]["waiting"] != 0 {
-        assert!(Instant::now() < end, "the event is not delivered");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_quiet(&installation, "/builds/build_1.db-wal").await;
     for n in 0..5 {
         admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
     }
