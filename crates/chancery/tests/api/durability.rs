@@ -53,15 +53,16 @@ fn synced_before_each(trace: &Trace, status: u16, last: usize, file: &str) {
     let answered: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].arguments.contains("\"HTTP/1.1 ")).collect();
     let of_status: Vec<usize> = (1..answered.len()).filter(|nth| answers(&calls[answered[*nth]], status)).collect();
     for nth in &of_status[of_status.len() - last..] {
-        let (before, answer) = (answered[nth - 1], answered[*nth]);
-        let window = &calls[before..answer];
-        let written: Vec<&SystemCall> = window.iter().filter(|call| call.writes(file)).collect();
+        let (before, answer) = (&calls[answered[nth - 1]], &calls[answered[*nth]]);
+        // By their beginnings: a call's end may be noted when the client has long gone on.
+        let window: Vec<&SystemCall> =
+            calls.iter().filter(|call| call.began > before.began && call.began < answer.began).collect();
+        let written: Vec<&&SystemCall> = window.iter().filter(|call| call.writes(file)).collect();
         let Some(end) = written.iter().map(|call| call.ended).max() else {
             panic!("nothing was written to {file} before an answer: {window:#?}");
         };
-        let is_synced =
-            window.iter().any(|call| call.syncs(file) && call.began > end && call.ended < calls[answer].began);
-        assert!(is_synced, "{file} was not synced before an answer: {window:#?} {:#?}", calls[answer]);
+        let is_synced = window.iter().any(|call| call.syncs(file) && call.began > end && call.ended < answer.began);
+        assert!(is_synced, "{file} was not synced before an answer: {window:#?} {answer:#?}");
     }
 }
 
