@@ -49,9 +49,14 @@ stop_postgresql() {
 # The other engines: the main API's data in PostgreSQL, history in ClickHouse.
 on_servers() { CHANCERY_TEST_DATABASE_URL=$database_url CHANCERY_TEST_HISTORY=clickhouse "$@"; }
 
-# One long test against a release build, whose times count.
-on_release() {
+# Makes a release build and has the tests use it, where times count.
+use_release() {
     cargo build --quiet --release --locked -p chancery
-    CHANCERY_TEST_BINARY=${CARGO_TARGET_DIR:-$PWD/target}/release/chancery cargo test --quiet --workspace --locked --test api -- \
-        --ignored --nocapture --exact "$1"
+    export CHANCERY_TEST_BINARY=${CARGO_TARGET_DIR:-$PWD/target}/release/chancery
+}
+
+# One long test against it.
+on_release() {
+    use_release
+    cargo test --quiet --workspace --locked --test api -- --ignored --nocapture --exact "$1"
 }

@@ -292,7 +292,7 @@ impl Of {
                 "t.account_type FROM users t WHERE t.is_deleted = 0 AND t.status <> 'anonymized'",
                 users::visible_to(caller),
             ),
-            Of::Groups => ("'' FROM user_groups t WHERE 1 = 1", user_groups::visible_to(caller, conn)?.condition),
+            Of::Groups => ("'' FROM user_groups t WHERE 1 = 1", user_groups::visible_to(caller)),
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
         sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id IN (");

@@ -174,15 +174,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    fn new(status: StatusCode, content_type: Option<&'static str>, body: impl Into<Bytes>) -> Answer {
+        Answer { status, body: body.into(), content_type, headers: Vec::new(), holds_until: None }
+    }
     /// JSON bytes.
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-        Answer {
-            status,
-            body: body.into(),
-            content_type: Some("application/json"),
-            headers: Vec::new(),
-            holds_until: None,
-        }
+        Answer::new(status, Some("application/json"), body)
     }
     /// A JSON value with 200.
     pub fn value(value: &Json) -> Answer {
@@ -197,13 +194,7 @@ impl Answer {
     }
     /// 204.
     pub fn empty() -> Answer {
-        Answer {
-            status: StatusCode::NO_CONTENT,
-            body: Bytes::new(),
-            content_type: None,
-            headers: Vec::new(),
-            holds_until: None,
-        }
+        Answer::new(StatusCode::NO_CONTENT, None, Bytes::new())
     }
     /// A refusal whose transaction is to be kept all the same.
     pub fn refusal(refusal: &Refusal) -> Answer {
@@ -214,17 +205,13 @@ impl Answer {
     /// A page for people, which no other page may frame.
     pub fn page(status: StatusCode, html: String) -> Answer {
         let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
-        Answer {
-            status,
-            body: html.into(),
-            content_type: Some("text/html; charset=utf-8"),
-            headers: vec![
-                (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
-                (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-                (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-            ],
-            holds_until: None,
-        }
+        let mut answer = Answer::new(status, Some("text/html; charset=utf-8"), html);
+        answer.headers = vec![
+            (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
+            (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+            (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        ];
+        answer
     }
 }
 

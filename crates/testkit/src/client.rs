@@ -174,22 +174,22 @@ impl Call {
 
     /// Sends it; `None` when no connection was made, so that a balancer would send it elsewhere.
     pub async fn send_if_connected(self) -> Option<Reply> {
-        match self.0.send().await {
-            Ok(response) => {
-                let (status, headers) = (response.status().as_u16(), response.headers().clone());
-                let body = response.bytes().await.unwrap_or_else(|error| panic!("half an answer: {error:?}"));
-                Some(Reply::new(status, headers, &body))
-            }
+        match self.reply().await {
+            Ok(reply) => Some(reply),
             Err(error) if error.is_connect() => None,
-            Err(error) => panic!("no answer: {error:?}"),
+            Err(error) => panic!("no answer, or half of one: {error:?}"),
         }
     }
 
     /// Sends it; `None` when the server is gone.
     pub async fn try_send(self) -> Option<Reply> {
-        let response = self.0.send().await.ok()?;
+        self.reply().await.ok()
+    }
+
+    async fn reply(self) -> reqwest::Result<Reply> {
+        let response = self.0.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Some(Reply::new(status, headers, &response.bytes().await.ok()?))
+        Ok(Reply::new(status, headers, &response.bytes().await?))
     }
 }
 

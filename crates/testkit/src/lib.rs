@@ -66,6 +66,11 @@ pub const HOUR: i64 = 60 * MINUTE;
 /// A day.
 pub const DAY: i64 = 24 * HOUR;
 
+/// Whether root runs the tests.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
 /// How many rounds a test that may go on for long does: a few in the ordinary suite, or as many as
 /// `CHANCERY_TEST_ROUNDS` says.
 pub fn rounds(short: usize) -> usize {

@@ -5,7 +5,7 @@ use crate::database::test_database;
 use platform::clock::random_token;
 use postgres::{Client, NoTls};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -176,12 +176,12 @@ fn programs() -> PathBuf {
 
 /// Whom root runs the server as, and that user's group.
 fn server_user() -> Option<(u32, u32)> {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let find = |name: &str| {
         let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
         let mut numbers = line.split(':').skip(2).map(str::parse);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     };
-    is_root.then(|| find("postgres").or_else(|| find("nobody")).unwrap_or_else(|| panic!("there is no user for it")))
+    crate::is_root()
+        .then(|| find("postgres").or_else(|| find("nobody")).unwrap_or_else(|| panic!("there is no user for it")))
 }

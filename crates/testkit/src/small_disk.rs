@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -18,7 +17,7 @@ pub struct SmallDisk {
 impl SmallDisk {
     /// Mounts one over a directory.
     pub fn mount(path: &Path, mebibytes: u32) -> SmallDisk {
-        let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+        let is_root = crate::is_root();
         let mut command = Command::new("unshare");
         command.arg("--mount").args((!is_root).then_some("--map-root-user"));
         let mut keeper = command

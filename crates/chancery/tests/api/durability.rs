@@ -37,11 +37,13 @@ async fn trace_with(installation: &Installation, status: u16, count: usize) -> T
 async fn until_quiet(installation: &Installation, file: &str) {
     let written = || installation.trace().calls.iter().filter(|call| call.writes(file)).count();
     let end = Instant::now() + Duration::from_secs(60);
-    let mut before = None;
-    while before != Some(written()) {
-        assert!(Instant::now() < end, "{file} is written to all the time");
-        before = Some(written());
+    loop {
+        let before = written();
         tokio::time::sleep(Duration::from_secs(2)).await;
+        if written() == before {
+            return;
+        }
+        assert!(Instant::now() < end, "{file} is written to all the time");
     }
 }
 

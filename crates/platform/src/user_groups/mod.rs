@@ -60,14 +60,14 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn complete(request: &Request, conn: &mut Conn) -> Outcome {
-    let scope = visible_to(request.caller()?, conn)?;
+    let scope = scope(request.caller()?, conn)?;
     let source = autocomplete::Source { table: "user_groups", text: "name", fold: "name_fold" };
     autocomplete::answer(request, conn, &source, scope)
 }
 
 /// Who may list no group at all is refused.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let mut scope = visible_to(request.caller()?, conn)?;
+    let mut scope = scope(request.caller()?, conn)?;
     if scope.total.is_none() {
         let mut sql = Sql::new("SELECT count(*) FROM user_groups t WHERE ");
         let total = conn.one(sql.append(&scope.condition), |row| row.int(0))?;
@@ -213,11 +213,17 @@ pub fn may_view(caller: &Caller, group_column: &'static str) -> Sql {
 }
 
 /// The groups that the caller may list: holders of `user_groups.list` all, others those that they may view.
-pub fn visible_to(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
+pub fn visible_to(caller: &Caller) -> Sql {
+    if caller.may("user_groups", "list") { Sql::new("1 = 1") } else { may_view(caller, "t.id") }
+}
+
+/// The same with what is known of them without counting.
+fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
+    let mut scope = Scope::of(visible_to(caller));
     if caller.may("user_groups", "list") {
-        return Ok(Scope { total: Some(limits::taken(conn, limits::USER_GROUPS)?), ..Scope::of("1 = 1") });
+        scope.total = Some(limits::taken(conn, limits::USER_GROUPS)?);
     }
-    Ok(Scope::of(may_view(caller, "t.id")))
+    Ok(scope)
 }
 
 /// What the caller may do with a group; `None` when there is no such group.
