@@ -1,6 +1,7 @@
 //! What an answer shows: a JSON writer straight into bytes, and the forms of a resource's rows.
 
 use crate::{Access, Field, Kind, Resource, Source, time};
+use serde_json::value::RawValue;
 
 /// Writes JSON; the caller keeps it well-formed.
 #[derive(Default)]
@@ -118,6 +119,8 @@ pub trait Cells {
     fn int(&self, at: usize) -> Result<Option<i64>, Self::Error>;
     /// A text or null.
     fn text(&self, at: usize) -> Result<Option<&str>, Self::Error>;
+    /// A JSON array in the order of [`USER_REFERENCE`], or null.
+    fn user(&self, at: usize) -> Result<Option<UserCells<'_>>, Self::Error>;
 }
 
 /// Which form of a row is shown.
@@ -137,15 +140,14 @@ impl Field {
         };
         shown && self.access != Access::WriteOnly && !matches!(self.source, Source::None)
     }
-    /// How many cells of a row it takes.
-    pub fn width(&self) -> usize {
-        if matches!(self.kind, Kind::User) { USER_REFERENCE.len() } else { 1 }
-    }
 }
 
-/// The cells of a user reference (document 1, "Shared shapes"), columns of the table of users.
+/// What a user reference shows (document 1, "Shared shapes"), columns of the table of users.
 pub const USER_REFERENCE: [&str; 7] =
     ["id", "first_name", "last_name", "username", "company_name", "is_deleted", "account_type"];
+
+/// The values of a user reference, each as JSON; flags are 0 and 1.
+pub type UserCells<'a> = [&'a RawValue; USER_REFERENCE.len()];
 
 /// Writes the fields of a form from a row's cells, the first at `at`; the object stays open for what the resource
 /// adds. Returns the position of the cell after the last.
@@ -160,14 +162,14 @@ pub fn write_fields<C: Cells>(
     for field in resource.fields.iter().filter(|field| field.is_in(form)) {
         out.name(&field.name);
         write_value(out, field, row, at)?;
-        at += field.width();
+        at += 1;
     }
     Ok(at)
 }
 
 fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) -> Result<(), C::Error> {
     match &field.kind {
-        Kind::User => return write_user(out, row, at),
+        Kind::User => write_user(out, row.user(at)?),
         Kind::Boolean => match row.int(at)? {
             Some(value) => out.bool(value != 0),
             None => out.raw("null"),
@@ -189,23 +191,17 @@ fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) ->
     Ok(())
 }
 
-/// A user reference from seven cells in the order of [`USER_REFERENCE`], or null.
-pub fn write_user<C: Cells>(out: &mut Writer, row: &C, at: usize) -> Result<(), C::Error> {
-    let Some(id) = row.int(at)? else {
-        out.raw("null");
-        return Ok(());
-    };
-    out.raw("{\"id\":").int(id);
-    for (n, name) in USER_REFERENCE.iter().enumerate().skip(1) {
+fn write_user<'a>(out: &'a mut Writer, user: Option<UserCells<'_>>) -> &'a mut Writer {
+    let Some(cells) = user else { return out.raw("null") };
+    out.raw("{");
+    for (name, cell) in USER_REFERENCE.iter().zip(cells) {
         out.name(name);
-        if *name == "is_deleted" {
-            out.bool(row.int(at + n)? == Some(1));
-        } else {
-            out.opt_text(row.text(at + n)?);
-        }
+        match *name {
+            "is_deleted" => out.bool(cell.get() != "0"),
+            _ => out.raw(cell.get()),
+        };
     }
-    out.raw("}");
-    Ok(())
+    out.raw("}")
 }
 
 #[cfg(test)]

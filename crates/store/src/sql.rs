@@ -104,7 +104,7 @@ impl<T: Into<Arg>> From<Option<T>> for Arg {
 /// sql.push(" AND name = ").bind("Ada");
 /// assert_eq!(sql.text(), "SELECT id FROM users WHERE age > $1 AND name = $2");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sql {
     text: Cow<'static, str>,
     args: Vec<Arg>,
@@ -186,7 +186,7 @@ impl Sql {
                     Err(_) => text.push_str(digits),
                 }
             }
-            Piece::Text(part) | Piece::Strpos(part) | Piece::Lock(part) => text.push_str(part),
+            Piece::Text(part) | Piece::Function(part, _) | Piece::Lock(part) => text.push_str(part),
         });
         self
     }
@@ -209,8 +209,8 @@ fn push_number(text: &mut String, number: usize) {
 
 /// The SQLite form of a canonical text.
 ///
-/// SQLite takes `$1` for a name, so that `$2, $1` bound by position would swap values: it gets `?1`. It says `instr`
-/// for `strpos`, and has no row locks, nor needs them: it has one writer (design: the store).
+/// SQLite takes `$1` for a name, so that `$2, $1` bound by position would swap values: it gets `?1`. It has
+/// other names for some functions, and no row locks, nor needs them: it has one writer (design: the store).
 pub(crate) fn sqlite_text(canonical: &str) -> String {
     let mut out = String::with_capacity(canonical.len());
     scan(canonical, |piece| match piece {
@@ -219,7 +219,7 @@ pub(crate) fn sqlite_text(canonical: &str) -> String {
             out.push('?');
             out.push_str(digits);
         }
-        Piece::Strpos(_) => out.push_str("instr("),
+        Piece::Function(_, name) => out.push_str(name),
         Piece::Lock(_) => {}
     });
     out
@@ -230,11 +230,14 @@ enum Piece<'a> {
     Text(&'a str),
     /// The digits after `$`.
     Placeholder(&'a str),
-    /// `strpos(`
-    Strpos(&'a str),
+    /// One of [`FUNCTIONS`], and its name in SQLite.
+    Function(&'a str, &'static str),
     /// One of [`LOCKS`]
     Lock(&'a str),
 }
+
+/// The names of functions, with the bracket behind them, and SQLite's.
+const FUNCTIONS: [(&str, &str); 2] = [("strpos(", "instr("), ("json_build_array(", "json_array(")];
 
 /// Row locks, the longer before what it begins with. `UPDATE`: for a row that may be deleted. `NO KEY UPDATE`: for one
 /// that is only changed, so that others may refer to it meanwhile. `SHARE`: for one that is to stay as it is.
@@ -247,9 +250,13 @@ fn lock(text: &[u8]) -> usize {
     LOCKS.iter().find(begins).map_or(0, |lock| lock.len())
 }
 
+/// The function whose name a text begins with.
+fn function(text: &[u8]) -> Option<&'static (&'static str, &'static str)> {
+    FUNCTIONS.iter().find(|(name, _)| text.starts_with(name.as_bytes()))
+}
+
 /// Splits a text into pieces, in one pass; strings, quoted names and comments are text whatever they hold.
 fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
-    const STRPOS: &str = "strpos(";
     let bytes = text.as_bytes();
     let (mut done, mut at) = (0, 0);
     while at < bytes.len() {
@@ -264,7 +271,7 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
                 continue;
             }
             b'$' => 1 + rest[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
-            b's' if rest.starts_with(STRPOS.as_bytes()) && (at == 0 || !is_word(bytes[at - 1])) => STRPOS.len(),
+            b's' | b'j' if at == 0 || !is_word(bytes[at - 1]) => function(rest).map_or(0, |(name, _)| name.len()),
             b' ' if rest.starts_with(b" FOR ") => lock(rest),
             _ => 0,
         };
@@ -278,8 +285,8 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
         let part = &text[at..at + length];
         piece(match bytes[at] {
             b'$' => Piece::Placeholder(&part[1..]),
-            b's' => Piece::Strpos(part),
-            _ => Piece::Lock(part),
+            b' ' => Piece::Lock(part),
+            _ => Piece::Function(part, function(rest).map_or("", |(_, name)| name)),
         });
         at += length;
         done = at;
@@ -323,6 +330,7 @@ mod tests {
         assert_eq!(sqlite_text("SELECT $2, $10 FROM t"), "SELECT ?2, ?10 FROM t");
         assert_eq!(sqlite_text("SELECT 1 WHERE strpos(a, $1) > 0"), "SELECT 1 WHERE instr(a, ?1) > 0");
         assert_eq!(sqlite_text("SELECT my_strpos(a)"), "SELECT my_strpos(a)");
+        assert_eq!(sqlite_text("SELECT json_build_array(a, $1)"), "SELECT json_array(a, ?1)");
         assert_eq!(sqlite_text("SELECT n FROM t FOR UPDATE"), "SELECT n FROM t");
         assert_eq!(sqlite_text("SELECT n FROM t FOR UPDATE SKIP LOCKED"), "SELECT n FROM t");
         assert_eq!(sqlite_text("SELECT n FROM t FOR NO KEY UPDATE"), "SELECT n FROM t");
