@@ -135,6 +135,79 @@ async fn databases_do_not_see_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_reads_that_are_asked_together_get_each_their_own_answer() {
+    let one = Options { postgres_connections: 1, ..Options::default() };
+    let Some(mut fixture) = Fixture::postgres(one).await else { return };
+    let databases = [fixture.database().await, fixture.database().await];
+    let runs = Arc::new(AtomicU32::new(0));
+    let peeks: Vec<_> = (0..600_i64)
+        .map(|at| {
+            let (database, runs) = (databases[usize::from(at % 5 == 0)].clone(), runs.clone());
+            tokio::spawn(async move {
+                let number = |conn: &mut Conn, n: i64| {
+                    conn.one(&Sql::new("SELECT CAST($1 AS BIGINT), current_schema()").arg(n), |row| {
+                        Ok((row.int(0)?, row.text(1)?.to_owned()))
+                    })
+                };
+                let seen = runs.clone();
+                let peek = database.peek(move |conn| {
+                    seen.fetch_add(1, Ordering::Relaxed);
+                    match at % 60 {
+                        7 => conn.one(&Sql::new("SELECT 1 / 0"), |row| row.int(0)).map(|_| (0, String::new())),
+                        8 => number(conn, at).and_then(|(first, _)| number(conn, first * 2)),
+                        9 => conn.one(&Sql::new("SELECT 1 WHERE 1 = 2"), |row| row.int(0)).map(|_| (0, String::new())),
+                        11 => conn
+                            .exec(&Sql::new("SELECT pg_terminate_backend(pg_backend_pid())"))
+                            .map(|_| (0, String::new())),
+                        _ => number(conn, at),
+                    }
+                });
+                let answer: Result<(i64, String), Error> = peek.await;
+                match at % 60 {
+                    7 => assert!(matches!(answer, Err(Error::Db(_))), "{answer:?}"),
+                    8 => assert_eq!(answer, Ok((at * 2, database.name().to_owned()))),
+                    9 => assert_eq!(answer, Err(Error::NotFound)),
+                    11 => assert!(answer.is_err()),
+                    _ => assert_eq!(answer, Ok((at, database.name().to_owned()))),
+                }
+            })
+        })
+        .collect();
+    for peek in peeks {
+        peek.await.unwrap();
+    }
+    // Once to learn what is asked, and once with the answer.
+    assert!(runs.load(Ordering::Relaxed) > 900, "{runs:?}");
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_scripts_hold_up_nobody() {
+    let few = 2 * std::thread::available_parallelism().unwrap().get();
+    let more = Options { postgres_connections: few + 2, ..Options::default() };
+    let Some(mut fixture) = Fixture::postgres(more).await else { return };
+    let database = fixture.database().await;
+    let slow: Vec<_> = (0..few)
+        .map(|_| {
+            let database = database.clone();
+            let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(3)"), |_| Ok(()));
+            tokio::spawn(async move { database.read::<_, Error>(sleep).await })
+        })
+        .collect();
+    // At once, while the threads are not known to be slow, and later.
+    let begun = Instant::now();
+    for _ in 0..40 {
+        assert_eq!(database.peek::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await, Ok(1));
+        assert_eq!(count(&database).await, 0);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    for slow in slow {
+        assert_eq!(slow.await.unwrap(), Ok(Some(())));
+    }
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_table_has_other_types_elsewhere() {
     let Some(mut fixture) = fixture().await else { return };
     let (numbers, words) = (fixture.database().await, fixture.database().await);
@@ -208,7 +281,10 @@ async fn a_server_that_stands_still_holds_nobody() {
             database.peek(sleep).await
         })
     };
-    for task in [stand_still(), stand_still()] {
+    let first = stand_still();
+    // Short reads that wait together would be run by one thread.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for task in [first, stand_still()] {
         assert!(matches!(task.await.unwrap(), Err(Error::Unavailable(_))));
     }
     // All connections wait: nobody else does.

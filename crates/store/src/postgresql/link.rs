@@ -5,11 +5,11 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::error::SqlState;
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::{Client, Statement};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Row as Found, Statement};
 
-use crate::conn::{OnRow, Row, Source, Stop};
+use super::client::{Client, Question};
+use crate::conn::{Conn, OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::Sql;
@@ -56,6 +56,32 @@ pub(crate) struct Link {
     trouble: Option<Trouble>,
     /// Whether a snapshot of this server tells of every commit, once that is known.
     has_stamps: Option<bool>,
+    /// Set while a script is run to learn what it asks, or with the answer to that.
+    ahead: Option<Ahead>,
+}
+
+/// A question and the rows that answer it.
+pub(super) type Answered = (Sql, Vec<Found>);
+
+/// Stands for the server while a script is run to learn what it asks, and again with the answer.
+struct Ahead {
+    known: Option<Answered>,
+    /// What the script asked first of which the answer is not known.
+    asked: Option<Sql>,
+}
+
+impl Ahead {
+    fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
+        match &self.known {
+            Some((asked, rows)) if asked == sql => {
+                rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(Stop::Row)
+            }
+            _ => {
+                self.asked.get_or_insert_with(|| sql.clone());
+                Err(Stop::Refused(Error::Busy))
+            }
+        }
+    }
 }
 
 /// Citus commits on other servers, of which no snapshot here tells. Before version 15 statistics were read from a file.
@@ -67,15 +93,15 @@ const STAMP: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_
      || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, '')";
 
 impl Link {
-    pub fn new(mut client: Client, time_limit: Duration) -> Result<Link, Error> {
+    pub(super) fn new(mut client: Client, time_limit: Duration) -> Result<Link, Error> {
         let milliseconds = time_limit.as_millis().max(1);
         // A process that hangs inside a transaction must not hold its locks for ever.
         let settings = format!(
             "SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}",
             milliseconds * 3
         );
-        client.batch_execute(&settings).map_err(|error| Error::Unavailable(plain(&error)))?;
-        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_stamps: None })
+        client.run(&settings).map_err(|error| Error::Unavailable(plain(&error)))?;
+        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_stamps: None, ahead: None })
     }
 
     pub fn take_trouble(&mut self) -> Option<Trouble> {
@@ -84,7 +110,7 @@ impl Link {
 
     /// Runs statements of the store's own, such as COMMIT.
     pub fn control(&mut self, sql: &str) -> Result<(), Error> {
-        self.client.batch_execute(sql).map_err(|error| self.translate(&error))
+        self.client.run(sql).map_err(|error| self.translate(&error))
     }
 
     /// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
@@ -152,13 +178,13 @@ impl Link {
     fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
         const THERE: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
                              FROM pg_catalog.pg_namespace WHERE nspname = $1";
-        let there = self.client.query_opt(THERE, &[&slot.name]).map_err(|error| self.translate(&error))?;
+        let there = self.client.one(THERE, Some(&slot.name)).map_err(|error| self.translate(&error))?;
         let Some(there) = there else { return Err(Error::Missing) };
         if !there.get::<_, bool>(0) {
             return Ok(None);
         }
         let sql = format!("SELECT version FROM \"{}\".schema_version", slot.name);
-        match self.client.query_opt(sql.as_str(), &[]) {
+        match self.client.one(&sql, None) {
             Ok(row) => Ok(row.map(|row| row.get(0))),
             // Dropped since the question before.
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(Error::Missing),
@@ -182,44 +208,73 @@ impl Link {
 
     /// Ends a transaction without keeping its work. If that fails, the connection is of no more use.
     pub fn roll_back(&mut self) {
-        if self.client.batch_execute("ROLLBACK").is_err() {
+        if self.client.run("ROLLBACK").is_err() {
             self.trouble = Some(Trouble::Broken);
         }
     }
 
+    /// Runs a script without the server, to learn what it asks; answers the first question that is not `known`, with which
+    /// the script has come to nothing.
+    pub fn look_ahead(conn: &mut Conn, known: Option<Answered>, script: impl FnOnce(&mut Conn)) -> Option<Sql> {
+        conn.as_postgres().ahead = Some(Ahead { known, asked: None });
+        script(conn);
+        conn.as_postgres().ahead.take().and_then(|ahead| ahead.asked)
+    }
+
+    /// The answers to several questions that are sent at once; `None` for one that is to be asked by itself, which will
+    /// tell why.
+    pub fn ask_all(&mut self, questions: Vec<Option<Sql>>) -> Vec<Option<Answered>> {
+        let mut prepare = |sql: Sql| Some((self.statement(sql.text()).ok()?.0, sql));
+        let questions: Vec<_> = questions.into_iter().map(|sql| sql.and_then(&mut prepare)).collect();
+        let mut answers = self.client.query_all(questions.iter().flatten()).into_iter();
+        let mut answer = |(_, sql): Question| Some((sql, answers.next()?.ok()?));
+        questions.into_iter().map(|question| question.and_then(&mut answer)).collect()
+    }
+
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
+        if self.ahead.is_some() {
+            return Err(Error::Db("a short read that writes".to_owned()));
+        }
         let (statement, known) = self.statement(sql.text())?;
-        let args: Vec<_> = sql.args().iter().map(|arg| arg as _).collect();
-        self.client.execute(&statement, &args).map_err(|error| self.refused(&error, known, sql.text()))
+        self.client.execute(&statement, sql).map_err(|error| self.refused(&error, known, sql.text()))
     }
 
     pub fn stamp(&mut self) -> Result<Option<Stamp>, Error> {
+        let text = |found: &Row<'_>| found.text(0).map(str::to_owned);
         if self.has_stamps.is_none() {
-            let row = self.client.query_one(HAS_STAMPS, &[]).map_err(|error| self.translate(&error))?;
-            self.has_stamps = Some(row.get(0));
+            self.has_stamps = self.first(HAS_STAMPS, |found| found.flag(0))?;
         }
-        if self.has_stamps == Some(false) {
-            return Ok(None);
+        match self.has_stamps {
+            Some(true) => Ok(self.first(STAMP, text)?.map(|stamp| Stamp(Of::Postgres(stamp)))),
+            _ => Ok(None),
         }
-        let (statement, known) = self.statement(STAMP)?;
-        let row = self.client.query_one(&statement, &[]).map_err(|error| self.refused(&error, known, STAMP))?;
-        Ok(Some(Stamp(Of::Postgres(row.get(0)))))
+    }
+
+    /// The first row of a statement of the store's own.
+    fn first<T>(&mut self, text: &'static str, row: impl Fn(&Row<'_>) -> Result<T, Error>) -> Result<Option<T>, Error> {
+        let mut first = None;
+        let asked = self.query(&Sql::new(text), &mut |found| {
+            first = Some(row(found)?);
+            Ok(())
+        });
+        match asked {
+            Ok(()) => Ok(first),
+            Err(Stop::Refused(error) | Stop::Row(error)) => Err(error),
+        }
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
+        if let Some(ahead) = &mut self.ahead {
+            return ahead.query(sql, on_row);
+        }
         let (statement, known) = self.statement(sql.text()).map_err(Stop::Refused)?;
         let mut outcome = Ok(());
-        let mut read = || {
-            let mut rows = self.client.query_raw(&statement, sql.args())?;
-            // To the end, whatever becomes of the rows: constraints may be checked only there.
-            while let Some(row) = rows.next()? {
-                if outcome.is_ok() {
-                    outcome = on_row(&Row(Source::Postgres(&row)));
-                }
+        let asked = self.client.query(&statement, sql, |found| {
+            if outcome.is_ok() {
+                outcome = on_row(&Row(Source::Postgres(found)));
             }
-            Ok(())
-        };
-        match read() {
+        });
+        match asked {
             Ok(()) => outcome.map_err(Stop::Row),
             Err(error) => Err(Stop::Refused(self.refused(&error, known, sql.text()))),
         }
@@ -244,7 +299,7 @@ impl Link {
     }
 
     /// The error of a script's statement.
-    fn refused(&mut self, error: &postgres::Error, known: bool, text: &str) -> Error {
+    fn refused(&mut self, error: &tokio_postgres::Error, known: bool, text: &str) -> Error {
         let code = error.code();
         // A statement is prepared once for all databases of a connection. Where a table was changed, or another
         // database has other types in its place, that shows as an error of syntax or type, on the server (class 42)
@@ -278,7 +333,7 @@ impl Link {
     }
 
     /// PostgreSQL's errors in the store's words. Notes what they mean for the connection.
-    fn translate(&mut self, error: &postgres::Error) -> Error {
+    fn translate(&mut self, error: &tokio_postgres::Error) -> Error {
         let Some(db) = error.as_db_error() else {
             let lost = self.client.is_closed()
                 || error.is_closed()
@@ -319,7 +374,7 @@ impl Link {
 }
 
 /// An error's own words: the driver's say little more than "db error".
-pub(super) fn plain(error: &postgres::Error) -> String {
+pub(super) fn plain(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), StdError::source(error)) {
         (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
         (None, Some(source)) => format!("{error}: {source}"),

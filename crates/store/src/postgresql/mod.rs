@@ -4,6 +4,7 @@
 //! thread whose connection served the same database last, where there is one: when the search path changes, the server
 //! makes its plans anew (design: the store, 488 against 256 microseconds).
 
+mod client;
 mod link;
 mod pool;
 mod types;
@@ -12,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use postgres::config::SslMode;
-use postgres::{Client, Config, NoTls};
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::conn::Conn;
@@ -22,6 +23,7 @@ use crate::migrate;
 use crate::work::{Slot, Work, lock, work};
 use crate::{Migrations, Mode, Options};
 
+use client::Client;
 pub(crate) use link::Link;
 use link::{Make, plain};
 use pool::{Kind, Pool};
@@ -151,14 +153,8 @@ impl Settings {
         {
             return Err(error.clone());
         }
-        let client = match &self.tls {
-            Some(tls) => self.config.connect(tls.clone()),
-            None => self.config.connect(NoTls),
-        };
-        let link = client
-            .map_err(|error| Error::Unavailable(plain(&error)))
-            .and_then(|client: Client| Link::new(client, self.time_limit));
-        match link {
+        let client = Client::connect(&self.config, self.tls.as_ref());
+        match client.and_then(|client| Link::new(client, self.time_limit)) {
             Ok(link) => {
                 *lock(&self.down) = None;
                 Ok(Conn::postgres(link))

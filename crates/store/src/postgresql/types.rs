@@ -6,7 +6,8 @@
 use std::error::Error as StdError;
 
 use bytes::{BufMut, BytesMut};
-use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::error::Error;
 use crate::sql::Arg;
@@ -99,21 +100,21 @@ fn numeric(raw: &[u8]) -> Option<i64> {
 }
 
 /// An integer column.
-pub(crate) fn int(row: &postgres::Row, column: usize) -> Result<Option<i64>, Error> {
+pub(crate) fn int(row: &Row, column: usize) -> Result<Option<i64>, Error> {
     get::<Int>(row, column).map(|found| found.map(|Int(number)| number))
 }
 
 /// A text column.
-pub(crate) fn text(row: &postgres::Row, column: usize) -> Result<Option<&str>, Error> {
+pub(crate) fn text(row: &Row, column: usize) -> Result<Option<&str>, Error> {
     get(row, column)
 }
 
 /// A column of bytes.
-pub(crate) fn blob(row: &postgres::Row, column: usize) -> Result<Option<&[u8]>, Error> {
+pub(crate) fn blob(row: &Row, column: usize) -> Result<Option<&[u8]>, Error> {
     get(row, column)
 }
 
-fn get<'a, T: FromSql<'a>>(row: &'a postgres::Row, column: usize) -> Result<Option<T>, Error> {
+fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<Option<T>, Error> {
     row.try_get(column).map_err(|error| {
         let why = StdError::source(&error).map_or_else(|| error.to_string(), |source| source.to_string());
         Error::Db(format!("column {column}: {why}"))

@@ -1,0 +1,111 @@
+//! The driver's client, driven by the thread that owns it, which waits for one answer or for several at once.
+
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use futures_util::future::{join_all, poll_fn};
+use futures_util::{TryFutureExt, TryStreamExt};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{Config, Error, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::link::plain;
+use crate::error;
+use crate::sql::Sql;
+
+/// A statement with its arguments, to be sent together with others.
+pub(super) type Question = (Statement, Sql);
+
+/// What moves a connection's bytes; it ends with the connection.
+type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// A connection.
+pub(super) struct Client {
+    client: tokio_postgres::Client,
+    /// `None` when it has ended.
+    connection: Option<Connection>,
+    runtime: Runtime,
+}
+
+impl Client {
+    /// Connects, with encryption where it is given.
+    ///
+    /// # Errors
+    /// [`error::Error::Unavailable`].
+    pub fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<Client, error::Error> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let made = runtime.block_on(async {
+            let made: (_, Connection) = match tls {
+                Some(tls) => config.connect(tls.clone()).await.map(|(client, it)| (client, Box::pin(it) as _))?,
+                None => config.connect(NoTls).await.map(|(client, it)| (client, Box::pin(it) as _))?,
+            };
+            Ok(made)
+        });
+        let (client, connection) = made.map_err(|error: Error| error::Error::Unavailable(plain(&error)))?;
+        Ok(Client { client, connection: Some(connection), runtime })
+    }
+
+    /// Whether the connection is lost.
+    pub fn is_closed(&self) -> bool {
+        self.connection.is_none() || self.client.is_closed()
+    }
+
+    /// Runs statements without arguments and rows.
+    pub fn run(&mut self, sql: &str) -> Result<(), Error> {
+        self.wait(async |client| client.batch_execute(sql).await)
+    }
+
+    /// Prepares a statement.
+    pub fn prepare(&mut self, text: &str) -> Result<Statement, Error> {
+        self.wait(async |client| client.prepare(text).await)
+    }
+
+    /// Runs a prepared statement that gives no rows; how many it changed.
+    pub fn execute(&mut self, statement: &Statement, sql: &Sql) -> Result<u64, Error> {
+        self.wait(async |client| client.execute_raw(statement, sql.args()).await)
+    }
+
+    /// Runs a statement of the store's own, which gives one row at most.
+    pub fn one(&mut self, sql: &str, name: Option<&str>) -> Result<Option<Row>, Error> {
+        self.wait(async |client| {
+            client.query_raw(sql, name).await?.try_collect::<Vec<Row>>().await.map(|rows| rows.into_iter().next())
+        })
+    }
+
+    /// Runs a prepared statement to its end, which is where constraints may be checked; `row` is called for each row.
+    pub fn query(&mut self, statement: &Statement, sql: &Sql, mut row: impl FnMut(&Row)) -> Result<(), Error> {
+        self.wait(async |client| {
+            let mut rows = pin!(client.query_raw(statement, sql.args()).await?);
+            while let Some(found) = rows.try_next().await? {
+                row(&found);
+            }
+            Ok(())
+        })
+    }
+
+    /// Sends several questions before it waits for the first answer.
+    pub fn query_all<'a>(&mut self, questions: impl Iterator<Item = &'a Question>) -> Vec<Result<Vec<Row>, Error>> {
+        let ask = async |client: &tokio_postgres::Client| {
+            let each = questions
+                .map(|(statement, sql)| client.query_raw(statement, sql.args()).and_then(TryStreamExt::try_collect));
+            Ok(join_all(each).await)
+        };
+        self.wait(ask).unwrap_or_default()
+    }
+
+    fn wait<T>(&mut self, ask: impl AsyncFnOnce(&tokio_postgres::Client) -> Result<T, Error>) -> Result<T, Error> {
+        let mut answer = pin!(ask(&self.client));
+        let connection = &mut self.connection;
+        self.runtime.block_on(poll_fn(|context| {
+            if let Some(open) = connection
+                && let Poll::Ready(ended) = open.as_mut().poll(context)
+            {
+                *connection = None;
+                if let Err(error) = ended {
+                    return Poll::Ready(Err(error));
+                }
+            }
+            answer.as_mut().poll(context)
+        }))
+    }
+}
