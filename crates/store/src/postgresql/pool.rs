@@ -138,17 +138,19 @@ impl Pool {
         let mut state = lock(&self.state);
         state.workers[at].began = None;
         state.idle.push_back(at);
+        let mut is_awake = true;
         let task = loop {
             if let Some(task) = state.workers[at].next.take() {
                 break task;
             }
-            if let Some(task) = state.pick(at) {
+            if let Some(task) = state.pick(at, is_awake) {
                 state.idle.retain(|&idle| idle != at);
                 break task;
             }
             if state.closed && state.queue.is_empty() {
                 return None;
             }
+            is_awake = false;
             if state.queue.is_empty() || state.guard.is_some() {
                 state = self.wake[at].wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
@@ -203,10 +205,12 @@ impl State {
         self.workers.iter().filter(is_at_short).count() < self.few
     }
 
-    /// What an idle thread is to do of what waits.
-    fn pick(&mut self, at: usize) -> Option<Task> {
+    /// What a thread is to do of what waits: one that has just done something else, or one that has been woken, which is
+    /// to leave alone what the others will come to soon.
+    fn pick(&mut self, at: usize, is_awake: bool) -> Option<Task> {
         let is_due = self.queue.front()?.since.elapsed() >= SHORT;
-        if !is_due && !self.closed && !self.has_few_at_work() {
+        let may = is_due || self.closed || is_awake && self.has_few_at_work();
+        if !may {
             return None;
         }
         let last = self.workers[at].last;
