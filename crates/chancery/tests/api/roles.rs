@@ -46,6 +46,18 @@ async fn a_role_from_its_creation_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_reference_shows_a_name_letter_by_letter() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let mut user = admin();
+    user["last_name"] = json!("O\"Brien \\ d'Été, 名 🙂 </b> \u{7f}");
+    api.patch("/api/users/1/", json!({"last_name": user["last_name"]})).await.ok();
+    let role = api.post("/api/roles/", json!({"name": "Clerks"})).await.created();
+    assert_eq!([&role["created_by"], &role["modified_by"]], [&user, &user]);
+    assert_eq!(api.get("/api/roles/").await.ok()["results"][0]["created_by"], user);
+}
+
+#[tokio::test]
 async fn what_is_not_sent_has_its_default_and_what_is_read_only_is_ignored() {
     let server = Server::start().await;
     let api = server.admin().await;
