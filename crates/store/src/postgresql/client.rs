@@ -93,6 +93,7 @@ impl Client {
         self.wait(ask).unwrap_or_default()
     }
 
+    /// Moves the connection's bytes until there is an answer, or the connection has ended.
     fn wait<T>(&mut self, ask: impl AsyncFnOnce(&tokio_postgres::Client) -> Result<T, Error>) -> Result<T, Error> {
         let mut answer = pin!(ask(&self.client));
         let connection = &mut self.connection;

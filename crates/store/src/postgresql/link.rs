@@ -240,12 +240,11 @@ impl Link {
     }
 
     pub fn stamp(&mut self) -> Result<Option<Stamp>, Error> {
-        let text = |found: &Row<'_>| found.text(0).map(str::to_owned);
         if self.has_stamps.is_none() {
             self.has_stamps = self.first(HAS_STAMPS, |found| found.flag(0))?;
         }
         match self.has_stamps {
-            Some(true) => Ok(self.first(STAMP, text)?.map(|stamp| Stamp(Of::Postgres(stamp)))),
+            Some(true) => self.first(STAMP, |found| Ok(Stamp(Of::Postgres(found.text(0)?.to_owned())))),
             _ => Ok(None),
         }
     }

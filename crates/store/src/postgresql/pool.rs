@@ -66,8 +66,8 @@ struct State {
     passed: u32,
     /// How many threads do short tasks at a time.
     few: usize,
-    /// The idle thread that takes the first of the queue when it has waited for long.
-    guard: Option<usize>,
+    /// Whether an idle thread watches the queue, to take what has waited for long.
+    is_watched: bool,
     closed: bool,
 }
 
@@ -86,7 +86,7 @@ impl Pool {
         let workers = (0..count).map(|_| Worker::default()).collect();
         let few = 2 * std::thread::available_parallelism().map_or(2, usize::from);
         let (idle, queue) = (VecDeque::new(), VecDeque::new());
-        let state = State { workers, idle, queue, passed: 0, few, guard: None, closed: false };
+        let state = State { workers, idle, queue, passed: 0, few, is_watched: false, closed: false };
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
@@ -112,13 +112,13 @@ impl Pool {
             return Err(Error::Busy);
         }
         state.queue.push_back(task);
-        self.call_guard(state);
+        self.call_watcher(state);
         Ok(())
     }
 
     /// Sees to it that somebody watches the queue while there are idle threads.
-    fn call_guard(&self, state: MutexGuard<'_, State>) {
-        if state.guard.is_none()
+    fn call_watcher(&self, state: MutexGuard<'_, State>) {
+        if !state.is_watched
             && !state.queue.is_empty()
             && let Some(&at) = state.idle.front()
         {
@@ -151,17 +151,17 @@ impl Pool {
                 return None;
             }
             is_awake = false;
-            if state.queue.is_empty() || state.guard.is_some() {
+            if state.queue.is_empty() || state.is_watched {
                 state = self.wake[at].wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
-                state.guard = Some(at);
+                state.is_watched = true;
                 (state, _) = self.wake[at].wait_timeout(state, SHORT).unwrap_or_else(PoisonError::into_inner);
-                state.guard = None;
+                state.is_watched = false;
             }
         };
         state.workers[at].began = Some(Instant::now());
         let tasks = state.with_its_like(task);
-        self.call_guard(state);
+        self.call_watcher(state);
         Some(tasks)
     }
 
