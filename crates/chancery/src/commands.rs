@@ -10,7 +10,7 @@ use history::files::Files;
 use history::service::Service;
 use history::sqlite::Sqlite;
 use indicatif::{ProgressBar, ProgressStyle};
-use platform::app::{App, Config, OpenError};
+use platform::app::{App, Config, FRESH, OpenError};
 use platform::builds;
 use platform::clock::{Clock, random_token};
 use platform::history_service::HistoryService;
@@ -148,6 +148,8 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
         BuildCommand::Create { domain } => {
             let password = settings.admin_password.clone().unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
+            // Running servers serve it at once (document 4, section 1), also those that have just learnt of no such build.
+            tokio::time::sleep(FRESH).await;
             println!("The build {} was made.", build.domain);
             if !builds::has_history(&app, &build).await? {
                 eprintln!("The history service was not reached; a running server makes the build's tenant there.");

@@ -1,6 +1,7 @@
 //! The application: what every request shares, and the builds that it serves.
 
 use crate::address::{Ranges, Trusted};
+use crate::builds::LONGEST_DOMAIN;
 use crate::caller::Callers;
 use crate::clock::Clock;
 use crate::history_service::{self, HistoryService};
@@ -78,8 +79,19 @@ pub struct Shared {
     pub history: Option<history_service::Caller>,
     pub relay: crate::relay::Relay,
     pub pages: Pages,
-    builds: Mutex<HashMap<String, (Instant, Arc<Build>)>>,
+    builds: Mutex<Builds>,
 }
+
+/// What a process remembers of the names in the control database, each with when it asked.
+#[derive(Default)]
+struct Builds {
+    known: HashMap<String, (Instant, Arc<Build>)>,
+    /// Names that no build has: a fallback build is asked for by one all the time.
+    strangers: HashMap<String, Instant>,
+}
+
+/// More strange names than this are forgotten together: anybody may send them.
+const MOST_STRANGERS: usize = 1024;
 
 impl Deref for App {
     type Target = Shared;
@@ -120,7 +132,7 @@ impl App {
             relay: crate::relay::Relay::default(),
             pages: Pages::default(),
             history,
-            builds: Mutex::new(HashMap::new()),
+            builds: Mutex::default(),
             keys,
             store,
             config,
@@ -134,28 +146,25 @@ impl App {
         if let Some(build) = self.build(&domain).await? {
             return Ok(Some(build));
         }
-        match self.config.fallback_build.clone() {
-            Some(fallback) if fallback != domain => self.build(&fallback).await,
+        match &self.config.fallback_build {
+            Some(fallback) if *fallback != domain => self.build(fallback).await,
             _ => Ok(None),
         }
     }
 
-    /// The build of a domain. What is remembered is asked again after [`FRESH`], so that a build made or deleted by
-    /// another process is seen within a second; what is not known is asked at once.
+    /// The build of a domain. What is remembered, be it that there is none, is asked again after [`FRESH`], so that a
+    /// build made or deleted by another process is seen within a second.
     pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, Error> {
-        let known = self.builds().get(domain).cloned();
-        if let Some((asked, build)) = &known
-            && asked.elapsed() < FRESH
-        {
-            return Ok(Some(build.clone()));
+        if let Some(fresh) = self.builds().fresh(domain) {
+            return Ok(fresh);
         }
-        let name = domain.to_owned();
+        let (name, asked) = (domain.to_owned(), Instant::now());
         let found = self.store.control().peek(move |conn| find(conn, &name)).await?;
         let Some((id, uid)) = found else {
-            self.builds().remove(domain);
+            self.builds().note_stranger(domain, asked);
             return Ok(None);
         };
-        let (build, is_new) = self.remember(domain, id, uid);
+        let (build, is_new) = self.remember(domain, asked, id, uid);
         if is_new {
             // A process that died may have left messages and events behind.
             self.mail.wake(self, &build);
@@ -165,19 +174,25 @@ impl App {
     }
 
     /// One build of a uid, however many ask for it at once: what it remembers is shared.
-    fn remember(&self, domain: &str, id: i64, uid: String) -> (Arc<Build>, bool) {
+    fn remember(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
         let mut builds = self.builds();
-        let known = builds.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
+        let known = builds.known.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
         let is_new = known.is_none();
         let build = known.unwrap_or_else(|| {
             let (db, callers) = (self.store.database(&database_name(id)), Callers::default());
             Arc::new(Build { domain: domain.to_owned(), uid, db, callers, outbox: outbox::Gauge::default() })
         });
-        builds.insert(domain.to_owned(), (Instant::now(), build.clone()));
+        builds.strangers.remove(domain);
+        builds.known.insert(domain.to_owned(), (asked, build.clone()));
         (build, is_new)
     }
 
-    fn builds(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Arc<Build>)>> {
+    /// A build has been made in this process: that there was none is not true any more.
+    pub fn welcome(&self, domain: &str) {
+        self.builds().strangers.remove(domain);
+    }
+
+    fn builds(&self) -> std::sync::MutexGuard<'_, Builds> {
         self.0.builds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,6 +212,27 @@ impl App {
             Some(port) => format!("{scheme}://{}:{port}", build.domain),
             None => format!("{scheme}://{}", build.domain),
         }
+    }
+}
+
+impl Builds {
+    /// What was learnt of a domain less than [`FRESH`] ago; `Some(None)` if no build has it.
+    fn fresh(&self, domain: &str) -> Option<Option<Arc<Build>>> {
+        match self.known.get(domain) {
+            Some((asked, build)) => (asked.elapsed() < FRESH).then(|| Some(build.clone())),
+            None => self.strangers.get(domain).filter(|asked| asked.elapsed() < FRESH).map(|_| None),
+        }
+    }
+
+    fn note_stranger(&mut self, domain: &str, asked: Instant) {
+        if domain.len() > LONGEST_DOMAIN || self.known.get(domain).is_some_and(|(known, _)| *known > asked) {
+            return;
+        }
+        self.known.remove(domain);
+        if self.strangers.len() >= MOST_STRANGERS {
+            self.strangers.clear();
+        }
+        self.strangers.insert(domain.to_owned(), asked);
     }
 }
 

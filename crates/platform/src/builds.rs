@@ -32,6 +32,9 @@ pub struct Listed {
     pub history: Option<(String, Option<String>)>,
 }
 
+/// Bytes of a domain.
+pub const LONGEST_DOMAIN: usize = 253;
+
 /// The domain as it is stored: lower-case, letters, digits, hyphens and dots.
 pub fn domain(text: &str) -> Result<String, Failure> {
     let domain = text.trim().to_ascii_lowercase();
@@ -41,14 +44,15 @@ pub fn domain(text: &str) -> Result<String, Failure> {
             && !label.ends_with('-')
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
-    if domain.len() <= 253 && domain.split('.').all(label) {
+    if domain.len() <= LONGEST_DOMAIN && domain.split('.').all(label) {
         Ok(domain)
     } else {
         Err(format!("{text}: not a domain name"))
     }
 }
 
-/// Makes a build with its first super admin. It serves in every process as soon as this returns.
+/// Makes a build with its first super admin. It serves in this process as soon as this returns, and in others when
+/// [`FRESH`](crate::app::FRESH) has passed, too: they may just have learnt that there is none.
 pub async fn create(app: &App, name: &str, admin_username: &str, admin_password: &str) -> Result<Arc<Build>, Failure> {
     let domain = domain(name)?;
     let (now, uid) = (app.clock.now(), uuid::Uuid::new_v4().to_string());
@@ -77,6 +81,7 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
         .write(move |conn| conn.exec(&Sql::new("UPDATE builds SET state = 'active' WHERE id = $1").arg(id)))
         .await
         .map_err(text)?;
+    app.welcome(&domain);
     let build = app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: the build is gone again"))?;
     if let Some(service) = &app.history
         && let Err(reason) = history_tenants::ensure(app, service, &build, PATIENCE).await

@@ -75,9 +75,17 @@ async fn a_new_build_serves_at_once_and_a_deleted_one_no_more() {
     let installation = Installation::with_build(BINARY);
     let (one, two) =
         (installation.serve_with(&["--fallback-build", ""]), installation.serve_with(&["--fallback-build", ""]));
+    // Both are asked for it all the time, so that they know that there is none.
+    let asked = [&one, &two].map(|process| {
+        let client = process.client("b.example");
+        tokio::spawn(async move { while client.get("/api/users/me/").await.status == 404 {} })
+    });
     installation.succeeds(&["build", "create", "b.example"]);
     for process in [&one, &two] {
         process.client("B.Example").sign_in(ADMIN, PASSWORD).await.get("/api/users/me/").await.ok();
+    }
+    for asked in asked {
+        asked.await.unwrap();
     }
     installation.succeeds(&["build", "delete", "b.example", "--yes"]);
     tokio::time::sleep(A_SECOND).await;
