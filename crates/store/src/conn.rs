@@ -26,6 +26,7 @@ pub struct Conn {
 enum Link {
     Sqlite(sqlite::Link),
     Postgres(Box<postgresql::Link>),
+    Ahead(Box<postgresql::Ahead>),
 }
 
 /// Why a query ended early.
@@ -46,6 +47,11 @@ impl Conn {
 
     pub(crate) fn postgres(link: postgresql::Link) -> Conn {
         Conn::new(Link::Postgres(Box::new(link)))
+    }
+
+    /// Without a database: to learn what a script asks.
+    pub(crate) fn ahead(ahead: postgresql::Ahead) -> Conn {
+        Conn::new(Link::Ahead(Box::new(ahead)))
     }
 
     fn new(link: Link) -> Conn {
@@ -96,6 +102,7 @@ impl Conn {
         let result = match &mut self.link {
             Link::Sqlite(link) => link.exec(sql),
             Link::Postgres(link) => link.exec(sql),
+            Link::Ahead(ahead) => ahead.exec(),
         };
         result.map_err(|error| self.refused(error))
     }
@@ -117,6 +124,7 @@ impl Conn {
             self.may_go_on()?;
             let result = match &mut self.link {
                 Link::Sqlite(link) => link.exec_with(&sql, &row),
+                Link::Ahead(ahead) => ahead.exec(),
                 Link::Postgres(link) => link.exec(&row.into_iter().fold(Sql::new(text), |sql, value| sql.arg(value))),
             };
             done(result.map_err(|error| self.refused(error))?);
@@ -129,6 +137,7 @@ impl Conn {
         match &mut self.link {
             Link::Sqlite(link) => link.stamp().map(Some),
             Link::Postgres(link) => link.stamp(),
+            Link::Ahead(ahead) => ahead.stamp(),
         }
     }
 
@@ -137,6 +146,7 @@ impl Conn {
         let result = match &mut self.link {
             Link::Sqlite(link) => link.query(sql, row),
             Link::Postgres(link) => link.query(sql, row),
+            Link::Ahead(ahead) => ahead.query(sql, row),
         };
         result.map_err(|stop| match stop {
             Stop::Refused(error) => self.refused(error),
@@ -186,7 +196,7 @@ impl Conn {
     pub(crate) fn as_sqlite(&mut self) -> &mut sqlite::Link {
         match &mut self.link {
             Link::Sqlite(link) => link,
-            Link::Postgres(_) => unreachable!("a connection of PostgreSQL among SQLite's"),
+            _ => unreachable!("a connection of PostgreSQL among SQLite's"),
         }
     }
 
@@ -197,7 +207,15 @@ impl Conn {
     pub(crate) fn as_postgres(&mut self) -> &mut postgresql::Link {
         match &mut self.link {
             Link::Postgres(link) => link,
-            Link::Sqlite(_) => unreachable!("a connection of SQLite among PostgreSQL's"),
+            _ => unreachable!("a connection of SQLite among PostgreSQL's"),
+        }
+    }
+
+    /// What a script was found to ask; `None` on a real connection.
+    pub(crate) fn into_ahead(self) -> Option<postgresql::Ahead> {
+        match self.link {
+            Link::Ahead(ahead) => Some(*ahead),
+            _ => None,
         }
     }
 }

@@ -292,20 +292,26 @@ impl Database {
 
     /// Runs a read so short that it may run on the caller's own thread; its statements need not agree.
     ///
-    /// Embedded: no change of thread, no transaction. PostgreSQL: as [`Database::read`], but without a transaction.
+    /// Embedded: no change of thread, no transaction. PostgreSQL: the same for one that asks once, which is run twice: to
+    /// learn what it asks, and with the rows; others as [`Database::read`], but without a transaction.
     pub async fn peek<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        // Its first use may have migrations to run, which is nothing for the caller's thread.
-        if let Backend::Sqlite(sqlite) = &self.store.backend
-            && self.slot.is_prepared()
-        {
-            // A task that does nothing but peek lets others have their turn, too.
-            tokio::task::coop::consume_budget().await;
-            return sqlite.peek(&self.slot, &script);
-        }
+        let script = match &self.store.backend {
+            // Its first use may have migrations to run, which is nothing for the caller's thread.
+            Backend::Sqlite(sqlite) if self.slot.is_prepared() => {
+                // A task that does nothing but peek lets others have their turn, too.
+                tokio::task::coop::consume_budget().await;
+                return sqlite.peek(&self.slot, &script);
+            }
+            Backend::Sqlite(_) => script,
+            Backend::Postgres(postgres) => match postgres.ask(&self.slot, script).await {
+                Ok(outcome) => return outcome,
+                Err(script) => script,
+            },
+        };
         self.run(Mode::Peek, script).await
     }
 

@@ -140,44 +140,96 @@ async fn short_reads_that_are_asked_together_get_each_their_own_answer() {
     let Some(mut fixture) = Fixture::postgres(one).await else { return };
     let databases = [fixture.database().await, fixture.database().await];
     let runs = Arc::new(AtomicU32::new(0));
-    let peeks: Vec<_> = (0..600_i64)
-        .map(|at| {
-            let (database, runs) = (databases[usize::from(at % 5 == 0)].clone(), runs.clone());
-            tokio::spawn(async move {
-                let number = |conn: &mut Conn, n: i64| {
-                    conn.one(&Sql::new("SELECT CAST($1 AS BIGINT), current_schema()").arg(n), |row| {
-                        Ok((row.int(0)?, row.text(1)?.to_owned()))
-                    })
-                };
-                let seen = runs.clone();
-                let peek = database.peek(move |conn| {
-                    seen.fetch_add(1, Ordering::Relaxed);
-                    match at % 60 {
-                        7 => conn.one(&Sql::new("SELECT 1 / 0"), |row| row.int(0)).map(|_| (0, String::new())),
-                        8 => number(conn, at).and_then(|(first, _)| number(conn, first * 2)),
-                        9 => conn.one(&Sql::new("SELECT 1 WHERE 1 = 2"), |row| row.int(0)).map(|_| (0, String::new())),
-                        11 => conn
-                            .exec(&Sql::new("SELECT pg_terminate_backend(pg_backend_pid())"))
-                            .map(|_| (0, String::new())),
-                        _ => number(conn, at),
-                    }
-                });
-                let answer: Result<(i64, String), Error> = peek.await;
+    let ask = |at: i64| {
+        let (database, runs) = (databases[usize::from(at % 5 == 0)].clone(), runs.clone());
+        tokio::spawn(async move {
+            let number = |conn: &mut Conn, n: i64| {
+                conn.one(&Sql::new("SELECT CAST($1 AS BIGINT), current_schema()").arg(n), |row| {
+                    Ok((row.int(0)?, row.text(1)?.to_owned()))
+                })
+            };
+            let kill = || Sql::new("SELECT pg_terminate_backend(pg_backend_pid())");
+            let seen = runs.clone();
+            let peek = database.peek(move |conn| {
+                seen.fetch_add(1, Ordering::Relaxed);
                 match at % 60 {
-                    7 => assert!(matches!(answer, Err(Error::Db(_))), "{answer:?}"),
-                    8 => assert_eq!(answer, Ok((at * 2, database.name().to_owned()))),
-                    9 => assert_eq!(answer, Err(Error::NotFound)),
-                    11 => assert!(answer.is_err()),
-                    _ => assert_eq!(answer, Ok((at, database.name().to_owned()))),
+                    7 => conn.one(&Sql::new("SELECT 1 / 0"), |row| row.int(0)).map(|_| (0, String::new())),
+                    8 => number(conn, at).and_then(|(first, _)| number(conn, first * 2)),
+                    9 => conn.one(&Sql::new("SELECT 1 WHERE 1 = 2"), |row| row.int(0)).map(|_| (0, String::new())),
+                    11 => conn.exec(&kill()).map(|_| (0, String::new())),
+                    13 => conn.opt(&kill(), |_| Ok((0, String::new()))).map(Option::unwrap_or_default),
+                    14 => Ok((at, "asks nothing".to_owned())),
+                    _ => number(conn, at),
                 }
-            })
+            });
+            let answer: Result<(i64, String), Error> = peek.await;
+            match at % 60 {
+                7 => assert!(matches!(answer, Err(Error::Db(_))), "{answer:?}"),
+                8 => assert_eq!(answer, Ok((at * 2, database.name().to_owned()))),
+                9 => assert_eq!(answer, Err(Error::NotFound)),
+                11 | 13 => assert!(answer.is_err(), "{answer:?}"),
+                14 => assert_eq!(answer, Ok((at, "asks nothing".to_owned()))),
+                _ => assert_eq!(answer, Ok((at, database.name().to_owned()))),
+            }
         })
-        .collect();
-    for peek in peeks {
-        peek.await.unwrap();
+    };
+    for from in (0..600).step_by(30) {
+        let asked: Vec<_> = (from..from + 30).map(ask).collect();
+        for peek in asked {
+            peek.await.unwrap();
+        }
     }
     // Once to learn what is asked, and once with the answer.
     assert!(runs.load(Ordering::Relaxed) > 900, "{runs:?}");
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_serves_one_database_after_another() {
+    let Some(mut fixture) = fixture().await else { return };
+    let mut databases = Vec::new();
+    for _ in 0..3 * std::thread::available_parallelism().unwrap().get() {
+        databases.push(fixture.database().await);
+    }
+    let schema = |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema()"), |row| row.text(0).map(str::to_owned));
+    for _ in 0..3 {
+        for database in &databases {
+            // Who gives up while it is asked leaves the line to others.
+            let slow = |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema(), pg_sleep(0.02)"), |_| Ok(()));
+            let given_up = tokio::time::timeout(Duration::from_millis(5), database.peek::<_, Error>(slow));
+            assert!(given_up.await.is_err());
+            for _ in 0..3 {
+                assert_eq!(database.peek::<_, Error>(schema).await.unwrap(), database.name());
+            }
+        }
+        // Idle for so long, lines may be given to others.
+        tokio::time::sleep(Duration::from_millis(120)).await;
+    }
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_read_that_takes_long_holds_up_nobody() {
+    let Some(mut fixture) = fixture().await else { return };
+    let database = fixture.database().await;
+    let quick = || database.peek::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0)));
+    // The lines are there.
+    for _ in 0..100 {
+        assert_eq!(quick().await, Ok(1));
+    }
+    let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(3)"), |_| Ok(()));
+    let [slow, given_up] = [(); 2].map(|()| {
+        let database = database.clone();
+        tokio::spawn(async move { database.peek::<_, Error>(sleep).await })
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    given_up.abort();
+    let begun = Instant::now();
+    for _ in 0..40 {
+        assert_eq!(quick().await, Ok(1));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(slow.await.unwrap(), Ok(Some(())));
     fixture.end().await;
 }
 
@@ -274,17 +326,15 @@ async fn a_server_that_stands_still_holds_nobody() {
     let stand_still = || {
         let database = database.clone();
         tokio::spawn(async move {
-            let sleep = |_: &mut Conn| {
+            let sleep = |conn: &mut Conn| {
+                conn.exec(&Sql::new("SELECT 1"))?;
                 std::thread::sleep(Duration::from_secs(5));
                 Ok::<_, Error>(())
             };
             database.peek(sleep).await
         })
     };
-    let first = stand_still();
-    // Short reads that wait together would be run by one thread.
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    for task in [first, stand_still()] {
+    for task in [stand_still(), stand_still()] {
         assert!(matches!(task.await.unwrap(), Err(Error::Unavailable(_))));
     }
     // All connections wait: nobody else does.

@@ -1,10 +1,10 @@
-//! The driver's client, driven by the thread that owns it, which waits for one answer or for several at once.
+//! The driver's client, driven by the thread that owns it.
 
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use futures_util::future::{join_all, poll_fn};
-use futures_util::{TryFutureExt, TryStreamExt};
+use futures_util::TryStreamExt;
+use futures_util::future::poll_fn;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -12,9 +12,6 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::link::plain;
 use crate::error;
 use crate::sql::Sql;
-
-/// A statement with its arguments, to be sent together with others.
-pub(super) type Question = (Statement, Sql);
 
 /// What moves a connection's bytes; it ends with the connection.
 type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
@@ -81,16 +78,6 @@ impl Client {
             }
             Ok(())
         })
-    }
-
-    /// Sends several questions before it waits for the first answer.
-    pub fn query_all<'a>(&mut self, questions: impl Iterator<Item = &'a Question>) -> Vec<Result<Vec<Row>, Error>> {
-        let ask = async |client: &tokio_postgres::Client| {
-            let each = questions
-                .map(|(statement, sql)| client.query_raw(statement, sql.args()).and_then(TryStreamExt::try_collect));
-            Ok(join_all(each).await)
-        };
-        self.wait(ask).unwrap_or_default()
     }
 
     /// Moves the connection's bytes until there is an answer, or the connection has ended.

@@ -5,11 +5,11 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Row as Found, Statement};
 
-use super::client::{Client, Question};
-use crate::conn::{Conn, OnRow, Row, Source, Stop};
+use super::client::Client;
+use crate::conn::{OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::Sql;
@@ -56,52 +56,26 @@ pub(crate) struct Link {
     trouble: Option<Trouble>,
     /// Whether a snapshot of this server tells of every commit, once that is known.
     has_stamps: Option<bool>,
-    /// Set while a script is run to learn what it asks, or with the answer to that.
-    ahead: Option<Ahead>,
-}
-
-/// A question and the rows that answer it.
-pub(super) type Answered = (Sql, Vec<Found>);
-
-/// Stands for the server while a script is run to learn what it asks, and again with the answer.
-struct Ahead {
-    known: Option<Answered>,
-    /// What the script asked first of which the answer is not known.
-    asked: Option<Sql>,
-}
-
-impl Ahead {
-    fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
-        match &self.known {
-            Some((asked, rows)) if asked == sql => {
-                rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(Stop::Row)
-            }
-            _ => {
-                self.asked.get_or_insert_with(|| sql.clone());
-                Err(Stop::Refused(Error::Busy))
-            }
-        }
-    }
 }
 
 /// Citus commits on other servers, of which no snapshot here tells. Before version 15 statistics were read from a file.
-const HAS_STAMPS: &str = "SELECT pg_catalog.current_setting('server_version_num')::int >= 150000 \
+pub(super) const HAS_STAMPS: &str = "SELECT pg_catalog.current_setting('server_version_num')::int >= 150000 \
      AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus')";
 /// After a crash, numbers of transactions that were undone are given out again. A crash also resets the statistics, and
 /// when that was is told; the server's start alone is not enough, since it survives the crash of one of its processes.
-const STAMP: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
+pub(super) const STAMP: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
      || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, '')";
+
+/// What is set on each connection: a process that hangs inside a transaction must not hold its locks for ever.
+pub(super) fn limits(time_limit: Duration) -> String {
+    let milliseconds = time_limit.as_millis().max(1);
+    format!("SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}", milliseconds * 3)
+}
 
 impl Link {
     pub(super) fn new(mut client: Client, time_limit: Duration) -> Result<Link, Error> {
-        let milliseconds = time_limit.as_millis().max(1);
-        // A process that hangs inside a transaction must not hold its locks for ever.
-        let settings = format!(
-            "SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}",
-            milliseconds * 3
-        );
-        client.run(&settings).map_err(|error| Error::Unavailable(plain(&error)))?;
-        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_stamps: None, ahead: None })
+        client.run(&limits(time_limit)).map_err(|error| Error::Unavailable(plain(&error)))?;
+        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_stamps: None })
     }
 
     pub fn take_trouble(&mut self) -> Option<Trouble> {
@@ -213,28 +187,7 @@ impl Link {
         }
     }
 
-    /// Runs a script without the server, to learn what it asks; answers the first question that is not `known`, with which
-    /// the script has come to nothing.
-    pub fn look_ahead(conn: &mut Conn, known: Option<Answered>, script: impl FnOnce(&mut Conn)) -> Option<Sql> {
-        conn.as_postgres().ahead = Some(Ahead { known, asked: None });
-        script(conn);
-        conn.as_postgres().ahead.take().and_then(|ahead| ahead.asked)
-    }
-
-    /// The answers to several questions that are sent at once; `None` for one that is to be asked by itself, which will
-    /// tell why.
-    pub fn ask_all(&mut self, questions: Vec<Option<Sql>>) -> Vec<Option<Answered>> {
-        let mut prepare = |sql: Sql| Some((self.statement(sql.text()).ok()?.0, sql));
-        let questions: Vec<_> = questions.into_iter().map(|sql| sql.and_then(&mut prepare)).collect();
-        let mut answers = self.client.query_all(questions.iter().flatten()).into_iter();
-        let mut answer = |(_, sql): Question| Some((sql, answers.next()?.ok()?));
-        questions.into_iter().map(|question| question.and_then(&mut answer)).collect()
-    }
-
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
-        if self.ahead.is_some() {
-            return Err(Error::Db("a short read that writes".to_owned()));
-        }
         let (statement, known) = self.statement(sql.text())?;
         self.client.execute(&statement, sql).map_err(|error| self.refused(&error, known, sql.text()))
     }
@@ -263,9 +216,6 @@ impl Link {
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
-        if let Some(ahead) = &mut self.ahead {
-            return ahead.query(sql, on_row);
-        }
         let (statement, known) = self.statement(sql.text()).map_err(Stop::Refused)?;
         let mut outcome = Ok(());
         let asked = self.client.query(&statement, sql, |found| {

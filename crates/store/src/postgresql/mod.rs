@@ -1,10 +1,12 @@
-//! PostgreSQL: one schema per database, on a fixed set of threads, each with a connection.
+//! PostgreSQL: one schema per database, on a fixed set of threads, each with a connection; short reads are asked on lines
+//! of the callers' own (`lines.rs`).
 //!
-//! A connection is made when its thread first has something to do, and again after it was lost. Work goes to an idle
+//! A thread's connection is made when its thread first has something to do, and again after it was lost. Work goes to an idle
 //! thread whose connection served the same database last, where there is one: when the search path changes, the server
 //! makes its plans anew (design: the store, 488 against 256 microseconds).
 
 mod client;
+mod lines;
 mod link;
 mod pool;
 mod types;
@@ -24,6 +26,8 @@ use crate::work::{Slot, Work, lock, work};
 use crate::{Migrations, Mode, Options};
 
 use client::Client;
+pub(crate) use lines::Ahead;
+use lines::Lines;
 pub(crate) use link::Link;
 use link::{Make, plain};
 use pool::{Kind, Pool};
@@ -31,6 +35,8 @@ pub(crate) use types::{blob, int, text};
 
 /// After a failed attempt to connect, others fail at once for this long, so that callers do not queue up.
 const REST: Duration = Duration::from_secs(1);
+/// How long a task is taken for a short one, and how long one waits at most while somebody could see to it.
+const SHORT: Duration = Duration::from_millis(10);
 
 /// The server has the question, and does not answer it. A write may be done later, or not.
 pub(crate) fn no_answer() -> Error {
@@ -53,6 +59,7 @@ pub(crate) struct Postgres {
     /// How long a caller, or the end of the process, waits for a script; the server itself should have stopped it by then.
     pub patience: Duration,
     pool: Arc<Pool>,
+    lines: Arc<Lines>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -72,8 +79,9 @@ impl Postgres {
             let thread = std::thread::Builder::new().name(format!("postgres-{at}"));
             threads.push(thread.spawn(move || pool.serve(at, &settings))?);
         }
-        let postgres =
-            Postgres { migrations, patience: options.time_limit * 3 / 2, pool, threads: Mutex::new(threads) };
+        let patience = options.time_limit * 3 / 2;
+        let lines = Arc::new(Lines::new(settings, patience));
+        let postgres = Postgres { migrations, patience, pool, lines, threads: Mutex::new(threads) };
         let slot = control.clone();
         let make = move |link: &mut Link| link.prepare_schema(&slot, migrations.control, Make::IfMissing);
         postgres.schema(control, make).await?;
@@ -82,6 +90,15 @@ impl Postgres {
 
     pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
         self.pool.submit(slot, Kind::Script(mode), work)
+    }
+
+    /// What a short read comes to; gives the script back where it is to be submitted.
+    pub async fn ask<T, E, F>(&self, slot: &Arc<Slot>, script: F) -> Result<Result<T, E>, F>
+    where
+        F: Fn(&mut Conn) -> Result<T, E>,
+        E: From<Error>,
+    {
+        self.lines.ask(slot, script).await
     }
 
     pub async fn create(&self, slot: Arc<Slot>) -> Result<(), Error> {
@@ -105,6 +122,7 @@ impl Postgres {
     }
 
     pub async fn close(&self) {
+        self.lines.close();
         self.pool.close();
         let threads = std::mem::take(&mut *lock(&self.threads));
         let end = Instant::now() + self.patience;
@@ -121,6 +139,7 @@ impl Postgres {
 impl Drop for Postgres {
     /// The threads end when the queue is empty; only `close` waits for that.
     fn drop(&mut self) {
+        self.lines.close();
         self.pool.close();
     }
 }

@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::link::{BEGIN_SCHEMA, Link, Trouble};
-use super::{Settings, no_answer};
+use super::link::{BEGIN_SCHEMA, Trouble};
+use super::{SHORT, Settings, no_answer};
 use crate::Mode;
 use crate::conn::Conn;
 use crate::error::Error;
@@ -24,10 +24,6 @@ const QUEUE: usize = 4096;
 const PATIENCE: u32 = 8;
 /// How far into the queue to look for such a task.
 const SIGHT: usize = 64;
-/// How long a task is taken for a short one, and how long one waits at most while a thread is idle.
-const SHORT: Duration = Duration::from_millis(10);
-/// Short reads that are asked together at most.
-const TOGETHER: usize = 8;
 /// Runs of one script at most.
 const ATTEMPTS: u32 = 3;
 
@@ -133,8 +129,8 @@ impl Pool {
         self.wake.iter().for_each(Condvar::notify_one);
     }
 
-    /// Waits for the next tasks, one or several short reads; `None` when there will be none.
-    fn take(&self, at: usize) -> Option<Vec<Task>> {
+    /// Waits for the next task; `None` when there will be none.
+    fn take(&self, at: usize) -> Option<Task> {
         let mut state = lock(&self.state);
         state.workers[at].began = None;
         state.idle.push_back(at);
@@ -160,29 +156,22 @@ impl Pool {
             }
         };
         state.workers[at].began = Some(Instant::now());
-        let tasks = state.with_its_like(task);
         self.call_watcher(state);
-        Some(tasks)
+        Some(task)
     }
 
     /// The life of a thread.
     pub fn serve(&self, at: usize, settings: &Settings) {
         let mut conn = None;
-        while let Some(tasks) = self.take(at) {
-            // Scripts' panics are caught nearer to them; those that are caught here are the driver's.
-            let rest = catch_unwind(AssertUnwindSafe(|| together(&mut conn, settings, tasks)));
-            if rest.is_err() {
+        while let Some(mut task) = self.take(at) {
+            if task.since.elapsed() > settings.time_limit {
+                task.work.fail(Error::Busy);
+            } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
+                // Scripts' panics are caught nearer to them; those that are caught here are the driver's.
                 conn = None;
+                task.work.fail(panicked(&*panic));
             }
-            for mut task in rest.into_iter().flatten() {
-                if task.since.elapsed() > settings.time_limit {
-                    task.work.fail(Error::Busy);
-                } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
-                    conn = None;
-                    task.work.fail(panicked(&*panic));
-                }
-                task.work.answer();
-            }
+            task.work.answer();
         }
     }
 }
@@ -224,51 +213,6 @@ impl State {
         self.workers[at].last = Some(task.slot.id);
         Some(task)
     }
-
-    /// The task, and with a short read those that wait for the same database.
-    fn with_its_like(&mut self, task: Task) -> Vec<Task> {
-        let (slot, kind, mut at) = (task.slot.id, task.kind, 0);
-        let mut tasks = vec![task];
-        while kind == Kind::Script(Mode::Peek) && tasks.len() < TOGETHER && at < self.queue.len().min(SIGHT) {
-            let waits = &self.queue[at];
-            if waits.slot.id == slot && waits.kind == kind {
-                tasks.extend(self.queue.remove(at));
-            } else {
-                at += 1;
-            }
-        }
-        tasks
-    }
-}
-
-/// Asks what several short reads want to know at once, so that the threads and the server's process behind the connection
-/// are woken once for all of them, and answers them. Gives back what is to be run by itself: a single task, and what did
-/// not come to an end with one answer.
-fn together(kept: &mut Option<Conn>, settings: &Settings, mut tasks: Vec<Task>) -> Vec<Task> {
-    let Some(conn) = kept.as_mut().filter(|_| tasks.len() > 1) else { return tasks };
-    let slot = &tasks[0].slot;
-    let entered = conn.as_postgres().enter(slot, migrate::migrations_of(&settings.migrations, slot));
-    let look_ahead = |conn: &mut Conn, task: &mut Task, known| {
-        conn.start(false, settings.time_limit);
-        Link::look_ahead(conn, known, |conn| {
-            task.work.run(conn);
-        })
-    };
-    if entered.is_ok() {
-        let questions = tasks.iter_mut().map(|task| look_ahead(conn, task, None)).collect();
-        let answers = conn.as_postgres().ask_all(questions);
-        let is_left = |(mut task, known): (Task, Option<_>)| {
-            if known.is_none_or(|known| look_ahead(conn, &mut task, Some(known)).is_some()) {
-                return Some(task);
-            }
-            task.work.answer();
-            None
-        };
-        tasks = tasks.into_iter().zip(answers).filter_map(is_left).collect();
-    }
-    // Whatever it was, it shows again when they are run one by one.
-    conn.as_postgres().take_trouble();
-    tasks
 }
 
 /// Runs a task, again if that may help; the outcome stands in it afterwards.
