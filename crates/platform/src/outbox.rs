@@ -256,7 +256,7 @@ impl Gauge {
         self.known().waiting
     }
 
-    /// What was delivered, or undone by a transaction that failed, shows at the next count.
+    /// What was undone by a transaction that failed shows at the next count, and so does what was committed during one.
     fn added(&self, size: i64, now: i64) {
         let waiting = &mut self.known().waiting;
         (waiting.rows, waiting.bytes) = (waiting.rows + 1, waiting.bytes + size);

@@ -234,6 +234,21 @@ async fn a_short_read_that_takes_long_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_read_that_takes_too_long_is_stopped_once() {
+    let limited = Options { time_limit: Duration::from_secs(1), ..Options::default() };
+    let Some(mut fixture) = Fixture::postgres(limited).await else { return };
+    let database = fixture.database().await;
+    for _ in 0..100 {
+        assert_eq!(database.peek::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await, Ok(1));
+    }
+    let begun = Instant::now();
+    let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(5)"), |_| Ok(()));
+    assert_eq!(database.peek::<_, Error>(sleep).await, Err(Error::Slow));
+    assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_scripts_hold_up_nobody() {
     let few = 2 * std::thread::available_parallelism().unwrap().get();
     let more = Options { postgres_connections: few + 2, ..Options::default() };

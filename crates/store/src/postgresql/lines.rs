@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::TryStreamExt;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls, Row as Found, Statement};
 
 use super::link::{HAS_STAMPS, STAMP, limits};
@@ -99,8 +100,10 @@ impl Lines {
         let answered = timeout(self.patience, turn.rows(&question)).await;
         turn.waits = false;
         let rows = match answered {
-            Ok(Some(rows)) => rows,
-            Ok(None) => return Err(script),
+            Ok(Ok(rows)) => rows,
+            // It would take as long again.
+            Ok(Err(Some(SqlState::QUERY_CANCELED))) => return Ok(Err(E::from(Error::Slow))),
+            Ok(Err(_)) => return Err(script),
             Err(_) => {
                 self.give_up(&turn.line);
                 return Ok(Err(E::from(no_answer())));
@@ -166,7 +169,7 @@ impl Lines {
             match made {
                 Ok(Ok(line)) if !state.closed => {
                     let line = Arc::new(line);
-                    state.places.push(Place { line, at: None, under_way: 0, moved: Instant::now() - STAYS });
+                    state.places.push(Place { line, at: None, under_way: 0, moved: Instant::now() });
                     state.tried = None;
                 }
                 Ok(Ok(_)) => {}
@@ -208,24 +211,25 @@ impl Place {
 }
 
 impl Turn {
-    /// The rows of a question; `None` if there was any error.
-    async fn rows(&self, sql: &Sql) -> Option<Vec<Found>> {
+    /// The rows of a question, or what code the error had, if any.
+    async fn rows(&self, sql: &Sql) -> Result<Vec<Found>, Option<SqlState>> {
+        let code = |error: tokio_postgres::Error| error.code().cloned();
         if self.enters {
             let set = format!("SET search_path TO \"{}\"", self.slot.name);
-            self.line.client.batch_execute(&set).await.ok()?;
+            self.line.client.batch_execute(&set).await.map_err(code)?;
             self.lines.change(&self.line, |place| place.at = Some(self.slot.clone()));
         }
-        let statement = self.line.statement(sql.text()).await?;
+        let statement = self.line.statement(sql.text()).await.map_err(code)?;
         let asked = self.line.client.query_raw(&statement, sql.args()).await;
         let rows = match asked {
             Ok(rows) => rows.try_collect().await,
             Err(error) => Err(error),
         };
-        if rows.is_err() {
+        rows.map_err(|error| {
             // It may not fit its tables any more.
             lock(&self.line.statements).remove(sql.text());
-        }
-        rows.ok()
+            code(error)
+        })
     }
 }
 
@@ -270,17 +274,17 @@ impl Line {
         Ok(Line { client, has_stamps, statements: Mutex::default() })
     }
 
-    async fn statement(&self, text: &str) -> Option<Statement> {
+    async fn statement(&self, text: &str) -> Result<Statement, tokio_postgres::Error> {
         if let Some(statement) = lock(&self.statements).get(text) {
-            return Some(statement.clone());
+            return Ok(statement.clone());
         }
-        let statement = self.client.prepare(text).await.ok()?;
+        let statement = self.client.prepare(text).await?;
         let mut statements = lock(&self.statements);
         if statements.len() >= STATEMENTS {
             statements.clear();
         }
         statements.insert(text.to_owned(), statement.clone());
-        Some(statement)
+        Ok(statement)
     }
 }
 
