@@ -111,7 +111,15 @@ async fn an_outage_of_the_history_service_stops_nothing() {
     for _ in 0..3 {
         api.client("localhost").login(ADMIN, PASSWORD).await.ok();
     }
-    let ready = api.client("localhost").get("/readyz").await.ok();
+    // What is committed while the process counts shows at its next count.
+    let mut ready = api.client("localhost").get("/readyz").await.ok();
+    for _ in 0..100 {
+        if ready["history"]["waiting"] == 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        ready = api.client("localhost").get("/readyz").await.ok();
+    }
     assert_eq!((&ready["status"], &ready["history"]["waiting"]), (&json!("ok"), &json!(3)));
     api.kill();
     let both = installation.serve();
