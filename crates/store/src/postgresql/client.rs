@@ -14,7 +14,18 @@ use crate::error;
 use crate::sql::Sql;
 
 /// What moves a connection's bytes; it ends with the connection.
-type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+pub(super) type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// Connects, with encryption where it is given.
+pub(super) async fn dial(
+    config: &Config,
+    tls: Option<&MakeRustlsConnect>,
+) -> Result<(tokio_postgres::Client, Connection), Error> {
+    Ok(match tls {
+        Some(tls) => config.connect(tls.clone()).await.map(|(client, it)| (client, Box::pin(it) as _))?,
+        None => config.connect(NoTls).await.map(|(client, it)| (client, Box::pin(it) as _))?,
+    })
+}
 
 /// A connection.
 pub(super) struct Client {
@@ -25,20 +36,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects, with encryption where it is given.
+    /// See [`dial`].
     ///
     /// # Errors
     /// [`error::Error::Unavailable`].
     pub fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<Client, error::Error> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let made = runtime.block_on(async {
-            let made: (_, Connection) = match tls {
-                Some(tls) => config.connect(tls.clone()).await.map(|(client, it)| (client, Box::pin(it) as _))?,
-                None => config.connect(NoTls).await.map(|(client, it)| (client, Box::pin(it) as _))?,
-            };
-            Ok(made)
-        });
-        let (client, connection) = made.map_err(|error: Error| error::Error::Unavailable(plain(&error)))?;
+        let made = runtime.block_on(dial(config, tls));
+        let (client, connection) = made.map_err(|error| error::Error::Unavailable(plain(&error)))?;
         Ok(Client { client, connection: Some(connection), runtime })
     }
 

@@ -13,20 +13,19 @@ use futures_util::TryStreamExt;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, NoTls, Row as Found, Statement};
+use tokio_postgres::{Client, Row as Found, Statement};
 
-use super::link::{HAS_STAMPS, STAMP, limits};
+use super::client::dial;
+use super::link::{HAS_STAMPS, STAMP, STATEMENTS, limits, stamp};
 use super::{REST, SHORT, Settings, no_answer};
 use crate::conn::{Conn, OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::sql::Sql;
-use crate::stamp::{Of, Stamp};
+use crate::stamp::Stamp;
 use crate::work::{Slot, attempt, lock};
 
 /// Questions under way on one line at most.
 const TOGETHER: usize = 16;
-/// Prepared statements kept per line.
-const STATEMENTS: usize = 256;
 /// How long a line has been idle before it may serve another database.
 const STAYS: Duration = Duration::from_millis(100);
 /// How long a new line may take.
@@ -256,19 +255,9 @@ impl Drop for Turn {
 
 impl Line {
     async fn connect(settings: &Settings) -> Result<Line, tokio_postgres::Error> {
+        let (client, connection) = dial(&settings.config, settings.tls.as_ref()).await?;
         // What moves the connection's bytes ends with the connection.
-        let client = match &settings.tls {
-            Some(tls) => {
-                let (client, connection) = settings.config.connect(tls.clone()).await?;
-                tokio::spawn(connection);
-                client
-            }
-            None => {
-                let (client, connection) = settings.config.connect(NoTls).await?;
-                tokio::spawn(connection);
-                client
-            }
-        };
+        tokio::spawn(connection);
         client.batch_execute(&limits(settings.time_limit)).await?;
         let has_stamps = client.query_one(HAS_STAMPS, &[]).await?.get(0);
         Ok(Line { client, has_stamps, statements: Mutex::default() })
@@ -324,13 +313,13 @@ impl Ahead {
         if !self.has_stamps {
             return Ok(None);
         }
-        let mut stamp = None;
+        let mut found = None;
         let asked = self.query(&Sql::new(STAMP), &mut |row| {
-            stamp = Some(Stamp(Of::Postgres(row.text(0)?.to_owned())));
+            found = Some(stamp(row)?);
             Ok(())
         });
         match asked {
-            Ok(()) => Ok(stamp),
+            Ok(()) => Ok(found),
             Err(Stop::Refused(error) | Stop::Row(error)) => Err(error),
         }
     }

@@ -17,7 +17,7 @@ use crate::stamp::{Of, Stamp};
 use crate::work::Slot;
 
 /// Prepared statements kept per connection.
-const STATEMENTS: usize = 256;
+pub(super) const STATEMENTS: usize = 256;
 
 /// Begins a transaction that makes, changes or removes a schema, which may take its time.
 pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
@@ -65,6 +65,11 @@ pub(super) const HAS_STAMPS: &str = "SELECT pg_catalog.current_setting('server_v
 /// when that was is told; the server's start alone is not enough, since it survives the crash of one of its processes.
 pub(super) const STAMP: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
      || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, '')";
+
+/// The row of [`STAMP`].
+pub(super) fn stamp(row: &Row<'_>) -> Result<Stamp, Error> {
+    Ok(Stamp(Of::Postgres(row.text(0)?.to_owned())))
+}
 
 /// What is set on each connection: a process that hangs inside a transaction must not hold its locks for ever.
 pub(super) fn limits(time_limit: Duration) -> String {
@@ -197,7 +202,7 @@ impl Link {
             self.has_stamps = self.first(HAS_STAMPS, |found| found.flag(0))?;
         }
         match self.has_stamps {
-            Some(true) => self.first(STAMP, |found| Ok(Stamp(Of::Postgres(found.text(0)?.to_owned())))),
+            Some(true) => self.first(STAMP, stamp),
             _ => Ok(None),
         }
     }

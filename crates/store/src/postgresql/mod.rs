@@ -1,9 +1,9 @@
 //! PostgreSQL: one schema per database, on a fixed set of threads, each with a connection; short reads are asked on lines
 //! of the callers' own (`lines.rs`).
 //!
-//! A thread's connection is made when its thread first has something to do, and again after it was lost. Work goes to an idle
-//! thread whose connection served the same database last, where there is one: when the search path changes, the server
-//! makes its plans anew (design: the store, 488 against 256 microseconds).
+//! A thread's connection is made when its thread first has something to do, and again after it was lost. Work goes to an
+//! idle thread whose connection served the same database last, where there is one: when the search path changes, the
+//! server makes its plans anew (design: the store, 488 against 256 microseconds).
 
 mod client;
 mod lines;
