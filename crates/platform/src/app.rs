@@ -112,6 +112,22 @@ pub struct Build {
     pub callers: Callers,
     /// What waits for the history service, as far as known.
     pub outbox: outbox::Gauge,
+    /// Held while its tenant in the history service is made: at its creation an event may want one, too.
+    pub making_tenant: tokio::sync::Mutex<()>,
+}
+
+impl Build {
+    /// A build of which nothing is known yet.
+    pub(crate) fn new(domain: &str, uid: String, db: Database) -> Build {
+        Build {
+            domain: domain.to_owned(),
+            uid,
+            db,
+            callers: Callers::default(),
+            outbox: outbox::Gauge::default(),
+            making_tenant: tokio::sync::Mutex::default(),
+        }
+    }
 }
 
 impl App {
@@ -178,10 +194,7 @@ impl App {
         let mut builds = self.builds();
         let known = builds.known.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
         let is_new = known.is_none();
-        let build = known.unwrap_or_else(|| {
-            let (db, callers) = (self.store.database(&database_name(id)), Callers::default());
-            Arc::new(Build { domain: domain.to_owned(), uid, db, callers, outbox: outbox::Gauge::default() })
-        });
+        let build = known.unwrap_or_else(|| Arc::new(Build::new(domain, uid, self.store.database(&database_name(id)))));
         builds.strangers.remove(domain);
         builds.known.insert(domain.to_owned(), (asked, build.clone()));
         (build, is_new)

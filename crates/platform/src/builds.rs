@@ -93,13 +93,7 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
 
 async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, password: &str) -> Result<(), Failure> {
     app.store.create(&database_name(id)).await.map_err(text)?;
-    let build = Build {
-        domain: domain.to_owned(),
-        uid: uid.to_owned(),
-        db: app.store.database(&database_name(id)),
-        callers: Default::default(),
-        outbox: Default::default(),
-    };
+    let build = Build::new(domain, uid.to_owned(), app.store.database(&database_name(id)));
     create_user(app, &build, username, "super_admin", password).await
 }
 

@@ -113,6 +113,7 @@ fn stored(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<Tenant>)>, E
 
 /// The tenant of a build, made if need be.
 pub async fn ensure(app: &App, service: &Caller, build: &Build, patience: Duration) -> Result<Tenant, NoTenant> {
+    let _one = build.making_tenant.lock().await;
     let mut failure = Failure::Exists;
     for _ in 0..TRIES {
         let (attempt, tenant) = attempt(app, build).await?;
