@@ -235,6 +235,8 @@ pub struct Gauge(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     waiting: Waiting,
+    /// What was added since the last count began.
+    since: Waiting,
     /// When the rows are to be counted again.
     next: Option<Instant>,
 }
@@ -250,17 +252,25 @@ pub struct Waiting {
     pub oldest: Option<i64>,
 }
 
+impl Waiting {
+    /// Both together; what was there first is the older.
+    fn and(self, later: Waiting) -> Waiting {
+        let (rows, bytes) = (self.rows + later.rows, self.bytes + later.bytes);
+        Waiting { rows, bytes, oldest: self.oldest.or(later.oldest) }
+    }
+}
+
 impl Gauge {
     /// The estimate.
     pub fn waiting(&self) -> Waiting {
         self.known().waiting
     }
 
-    /// What was undone by a transaction that failed shows at the next count, and so does what was committed during one.
+    /// What was undone by a transaction that failed shows at the next count.
     fn added(&self, size: i64, now: i64) {
-        let waiting = &mut self.known().waiting;
-        (waiting.rows, waiting.bytes) = (waiting.rows + 1, waiting.bytes + size);
-        waiting.oldest.get_or_insert(now);
+        let Known { waiting, since, .. } = &mut *self.known();
+        let event = Waiting { rows: 1, bytes: size, oldest: Some(now) };
+        (*waiting, *since) = (waiting.and(event), since.and(event));
     }
 
     /// The relay has removed rows, and knows when what is left began.
@@ -275,11 +285,17 @@ impl Gauge {
         *self.known() = Known::default();
     }
 
-    /// Counts what waits, unless it was counted a moment ago; counting many rows is done less often.
+    /// Counts what waits, unless it was counted a moment ago; counting many rows is done less often. What is added while
+    /// it counts comes on top. Only an event whose transaction runs just when the count begins may be missing until the
+    /// next one, or be there twice.
     pub async fn count(&self, build: &Build) -> Result<(), Error> {
         let started = Instant::now();
-        if self.known().next.is_some_and(|next| started < next) {
-            return Ok(());
+        {
+            let mut known = self.known();
+            if known.next.is_some_and(|next| started < next) {
+                return Ok(());
+            }
+            known.since = Waiting::default();
         }
         let sql = Sql::new("SELECT count(*), CAST(COALESCE(sum(size), 0) AS BIGINT), min(created_at) FROM outbox");
         let read = move |conn: &mut Conn| {
@@ -287,7 +303,8 @@ impl Gauge {
         };
         let waiting = build.db.read::<_, Error>(read).await?;
         let next = Instant::now() + COUNTED.max(started.elapsed() * COUNTING);
-        *self.known() = Known { waiting, next: Some(next) };
+        let mut known = self.known();
+        (known.waiting, known.next) = (waiting.and(known.since), Some(next));
         Ok(())
     }
 

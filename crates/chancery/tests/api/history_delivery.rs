@@ -263,7 +263,7 @@ async fn an_outage_delays_and_loses_nothing() {
     client.sign_in(ADMIN, PASSWORD).await;
     assert_eq!(waiting(&server).await, 21);
     server.advance(3600 * SECOND);
-    // What is committed while the process counts shows at its next count.
+    // What is committed when the process begins to count may show at its next count alone.
     until("what waits is known", async || {
         client.get("/readyz").await.ok()["history"]
             == json!({"waiting": 21, "lag_seconds": 3600, "is_reachable": false, "refused": 0})
