@@ -7,7 +7,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use resource::{Errors, Query, message, type_name};
 use serde_json::{Map, Value as Json, json};
+use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -144,16 +146,31 @@ impl Request {
         text.chars().take(255).collect()
     }
     /// Refuses when `If-Match` names another state than the current one (document 4, section 2).
-    pub fn check_if_match(&self, current: impl FnOnce() -> Result<String, Refusal>) -> Result<(), Refusal> {
+    pub fn check_if_match(&self, current: impl FnOnce() -> Result<Tag, Refusal>) -> Result<(), Refusal> {
         let Some(wanted) = self.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
             return Ok(());
         };
         if wanted.trim() == "*" {
             return Ok(());
         }
-        let current = current()?;
+        let current = current()?.to_string();
         let matches = wanted.split(',').any(|tag| tag.trim().trim_start_matches("W/") == current);
         if matches { Ok(()) } else { Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, "Object has been changed.")) }
+    }
+}
+
+/// One instance as JSON.
+pub struct Instance {
+    /// The bytes.
+    pub body: Vec<u8>,
+    /// See [`Answer::holds_until`].
+    pub holds_until: Option<i64>,
+}
+
+impl Deref for Instance {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.body
     }
 }
 
@@ -166,6 +183,8 @@ pub struct Answer {
     pub body: Bytes,
     /// Its type; none for an empty body.
     pub content_type: Option<&'static str>,
+    /// The `ETag`, of an instance alone.
+    pub tag: Option<Tag>,
     /// Further headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Until when the same request is answered alike, as long as nothing is committed to the build's database
@@ -175,7 +194,7 @@ pub struct Answer {
 
 impl Answer {
     fn new(status: StatusCode, content_type: Option<&'static str>, body: impl Into<Bytes>) -> Answer {
-        Answer { status, body: body.into(), content_type, headers: Vec::new(), holds_until: None }
+        Answer { status, body: body.into(), content_type, tag: None, headers: Vec::new(), holds_until: None }
     }
     /// JSON bytes.
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
@@ -186,11 +205,9 @@ impl Answer {
         Answer::json(StatusCode::OK, value.to_string())
     }
     /// One instance, with its `ETag`.
-    pub fn instance(status: StatusCode, body: Vec<u8>) -> Answer {
-        let tag = etag(&body);
-        let mut answer = Answer::json(status, body);
-        answer.headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
-        answer
+    pub fn instance(status: StatusCode, instance: Instance) -> Answer {
+        let (tag, holds_until) = (Some(etag(&instance)), instance.holds_until);
+        Answer { tag, holds_until, ..Answer::json(status, instance.body) }
     }
     /// 204.
     pub fn empty() -> Answer {
@@ -215,9 +232,19 @@ impl Answer {
     }
 }
 
+/// Names an instance's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag(u64);
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{:016x}\"", self.0)
+    }
+}
+
 /// The tag of an instance's state: a hash (FNV-1a) of what is shown of it. Not a secret, and cheap enough for every
 /// single read.
-pub fn etag(body: &[u8]) -> String {
+pub fn etag(body: &[u8]) -> Tag {
     let mix = |hash: u64, word: &[u8; 8]| {
         let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);
         mixed ^ (mixed >> 32)
@@ -225,8 +252,7 @@ pub fn etag(body: &[u8]) -> String {
     let (words, rest) = body.as_chunks();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    let hash = mix(words.iter().fold(0xcbf2_9ce4_8422_2325, mix), &last);
-    format!("\"{hash:016x}\"")
+    Tag(mix(words.iter().fold(0xcbf2_9ce4_8422_2325, mix), &last))
 }
 
 /// Why a request is refused.

@@ -1,194 +1,224 @@
-//! Pages of lists that are shown again: most of what a list costs is done once as long as nothing is written.
+//! Lists and instances that are shown again: most of what a read costs is done once as long as nothing is written.
 //!
-//! A page is shown again only while its build's database is known to be what it was: its stamp ([`store::Stamp`]) is
+//! An answer is given again only while its build's database is known to be what it was: its stamp ([`store::Stamp`]) is
 //! asked for in each request, and changes with every commit of any process. So nothing is ever shown that a new look
-//! would not show, and nothing needs to be told of changes. Of what a page depends on besides, the key holds everything
-//! but time, and time is the page's own ([`Answer::holds_until`]).
+//! would not show, and nothing needs to be told of changes. Of what an answer depends on besides, the key holds
+//! everything but time, and time is the answer's own ([`Answer::holds_until`]).
 
-use crate::http::{Answer, Outcome, Request};
+use crate::http::{Answer, Outcome, Request, Tag};
+use crate::routes::Schema;
 use bytes::Bytes;
 use http::StatusCode;
-use resource::Query;
-use std::collections::HashMap;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+use std::hash::RandomState;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Conn, Stamp};
+use store::Stamp;
 
-/// What all pages together may take, in bytes; then all are forgotten.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// A page that takes more is not kept.
+/// What all answers together may take, in bytes.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// An answer that takes more is not kept.
 const LARGEST: usize = 256 * 1024;
-/// More addresses than this are forgotten together.
-const MOST: usize = 4096;
-/// More stamps than this of one page are not remembered: connections come and go.
+/// What one takes beside its key and its body, about.
+const BESIDE: usize = 350;
+/// Parts of the memory with a lock each.
+const PARTS: usize = 8;
+/// More stamps than this of one answer are not remembered: connections come and go.
 const MOST_STAMPS: usize = 64;
 /// How long an answer that is ready waits to learn whether it may be kept.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// From so many looks in vain on, a page is left alone for a while: it changes faster than it is asked for.
-const IN_VAIN: u32 = 3;
-/// The binary logarithm of how many requests it is left alone for at most.
+/// The binary logarithm of how many requests an address is left alone for at most.
 const LONGEST_REST: u32 = 6;
 
-/// All that a page depends on, but for the database and the time.
+/// All that an answer depends on, but for the database and the time, in one piece: there are many of them.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    build: String,
-    session: i64,
-    /// The rights under which the caller sees it.
-    rights: i64,
-    origin: String,
-    path: String,
-    query: Query,
-}
+struct Key(Box<[u8]>);
 
 /// What is known of an address that was asked for.
 #[derive(Default)]
 struct Known {
-    page: Option<Page>,
-    /// Looks since the last one that found the page.
-    in_vain: u32,
-    /// Requests for which it is left alone.
-    rest: u32,
+    shown: Option<Shown>,
+    /// The writes of this process when it was asked for last: if there were more since, no stamp need be asked for.
+    writes: AtomicU64,
+    /// Looks in vain since the answer was last given again.
+    in_vain: AtomicU32,
+    /// Requests for which the address is left alone.
+    rest: AtomicU32,
 }
 
-struct Page {
+struct Shown {
     body: Bytes,
+    tag: Option<Tag>,
     /// The moments at which it is right.
     moments: Range<i64>,
     /// The state of the database, as each of its sources names it.
-    stamps: Vec<Stamp>,
+    stamps: Box<[Stamp]>,
 }
 
-/// The pages of a process.
-#[derive(Default)]
-pub struct Pages(Mutex<Kept>);
-
-#[derive(Default)]
-struct Kept {
-    known: HashMap<Key, Known>,
-    bytes: usize,
-    shown_again: u64,
+/// The answers of a process that may be given again.
+pub struct Pages {
+    kept: Cache<Key, Arc<Known>, Taken, RandomState>,
+    shown_again: AtomicU64,
 }
 
-/// Answers a list: with the page that was shown before, if it is still what a new look would show.
-pub async fn answer(request: Arc<Request>, handler: fn(&Request, &mut Conn) -> Outcome) -> Outcome {
+/// Weighs what is kept in bytes, about.
+#[derive(Clone)]
+struct Taken;
+
+/// Answers a read: with what was shown before, if it is still what a new look would show.
+pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) -> Outcome) -> Outcome {
+    let Some(key) = Key::of(&request) else { return look(request).await };
     let (db, app, now) = (request.build.db.clone(), request.app.clone(), request.now);
-    let Some(key) = Key::of(&request).filter(|key| app.pages.is_worth_a_look(key)) else {
-        return db.read(move |conn| handler(&request, conn)).await;
-    };
+    let Some(known) = app.pages.known(&key, db.writes()) else { return look(request).await };
     let before = db.stamp().await?;
-    if let Some(body) = app.pages.find(&key, before.as_ref(), now) {
-        return Ok(Answer::json(StatusCode::OK, body));
+    if let Some(answer) = known.shown_again(before.as_ref(), now) {
+        app.pages.shown_again.fetch_add(1, Ordering::Relaxed);
+        return Ok(answer);
     }
-    let answer = db.read(move |conn| handler(&request, conn)).await?;
-    // Nothing was committed around it, so the page shows the state that the stamp names.
-    if let (Some(until), Some(stamp)) = (answer.holds_until, before)
-        && let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.stamp()).await
+    let answer = look(request).await?;
+    let (Some(until), Some(stamp)) = (answer.holds_until, before) else {
+        known.was_in_vain();
+        return Ok(answer);
+    };
+    // Nothing was committed around it, so the answer shows the state that the stamp names.
+    if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.stamp()).await
         && after == stamp
     {
-        app.pages.keep(key, stamp, now..until, &answer.body);
+        app.pages.keep(key, &known, stamp, now..until, &answer);
     }
     Ok(answer)
 }
 
 impl Key {
+    /// `None` where nothing is kept: for callers who are nobody, and but for lists and instances.
     fn of(request: &Request) -> Option<Key> {
-        let caller = request.caller.as_ref()?;
-        Some(Key {
-            build: request.build.uid.clone(),
-            session: caller.session,
-            rights: caller.version,
-            origin: request.origin.clone(),
-            path: request.path.clone(),
-            query: request.query.clone(),
-        })
+        let caller =
+            request.caller.as_ref().filter(|_| matches!(request.route.answer, Schema::Page(_) | Schema::One(_)))?;
+        let mut key = Vec::with_capacity(160);
+        for number in [caller.session, caller.version] {
+            key.extend(number.to_le_bytes());
+        }
+        let texts = [&request.build.uid, &request.origin, &request.path].map(String::as_str);
+        for text in texts.into_iter().chain(request.query.pairs().flat_map(|(name, value)| [name, value])) {
+            // The length comes first, so that no two lists of texts are alike.
+            key.extend(text.len().to_le_bytes());
+            key.extend(text.as_bytes());
+        }
+        Some(Key(key.into()))
     }
+}
 
-    /// About what it takes, with its place.
-    fn bytes(&self) -> usize {
-        let pairs = self.query.pairs().map(|(name, value)| name.len() + value.len() + 48).sum::<usize>();
-        size_of::<(Key, Known)>() + self.build.len() + self.origin.len() + self.path.len() + pairs
+impl Weighter<Key, Arc<Known>> for Taken {
+    fn weight(&self, key: &Key, known: &Arc<Known>) -> u64 {
+        (key.0.len() + known.shown.as_ref().map_or(0, |shown| shown.body.len()) + BESIDE) as u64
+    }
+}
+
+impl Default for Pages {
+    fn default() -> Pages {
+        let (bytes, items) = (MOST_BYTES as u64, MOST_BYTES / (4 * BESIDE));
+        let mut options = OptionsBuilder::new();
+        let options = options.weight_capacity(bytes).estimated_items_capacity(items).shards(PARTS).build();
+        let options = options.expect("a size and a number are given");
+        let kept = Cache::with_options(options, Taken, RandomState::default(), DefaultLifecycle::default());
+        Pages { kept, shown_again: AtomicU64::new(0) }
     }
 }
 
 impl Pages {
-    /// How often a page was shown again.
+    /// How often an answer was given again.
     pub fn shown_again(&self) -> u64 {
-        self.kept().shown_again
+        self.shown_again.load(Ordering::Relaxed)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the address was asked for before, and does not rest: who asks once pays nothing for the others.
-    fn is_worth_a_look(&self, key: &Key) -> bool {
-        let mut kept = self.kept();
-        if let Some(known) = kept.known.get_mut(key) {
-            let rests = known.rest > 0;
-            known.rest = known.rest.saturating_sub(1);
-            return !rests;
+    /// `None` for an address that was not asked for since the last write, or rests: who asks once pays nothing for the
+    /// others.
+    fn known(&self, key: &Key, writes: u64) -> Option<Arc<Known>> {
+        let Some(known) = self.kept.get(key) else {
+            self.kept.insert(key.clone(), Arc::new(Known { writes: writes.into(), ..Known::default() }));
+            return None;
+        };
+        if known.writes.swap(writes, Ordering::Relaxed) != writes {
+            return None;
         }
-        kept.add(key.bytes());
-        kept.known.insert(key.clone(), Known::default());
-        false
+        let less = known.rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rest| rest.checked_sub(1));
+        less.is_err().then_some(known)
     }
 
-    fn find(&self, key: &Key, stamp: Option<&Stamp>, now: i64) -> Option<Bytes> {
-        let mut kept = self.kept();
-        let known = kept.known.get_mut(key)?;
-        if let (Some(page), Some(stamp)) = (&known.page, stamp)
-            && page.stamps.contains(stamp)
-            && page.moments.contains(&now)
-        {
-            let body = page.body.clone();
-            known.in_vain = 0;
-            kept.shown_again += 1;
-            return Some(body);
+    fn keep(&self, key: Key, known: &Known, stamp: Stamp, moments: Range<i64>, answer: &Answer) {
+        if answer.body.len() > LARGEST {
+            return;
         }
-        known.in_vain = known.in_vain.saturating_add(1);
-        if known.in_vain >= IN_VAIN {
-            known.rest = 1 << known.in_vain.min(LONGEST_REST);
+        let shown = match &known.shown {
+            Some(before) if before.body == answer.body && before.moments.end == moments.end => {
+                before.also_at(stamp, moments.start)
+            }
+            // A copy, which is exactly as long as it is: the writer has taken more.
+            _ => Shown { body: Bytes::copy_from_slice(&answer.body), tag: answer.tag, moments, stamps: [stamp].into() },
+        };
+        let writes = known.writes.load(Ordering::Relaxed).into();
+        let (in_vain, rest) = (load(&known.in_vain).into(), load(&known.rest).into());
+        self.kept.insert(key, Arc::new(Known { shown: Some(shown), writes, in_vain, rest }));
+    }
+}
+
+impl Known {
+    fn shown_again(&self, stamp: Option<&Stamp>, now: i64) -> Option<Answer> {
+        let (shown, stamp) = (self.shown.as_ref()?, stamp?);
+        if shown.stamps.contains(stamp) {
+            self.in_vain.store(0, Ordering::Relaxed);
+            let answer = || Answer { tag: shown.tag, ..Answer::json(StatusCode::OK, shown.body.clone()) };
+            return shown.moments.contains(&now).then(answer);
+        }
+        // A source that has not named the state yet is no change of it.
+        if shown.stamps.iter().any(|known| known.is_of_same_source(stamp)) {
+            self.was_in_vain();
         }
         None
     }
 
-    fn keep(&self, key: Key, stamp: Stamp, moments: Range<i64>, body: &Bytes) {
-        if body.len() > LARGEST {
-            return;
-        }
-        let mut kept = self.kept();
-        kept.add(body.len());
-        let known = kept.known.entry(key).or_default();
-        let mut replaced = 0;
-        match &mut known.page {
-            // Another source names the state in which the page is the same.
-            Some(page) if page.body == *body && page.moments.end == moments.end => {
-                page.stamps.retain(|known| !known.is_of_same_source(&stamp));
-                if page.stamps.len() >= MOST_STAMPS {
-                    page.stamps.remove(0);
-                }
-                page.stamps.push(stamp);
-                page.moments.start = page.moments.start.max(moments.start);
-                replaced = body.len();
-            }
-            page => {
-                let new = Page { body: body.clone(), moments, stamps: vec![stamp] };
-                replaced = page.replace(new).map_or(replaced, |old| old.body.len());
-            }
-        }
-        kept.bytes -= replaced.min(kept.bytes);
+    /// The address changes faster than it is asked for, so it is left alone for a while, and longer each time.
+    fn was_in_vain(&self) {
+        let times = load(&self.in_vain).saturating_add(1);
+        self.in_vain.store(times, Ordering::Relaxed);
+        self.rest.store((1 << times.min(LONGEST_REST)) - 2, Ordering::Relaxed);
     }
 }
 
-impl Kept {
-    /// Makes room for so many bytes more.
-    fn add(&mut self, bytes: usize) {
-        if self.bytes + bytes > MOST_BYTES || self.known.len() >= MOST {
-            self.known.clear();
-            self.bytes = 0;
+impl Shown {
+    /// The same, which another source has named the state of, or the same source another state.
+    fn also_at(&self, stamp: Stamp, since: i64) -> Shown {
+        let others = self.stamps.iter().filter(|known| !known.is_of_same_source(&stamp)).take(MOST_STAMPS).cloned();
+        let stamps = std::iter::once(stamp.clone()).chain(others).collect();
+        let moments = self.moments.start.max(since)..self.moments.end;
+        Shown { body: self.body.clone(), tag: self.tag, moments, stamps }
+    }
+}
+
+fn load(number: &AtomicU32) -> u32 {
+    number.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_answers_stay_within_their_bytes_and_a_large_one_finds_its_place() {
+        let pages = Pages::default();
+        let shown = |bytes: usize| {
+            let (body, stamps) = (Bytes::from(vec![b' '; bytes]), [].into());
+            Arc::new(Known { shown: Some(Shown { body, tag: None, moments: 0..1, stamps }), ..Known::default() })
+        };
+        for n in 0..50_000_u64 {
+            pages.kept.insert(Key(n.to_le_bytes().into()), shown(1000));
         }
-        self.bytes += bytes;
+        assert!((MOST_BYTES as u64 / 2..=MOST_BYTES as u64).contains(&pages.kept.weight()), "{}", pages.kept.weight());
+        let large = Key([1].into());
+        pages.kept.insert(large.clone(), shown(LARGEST));
+        assert!(pages.kept.get(&large).is_some());
     }
 }

@@ -3,7 +3,7 @@
 //! fields, uniqueness, and the administration log.
 
 use crate::administration_log as log;
-use crate::http::{Answer, Outcome, Refusal, Request};
+use crate::http::{Answer, Instance, Outcome, Refusal, Request};
 use crate::select_sql::{conditions, is_of_the_moment, order, stored, tokens, value};
 use http::StatusCode;
 use resource::json::{Cells, Form, USER_REFERENCE, UserCells, Writer, write_fields};
@@ -39,6 +39,8 @@ pub struct Shape {
     pub resource: Declaration,
     extra: &'static str,
     meta: WriteMeta,
+    /// The moment at which a row is shown differently though nothing is written, or NULL.
+    changes_at: Option<&'static str>,
     /// The columns of each form, written at its first use, with [`NOW`] and [`CALLER`] as arguments.
     columns: [OnceLock<Sql>; 2],
     /// Selects what is stored of the row with an id.
@@ -52,7 +54,14 @@ pub type WriteMeta = fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result
 impl Shape {
     /// `extra` are further columns for `meta`, of the table `t`; `{caller}` in it stands for the caller's user id.
     pub const fn new(resource: Declaration, extra: &'static str, meta: WriteMeta) -> Shape {
-        Shape { resource, extra, meta, columns: [const { OnceLock::new() }; 2], stored: OnceLock::new() }
+        let columns = [const { OnceLock::new() }; 2];
+        Shape { resource, extra, meta, changes_at: None, columns, stored: OnceLock::new() }
+    }
+
+    /// The column of `t` that holds the only moment with which that of the request is compared.
+    pub const fn changes_at(mut self, column: &'static str) -> Shape {
+        self.changes_at = Some(column);
+        self
     }
 
     /// Of a resource that shows what its declaration says, and no more.
@@ -62,6 +71,11 @@ impl Shape {
 
     fn columns(&self, form: Form) -> &Sql {
         self.columns[form as usize].get_or_init(|| columns(self, form))
+    }
+
+    /// Whether what is shown depends on the moment of the request.
+    fn compares(&self, form: Form) -> bool {
+        self.columns(form).args().contains(&Arg::Int(NOW))
     }
 
     /// Appends the columns as a request sees them.
@@ -144,10 +158,8 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
     };
     let body = envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());
     let mut answer = Answer::json(StatusCode::OK, body);
-    let compares = || {
-        shape.columns(Form::List).args().contains(&Arg::Int(NOW))
-            || select.filters.iter().any(|filter| is_of_the_moment(filter.field()))
-    };
+    let compares =
+        || shape.compares(Form::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
     answer.holds_until = match scope.lasts {
         Lasts::Until(moment) => Some(moment.unwrap_or(i64::MAX)),
         Lasts::Always if !compares() => Some(i64::MAX),
@@ -215,13 +227,21 @@ fn count(
 }
 
 /// One row as an instance shows it; `None` when there is none that fulfils the condition.
-pub fn view(request: &Request, conn: &mut Conn, shape: &Shape, condition: &Sql) -> Result<Option<Vec<u8>>, Error> {
+pub fn view(request: &Request, conn: &mut Conn, shape: &Shape, condition: &Sql) -> Result<Option<Instance>, Error> {
     let mut sql = Sql::new("SELECT ");
+    sql.push(shape.changes_at.unwrap_or("CAST(NULL AS BIGINT)")).push(", ");
     shape.select(Form::Detail, &mut sql, request);
     sql.push(" FROM ").name(&shape.resource.table).push(" t").push(" WHERE ").append(condition);
     let mut out = Writer::with_capacity(2048);
-    let found = conn.opt(&sql, |row| show(&mut out, shape, Form::Detail, &Cell(row), 0, request))?;
-    Ok(found.map(|()| out.into_bytes()))
+    let found = conn.opt(&sql, |row| {
+        show(&mut out, shape, Form::Detail, &Cell(row), 1, request)?;
+        row.opt_int(0)
+    })?;
+    let is_vouched_for = shape.changes_at.is_some() || !shape.compares(Form::Detail);
+    Ok(found.map(|changes_at| Instance {
+        body: out.into_bytes(),
+        holds_until: is_vouched_for.then(|| changes_at.filter(|at| *at > request.now).unwrap_or(i64::MAX)),
+    }))
 }
 
 /// The rows that fulfil a condition as a list shows them, each with the id in its column `key`.
@@ -244,7 +264,7 @@ pub fn records(
 }
 
 /// As [`view`], by id.
-pub fn view_id(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Vec<u8>, Refusal> {
+pub fn view_id(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Instance, Refusal> {
     view(request, conn, shape, &Sql::new("t.id = $1").arg(id))?.ok_or_else(Refusal::not_found)
 }
 

@@ -1,11 +1,11 @@
 //! Security rules: `/api/security/` (document 1, "Security rules"; document 4, section 5).
 
 use crate::caller;
-use crate::http::{Answer, Outcome, Refusal, Request, etag};
+use crate::http::{Answer, Instance, Outcome, Refusal, Request, etag};
 use crate::routes::{Handler, Route, Schema};
 use crate::rows::{self, Declaration, Shape};
 use crate::single_sign_on;
-use http::{Method, StatusCode, header};
+use http::{Method, StatusCode};
 use resource::{Changes, Errors, Field, Kind, Resource, Value, message, openapi, options, type_name};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
@@ -106,7 +106,8 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
         return Ok(Answer::value(&Json::Object(shown(&COMPLEXITY, &rules))));
     };
     caller.needs("standard_authentication", "list")?;
-    Ok(Answer::instance(StatusCode::OK, full(request, &rules).to_string().into_bytes()))
+    let body = full(request, &rules).to_string().into_bytes();
+    Ok(Answer::instance(StatusCode::OK, Instance { body, holds_until: Some(i64::MAX) }))
 }
 
 fn load(conn: &mut Conn) -> Result<Changes, Error> {
@@ -160,7 +161,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let tag = etag(shown.to_string().as_bytes());
     SERVICES.iter().for_each(|service| shown["authentication_method"][service] = "password".into());
     let mut answer = Answer::value(&shown);
-    answer.headers.extend(tag.parse().ok().map(|tag| (header::ETAG, tag)));
+    answer.tag = Some(tag);
     Ok(answer)
 }
 

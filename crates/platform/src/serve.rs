@@ -6,6 +6,7 @@ use crate::app::{App, Build};
 use crate::caller::{self, Caller};
 use crate::http::{Answer, Effects, Outcome, Refusal, Request};
 use crate::listener::{BodyError, read_body};
+use crate::pages;
 use crate::routes::{Access, Handler, Route, Schema, Table, allowed};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -121,11 +122,12 @@ async fn run(request: Arc<Request>) -> Outcome {
     let db = request.build.db.clone();
     match request.route.handler {
         Handler::Plain(handler) => handler(&request),
-        Handler::Peek(handler) => db.peek(move |conn| handler(&request, conn)).await,
-        Handler::Read(handler) if matches!(request.route.answer, Schema::Page(_)) => {
-            crate::pages::answer(request, handler).await
+        Handler::Peek(handler) => {
+            pages::answer(request, async move |request| db.peek(move |conn| handler(&request, conn)).await).await
         }
-        Handler::Read(handler) => db.read(move |conn| handler(&request, conn)).await,
+        Handler::Read(handler) => {
+            pages::answer(request, async move |request| db.read(move |conn| handler(&request, conn)).await).await
+        }
         Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
         Handler::Steps(handler) => detached(handler(request)).await,
     }
@@ -238,19 +240,21 @@ async fn body(
 }
 
 fn render(outcome: Outcome) -> (Response<Full<Bytes>>, Option<Box<store::Error>>) {
-    let (status, body, content_type, headers, cause) = match outcome {
-        Ok(answer) => (answer.status, answer.body, answer.content_type, answer.headers, None),
-        Err(refusal) => {
-            (refusal.status, refusal.body.to_string().into(), Some("application/json"), refusal.headers, refusal.cause)
-        }
+    let (answer, cause) = match outcome {
+        Ok(answer) => (answer, None),
+        Err(refusal) => (Answer::refusal(&refusal), refusal.cause),
     };
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    if let Some(content_type) = content_type {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let mut response = Response::new(Full::new(answer.body));
+    *response.status_mut() = answer.status;
+    let headers = response.headers_mut();
+    if let Some(content_type) = answer.content_type {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
-    for (name, value) in headers {
-        response.headers_mut().append(name, value);
+    if let Some(tag) = answer.tag.and_then(|tag| HeaderValue::try_from(tag.to_string()).ok()) {
+        headers.insert(header::ETAG, tag);
+    }
+    for (name, value) in answer.headers {
+        headers.append(name, value);
     }
     (response, cause)
 }

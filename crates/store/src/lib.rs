@@ -19,6 +19,7 @@ mod work;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -103,6 +104,8 @@ struct Inner {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     control: Arc<Slot>,
     backend: Backend,
+    /// Writes of this process on PostgreSQL, where any of them makes all stamps others.
+    writes: AtomicU64,
 }
 
 enum Backend {
@@ -149,7 +152,7 @@ impl Store {
     }
 
     fn new(control: Arc<Slot>, backend: Backend) -> Store {
-        Store(Arc::new(Inner { slots: Mutex::default(), control, backend }))
+        Store(Arc::new(Inner { slots: Mutex::default(), control, backend, writes: AtomicU64::new(0) }))
     }
 
     /// The control database: the list of builds, domains, limits.
@@ -323,6 +326,19 @@ impl Database {
         self.peek(|conn: &mut Conn| conn.stamp()).await
     }
 
+    /// How many writes of this process have ended that make the stamps of this database others: a guess, which costs
+    /// nothing, at whether a stamp has changed.
+    pub fn writes(&self) -> u64 {
+        self.count_of_writes().load(Ordering::Relaxed)
+    }
+
+    fn count_of_writes(&self) -> &AtomicU64 {
+        match &self.store.backend {
+            Backend::Sqlite(_) => &self.slot.writes,
+            Backend::Postgres(_) => &self.store.writes,
+        }
+    }
+
     /// Runs a script in one transaction, and answers only after it is committed durably.
     ///
     /// A script that answers `Err` or panics is rolled back. The script runs apart from the caller: once polled, it
@@ -336,7 +352,9 @@ impl Database {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        self.run(Mode::Write, script).await
+        let outcome = self.run(Mode::Write, script).await;
+        self.count_of_writes().fetch_add(1, Ordering::Relaxed);
+        outcome
     }
 
     async fn run<T, E>(&self, mode: Mode, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>

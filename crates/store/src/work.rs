@@ -97,6 +97,8 @@ pub(crate) struct Slot {
     pub file: PathBuf,
     /// Whether it is the control database.
     pub control: bool,
+    /// SQLite: writes of this process that have ended. Unused on PostgreSQL.
+    pub writes: AtomicU64,
     /// Held while its migrations are looked at.
     pub preparing: Mutex<()>,
     /// Twice the generation, plus 1 once its migrations are known to have run.
@@ -107,7 +109,7 @@ impl Slot {
     pub fn new(name: String, file: PathBuf, control: bool) -> Slot {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Slot { id, name, file, control, preparing: Mutex::new(()), state: AtomicU64::new(0) }
+        Slot { id, name, file, control, writes: AtomicU64::new(0), preparing: Mutex::new(()), state: AtomicU64::new(0) }
     }
 
     /// Changes whenever connections opened before must not be used again.

@@ -1,4 +1,4 @@
-//! Pages that are shown again without a new look: never one that a new look would not show
+//! Lists and instances that are shown again without a new look: never one that a new look would not show
 //! (`crates/platform/src/pages.rs`).
 
 use crate::BINARY;
@@ -7,7 +7,7 @@ use testkit::{ADMIN, Client, DOMAIN, Installation, PASSWORD, Reply, Server};
 
 const USERS: &str = "/api/users/?ordering=-id&limit=3";
 
-/// Asks until the page is one that was kept.
+/// Asks until the answer is one that was kept.
 async fn shown_again(server: &Server, api: &Client, path: &str) -> Reply {
     let before = server.app.pages.shown_again();
     for _ in 0..100 {
@@ -24,15 +24,24 @@ async fn names(api: &Client) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_page_is_kept_while_nothing_is_written() {
+async fn an_answer_is_kept_while_nothing_is_written() {
     let server = Server::start().await;
     let api = server.admin().await;
-    for path in [USERS, "/api/roles/", "/api/user-groups/", "/api/administration/log/", "/api/users/?status=active"] {
+    let role = api.post("/api/roles/", json!({"name": "Clerks"})).await.id();
+    let lists = [USERS, "/api/roles/", "/api/user-groups/", "/api/administration/log/", "/api/users/?status=active"];
+    let role = format!("/api/roles/{role}/");
+    let instances =
+        [&role, "/api/users/me/", "/api/administration/company-details/", "/api/administration/smtp-settings/"];
+    for path in lists.into_iter().chain(instances) {
         let first = api.get(path).await;
         let again = shown_again(&server, &api, path).await;
         assert_eq!((again.status, &again.text), (200, &first.text));
-        assert_eq!(again.header("content-type"), first.header("content-type"));
+        for header in ["content-type", "etag", "cache-control", "x-content-type-options"] {
+            assert_eq!(again.header(header), first.header(header));
+        }
+        assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
     }
+    assert!(api.get(&role).await.header("etag").starts_with('"'));
 }
 
 #[tokio::test]
@@ -68,6 +77,32 @@ async fn every_write_is_in_the_next_page() {
     assert!(server.app.pages.shown_again() > 0);
 }
 
+#[tokio::test]
+async fn every_write_is_in_the_next_look_at_an_instance() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let maker = server.as_type("super_admin").await;
+    let role = maker.post("/api/roles/", json!({"name": "Clerks"})).await.id();
+    let (role, maker) = (format!("/api/roles/{role}/"), format!("/api/users/{}/", maker.id));
+    for n in 0..10 {
+        let seen = shown_again(&server, &api, &role).await;
+        let change = json!({"name": format!("Clerks {n}")});
+        let tag = seen.header("etag");
+        let changed = api.with_header("if-match", tag).patch(&role, change.clone()).await.ok();
+        assert_eq!(changed["name"], change["name"]);
+        assert_eq!(api.get(&role).await.ok(), changed);
+        api.with_header("if-match", tag).patch(&role, change).await.expect(412);
+        // What it refers to is shown in it.
+        shown_again(&server, &api, &role).await;
+        let name = format!("Maker {n}");
+        api.patch(&maker, json!({"first_name": name})).await.ok();
+        assert_eq!(api.get(&role).await["created_by"]["first_name"], name);
+    }
+    shown_again(&server, &api, &role).await;
+    api.delete(&role).await.is_empty();
+    api.get(&role).await.expect(404);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_who_write_see_at_once_what_they_wrote() {
     let server = Server::start().await;
@@ -82,10 +117,12 @@ async fn many_who_write_see_at_once_what_they_wrote() {
                     let path = format!("/api/roles/?name={name}");
                     for _ in 0..5 {
                         assert_eq!(api.get(&path).await.ids(), [role]);
+                        assert_eq!(api.get(&format!("/api/roles/{role}/")).await["name"], name);
                     }
                     api.delete(&format!("/api/roles/{role}/")).await.is_empty();
                     for _ in 0..5 {
                         assert_eq!(api.get(&path).await.ids(), Vec::<i64>::new());
+                        api.get(&format!("/api/roles/{role}/")).await.expect(404);
                     }
                 }
             })
@@ -102,14 +139,20 @@ async fn what_another_process_writes_is_in_the_next_page() {
     let (one, two) = (installation.serve_api(), installation.serve_api());
     let here = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let there = two.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let changing = format!("/api/roles/{}/", here.post("/api/roles/", json!({"name": "Changing"})).await.id());
     for n in 0..10 {
         for _ in 0..10 {
-            here.get("/api/roles/").await.ok();
-            there.get("/api/roles/").await.ok();
+            for path in ["/api/roles/", &changing] {
+                here.get(path).await.ok();
+                there.get(path).await.ok();
+            }
         }
         let (writer, reader) = if n % 2 == 0 { (&here, &there) } else { (&there, &here) };
         writer.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
-        assert_eq!(reader.get("/api/roles/").await["total_count"], n + 1);
+        assert_eq!(reader.get("/api/roles/").await["total_count"], n + 2);
+        let name = format!("Changed {n}");
+        writer.patch(&changing, json!({"name": name})).await.ok();
+        assert_eq!(reader.get(&changing).await["name"], name);
     }
 }
 
@@ -118,12 +161,18 @@ async fn a_lock_is_over_when_its_time_is_though_nothing_is_written() {
     let server = Server::with(|config| config.lock_seconds = 60).await;
     let api = server.admin().await;
     let user = server.as_type("internal").await;
-    let statuses = async || api.get(USERS).await.column("status");
+    let path = format!("/api/users/{}/", user.id);
+    let statuses = async || {
+        let statuses = api.get(USERS).await.column("status");
+        assert_eq!(statuses[0], api.get(&path).await["status"]);
+        statuses
+    };
     for _ in 0..5 {
         user.login(&user.username, "wrong").await.expect(401);
     }
     assert_eq!(statuses().await, ["locked", "active"]);
     shown_again(&server, &api, USERS).await;
+    shown_again(&server, &api, &path).await;
     assert_eq!(statuses().await, ["locked", "active"]);
     server.advance(59 * testkit::SECOND);
     assert_eq!(statuses().await, ["locked", "active"]);
@@ -138,7 +187,11 @@ async fn each_caller_has_pages_of_his_own() {
     let admin = server.admin().await;
     let other = server.build("b.example").await.admin().await;
     let (full, external) = (server.as_type("full").await, server.as_type("external").await);
+    let viewed = format!("/api/users/{}/", external.id);
     for _ in 0..10 {
+        assert_eq!(admin.get(&viewed).await.ok()["_meta"]["permissions"]["edit"], true);
+        assert_eq!(full.get(&viewed).await.ok()["_meta"]["permissions"]["edit"], false);
+        other.get(&viewed).await.expect(404);
         assert_eq!(admin.get("/api/users/").await["total_count"], 3);
         assert_eq!(external.get("/api/users/").await.ids(), [external.id]);
         assert_eq!(other.get("/api/users/").await["total_count"], 1);
@@ -148,7 +201,7 @@ async fn each_caller_has_pages_of_his_own() {
         );
     }
     // Rights that change are new pages, and so is another host in the addresses of the others.
-    let role = json!({"name": "Listers", "permissions": {"users": ["list", "edit"]}});
+    let role = json!({"name": "Listers", "permissions": {"users": ["list", "view", "edit"]}});
     let role = admin.post("/api/roles/", role).await.id();
     admin.patch(&format!("/api/users/{}/", full.id), json!({"roles": [role]})).await.ok();
     for _ in 0..10 {
@@ -156,6 +209,12 @@ async fn each_caller_has_pages_of_his_own() {
         assert_eq!(
             (&page["total_count"], &page["results"][0]["_meta"]["permissions"]["edit"]),
             (&json!(3), &json!(true))
+        );
+        assert_eq!(
+            full.get(&viewed).await.ok()["_meta"]["permissions"],
+            json!({
+                "list": true, "view": true, "create": false, "edit": true, "delete": false,
+            })
         );
     }
     for port in ["1111", "2222"] {

@@ -9,7 +9,7 @@ pub(crate) use rules::may_give_roles;
 
 use crate::administration_log as log;
 use crate::caller::{self, Caller, is_super};
-use crate::http::{Answer, Outcome, Refusal, Request};
+use crate::http::{Answer, Instance, Outcome, Refusal, Request};
 use crate::limits;
 use crate::passwords::{self, Prepared};
 use crate::routes::{Pending, Route, Schema};
@@ -137,7 +137,8 @@ pub static SHAPE: Shape = Shape::new(
      (SELECT string_agg(x.name, '\n') FROM (SELECT r.name FROM user_roles ur JOIN roles r ON r.id = ur.role_id \
      WHERE ur.user_id = t.id ORDER BY ur.role_id) x)",
     write_meta,
-);
+)
+.changes_at("t.locked_until");
 /// Lists do without the names of roles.
 static LIST: Shape = Shape::new(
     Declaration::Static(&USER),
@@ -177,7 +178,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The user as an instance shows it; 404 when there is none, or it is deleted.
-pub fn shown(request: &Request, conn: &mut Conn, id: i64) -> Result<Vec<u8>, Refusal> {
+pub fn shown(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance, Refusal> {
     let condition = Sql::new("t.id = $1 AND t.is_deleted = 0").arg(id);
     rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)
 }
