@@ -149,7 +149,8 @@ impl Pages {
     }
 
     fn keep(&self, key: Key, known: &Known, stamp: Stamp, moments: Range<i64>, answer: &Answer) {
-        if answer.body.len() > LARGEST {
+        // Headers of its own have no place in what is kept.
+        if answer.body.len() > LARGEST || !answer.headers.is_empty() {
             return;
         }
         let shown = match &known.shown {
