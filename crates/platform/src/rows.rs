@@ -226,7 +226,8 @@ fn count(
     conn.one(&sql, |row| row.int(0))
 }
 
-/// One row as an instance shows it; `None` when there is none that fulfils the condition.
+/// One row as an instance shows it; `None` when there is none that fulfils the condition, which does not compare the
+/// moment of the request.
 pub fn view(request: &Request, conn: &mut Conn, shape: &Shape, condition: &Sql) -> Result<Option<Instance>, Error> {
     let mut sql = Sql::new("SELECT ");
     sql.push(shape.changes_at.unwrap_or("CAST(NULL AS BIGINT)")).push(", ");
