@@ -104,8 +104,6 @@ struct Inner {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     control: Arc<Slot>,
     backend: Backend,
-    /// Writes of this process on PostgreSQL, where any of them makes all stamps others.
-    writes: AtomicU64,
 }
 
 enum Backend {
@@ -152,7 +150,7 @@ impl Store {
     }
 
     fn new(control: Arc<Slot>, backend: Backend) -> Store {
-        Store(Arc::new(Inner { slots: Mutex::default(), control, backend, writes: AtomicU64::new(0) }))
+        Store(Arc::new(Inner { slots: Mutex::default(), control, backend }))
     }
 
     /// The control database: the list of builds, domains, limits.
@@ -335,7 +333,8 @@ impl Database {
     fn count_of_writes(&self) -> &AtomicU64 {
         match &self.store.backend {
             Backend::Sqlite(_) => &self.slot.writes,
-            Backend::Postgres(_) => &self.store.writes,
+            // There any write makes the stamps of all databases others.
+            Backend::Postgres(_) => &self.store.control.writes,
         }
     }
 

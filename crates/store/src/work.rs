@@ -97,7 +97,7 @@ pub(crate) struct Slot {
     pub file: PathBuf,
     /// Whether it is the control database.
     pub control: bool,
-    /// SQLite: writes of this process that have ended. Unused on PostgreSQL.
+    /// Writes of this process that have ended; on PostgreSQL the control database's slot counts those of all.
     pub writes: AtomicU64,
     /// Held while its migrations are looked at.
     pub preparing: Mutex<()>,

@@ -1,6 +1,7 @@
 //! The main API and the real history service together.
 
 use crate::BINARY;
+use crate::history_delivery::until;
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process};
@@ -111,15 +112,10 @@ async fn an_outage_of_the_history_service_stops_nothing() {
     for _ in 0..3 {
         api.client("localhost").login(ADMIN, PASSWORD).await.ok();
     }
-    // What is committed while the process counts shows at its next count.
-    let mut ready = api.client("localhost").get("/readyz").await.ok();
-    for _ in 0..100 {
-        if ready["history"]["waiting"] == 3 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        ready = api.client("localhost").get("/readyz").await.ok();
-    }
+    // What is committed when the process begins to count may show at its next count alone.
+    until("what waits is known", async || api.client("localhost").get("/readyz").await.ok()["history"]["waiting"] == 3)
+        .await;
+    let ready = api.client("localhost").get("/readyz").await.ok();
     assert_eq!((&ready["status"], &ready["history"]["waiting"]), (&json!("ok"), &json!(3)));
     api.kill();
     let both = installation.serve();

@@ -29,7 +29,7 @@ fn kinds(events: &[Json]) -> Vec<i64> {
 
 /// Waits until something holds; at most a minute.
 #[track_caller]
-fn until(what: &'static str, holds: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
+pub fn until(what: &'static str, holds: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();
     async move {
         let end = Instant::now() + Duration::from_secs(60);
