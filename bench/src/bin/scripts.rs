@@ -2,7 +2,7 @@
 //! PostgreSQL: `scripts postgres://…` (docs/decisions/0001). Each in turn, several rounds, 16 at a time.
 
 use std::time::{Duration, Instant};
-use store::{Conn, Engine, Error, Migrations, Options, Sql, Store};
+use store::{Conn, Engine, Error, Migration, Migrations, Options, Sql, Store};
 use tokio_postgres::NoTls;
 
 const AT_A_TIME: usize = 16;
@@ -16,7 +16,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).ok_or("usage: scripts postgres://…")?;
     let migrations = Migrations {
         control: &[],
-        build: &[("0001", "CREATE TABLE things (id BIGINT PRIMARY KEY, name TEXT NOT NULL, n BIGINT NOT NULL)")],
+        build: &[Migration::sql(
+            "0001",
+            "CREATE TABLE things (id BIGINT PRIMARY KEY, name TEXT NOT NULL, n BIGINT NOT NULL)",
+        )],
     };
     let store = Store::open(Engine::Postgres { url: url.clone() }, migrations, Options::default()).await?;
     store.drop("scripts").await?;

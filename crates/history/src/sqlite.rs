@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Conn, Database, Migrations, Options, Row, Sql, Store, Value};
+use store::{Conn, Database, Migration, Migrations, Options, Row, Sql, Store, Value};
 use uuid::Uuid;
 use web::clock::Clock;
 
 /// The ordered folders of SQL.
 const MIGRATIONS: Migrations = Migrations {
-    control: &[("0001_tenants", include_str!("../migrations/control.sql"))],
-    build: &[("0001_events", include_str!("../migrations/tenant.sql"))],
+    control: &[Migration::sql("0001_tenants", include_str!("../migrations/control.sql"))],
+    build: &[Migration::sql("0001_events", include_str!("../migrations/tenant.sql"))],
 };
 
 /// How often a failure in passing is tried again, after what time first (it doubles), and within what time in all: what

@@ -15,18 +15,18 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use store::{Conn, Database, Engine, Error, Migrations, Sql, Store};
+use store::{Conn, Database, Engine, Error, Migration, Migrations, Sql, Store};
 
 /// The ordered folders of portable SQL.
 pub const MIGRATIONS: Migrations = Migrations {
     control: &[
-        ("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
-        ("0002_history_tenants", include_str!("../migrations/control/0002_history_tenants.sql")),
+        Migration::sql("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
+        Migration::sql("0002_history_tenants", include_str!("../migrations/control/0002_history_tenants.sql")),
     ],
     build: &[
-        ("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
-        ("0002_outbound_mail", include_str!("../migrations/build/0002_outbound_mail.sql")),
-        ("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
+        Migration::sql("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
+        Migration::sql("0002_outbound_mail", include_str!("../migrations/build/0002_outbound_mail.sql")),
+        Migration::sql("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
     ],
 };
 

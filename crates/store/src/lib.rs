@@ -47,8 +47,19 @@ pub enum Engine {
     },
 }
 
-/// The ordered folders of portable SQL, as `(name, sql)`; a database's version is how many of them it has had, and is
-/// stored in it. A file holds several statements, each ending with `;`, and these tokens:
+/// The ordered folders of migrations; a database's version is how many of them it has had, and is stored in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Migrations {
+    /// Of the control database.
+    pub control: &'static [Migration],
+    /// Of each build.
+    pub build: &'static [Migration],
+}
+
+/// One step from a version of a database to the next: portable SQL, and what SQL cannot say of the rows that are there
+/// already, in the same transaction.
+///
+/// The SQL is several statements, each ending with `;`, with these tokens:
 ///
 /// | token | SQLite | PostgreSQL |
 /// |---|---|---|
@@ -59,11 +70,24 @@ pub enum Engine {
 ///
 /// Use named unique indexes (`CREATE UNIQUE INDEX`), so that [`Error::Unique`] tells the same name on both engines.
 #[derive(Clone, Copy, Debug)]
-pub struct Migrations {
-    /// Of the control database.
-    pub control: &'static [(&'static str, &'static str)],
-    /// Of each build.
-    pub build: &'static [(&'static str, &'static str)],
+pub struct Migration {
+    /// Its number and name, for errors.
+    pub name: &'static str,
+    /// What is done first.
+    pub sql: &'static str,
+    /// What is done then, also in a database that is new and empty.
+    pub then: Option<fn(&mut Conn) -> Result<(), Error>>,
+}
+
+impl Migration {
+    /// One of SQL alone.
+    pub const fn sql(name: &'static str, sql: &'static str) -> Migration {
+        Migration { name, sql, then: None }
+    }
+    /// With what is done after its SQL.
+    pub const fn then(self, then: fn(&mut Conn) -> Result<(), Error>) -> Migration {
+        Migration { then: Some(then), ..self }
+    }
 }
 
 /// Sizes and limits.

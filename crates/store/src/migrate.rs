@@ -1,11 +1,14 @@
 //! Migrations: portable SQL made into an engine's own.
 
-use crate::Migrations;
+use std::time::Duration;
+
+use crate::conn::Conn;
 use crate::error::Error;
 use crate::work::Slot;
+use crate::{Migration, Migrations};
 
 /// The migrations of a database.
-pub(crate) fn migrations_of(migrations: &Migrations, slot: &Slot) -> &'static [(&'static str, &'static str)] {
+pub(crate) fn migrations_of(migrations: &Migrations, slot: &Slot) -> &'static [Migration] {
     if slot.control { migrations.control } else { migrations.build }
 }
 
@@ -32,6 +35,17 @@ pub(crate) fn lacking(name: &str, version: i64, known: usize) -> Result<usize, E
         Ok(version) if version <= known => Ok(version),
         _ => Err(Error::Db(format!("{name} is at version {version}, but this program knows {known} migrations"))),
     }
+}
+
+/// How long what follows the SQL of a migration may take, on the embedded engine; PostgreSQL has its own limit.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Does what follows the SQL of a migration, in its transaction.
+pub(crate) fn then(migration: &Migration, conn: &mut Conn) -> Result<(), Error> {
+    let Some(then) = migration.then else { return Ok(()) };
+    conn.start(true, PATIENCE);
+    let done = then(conn);
+    conn.finish().map_or(done, Err)
 }
 
 /// Says which migration an error came from.

@@ -405,7 +405,12 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
         build: &[
             common::MIGRATIONS.build[0],
             common::MIGRATIONS.build[1],
-            ("0003_more", "CREATE TABLE more (id {id}, note {text});\nINSERT INTO more (note) VALUES ('once');\n"),
+            store::Migration::sql("0003_more", "CREATE TABLE more (id {id}, note {text});\n").then(|conn| {
+                // What SQL alone cannot say, in the same transaction.
+                let users = conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
+                conn.exec(&Sql::new("INSERT INTO more (note) VALUES ($1)").arg(format!("once, over {users} users")))?;
+                Ok(())
+            }),
         ],
     };
     let database = fixture.database().await;
@@ -423,8 +428,9 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
         .flat_map(|store| (0..4).map(|_| store.database(database.name())))
         .map(|database| {
             tokio::spawn(async move {
-                let notes = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM more"), |row| row.int(0));
-                assert_eq!(database.read(notes).await, Ok::<_, Error>(1));
+                let notes =
+                    |conn: &mut Conn| conn.all(&Sql::new("SELECT note FROM more"), |row| Ok(row.text(0)?.to_owned()));
+                assert_eq!(database.read(notes).await, Ok::<_, Error>(vec!["once, over 1 users".to_owned()]));
             })
         })
         .collect();

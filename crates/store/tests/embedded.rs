@@ -109,7 +109,7 @@ async fn a_script_that_ends_the_transaction_is_refused() {
 async fn a_constraint_checked_at_commit_harms_only_its_breaker() {
     const DEFERRED: store::Migrations = store::Migrations {
         control: &[],
-        build: &[(
+        build: &[store::Migration::sql(
             "0001",
             "CREATE TABLE users (id {id}, name TEXT, boss BIGINT REFERENCES users (id) DEFERRABLE INITIALLY DEFERRED);",
         )],

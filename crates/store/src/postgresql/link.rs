@@ -9,7 +9,8 @@ use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 
 use super::client::Client;
-use crate::conn::{OnRow, Row, Source, Stop};
+use crate::Migration;
+use crate::conn::{Conn, OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::Sql;
@@ -92,65 +93,9 @@ impl Link {
         self.client.run(sql).map_err(|error| self.translate(&error))
     }
 
-    /// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
-    pub fn enter(&mut self, slot: &Arc<Slot>, migrations: &[(&str, &str)]) -> Result<(), Error> {
-        if !slot.is_prepared() {
-            self.prepare(slot, migrations)?;
-        }
-        if self.at.as_ref().is_none_or(|at| at.id != slot.id) {
-            self.at = None;
-            self.control(&format!("SET search_path TO \"{}\"", slot.name))?;
-            self.at = Some(slot.clone());
-        }
-        Ok(())
-    }
-
-    /// Runs the migrations that a schema lacks, once in the life of this process.
-    fn prepare(&mut self, slot: &Slot, migrations: &[(&str, &str)]) -> Result<(), Error> {
-        let generation = slot.generation();
-        let version = self.version(slot)?;
-        let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
-        if version.is_none() || from < migrations.len() {
-            self.control(BEGIN_SCHEMA)?;
-            let migrated = self.prepare_schema(slot, migrations, Make::No);
-            if let Err(error) = migrated.and_then(|()| self.control("COMMIT")) {
-                self.roll_back();
-                return Err(error);
-            }
-        }
-        slot.set_prepared(generation);
-        Ok(())
-    }
-
-    /// Makes a schema if so wished, and runs the migrations that it lacks. Inside a transaction, under a lock, so that
-    /// processes that start at once do not collide.
-    pub fn prepare_schema(&mut self, slot: &Slot, migrations: &[(&str, &str)], make: Make) -> Result<(), Error> {
-        let name = &slot.name;
-        self.lock_schema(name)?;
-        match make {
-            Make::No => {}
-            Make::IfMissing => self.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
-            Make::New => self.control(&format!("CREATE SCHEMA \"{name}\""))?,
-        }
-        self.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
-        let version = match self.version(slot)? {
-            Some(version) => version,
-            None => {
-                self.control(
-                    "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)",
-                )?;
-                0
-            }
-        };
-        let from = migrate::lacking(name, version, migrations.len())?;
-        for (migration, sql) in &migrations[from..] {
-            self.control(&migrate::for_postgres(sql)).map_err(|error| migrate::failed(name, migration, error))?;
-        }
-        if from < migrations.len() {
-            self.control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;
-            tracing::info!(database = name, from, to = migrations.len(), "migrated");
-        }
-        Ok(())
+    /// Whether a database is the current one.
+    fn is_at(&self, slot: &Slot) -> bool {
+        self.at.as_ref().is_some_and(|at| at.id == slot.id)
     }
 
     /// The version of a schema; `None` if it has none yet.
@@ -325,6 +270,70 @@ impl Link {
             _ => Error::Db(plain(error)),
         }
     }
+}
+
+/// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
+pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), Error> {
+    if !slot.is_prepared() {
+        prepare(conn, slot, migrations)?;
+    }
+    let link = conn.as_postgres();
+    if !link.is_at(slot) {
+        link.at = None;
+        link.control(&format!("SET search_path TO \"{}\"", slot.name))?;
+        link.at = Some(slot.clone());
+    }
+    Ok(())
+}
+
+/// Runs the migrations that a schema lacks, once in the life of this process.
+fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(), Error> {
+    let generation = slot.generation();
+    let version = conn.as_postgres().version(slot)?;
+    let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
+    if version.is_none() || from < migrations.len() {
+        conn.as_postgres().control(BEGIN_SCHEMA)?;
+        let migrated = prepare_schema(conn, slot, migrations, Make::No);
+        if let Err(error) = migrated.and_then(|()| conn.as_postgres().control("COMMIT")) {
+            conn.as_postgres().roll_back();
+            return Err(error);
+        }
+    }
+    slot.set_prepared(generation);
+    Ok(())
+}
+
+/// Makes a schema if so wished, and runs the migrations that it lacks. Inside a transaction, under a lock, so that
+/// processes that start at once do not collide.
+pub(super) fn prepare_schema(conn: &mut Conn, slot: &Slot, migrations: &[Migration], make: Make) -> Result<(), Error> {
+    let (name, link) = (&slot.name, conn.as_postgres());
+    link.lock_schema(name)?;
+    match make {
+        Make::No => {}
+        Make::IfMissing => link.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
+        Make::New => link.control(&format!("CREATE SCHEMA \"{name}\""))?,
+    }
+    link.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
+    let version = match link.version(slot)? {
+        Some(version) => version,
+        None => {
+            link.control(
+                "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)",
+            )?;
+            0
+        }
+    };
+    let from = migrate::lacking(name, version, migrations.len())?;
+    for migration in &migrations[from..] {
+        let done = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
+        let done = done.and_then(|()| migrate::then(migration, conn));
+        done.map_err(|error| migrate::failed(name, migration.name, error))?;
+    }
+    if from < migrations.len() {
+        conn.as_postgres().control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;
+        tracing::info!(database = name, from, to = migrations.len(), "migrated");
+    }
+    Ok(())
 }
 
 /// An error's own words: the driver's say little more than "db error".

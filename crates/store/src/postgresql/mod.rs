@@ -29,7 +29,7 @@ use client::Client;
 pub(crate) use lines::Ahead;
 use lines::Lines;
 pub(crate) use link::Link;
-use link::{Make, plain};
+use link::{Make, plain, prepare_schema};
 use pool::{Kind, Pool};
 pub(crate) use types::{blob, int, text};
 
@@ -83,7 +83,7 @@ impl Postgres {
         let lines = Arc::new(Lines::new(settings, patience));
         let postgres = Postgres { migrations, patience, pool, lines, threads: Mutex::new(threads) };
         let slot = control.clone();
-        let make = move |link: &mut Link| link.prepare_schema(&slot, migrations.control, Make::IfMissing);
+        let make = move |conn: &mut Conn| prepare_schema(conn, &slot, migrations.control, Make::IfMissing);
         postgres.schema(control, make).await?;
         Ok(postgres)
     }
@@ -103,20 +103,20 @@ impl Postgres {
 
     pub async fn create(&self, slot: Arc<Slot>) -> Result<(), Error> {
         let (made, migrations) = (slot.clone(), migrate::migrations_of(&self.migrations, &slot));
-        self.schema(slot, move |link| link.prepare_schema(&made, migrations, Make::New)).await
+        self.schema(slot, move |conn| prepare_schema(conn, &made, migrations, Make::New)).await
     }
 
     pub async fn drop(&self, slot: Arc<Slot>) -> Result<(), Error> {
         let dropped = slot.clone();
-        self.schema(slot, move |link| link.drop_schema(&dropped)).await
+        self.schema(slot, move |conn| conn.as_postgres().drop_schema(&dropped)).await
     }
 
     async fn schema(
         &self,
         slot: Arc<Slot>,
-        run: impl Fn(&mut Link) -> Result<(), Error> + Send + 'static,
+        run: impl Fn(&mut Conn) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
-        let (work, outcome) = work(move |conn: &mut Conn| run(conn.as_postgres()));
+        let (work, outcome) = work(run);
         self.pool.submit(&slot, Kind::Schema, work)?;
         outcome.await.unwrap_or_else(|_| Err(Error::Unavailable("the work was given up".to_owned())))
     }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::link::{BEGIN_SCHEMA, Trouble};
+use super::link::{BEGIN_SCHEMA, Trouble, enter};
 use super::{SHORT, Settings, no_answer};
 use crate::Mode;
 use crate::conn::Conn;
@@ -251,11 +251,11 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         Kind::Schema => Some(BEGIN_SCHEMA),
     };
     let only_reads = matches!(task.kind, Kind::Script(Mode::Read | Mode::Peek));
-    let link = conn.as_postgres();
     let entered = match task.kind {
         Kind::Schema => Ok(()),
-        Kind::Script(_) => link.enter(&task.slot, migrate::migrations_of(&settings.migrations, &task.slot)),
+        Kind::Script(_) => enter(conn, &task.slot, migrate::migrations_of(&settings.migrations, &task.slot)),
     };
+    let link = conn.as_postgres();
     if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| link.control(sql))) {
         task.work.fail(error);
         // Nothing has been done yet, so even a write can be done on another connection.

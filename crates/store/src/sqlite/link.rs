@@ -11,7 +11,8 @@ use rusqlite::types::Null;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ffi};
 
 use super::Settings;
-use crate::conn::{OnRow, Row, Source, Stop};
+use crate::Migration;
+use crate::conn::{Conn, OnRow, Row, Source, Stop};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::{Arg, Sql, Value, sqlite_text};
@@ -58,13 +59,7 @@ impl Link {
     /// Opens a database of which the file exists, and brings it up to date if this process has not yet done so.
     pub fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result<Link, Error> {
         prepare(settings, slot)?;
-        let mut connection = open_file(slot)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        let opened = Instant::now();
-        let deadline = Arc::new(AtomicU64::new(NEVER));
-        let limit = deadline.clone();
-        let too_late = move || nanoseconds(opened.elapsed()) > limit.load(Ordering::Relaxed);
-        connection.progress_handler(INSTRUCTIONS, Some(too_late)).map_err(translate)?;
+        let link = Link::of(open_file(slot)?)?;
         let rest = match purpose {
             Purpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
             Purpose::Write => {
@@ -72,7 +67,17 @@ impl Link {
                 format!("{SMALL_CACHE}; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
             }
         };
-        connection.execute_batch(&rest).map_err(translate)?;
+        link.connection.execute_batch(&rest).map_err(translate)?;
+        Ok(link)
+    }
+
+    fn of(mut connection: Connection) -> Result<Link, Error> {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        let opened = Instant::now();
+        let deadline = Arc::new(AtomicU64::new(NEVER));
+        let limit = deadline.clone();
+        let too_late = move || nanoseconds(opened.elapsed()) > limit.load(Ordering::Relaxed);
+        connection.progress_handler(INSTRUCTIONS, Some(too_late)).map_err(translate)?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Ok(Link { connection, id, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
@@ -333,9 +338,9 @@ fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
         return Ok(());
     }
     let generation = slot.generation();
-    let mut connection = open_file(slot)?;
+    let connection = open_file(slot)?;
     use_write_ahead_log(&connection)?;
-    migrate(&mut connection, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
+    migrate(Link::of(connection)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
     slot.set_prepared(generation);
     Ok(())
 }
@@ -355,25 +360,27 @@ fn use_write_ahead_log(connection: &Connection) -> Result<(), Error> {
     }
 }
 
-/// Runs the migrations that a database lacks, in one transaction, however many processes begin at once.
-fn migrate(connection: &mut Connection, known: &[(&str, &str)], name: &str) -> Result<(), Error> {
-    let version = |connection: &Connection| {
-        let version = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+/// Runs the migrations that a database lacks, in one transaction, however many processes begin at once. Of a connection
+/// that is closed without a commit, everything is rolled back.
+fn migrate(link: Link, known: &[Migration], name: &str) -> Result<(), Error> {
+    let version = |link: &Link| {
+        let version = link.connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
         migrate::lacking(name, version.map_err(translate)?, known.len())
     };
-    if version(connection)? == known.len() {
+    if version(&link)? == known.len() {
         return Ok(());
     }
-    // Dropped without a commit, the transaction is rolled back.
-    let transaction =
-        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(translate)?;
-    let from = version(&transaction)?;
-    for (migration, sql) in &known[from..] {
-        let done = transaction.execute_batch(&migrate::for_sqlite(sql)).map_err(translate);
-        done.map_err(|error| migrate::failed(name, migration, error))?;
+    link.control("BEGIN IMMEDIATE")?;
+    let from = version(&link)?;
+    let mut conn = Conn::sqlite(link);
+    for migration in &known[from..] {
+        let done = conn.as_sqlite().connection.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
+        let done = done.and_then(|()| migrate::then(migration, &mut conn));
+        done.map_err(|error| migrate::failed(name, migration.name, error))?;
     }
-    transaction.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;
-    transaction.commit().map_err(translate)?;
+    let link = conn.as_sqlite();
+    link.connection.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;
+    link.control("COMMIT")?;
     tracing::info!(database = name, from, to = known.len(), "migrated");
     Ok(())
 }

@@ -4,16 +4,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::{Conn, Database, Engine, Error, Migrations, Options, Sql, Store};
+use store::{Conn, Database, Engine, Error, Migration, Migrations, Options, Sql, Store};
 use tempfile::TempDir;
 
 pub const MIGRATIONS: Migrations = Migrations {
-    control: &[(
+    control: &[Migration::sql(
         "0001_builds",
         "CREATE TABLE builds (id {id}, name {text} NOT NULL);\nCREATE UNIQUE INDEX builds_name ON builds (name);\n",
     )],
     build: &[
-        (
+        Migration::sql(
             "0001_users",
             "-- People; and where they belong.
              CREATE TABLE teams (id {id}, name {text} NOT NULL);
@@ -30,7 +30,7 @@ pub const MIGRATIONS: Migrations = Migrations {
              CREATE INDEX users_email ON users (email {nulls_first});
              ",
         ),
-        (
+        Migration::sql(
             "0002_counters",
             "CREATE TABLE counters (name {text} PRIMARY KEY, value BIGINT NOT NULL);
              INSERT INTO counters (name, value) VALUES ('users', 0);
