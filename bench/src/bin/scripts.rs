@@ -11,16 +11,13 @@ const ROUNDS: usize = 5;
 const GET: &str = "SELECT id, name FROM things WHERE id = $1";
 const SET: &str = "UPDATE things SET n = n + 1 WHERE id = $1";
 
+const THINGS: Migration =
+    Migration::sql("0001", "CREATE TABLE things (id BIGINT PRIMARY KEY, name TEXT NOT NULL, n BIGINT NOT NULL)");
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).ok_or("usage: scripts postgres://…")?;
-    let migrations = Migrations {
-        control: &[],
-        build: &[Migration::sql(
-            "0001",
-            "CREATE TABLE things (id BIGINT PRIMARY KEY, name TEXT NOT NULL, n BIGINT NOT NULL)",
-        )],
-    };
+    let migrations = Migrations { control: &[], build: &[THINGS] };
     let store = Store::open(Engine::Postgres { url: url.clone() }, migrations, Options::default()).await?;
     store.drop("scripts").await?;
     store.create("scripts").await?;
