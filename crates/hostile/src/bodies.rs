@@ -1,14 +1,15 @@
 //! JSON bodies against declarations.
 
 use crate::declared;
-use resource::{Changes, Errors, Field, Kind, Lookup, Mode, Resource, Value, accept};
+use resource::{Body, Changes, Errors, Field, Kind, Lookup, Mode, Resource, Value, accept};
 use serde_json::{Map, Value as Json};
 use std::convert::Infallible;
 
 /// Four bytes choose the declaration; the rest is a body, and what every field of one is filled with.
 pub fn bodies(data: &[u8]) {
     let Some((numbers, text)) = data.split_first_chunk() else { return };
-    let Ok(sent) = serde_json::from_slice::<Json>(text) else { return };
+    let Ok(body) = Body::parse(text.to_vec(), usize::MAX) else { return };
+    let sent = body.sent().to_json();
     declared::with(*numbers, |resource| {
         for mode in [Mode::Create, Mode::Edit] {
             let filled = resource.fields.iter().map(|field| (field.name.to_string(), sent.clone())).collect();
@@ -56,7 +57,9 @@ fn show(field: &Field, value: &Value) -> Json {
 }
 
 fn read(resource: &Resource, body: &Map<String, Json>, mode: Mode) -> (Changes, Errors) {
-    let Ok(accepted) = accept(resource, body, mode, &mut Everything);
+    let body = Body::of(&Json::Object(body.clone()));
+    let object = body.sent().as_object(|_| true).unwrap_or_default();
+    let Ok(accepted) = accept(resource, &object, mode, &mut Everything);
     (accepted.changes, accepted.errors)
 }
 

@@ -1,6 +1,7 @@
 //! The application: what every request shares, and the builds that it serves.
 
 use crate::address::{Ranges, Trusted};
+use crate::body::{self, Bodies};
 use crate::builds::LONGEST_DOMAIN;
 use crate::caller::Callers;
 use crate::clock::Clock;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::{Conn, Database, Engine, Error, Migration, Migrations, Sql, Store};
+use web::room::Room;
 
 /// The ordered folders of portable SQL.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -79,6 +81,7 @@ pub struct Shared {
     pub history: Option<history_service::Caller>,
     pub relay: crate::relay::Relay,
     pub pages: Pages,
+    pub bodies: Bodies,
     builds: Mutex<Builds>,
 }
 
@@ -114,6 +117,8 @@ pub struct Build {
     pub outbox: outbox::Gauge,
     /// Held while its tenant in the history service is made: at its creation an event may want one, too.
     pub making_tenant: tokio::sync::Mutex<()>,
+    /// What its long bodies in flight may take of what those of all builds may.
+    pub long_bodies: Room,
 }
 
 impl Build {
@@ -126,6 +131,7 @@ impl Build {
             callers: Callers::default(),
             outbox: outbox::Gauge::default(),
             making_tenant: tokio::sync::Mutex::default(),
+            long_bodies: body::room_of_build(),
         }
     }
 }
@@ -147,6 +153,7 @@ impl App {
             providers: crate::single_sign_on::Providers::default(),
             relay: crate::relay::Relay::default(),
             pages: Pages::default(),
+            bodies: Bodies::default(),
             history,
             builds: Mutex::default(),
             keys,

@@ -80,7 +80,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let accepted = rows::accepted(conn, &OBJECT, request.object()?, None)?;
+    let accepted = rows::accepted(conn, &OBJECT, &request.object()?, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     check(&After { before: None, sent: &changes }, false, &mut errors);
     if !errors.is_empty() {
@@ -101,7 +101,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
-    let accepted = rows::accepted(conn, &OBJECT, request.object()?, Some(id))?;
+    let accepted = rows::accepted(conn, &OBJECT, &request.object()?, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let has_secret = has_secret(conn, id)?;
     check(&After { before: Some(&before), sent: &changes }, has_secret, &mut errors);

@@ -10,6 +10,7 @@ use crate::passwords;
 use crate::rows;
 use crate::sign_in::sessions;
 use crate::users::{self, USER};
+use resource::Body;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -236,12 +237,12 @@ pub async fn create_user(
     let last_name = users::ACCOUNT_TYPES.iter().find(|(name, _)| *name == account_type).map_or("?", |(_, text)| text);
     let body =
         json!({"username": username, "account_type": account_type, "first_name": first_name, "last_name": last_name});
-    let (now, password) = (app.clock.now(), password.to_owned());
+    let (now, password, body) = (app.clock.now(), password.to_owned(), Body::of(&body));
     build
         .db
         .write(move |conn| {
-            let Json::Object(body) = &body else { return Err(Refusal::bad("no body")) };
-            let mut accepted = rows::accepted(conn, &USER, body, None)?;
+            let body = body.sent().as_object(|_| true).unwrap_or_default();
+            let mut accepted = rows::accepted(conn, &USER, &body, None)?;
             passwords::broken_rules(conn, None, &password, None)?
                 .into_iter()
                 .for_each(|message| accepted.errors.add("password", message));

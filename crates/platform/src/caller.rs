@@ -7,9 +7,12 @@
 //! did so [`FRESH`] ago.
 
 use crate::address::Ranges;
-use crate::app::{App, Build, FRESH};
+use crate::app::{Build, FRESH};
 use crate::http::{Refusal, Request};
 use crate::permissions::Permissions;
+use crate::routes::{Access, Route};
+use crate::token::Claims;
+use http::StatusCode;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -37,6 +40,8 @@ pub struct Caller {
     pub version: i64,
     /// When the password must be changed.
     pub password_expires_at: Option<i64>,
+    /// When the session ends unless it is refreshed; it may have been since this was read.
+    session_expires_at: i64,
     ranges: Option<Ranges>,
     last_used_at: AtomicI64,
 }
@@ -54,9 +59,22 @@ impl Caller {
     pub fn is_super(&self) -> bool {
         is_super(&self.account_type)
     }
-    /// Whether calls from the address are allowed.
-    pub fn may_call_from(&self, address: IpAddr) -> bool {
-        self.ranges.as_ref().is_none_or(|ranges| ranges.contains(address))
+    /// 403 unless calls from the address are allowed.
+    pub fn is_called_from(&self, address: IpAddr) -> Result<(), Refusal> {
+        match self.ranges.as_ref().is_none_or(|ranges| ranges.contains(address)) {
+            true => Ok(()),
+            false => Err(Refusal::detail(StatusCode::FORBIDDEN, "Access from this address is not allowed.")),
+        }
+    }
+    /// 403 unless the caller may call the route at all; what depends on the instance is decided there.
+    pub fn may_use(&self, route: &Route, now: i64) -> Result<(), Refusal> {
+        if !route.while_expired && self.password_expires_at.is_some_and(|expires_at| expires_at <= now) {
+            return Err(Refusal::detail(StatusCode::FORBIDDEN, "Password change required."));
+        }
+        match route.access {
+            Access::Permission(resource, action) => self.needs(resource, action),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -114,9 +132,11 @@ impl Callers {
     }
 }
 
-/// The caller that an access token names; `None` when the token or what stands behind it no longer holds.
-pub async fn identify(app: &App, build: &Arc<Build>, token: &str, now: i64) -> Result<Option<Arc<Caller>>, Error> {
-    let Some(claims) = app.tokens.verify(token, &build.uid, now) else { return Ok(None) };
+/// The caller whom the claims of an access token name; `None` when what stands behind them no longer holds.
+pub async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option<Arc<Caller>>, Error> {
+    if claims.expires_at <= now {
+        return Ok(None);
+    }
     let (known, fresh) = build.callers.get(claims.session);
     let mut found = known;
     if found.is_some() && !fresh {
@@ -162,6 +182,25 @@ fn touch(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
     });
 }
 
+/// What a write asks first in its transaction: whether whom it was admitted for may still do it (document 4, section 7,
+/// row "what a request may do"). The request to go on with, if his rights have changed.
+pub fn readmit(request: &Request, conn: &mut Conn) -> Result<Option<Request>, Refusal> {
+    let Some(caller) = &request.caller else { return Ok(None) };
+    let now = request.app.clock.now();
+    if request.token_expires_at <= now {
+        return Err(Refusal::bad_token());
+    }
+    // Whatever ends a session but its time, or narrows addresses or rights, raises the version.
+    if version(conn)? == caller.version && caller.session_expires_at > now {
+        return Ok(None);
+    }
+    let found = load(conn, caller.session, now)?.filter(|found| found.user == caller.user);
+    let found = found.ok_or_else(Refusal::bad_token)?;
+    found.is_called_from(request.address)?;
+    found.may_use(request.route, now)?;
+    Ok(Some(request.by(Arc::new(found))))
+}
+
 fn version(conn: &mut Conn) -> Result<i64, Error> {
     conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'rights'"), |row| row.int(0))
 }
@@ -172,7 +211,7 @@ fn load(conn: &mut Conn, session: i64, now: i64) -> Result<Option<Caller>, Error
     let sql = Sql::new(
         "SELECT u.id, u.account_type, u.is_ip_restriction_enabled, u.allowed_ip_ranges, u.password_set_at, \
          (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1), s.last_used_at, \
-         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END \
+         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at \
          FROM sessions s JOIN users u ON u.id = s.user_id \
          WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND u.is_deleted = 0 AND u.status = 'active'",
     )
@@ -193,6 +232,7 @@ fn load(conn: &mut Conn, session: i64, now: i64) -> Result<Option<Caller>, Error
             version,
             password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY)),
             ranges,
+            session_expires_at: row.int(8)?,
             last_used_at: AtomicI64::new(row.int(6)?),
         })
     })?;

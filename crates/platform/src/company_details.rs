@@ -62,7 +62,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, 1)?)))?;
-    let accepted = rows::accepted(conn, &DETAILS, request.object()?, Some(1))?;
+    let accepted = rows::accepted(conn, &DETAILS, &request.object()?, Some(1))?;
     if !accepted.errors.is_empty() {
         return Err(accepted.errors.into());
     }

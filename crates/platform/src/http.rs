@@ -5,8 +5,8 @@ use crate::caller::Caller;
 use crate::routes::Route;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use resource::{Errors, Query, message, type_name};
-use serde_json::{Map, Value as Json, json};
+use resource::{Body, Errors, Object, Query, Sent, message};
+use serde_json::{Value as Json, json};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -16,14 +16,21 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 /// What a handler answers with.
 pub type Outcome = Result<Answer, Refusal>;
 
-/// An authorised request: the build, the caller, the matched route with its ids, and the body.
+/// An authorised request: who calls, and what was received.
+#[derive(Clone)]
 pub struct Request {
+    /// Who calls, with the rights that hold now; `None` on public routes. A write looks at them again, first in its
+    /// transaction.
+    pub caller: Option<Arc<Caller>>,
+    received: Arc<Received>,
+}
+
+/// What a request brought: it stays the same, whatever becomes of its caller.
+pub struct Received {
     /// The application.
     pub app: App,
     /// The build that the host names.
     pub build: Arc<Build>,
-    /// Who calls; `None` on public routes.
-    pub caller: Option<Arc<Caller>>,
     /// The route.
     pub route: &'static Route,
     /// The ids of the path, in order.
@@ -36,15 +43,19 @@ pub struct Request {
     pub query: Query,
     /// The JSON body, an empty object when none was sent; else the status and text of what is wrong with it, which
     /// counts only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of checks").
-    pub body: Result<Json, (StatusCode, String)>,
+    pub body: Result<Body, (StatusCode, String)>,
+    /// What the body takes of the bound on all of them, for as long as the request is worked on.
+    pub room: web::room::Taken,
     /// The headers.
     pub headers: HeaderMap,
     /// Where the call comes from (document 4, section 3, "IP restriction").
     pub address: IpAddr,
     /// Scheme and host of the request, for links to it.
     pub origin: String,
-    /// The moment of the request, microseconds since 1970.
+    /// The moment at which the whole request was there, microseconds since 1970.
     pub now: i64,
+    /// When the access token of the caller ends.
+    pub token_expires_at: i64,
     /// What is to be done when the write has been committed.
     pub effects: Effects,
 }
@@ -96,7 +107,22 @@ impl Effects {
     }
 }
 
+impl Deref for Request {
+    type Target = Received;
+    fn deref(&self) -> &Received {
+        &self.received
+    }
+}
+
 impl Request {
+    /// A request of a caller.
+    pub fn new(caller: Option<Arc<Caller>>, received: Received) -> Request {
+        Request { caller, received: Arc::new(received) }
+    }
+    /// The same request of somebody whose rights were read anew.
+    pub fn by(&self, caller: Arc<Caller>) -> Request {
+        Request { caller: Some(caller), received: self.received.clone() }
+    }
     /// The caller of a route that needs one.
     pub fn caller(&self) -> Result<&Caller, Refusal> {
         self.caller.as_deref().ok_or_else(Refusal::unauthenticated)
@@ -109,33 +135,33 @@ impl Request {
     pub fn second_id(&self) -> i64 {
         self.ids.get(1).copied().unwrap_or(0)
     }
-    fn body(&self) -> Result<&Json, Refusal> {
-        self.body.as_ref().map_err(|(status, detail)| Refusal::detail(*status, detail.clone()))
+    fn body(&self) -> Result<Sent<'_>, Refusal> {
+        let body = self.body.as_ref().map_err(|(status, detail)| Refusal::detail(*status, detail.clone()))?;
+        Ok(body.sent())
     }
-    /// The body as an object.
-    pub fn object(&self) -> Result<&Map<String, Json>, Refusal> {
-        let body = self.body()?;
-        body.as_object().ok_or_else(|| Refusal::field("non_field_errors", message::not_an_object(type_name(body))))
+    /// The body as an object, with the members that the route declares.
+    pub fn object(&self) -> Result<Object<'_>, Refusal> {
+        let (body, declared) = (self.body()?, self.route.declared_names());
+        let is_declared = |name: &str| declared.as_ref().is_none_or(|names| names.iter().any(|known| known == name));
+        let wrong = || Refusal::field("non_field_errors", message::not_an_object(body.type_name()));
+        body.as_object(is_declared).ok_or_else(wrong)
     }
     /// The body as a list of ids (documents 1 and 2, "Assignees"); the same id twice counts once.
     pub fn batch(&self, max: usize) -> Result<Batch, Refusal> {
         let body = self.body()?;
-        let items = body.as_array().ok_or_else(|| Refusal::bad(message::not_a_list(type_name(body))))?;
+        let (items, count) = body.as_list(max).ok_or_else(|| Refusal::bad(message::not_a_list(body.type_name())))?;
         if items.is_empty() {
             return Err(Refusal::bad(message::EMPTY_LIST));
         }
-        if items.len() > max {
+        if count > max {
             return Err(Refusal::bad(message::too_many(max)));
         }
         let mut ids = Vec::with_capacity(items.len());
         for item in items {
-            match item.as_i64() {
-                Some(id) if !ids.contains(&id) => ids.push(id),
-                Some(_) => {}
-                None => {
-                    let wrong = if item.is_u64() { message::pk(item) } else { message::pk_type(type_name(item)) };
-                    return Ok(Batch { ids, wrong: Some(wrong) });
-                }
+            match resource::pk(item) {
+                Ok(id) if ids.contains(&id) => {}
+                Ok(id) => ids.push(id),
+                Err(wrong) => return Ok(Batch { ids, wrong: Some(wrong) }),
             }
         }
         Ok(Batch { ids, wrong: None })
@@ -220,12 +246,12 @@ impl Answer {
         answer
     }
     /// A page for people, which no other page may frame.
-    pub fn page(status: StatusCode, html: String) -> Answer {
+    pub fn page(status: StatusCode, html: impl Into<Bytes>) -> Answer {
         let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
         let mut answer = Answer::new(status, Some("text/html; charset=utf-8"), html);
         answer.headers = vec![
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
-            (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+            (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
         answer

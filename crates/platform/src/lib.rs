@@ -7,6 +7,7 @@ pub mod app;
 mod assignees;
 mod authentication_objects;
 mod autocomplete;
+mod body;
 pub mod builds;
 pub mod caller;
 mod client_credentials;
@@ -20,6 +21,7 @@ pub mod mail;
 pub mod mail_queue;
 mod messages;
 pub mod openapi;
+pub mod origin;
 #[doc(hidden)]
 pub mod outbound;
 pub mod outbox;

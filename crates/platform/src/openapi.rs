@@ -4,9 +4,11 @@
 use crate::http::{Answer, Outcome, Request};
 use crate::routes::{Access, Handler, Route, Schema, Table};
 use crate::sign_in::pages::escape;
+use bytes::Bytes;
 use http::{Method, StatusCode};
 use resource::openapi;
 use serde_json::{Map, Value as Json, json};
+use std::sync::LazyLock;
 
 /// The routes of the description.
 pub fn routes() -> Vec<Route> {
@@ -20,10 +22,15 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn json_document(request: &Request) -> Outcome {
-    let mut document = document();
-    document["servers"] = json!([{"url": request.origin}]);
-    Ok(Answer::value(&document))
+/// Made once, for everybody: it is large, and anybody may ask for it. So the server's address is told relative to the
+/// document's.
+fn json_document(_: &Request) -> Outcome {
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+        let mut document = document();
+        document["servers"] = json!([{"url": "/"}]);
+        document.to_string().into()
+    });
+    Ok(Answer::json(StatusCode::OK, DOCUMENT.clone()))
 }
 
 /// The OpenAPI 3.1 document.
@@ -194,6 +201,11 @@ fn header(status: u16, schema: &Schema) -> Option<&'static str> {
 
 /// The description as a page without scripts.
 fn page(_: &Request) -> Outcome {
+    static PAGE: LazyLock<Bytes> = LazyLock::new(|| html().into());
+    Ok(Answer::page(StatusCode::OK, PAGE.clone()))
+}
+
+fn html() -> String {
     let mut body = String::new();
     let mut last = "";
     for route in Table::get().routes().filter(|route| route.method != Method::OPTIONS) {
@@ -218,14 +230,13 @@ fn page(_: &Request) -> Outcome {
             described("Answer", &route.answer),
         ));
     }
-    let html = format!(
+    format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>API · Chancery</title>\
          <style>body{{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2430}}\
          details{{border-bottom:1px solid #dde1e7;padding:.3rem 0}}small{{color:#5a6675}}pre{{overflow:auto;background:#f6f7f9;padding:.6rem}}</style></head>\
          <body><h1>Chancery API</h1><p>The machine-readable form is <a href=\"/api/openapi.json\">openapi.json</a>. \
          Sign in with <code>POST /api/auth/login/</code> and send <code>Authorization: JWT &lt;access token&gt;</code>.</p>{body}</body></html>"
-    );
-    Ok(Answer::page(StatusCode::OK, html))
+    )
 }
 
 fn described(title: &str, schema: &Schema) -> String {

@@ -7,7 +7,9 @@
 use crate::http::Refusal;
 use crate::rows;
 use resource::json::Writer;
-use resource::{Accepted, Choice, Errors, Field, Kind, Resource, fold::fold_compatible, message, options, type_name};
+use resource::{
+    Accepted, Choice, Errors, Field, Kind, Object, Resource, fold::fold_compatible, message, options, type_name,
+};
 use serde_json::{Map, Value as Json, json};
 use store::Conn;
 
@@ -139,7 +141,7 @@ pub fn actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, Strin
 pub fn accepted(
     conn: &mut Conn,
     resource: &Resource,
-    body: &Map<String, Json>,
+    body: &Object<'_>,
     id: Option<i64>,
     scope: (&'static str, i64),
     own: Option<&str>,
@@ -148,15 +150,15 @@ pub fn accepted(
         return rows::accepted_within(conn, resource, body, id, scope);
     };
     // The name is told to be reserved, and not besides that a set of the system has it already.
-    let mut others = body.clone();
-    others.shift_remove("name");
+    let others = body.clone().only(|name| name != "name");
     let mut accepted = rows::accepted_within(conn, resource, &others, Some(id.unwrap_or(0)), scope)?;
     accepted.errors.add("name", refused);
     Ok(accepted)
 }
 
-fn refused_name(body: &Map<String, Json>, own: Option<&str>) -> Option<String> {
-    let sent = body.get("name")?.as_str()?.trim();
+fn refused_name(body: &Object<'_>, own: Option<&str>) -> Option<String> {
+    let sent = body.get("name")?.as_str()?;
+    let sent = sent.trim();
     match own {
         Some(own) if sent != own && !sent.is_empty() => Some(format!("Name {own} is reserved and cannot be changed.")),
         None if is_reserved(sent) => Some(format!("Name {sent} is reserved and cannot be used.")),
@@ -248,7 +250,10 @@ mod tests {
 
     #[test]
     fn reserved_names_in_every_spelling() {
-        let refused = |name: &str, own: Option<&str>| refused_name(json!({"name": name}).as_object().unwrap(), own);
+        let refused = |name: &str, own: Option<&str>| {
+            let body = resource::Body::of(&json!({"name": name}));
+            refused_name(&body.sent().as_object(|_| true).unwrap(), own)
+        };
         for name in ["members", " Members ", "ｅｖｅｒｙｏｎｅ", "OWNERS", "everyoNe"] {
             assert_eq!(refused(name, None), Some(format!("Name {} is reserved and cannot be used.", name.trim())));
         }

@@ -80,7 +80,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let accepted = rows::accepted(conn, &ROLE, request.object()?, None)?;
+    let accepted = rows::accepted(conn, &ROLE, &request.object()?, None)?;
     let changes = with_grants(request.caller()?, Permissions::NONE, accepted.changes, accepted.errors)?;
     let id = rows::insert(request, conn, &ROLE, &changes, &[])?;
     limits::take(conn, limits::ROLES, |limit| Refusal::limit(format!("Limit of {limit} Roles has been exceeded.")))?;
@@ -93,7 +93,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
     let held = Permissions::from_grants(&before.get(&PERMISSIONS).unwrap_or_default());
     only_what_one_has(request.caller()?, held)?;
-    let accepted = rows::accepted(conn, &ROLE, request.object()?, Some(id))?;
+    let accepted = rows::accepted(conn, &ROLE, &request.object()?, Some(id))?;
     let changes = with_grants(request.caller()?, held, accepted.changes, accepted.errors)?;
     rows::update(request, conn, &ROLE, id, &before, &changes, &[])?;
     if changes.has(&PERMISSIONS) {

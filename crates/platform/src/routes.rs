@@ -136,6 +136,15 @@ pub struct Route {
 }
 
 impl Route {
+    /// The names of what a body may have, as far as the route declares them; `None`: any.
+    pub fn declared_names(&self) -> Option<Vec<String>> {
+        match &self.body {
+            Schema::Body(declared, _) => Some(declared.fields.iter().map(|field| field.name.to_string()).collect()),
+            Schema::Form(fields) => Some(fields.iter().map(|name| (*name).to_owned()).collect()),
+            Schema::Json(schema) => Some(schema().get("properties")?.as_object()?.keys().cloned().collect()),
+            _ => None,
+        }
+    }
     /// A route that needs sign-in and answers 200.
     pub fn new(method: Method, path: &'static str, summary: &'static str, handler: Handler) -> Route {
         Route {

@@ -8,7 +8,8 @@ use crate::select_sql::{conditions, is_of_the_moment, order, stored, tokens, val
 use http::StatusCode;
 use resource::json::{Cells, Form, USER_REFERENCE, UserCells, Writer, write_fields};
 use resource::{
-    Accepted, Changes, Field, Kind, Lookup, Mode, Resource, Select, Source, Value, accept, fold, message, select,
+    Accepted, Changes, Field, Kind, Lookup, Mode, Object, Resource, Select, Source, Value, accept, fold, message,
+    select,
 };
 use serde_json::{Map, Value as Json};
 use std::ops::Deref;
@@ -319,6 +320,7 @@ pub fn arg(value: &Value) -> Arg {
         Value::Bool(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::Text(value) => value.into(),
+        Value::JsonText(text) => text.into(),
         Value::List(_) | Value::Json(_) => value.to_json().to_string().into(),
     }
 }
@@ -387,12 +389,7 @@ fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
 }
 
 /// Checks a body against the declaration, inside the write's transaction.
-pub fn accepted(
-    conn: &mut Conn,
-    resource: &Resource,
-    body: &Map<String, Json>,
-    id: Option<i64>,
-) -> Result<Accepted, Refusal> {
+pub fn accepted(conn: &mut Conn, resource: &Resource, body: &Object<'_>, id: Option<i64>) -> Result<Accepted, Refusal> {
     let mode = if id.is_some() { Mode::Edit } else { Mode::Create };
     Ok(accept(resource, body, mode, &mut InTransaction { conn, resource, id, scope: None })?)
 }
@@ -401,7 +398,7 @@ pub fn accepted(
 pub fn accepted_within(
     conn: &mut Conn,
     resource: &Resource,
-    body: &Map<String, Json>,
+    body: &Object<'_>,
     id: Option<i64>,
     scope: (&'static str, i64),
 ) -> Result<Accepted, Refusal> {

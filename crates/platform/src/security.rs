@@ -6,7 +6,7 @@ use crate::routes::{Handler, Route, Schema};
 use crate::rows::{self, Declaration, Shape};
 use crate::single_sign_on;
 use http::{Method, StatusCode};
-use resource::{Changes, Errors, Field, Kind, Resource, Value, message, openapi, options, type_name};
+use resource::{Changes, Errors, Field, Kind, Resource, Value, message, openapi, options};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Error};
@@ -138,8 +138,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     for group in groups() {
         match body.get(group.name.as_ref()) {
             None => {}
-            Some(Json::Object(sent)) => {
-                let mut accepted = rows::accepted(conn, group, sent, Some(1))?;
+            Some(sent) if sent.is_null() => errors.add(&group.name, message::NULL),
+            Some(sent) => {
+                let Some(sent) = sent.as_object(|name| group.field(name).is_some()) else {
+                    errors.add(&group.name, message::not_an_object(sent.type_name()));
+                    continue;
+                };
+                let mut accepted = rows::accepted(conn, group, &sent, Some(1))?;
                 if std::ptr::eq(group, &*METHOD) {
                     check_methods(request, conn, &accepted.changes, &mut accepted.errors)?;
                 }
@@ -148,8 +153,6 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
                 let stored = accepted.changes.iter().filter(|(name, _)| !SERVICES.contains(name));
                 stored.for_each(|(name, value)| changes.insert(name.to_owned(), value.clone()));
             }
-            Some(Json::Null) => errors.add(&group.name, message::NULL),
-            Some(other) => errors.add(&group.name, message::not_an_object(type_name(other))),
         }
     }
     errors.refuse()?;

@@ -1,8 +1,7 @@
 //! What a body may say: the declaration's rules over a JSON object, every wrong field at once.
 
 use crate::check::check;
-use crate::{Access, Changes, Errors, Field, Kind, Resource, Value, message};
-use serde_json::{Map, Value as Json};
+use crate::{Access, Changes, Errors, Field, Kind, Object, Resource, Value, message};
 
 /// Whether the body makes a new row or changes one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +34,7 @@ pub struct Accepted {
 /// declaration does not know and those that are read-only are ignored (document 1, users, rule 3).
 pub fn accept<L: Lookup>(
     resource: &Resource,
-    body: &Map<String, Json>,
+    body: &Object<'_>,
     mode: Mode,
     lookup: &mut L,
 ) -> Result<Accepted, L::Error> {

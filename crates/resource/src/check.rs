@@ -1,11 +1,12 @@
 //! One value against one field: what a body may say (document 1, "Errors"; document 4, section 2, "JSON types").
 
-use crate::value::in_message;
-use crate::{Field, Kind, Value, message, time, type_name};
-use serde_json::Value as Json;
+use crate::{Field, Kind, Sent, Value, message, time};
+
+/// The largest text of an object: what people choose from fits many times over.
+const LARGEST_OBJECT: usize = 64 * 1024;
 
 /// Checks what was sent for a field; all its messages when it is wrong.
-pub(crate) fn check(field: &Field, sent: &Json) -> Result<Value, Vec<String>> {
+pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
     if sent.is_null() {
         return if field.nullable { Ok(Value::Null) } else { Err(vec![message::NULL.to_owned()]) };
     }
@@ -49,19 +50,21 @@ pub(crate) fn check(field: &Field, sent: &Json) -> Result<Value, Vec<String>> {
         Kind::DateTime => text(sent, message::DATETIME, time::parse).map(Value::Int),
         Kind::Uuid => text(sent, message::UUID, uuid).map(Value::Text),
         Kind::Enum { choices } => match sent.as_str() {
-            Some(value) if choices.iter().any(|choice| choice.value == value) => Ok(value.into()),
-            _ => Err(vec![message::choice(in_message(sent))]),
+            Some(value) if choices.iter().any(|choice| choice.value == value) => Ok(value.as_ref().into()),
+            _ => Err(vec![message::choice(sent.in_message())]),
         },
         Kind::Listed { is_listed, .. } => match sent.as_str() {
-            Some(value) if is_listed(value) => Ok(value.into()),
-            _ => Err(vec![message::choice(in_message(sent))]),
+            Some(value) if is_listed(&value) => Ok(value.as_ref().into()),
+            _ => Err(vec![message::choice(sent.in_message())]),
         },
         Kind::Set { choices, max_items } => {
             let items = list(sent, *max_items)?;
-            let unknown =
-                |item: &&Json| !item.as_str().is_some_and(|value| choices.iter().any(|choice| choice.value == value));
-            let wrong = items.iter().filter(unknown).map(|item| message::choice(in_message(item))).collect();
-            let chosen = choices.iter().filter(|choice| items.iter().any(|item| item.as_str() == Some(&choice.value)));
+            let is_choice =
+                |item: &Sent<'_>| item.as_str().is_some_and(|value| choices.iter().any(|choice| choice.value == value));
+            let unknown = items.iter().filter(|item| !is_choice(item));
+            let wrong = unknown.map(|item| message::choice(item.in_message())).collect();
+            let sent: Vec<_> = items.iter().filter_map(|item| item.as_str()).collect();
+            let chosen = choices.iter().filter(|choice| sent.contains(&choice.value));
             finish(wrong, Value::List(chosen.map(|choice| choice.value.as_ref().into()).collect()))
         }
         Kind::Reference { .. } | Kind::User => pk(sent).map(Value::Int).map_err(|wrong| vec![wrong]),
@@ -79,8 +82,8 @@ pub(crate) fn check(field: &Field, sent: &Json) -> Result<Value, Vec<String>> {
             finish(wrong, Value::List(ids))
         }
         Kind::Texts { max_items, are_valid, invalid, too_many } => {
-            let items = sent.as_array().ok_or_else(|| vec![message::not_a_list(type_name(sent))])?;
-            if items.len() > *max_items {
+            let (items, count) = sent.as_list(*max_items).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
+            if count > *max_items {
                 return Err(vec![too_many.to_string()]);
             }
             let texts: Vec<String> =
@@ -92,22 +95,21 @@ pub(crate) fn check(field: &Field, sent: &Json) -> Result<Value, Vec<String>> {
         }
         Kind::Files { max_items } => {
             let items = list(sent, *max_items)?;
-            let file = |item: &Json| match item {
-                Json::String(token) => Ok(Value::Text(token.clone())),
-                other => pk(other).map(Value::Int),
+            let file = |item: &Sent<'_>| match item.as_str() {
+                Some(token) => Ok(Value::Text(token.into_owned())),
+                None => pk(*item).map(Value::Int),
             };
             let (files, wrong): (Vec<_>, Vec<_>) = items.iter().map(file).partition(Result::is_ok);
             let wrong = wrong.into_iter().filter_map(Result::err).collect();
             finish(wrong, Value::List(files.into_iter().filter_map(Result::ok).collect()))
         }
         Kind::Json { max_bytes, max_depth } => {
-            let too_large = depth(sent) > *max_depth || sent.to_string().len() > *max_bytes;
-            if too_large { Err(vec![message::TOO_LARGE.to_owned()]) } else { Ok(Value::Json(sent.clone())) }
+            let text = sent.canonical(*max_depth).map_err(|wrong| vec![wrong.to_owned()])?;
+            if text.len() > *max_bytes { Err(vec![message::TOO_LARGE.to_owned()]) } else { Ok(Value::JsonText(text)) }
         }
-        Kind::Object => match sent {
-            Json::Object(_) => Ok(Value::Json(sent.clone())),
-            other => Err(vec![message::not_an_object(type_name(other))]),
-        },
+        Kind::Object if sent.type_name() != "dict" => Err(vec![message::not_an_object(sent.type_name())]),
+        Kind::Object if sent.text().len() > LARGEST_OBJECT => Err(vec![message::TOO_LARGE.to_owned()]),
+        Kind::Object => Ok(Value::Json(sent.to_json())),
         Kind::List => Err(vec![message::VALUE.to_owned()]),
     }
 }
@@ -116,9 +118,9 @@ fn finish(wrong: Vec<String>, value: Value) -> Result<Value, Vec<String>> {
     if wrong.is_empty() { Ok(value) } else { Err(wrong) }
 }
 
-fn string(field: &Field, sent: &Json, trim: bool) -> Result<String, Vec<String>> {
+fn string(field: &Field, sent: Sent<'_>, trim: bool) -> Result<String, Vec<String>> {
     let text = sent.as_str().ok_or_else(|| vec![message::STRING.to_owned()])?;
-    let text = if trim { text.trim() } else { text };
+    let text = if trim { text.trim() } else { &text };
     if text.is_empty() && !field.blank {
         return Err(vec![message::BLANK.to_owned()]);
     }
@@ -139,12 +141,12 @@ fn lengths(text: &str, min: usize, max: usize) -> Vec<String> {
     }
 }
 
-fn text<T>(sent: &Json, wrong: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Vec<String>> {
-    sent.as_str().and_then(parse).ok_or_else(|| vec![wrong.to_owned()])
+fn text<T>(sent: Sent<'_>, wrong: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Vec<String>> {
+    sent.as_str().and_then(|text| parse(&text)).ok_or_else(|| vec![wrong.to_owned()])
 }
 
-fn integer(sent: &Json, min: i64, max: i64) -> Result<i64, Vec<String>> {
-    let Json::Number(number) = sent else { return Err(vec![message::INTEGER.to_owned()]) };
+fn integer(sent: Sent<'_>, min: i64, max: i64) -> Result<i64, Vec<String>> {
+    let Some(number) = sent.as_number() else { return Err(vec![message::INTEGER.to_owned()]) };
     match number.as_i64() {
         Some(value) if value < min => Err(vec![message::too_small(min)]),
         Some(value) if value > max => Err(vec![message::too_big(max)]),
@@ -154,11 +156,11 @@ fn integer(sent: &Json, min: i64, max: i64) -> Result<i64, Vec<String>> {
     }
 }
 
-fn decimal(sent: &Json, precision: usize, scale: usize) -> Result<String, Vec<String>> {
-    let text = match sent {
-        Json::String(text) => text.trim().to_owned(),
-        Json::Number(number) => number.to_string(),
-        _ => return Err(vec![message::DECIMAL.to_owned()]),
+fn decimal(sent: Sent<'_>, precision: usize, scale: usize) -> Result<String, Vec<String>> {
+    let text = match (sent.as_str(), sent.as_number()) {
+        (Some(text), _) => text.trim().to_owned(),
+        (None, Some(number)) => number.to_string(),
+        (None, None) => return Err(vec![message::DECIMAL.to_owned()]),
     };
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -186,24 +188,17 @@ fn decimal(sent: &Json, precision: usize, scale: usize) -> Result<String, Vec<St
 }
 
 /// An id: an integer, and nothing else.
-pub(crate) fn pk(sent: &Json) -> Result<i64, String> {
-    sent.as_i64().ok_or_else(|| match sent {
-        Json::Number(number) if number.is_u64() => message::pk(number),
-        other => message::pk_type(type_name(other)),
-    })
+pub fn pk(sent: Sent<'_>) -> Result<i64, String> {
+    sent.as_i64().ok_or_else(
+        || {
+            if sent.is_u64() { message::pk(sent.text()) } else { message::pk_type(sent.type_name()) }
+        },
+    )
 }
 
-fn list(sent: &Json, max: usize) -> Result<&Vec<Json>, Vec<String>> {
-    let items = sent.as_array().ok_or_else(|| vec![message::not_a_list(type_name(sent))])?;
-    if items.len() > max { Err(vec![message::too_many(max)]) } else { Ok(items) }
-}
-
-fn depth(value: &Json) -> usize {
-    match value {
-        Json::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Json::Object(items) => 1 + items.values().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
+fn list(sent: Sent<'_>, max: usize) -> Result<Vec<Sent<'_>>, Vec<String>> {
+    let (items, count) = sent.as_list(max).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
+    if count > max { Err(vec![message::too_many(max)]) } else { Ok(items) }
 }
 
 fn uuid(text: &str) -> Option<String> {
@@ -243,10 +238,11 @@ fn is_url(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::Body;
+    use serde_json::{Value as Json, json};
 
     fn check_kind(kind: Kind, sent: Json) -> Result<Json, Vec<String>> {
-        check(&Field::new("f", kind), &sent).map(|value| value.to_json())
+        check(&Field::new("f", kind), Body::of(&sent).sent()).map(|value| value.to_json())
     }
 
     #[test]
@@ -276,7 +272,7 @@ mod tests {
         );
         assert_eq!(check_kind(Kind::text(3), json!("a\0")), Err(vec!["Null characters are not allowed.".into()]));
         assert_eq!(
-            check(&Field::new("f", Kind::text(3)).required(), &json!("  ")),
+            check(&Field::new("f", Kind::text(3)).required(), Body::of(&json!("  ")).sent()),
             Err(vec!["This field may not be blank.".into()])
         );
         assert_eq!(check_kind(Kind::Secret { max: 3 }, json!(" a ")), Ok(json!(" a ")));

@@ -16,14 +16,16 @@ mod key;
 pub mod openapi;
 pub mod options;
 pub mod select;
+pub mod sent;
 pub mod time;
 mod value;
 
 pub use accept::{Accepted, Lookup, Mode, accept};
-pub use check::is_email;
+pub use check::{is_email, pk};
 pub use errors::{Errors, message};
 pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Resource, Source, TOKEN, Target};
 pub use fold::fold;
 pub use key::{After, Changes, FromValue, Key};
 pub use select::{Filter, Order, Predicate, Query, Select, select};
+pub use sent::{Body, Object, Sent};
 pub use value::{Value, type_name};

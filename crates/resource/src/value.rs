@@ -14,6 +14,8 @@ pub enum Value {
     Text(String),
     List(Vec<Value>),
     Json(Json),
+    /// As it was sent and is stored: a tree of it would take many times its bytes.
+    JsonText(String),
 }
 
 impl Value {
@@ -26,6 +28,7 @@ impl Value {
             Value::Text(value) => value.clone().into(),
             Value::List(items) => Json::Array(items.iter().map(Value::to_json).collect()),
             Value::Json(value) => value.clone(),
+            Value::JsonText(text) => serde_json::from_str(text).unwrap_or_default(),
         }
     }
 
@@ -85,15 +88,5 @@ pub fn type_name(value: &Json) -> &'static str {
         Json::String(_) => "str",
         Json::Array(_) => "list",
         Json::Object(_) => "dict",
-    }
-}
-
-/// A JSON value as it stands in a message: a string bare, `True` and `False` as the messages' family writes them.
-pub(crate) fn in_message(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Bool(true) => "True".to_owned(),
-        Json::Bool(false) => "False".to_owned(),
-        other => other.to_string(),
     }
 }

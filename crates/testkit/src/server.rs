@@ -6,8 +6,12 @@ use crate::mails::Mail;
 use platform::address::{Ranges, Trusted};
 use platform::app::{App, Build, Config};
 use platform::builds;
+use platform::caller;
 use platform::clock::Clock;
+use platform::http::{Effects, Received, Request};
 use platform::listener::{self, Limits};
+use platform::routes::Route;
+use resource::{Body, Query};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,6 +21,7 @@ use std::time::Duration;
 use store::{Conn, Engine, Error, Sql};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use web::room::Taken;
 
 /// The domain of a server's first build.
 pub const DOMAIN: &str = "a.example";
@@ -205,6 +210,36 @@ impl Tenant {
         let user = self.sign_in(&username, PASSWORD).await;
         admin.patch(&format!("/api/users/{}/", user.id), json!({"roles": [role["id"]]})).await.ok();
         user
+    }
+
+    /// A request of a route as its handler gets it, of somebody who is signed in or of nobody, for what is tested below
+    /// HTTP. Its path is that of the first instances, and each member of its body is a text.
+    pub async fn request(&self, caller: Option<&Client>, route: &'static Route, query: &str) -> Request {
+        let (build, now) = (&self.build, self.clock.now());
+        let claims = caller.and_then(|caller| self.app.tokens.verify(&caller.token, &build.uid, now));
+        let caller = match claims {
+            Some(claims) => caller::identify(build, claims, now).await.expect("the database answers"),
+            None => None,
+        };
+        let names = route.declared_names();
+        let received = Received {
+            app: self.app.clone(),
+            build: build.clone(),
+            route,
+            ids: vec![1, 1],
+            method: route.method.clone(),
+            path: route.path.to_owned(),
+            query: Query::parse(query),
+            body: Ok(Body::of(&names.into_iter().flatten().map(|name| (name, Json::from("x"))).collect())),
+            room: Taken::default(),
+            headers: Default::default(),
+            address: [127, 0, 0, 1].into(),
+            origin: format!("http://{}", build.domain),
+            now,
+            token_expires_at: claims.map_or(0, |claims| claims.expires_at),
+            effects: Effects::default(),
+        };
+        Request::new(caller, received)
     }
 
     /// Every mail that the build has sent, once none is waiting.

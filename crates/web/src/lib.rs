@@ -4,3 +4,4 @@ pub mod clock;
 pub mod content;
 pub mod listener;
 pub mod request_id;
+pub mod room;

@@ -829,7 +829,7 @@ async fn pages_are_plain_and_cannot_be_framed() {
         assert!(page.text.contains("<form method=\"post\"") && !page.text.contains("<script"), "{}", page.text);
         let policy = page.header("content-security-policy");
         assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
-        assert_eq!((page.header("referrer-policy"), page.header("cache-control")), ("no-referrer", "no-store"));
+        assert_eq!((page.header("referrer-policy"), page.header("cache-control")), ("same-origin", "no-store"));
     }
     let page = server.anonymous().get("/activate/?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
     assert!(!page.text.contains("<script") && page.text.contains("&quot;&gt;&lt;script&gt;"), "{}", page.text);

@@ -658,12 +658,12 @@ async fn head_answers_like_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn the_scheme_of_the_authorization_header_must_be_jwt() {
+async fn the_scheme_of_the_authorization_header_is_jwt_or_bearer() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let with = |value: String| server.anonymous().with_header("authorization", &value);
     for value in [
-        format!("Bearer {}", admin.token),
+        format!("Token {}", admin.token),
         admin.token.clone(),
         String::new(),
         "Basic YTpi".to_owned(),
@@ -679,7 +679,9 @@ async fn the_scheme_of_the_authorization_header_must_be_jwt() {
     ] {
         with(value).get("/api/users/me/").await.is(401, message::bad_token());
     }
-    with(format!("jwt {}", admin.token)).get("/api/users/me/").await.ok();
+    for scheme in ["jwt", "Bearer", "bearer"] {
+        with(format!("{scheme} {}", admin.token)).get("/api/users/me/").await.ok();
+    }
 }
 
 // ---- Concurrency ---------------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 //! The declaration kit over a resource that is declared while the server runs, as object classes will be: every field
 //! type of document 5, section 2, through validation, filters, ordering, OPTIONS and OpenAPI, on a real database.
 
-use platform::http::{Effects, Refusal, Request};
+use platform::http::{Refusal, Request};
 use platform::routes::Table;
 use platform::rows::{self, Declaration, Scope, Shape};
-use resource::{Choice, Field, Kind, Query, Resource, Target, openapi, options};
+use resource::{Body, Choice, Field, Kind, Resource, Target, openapi, options};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
@@ -84,25 +84,6 @@ macro_rules! table {
 }
 use table;
 
-fn request(server: &Server, query: &str) -> Request {
-    Request {
-        app: server.app.clone(),
-        build: server.build.clone(),
-        caller: None,
-        route: Table::get().routes().next().unwrap(),
-        ids: Vec::new(),
-        method: "GET".parse().unwrap(),
-        path: "/invoices/".to_owned(),
-        query: Query::parse(query),
-        body: Ok(Json::Null),
-        headers: Default::default(),
-        address: [127, 0, 0, 1].into(),
-        origin: "http://a.example".to_owned(),
-        now: server.clock.now(),
-        effects: Effects::default(),
-    }
-}
-
 struct Invoices {
     server: Server,
     resource: Arc<Resource>,
@@ -116,11 +97,17 @@ impl Invoices {
         invoices
     }
 
+    /// A request of nobody, since no route serves them yet.
+    async fn request(&self, query: &str) -> Request {
+        self.server.request(None, Table::get().routes().next().unwrap(), query).await
+    }
+
     /// Checks a body and inserts what it makes.
     async fn create(&self, id: i64, body: Json) -> Result<(), Json> {
-        let (request, resource) = (request(&self.server, ""), self.resource.clone());
+        let body = Body::of(&body);
+        let (request, resource) = (self.request("").await, self.resource.clone());
         let script = move |conn: &mut Conn| -> Result<(), Refusal> {
-            let accepted = rows::accepted(conn, &resource, body.as_object().unwrap(), None)?;
+            let accepted = rows::accepted(conn, &resource, &body.sent().as_object(|_| true).unwrap(), None)?;
             if !accepted.errors.is_empty() {
                 return Err(accepted.errors.into());
             }
@@ -131,7 +118,7 @@ impl Invoices {
 
     /// The list that a query selects.
     async fn list(&self, query: &str) -> Result<Json, Json> {
-        let request = request(&self.server, query);
+        let request = self.request(query).await;
         let shape = Shape::plain(Declaration::Owned(self.resource.clone()));
         let script = move |conn: &mut Conn| rows::list(&request, conn, &shape, Scope::of("1 = 1"));
         let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body)?;

@@ -2,11 +2,9 @@
 //! service"; document 4, section 6).
 
 use crate::{BINARY, message};
-use platform::caller;
-use platform::http::{Effects, Request};
+use platform::http::Request;
 use platform::outbox::{self, HistoryEvent, Uuid};
 use platform::routes::{Handler, Table};
-use resource::Query;
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -172,23 +170,7 @@ async fn an_event_arrives_at_once() {
 /// A request of the first super admin, for what later resources will do in theirs.
 async fn request(server: &Server, admin: &Client) -> Arc<Request> {
     let route = Table::get().routes().find(|route| matches!(route.handler, Handler::Write(_))).unwrap();
-    let caller = caller::identify(&server.app, &server.build, &admin.token, server.clock.now()).await.unwrap();
-    Arc::new(Request {
-        app: server.app.clone(),
-        build: server.build.clone(),
-        caller,
-        route,
-        ids: Vec::new(),
-        method: route.method.clone(),
-        path: route.path.to_owned(),
-        query: Query::parse(""),
-        body: Ok(Json::Null),
-        headers: Default::default(),
-        address: [127, 0, 0, 1].into(),
-        origin: "http://a.example".to_owned(),
-        now: server.clock.now(),
-        effects: Effects::default(),
-    })
+    Arc::new(server.request(Some(admin), route, "").await)
 }
 
 fn created(record_id: i64) -> HistoryEvent {

@@ -1,35 +1,13 @@
 //! What lists cost: every list of the route table answers from at most three statements, whatever its page size.
 
-use platform::caller;
-use platform::http::{Effects, Request};
 use platform::routes::{Handler, Route, Table};
-use resource::Query;
-use serde_json::{Value as Json, json};
-use std::sync::Arc;
+use serde_json::json;
 use store::Conn;
 use testkit::{Client, Server};
 
 async fn statements(server: &Server, admin: &Client, route: &'static Route, query: &str) -> u64 {
     let Handler::Read(handler) = route.handler else { panic!("{} is no read", route.path) };
-    let caller = caller::identify(&server.app, &server.build, &admin.token, server.clock.now()).await.unwrap();
-    let request = Request {
-        app: server.app.clone(),
-        build: server.build.clone(),
-        caller,
-        route,
-        // The first group and its first set.
-        ids: vec![1, 1],
-        method: route.method.clone(),
-        path: route.path.to_owned(),
-        query: Query::parse(query),
-        body: Ok(Json::Null),
-        headers: Default::default(),
-        address: [127, 0, 0, 1].into(),
-        origin: "http://a.example".to_owned(),
-        now: server.clock.now(),
-        effects: Effects::default(),
-    };
-    let request = Arc::new(request);
+    let request = server.request(Some(admin), route, query).await;
     let script = move |conn: &mut Conn| handler(&request, conn).map(|_| conn.statements());
     server.build.db.read(script).await.unwrap_or_else(|refusal| panic!("{}: {}", route.path, refusal.body))
 }

@@ -39,7 +39,7 @@ pub fn texts<const N: usize>(request: &Request, names: [&'static str; N]) -> Res
                 errors.add(name, message::STRING);
                 String::new()
             }
-            Some("") => {
+            Some(text) if text.is_empty() => {
                 errors.add(name, message::BLANK);
                 String::new()
             }
@@ -47,7 +47,7 @@ pub fn texts<const N: usize>(request: &Request, names: [&'static str; N]) -> Res
                 errors.add(name, message::NUL);
                 String::new()
             }
-            Some(text) => text.to_owned(),
+            Some(text) => text.into_owned(),
         },
     });
     errors.refuse()?;

@@ -51,7 +51,8 @@ pub fn routes() -> Vec<Route> {
 
 /// A field of a form. No name, token or password holds a NUL.
 fn field(request: &Request, name: &str) -> Result<String, Refusal> {
-    Ok(request.object()?.get(name).and_then(Json::as_str).unwrap_or("").replace('\0', ""))
+    let sent = request.object()?.get(name).and_then(|sent| sent.as_str());
+    Ok(sent.map_or_else(String::new, |text| text.replace('\0', "")))
 }
 
 fn sign_in(request: Arc<Request>) -> Pending {

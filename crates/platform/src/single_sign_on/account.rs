@@ -12,6 +12,7 @@ use crate::rows;
 use crate::sign_in::{self, Account, count_address};
 use crate::system_events::{self, Event};
 use crate::users::{self, USER};
+use resource::Body;
 use serde_json::{Map, Value as Json, json};
 use store::{Conn, Error, Sql};
 
@@ -272,7 +273,8 @@ fn create(
         "last_name": name(&person.family_name, domain),
         ROLES.name(): roles,
     });
-    let Json::Object(body) = body else { return Ok(Err(Obstacle::of(None, "unusable_claims"))) };
+    let body = Body::of(&body);
+    let body = body.sent().as_object(|_| true).unwrap_or_default();
     let accepted = rows::accepted(conn, &USER, &body, None)?;
     if !accepted.errors.is_empty() {
         return match user_of(conn, address)? {

@@ -14,7 +14,6 @@ use crate::serve::write;
 use crate::sign_in::sessions;
 use http::Method;
 use resource::message;
-use serde_json::Value as Json;
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 
@@ -37,9 +36,8 @@ pub fn routes() -> Vec<Route> {
 pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
     match request.object()?.get("single_sign_on") {
         None => Ok(false),
-        Some(Json::Bool(wants)) => Ok(*wants),
-        Some(Json::Null) => Err(Refusal::field("single_sign_on", message::NULL)),
-        Some(_) => Err(Refusal::field("single_sign_on", message::BOOLEAN)),
+        Some(sent) if sent.is_null() => Err(Refusal::field("single_sign_on", message::NULL)),
+        Some(sent) => sent.as_bool().ok_or_else(|| Refusal::field("single_sign_on", message::BOOLEAN)),
     }
 }
 

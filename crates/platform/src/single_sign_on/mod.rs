@@ -28,8 +28,8 @@ use crate::sign_in;
 use crate::users::may_give_roles;
 use http::StatusCode;
 use resource::json::{Cells, Form, Writer};
-use resource::{After, Changes, Errors, Field, Key, Kind, Resource, TOKEN, Target, Value, message, options};
-use serde_json::{Map, Value as Json, json};
+use resource::{After, Changes, Errors, Field, Key, Kind, Object, Resource, TOKEN, Target, Value, message, options};
+use serde_json::json;
 use std::sync::LazyLock;
 use store::{Arg, Conn, Error, Sql};
 
@@ -133,10 +133,10 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?;
-    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, body, None)?;
+    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     may_give_roles(conn, request.caller()?, &[], &changes.get(&ROLES).unwrap_or_default())?;
-    docs_addin(conn, body, &After { before: None, sent: &changes }, 0, &mut errors)?;
+    docs_addin(conn, &body, &After { before: None, sent: &changes }, 0, &mut errors)?;
     refuse(errors)?;
     let extra = sealed(request, &changes);
     let id = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &extra).map_err(second_docs_addin)?;
@@ -149,11 +149,11 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
     let body = request.object()?;
-    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, body, Some(id))?;
+    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let after = After { before: Some(&before), sent: &changes };
     may_give_roles(conn, request.caller()?, &[], &given(&before, &after))?;
-    docs_addin(conn, body, &after, id, &mut errors)?;
+    docs_addin(conn, &body, &after, id, &mut errors)?;
     refuse(errors)?;
     let extra = sealed(request, &changes);
     rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &extra).map_err(second_docs_addin)?;
@@ -189,13 +189,7 @@ fn too_many(limit: i64) -> Refusal {
 }
 
 /// The add-in is for `provider_a` alone, and for one configuration of a client and tenant.
-fn docs_addin(
-    conn: &mut Conn,
-    body: &Map<String, Json>,
-    after: &After,
-    id: i64,
-    errors: &mut Errors,
-) -> Result<(), Error> {
+fn docs_addin(conn: &mut Conn, body: &Object<'_>, after: &After, id: i64, errors: &mut Errors) -> Result<(), Error> {
     let fields = [DOCS_ADDIN.name(), PROVIDER.name(), CLIENT_ID.name(), TENANT_ID.name()];
     let is_wrong = |name: &&str| errors.has(name);
     if fields[..2].iter().any(is_wrong) {

@@ -9,7 +9,7 @@ use crate::routes::{Handler, Pending, Route, Schema};
 use crate::sign_in::check_address;
 use crate::sign_in::pages::{escape, page};
 use http::{Method, StatusCode};
-use resource::{message, type_name};
+use resource::message;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
@@ -64,23 +64,21 @@ fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
 
 fn login(request: Arc<Request>) -> Pending {
     Box::pin(async move {
-        let sent = request.object()?.get("id").cloned();
-        let id = match &sent {
-            None => return Err(Refusal::field("id", message::REQUIRED)),
-            Some(Json::Null) => return Err(Refusal::field("id", message::NULL)),
-            Some(sent) => sent.as_i64(),
-        };
-        let sent = sent.unwrap_or_default();
-        let unknown = || Refusal::field("id", message::pk(&sent));
-        let id = match id {
-            Some(id) => id,
-            None if sent.is_u64() => return Err(unknown()),
-            None => return Err(Refusal::field("id", message::pk_type(type_name(&sent)))),
-        };
+        let id = sent_id(&request)?;
+        let unknown = || Refusal::field("id", message::pk(id));
         let configuration = configured(&request, id).await?.ok_or_else(unknown)?;
         let begun = begin(&request, &configuration, None, false).await?;
         Ok(begun.answer())
     })
+}
+
+fn sent_id(request: &Request) -> Result<i64, Refusal> {
+    let wrong = |message: String| Refusal::field("id", message);
+    match request.object()?.get("id") {
+        None => Err(wrong(message::REQUIRED.to_owned())),
+        Some(sent) if sent.is_null() => Err(wrong(message::NULL.to_owned())),
+        Some(sent) => resource::pk(sent).map_err(wrong),
+    }
 }
 
 fn link(request: Arc<Request>) -> Pending {

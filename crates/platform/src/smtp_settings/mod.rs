@@ -14,8 +14,8 @@ use crate::routes::{Handler, Route, Schema};
 use crate::rows::{self, Declaration, Shape};
 use crate::secret::Context;
 use http::StatusCode;
-use resource::{After, Changes, Errors, Key, Kind, LINE, Resource, Target, Value, message, openapi, options};
-use serde_json::{Map, Value as Json, json};
+use resource::{After, Changes, Errors, Key, Kind, LINE, Object, Resource, Target, Value, message, openapi, options};
+use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Arg, Conn, Error, Sql};
 
@@ -102,7 +102,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let mut before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, 1)?)))?;
     let has_password = has_password(conn)?;
-    let changes = checked(conn, request.object()?, &before, has_password, Purpose::Change)?;
+    let changes = checked(conn, &request.object()?, &before, has_password, Purpose::Change)?;
     let columns = match changes.get(&PASSWORD) {
         Some(password) => sealed(request, &password),
         // It was given for one place and name, and is used for no other.
@@ -131,7 +131,7 @@ enum Purpose {
 /// Checks a body over the stored settings. The rules of PATCH are those of the test, too.
 fn checked(
     conn: &mut Conn,
-    body: &Map<String, Json>,
+    body: &Object<'_>,
     before: &Changes,
     has_password: bool,
     purpose: Purpose,
@@ -160,14 +160,14 @@ fn checked(
 }
 
 /// Each address must be one that a message can be sent to.
-fn check_addresses(body: &Map<String, Json>, errors: &mut Errors) {
+fn check_addresses(body: &Object<'_>, errors: &mut Errors) {
     let is_address = |text: &str| resource::is_email(text) && mail::is_address(text);
     let sent = |key: &Key<String>| {
-        let text = body.get(key.name()).and_then(Json::as_str).map(str::trim);
+        let text = body.get(key.name()).and_then(|sent| sent.as_str()).map(|text| text.trim().to_owned());
         text.filter(|text| !text.is_empty() && text.chars().all(LINE.allows))
     };
     if let Some(from) = sent(&FROM_EMAIL)
-        && !is_address(from)
+        && !is_address(&from)
     {
         errors.add(FROM_EMAIL.name(), message::EMAIL);
     }

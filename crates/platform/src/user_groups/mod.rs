@@ -95,7 +95,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
-    let accepted = rows::accepted(conn, &GROUP, request.object()?, None)?;
+    let accepted = rows::accepted(conn, &GROUP, &request.object()?, None)?;
     accepted.errors.refuse()?;
     limits::take(conn, limits::USER_GROUPS, |limit| {
         Refusal::limit(format!("Limit of {limit} User Groups has been exceeded."))
@@ -110,7 +110,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = change(request, conn, EDIT)?;
-    let accepted = rows::accepted(conn, &GROUP, request.object()?, Some(id))?;
+    let accepted = rows::accepted(conn, &GROUP, &request.object()?, Some(id))?;
     accepted.errors.refuse()?;
     rows::update(request, conn, &GROUP, id, &before, &accepted.changes, &[])?;
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))

@@ -160,7 +160,7 @@ fn change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
 fn accept(request: &Request, conn: &mut Conn, group: i64, set: Option<&Set>) -> Result<(Changes, i64), Refusal> {
     let own_name = set.filter(|set| set.is_special()).map(|set| set.name.as_str());
     let id = set.map(|set| set.id);
-    let mut accepted = permission_set::accepted(conn, &SET, request.object()?, id, ("group_id", group), own_name)?;
+    let mut accepted = permission_set::accepted(conn, &SET, &request.object()?, id, ("group_id", group), own_name)?;
     let (current, allowed) = set.map_or((0, VIEW | EDIT | DELETE), |set| (set.grants, set.allowed()));
     let mut grants = current;
     if let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) {

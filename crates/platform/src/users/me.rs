@@ -9,7 +9,6 @@ use crate::sign_in::sessions;
 use http::{Method, StatusCode};
 use resource::json::{Cells, Form, Writer};
 use resource::{Access, After, Field, Kind, Resource, options};
-use serde_json::{Map, Value as Json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
@@ -69,12 +68,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.caller()?.user;
     let before = load(conn, id)?;
     request.check_if_match(|| Ok(etag(&shown(request, conn, id)?)))?;
-    let own: Map<String, Json> = request
-        .object()?
-        .iter()
-        .filter(|(name, _)| OWN.contains(&name.as_str()))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+    let own = request.object()?.only(|name| OWN.contains(&name));
     let accepted = rows::accepted(conn, &USER, &own, Some(id))?;
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;

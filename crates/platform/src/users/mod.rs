@@ -213,10 +213,11 @@ fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error> {
 fn create(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let body = request.object()?;
-        let is_service = rules::is_service(body.get("account_type").and_then(|value| value.as_str()).unwrap_or(""));
-        let sent = body.get("password").and_then(|value| value.as_str()).filter(|_| is_service);
+        let text = |name| body.get(name).and_then(|value| value.as_str());
+        let is_service = text("account_type").is_some_and(|account_type| rules::is_service(&account_type));
+        let sent = text("password").filter(|_| is_service);
         let prepared = match sent {
-            Some(password) => Some(passwords::prepare(&request.app, password, None).await?),
+            Some(password) => Some(passwords::prepare(&request.app, &password, None).await?),
             None => None,
         };
         write(&request, move |request, conn| {
@@ -230,13 +231,13 @@ fn create(request: Arc<Request>) -> Pending {
 fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) -> Result<i64, Refusal> {
     let caller = request.caller()?;
     let body = request.object()?;
-    let mut accepted = rows::accepted(conn, &USER, body, None)?;
+    let mut accepted = rows::accepted(conn, &USER, &body, None)?;
     let account_type = accepted.changes.get(&ACCOUNT_TYPE).unwrap_or_default();
     if is_super(&account_type) && !caller.is_super() {
         return Err(Refusal::forbidden());
     }
     rules::may_give_roles(conn, caller, &[], &accepted.changes.get(&ROLES).unwrap_or_default())?;
-    rules::password_on_create(conn, &accepted.changes, body, prepared, &mut accepted.errors)?;
+    rules::password_on_create(conn, &accepted.changes, &body, prepared, &mut accepted.errors)?;
     accepted.errors.refuse()?;
     let changes = accepted.changes;
     rules::over_several_fields(&After { before: None, sent: &changes }).refuse()?;
@@ -312,7 +313,7 @@ fn edit(request: Arc<Request>) -> Pending {
         let id = request.id();
         // Only what can become a password is worth hashing: a super admin's, for an account that exists.
         let is_super_admin = request.caller()?.account_type == "super_admin";
-        let sent = request.body.as_ref().ok().and_then(|body| body.get("password")?.as_str().map(str::to_owned));
+        let sent = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
         let target = match sent.filter(|_| is_super_admin) {
             Some(password) => {
                 let salt = request.build.db.peek(move |conn| rules::salt_of_service(conn, id)).await?;
@@ -342,7 +343,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     if sets_password && caller.account_type != "super_admin" {
         return Err(Refusal::forbidden());
     }
-    let mut accepted = rows::accepted(conn, &USER, body, Some(id))?;
+    let mut accepted = rows::accepted(conn, &USER, &body, Some(id))?;
     let new_type = accepted.changes.get(&ACCOUNT_TYPE).unwrap_or_else(|| current_type.clone());
     if is_super(&new_type) && !caller.is_super() {
         return Err(Refusal::forbidden());

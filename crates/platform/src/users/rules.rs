@@ -5,8 +5,8 @@ use crate::caller::{Caller, is_super, of_roles};
 use crate::http::Refusal;
 use crate::passwords::{self, Prepared};
 use crate::permissions::Permissions;
-use resource::{After, Changes, Errors, message};
-use serde_json::{Map, Value as Json};
+use resource::{After, Changes, Errors, Object, message};
+use serde_json::Value as Json;
 use store::{Conn, Error, Sql};
 
 /// The types that may become one another (document 4, section 4, "account type changes").
@@ -90,7 +90,7 @@ pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes, s
 pub fn password_on_create(
     conn: &mut Conn,
     changes: &Changes,
-    body: &Map<String, Json>,
+    body: &Object<'_>,
     prepared: Option<&Prepared>,
     errors: &mut Errors,
 ) -> Result<(), Refusal> {

@@ -1,0 +1,120 @@
+//! What a body may cost: bytes, depth, values and types, for strangers and for those who are signed in (document 4,
+//! section 7). `reliability/bodies` measures the memory.
+
+use crate::message;
+use http::Method;
+use platform::routes::{Access, Route, Schema, Table};
+use serde_json::json;
+use testkit::Server;
+
+const JSON: &str = "application/json";
+
+fn public_posts() -> Vec<&'static Route> {
+    let is_public_post = |route: &&Route| route.access == Access::Public && route.method == Method::POST;
+    Table::get().routes().filter(is_public_post).collect()
+}
+
+/// `[[[…]]]` of so many levels.
+fn nested(depth: usize) -> String {
+    format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+#[tokio::test]
+async fn a_stranger_sends_16_kib_of_at_most_1000_values() {
+    let server = Server::with(|config| config.address_attempts = 0).await;
+    let stranger = server.anonymous();
+    for route in public_posts() {
+        let post = |body: String| stranger.call("POST", route.path).body(JSON, body).send();
+        let padded = |bytes: usize| format!("{{\"pad\": \"{}\"}}", "x".repeat(bytes - 11));
+        post(padded(16 * 1024 + 1)).await.is(413, message::detail("Request body is too large."));
+        assert_ne!(post(padded(16 * 1024)).await.status, 413, "{}", route.path);
+        let list = |values: usize| format!("{{\"pad\": [{}]}}", vec!["0"; values - 2].join(","));
+        post(list(1001)).await.refuses(message::detail("JSON parse error - too many values."));
+        assert_ne!(
+            post(list(1000)).await.json,
+            message::detail("JSON parse error - too many values."),
+            "{}",
+            route.path
+        );
+        post(nested(101)).await.refuses(message::detail("JSON parse error - too deep."));
+    }
+}
+
+#[tokio::test]
+async fn who_is_signed_in_sends_2_mib_of_any_number_of_values_100_deep() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let post = |body: String| admin.call("POST", "/api/roles/").body(JSON, body).send();
+
+    post(nested(101)).await.refuses(message::detail("JSON parse error - too deep."));
+    post(format!("{{\"name\": \"a\", \"pad\": {}}}", nested(99))).await.created();
+    post(nested(100_000)).await.refuses(message::detail("JSON parse error - too deep."));
+    // What nobody declared is read and costs nothing; what is declared says what it takes.
+    for (name, pad) in [("b", "[[0],[0],[0],[0]]"), ("c", "[0,0,0,0,0,0,0,0]"), ("d", "{\"\":0,\"\":{}}   ")] {
+        let many = vec![pad; 100_000].join(",");
+        post(format!("{{\"name\": \"{name}\", \"pad\": [{many}]}}")).await.created();
+        let reply = post(format!("{{\"name\": [{many}], \"description\": \"\\n\", \"name\": \"{name}\"}}")).await;
+        reply.refuses(json!({"name": ["This field must be unique."]}));
+        let reply = post(format!("{{\"name\": \"x{name}\", \"permissions\": {{\"users\": [{many}]}}}}")).await;
+        reply.refuses(json!({"permissions": ["Value is too large."]}));
+    }
+    let reply =
+        admin.call("POST", "/api/user-groups/1/members/users/").body(JSON, format!("[{}1]", "1,".repeat(900_000)));
+    assert_eq!(reply.send().await.status, 404);
+}
+
+#[tokio::test]
+async fn refusals_come_in_their_order() {
+    let server = Server::start().await;
+    let large = |depth: usize| format!("{}{}", " ".repeat(2 * 1024 * 1024), nested(depth));
+    let call = |token: &str| server.anonymous().with_token(token).call("POST", "/api/roles/").body(JSON, large(101));
+    call("garbage").send().await.is(401, message::bad_token());
+    call(&server.as_type("external").await.token).send().await.is(403, message::forbidden());
+    let admin = server.admin().await;
+    call(&admin.token).send().await.is(413, message::detail("Request body is too large."));
+    admin.patch("/api/roles/9/", json!({})).await.is(404, message::not_found());
+    let broken = admin.call("PATCH", "/api/roles/9/").body(JSON, nested(101)).send().await;
+    broken.is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn a_public_body_is_json_or_what_the_page_sends() {
+    let server = Server::with(|config| config.address_attempts = 0).await;
+    let stranger = server.anonymous();
+    for route in public_posts() {
+        for kind in ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"] {
+            let reply = stranger.call("POST", route.path).body(kind, "username=x&id=1").send().await;
+            let is_form = matches!(route.body, Schema::Form(_)) && kind.ends_with("urlencoded");
+            let refused = message::detail(&format!("Unsupported media type \"{kind}\" in request."));
+            assert_eq!(reply.json == refused && reply.status == 415, !is_form, "{} {kind}: {reply:?}", route.path);
+        }
+        let untyped = raw::post(&server, route.path, "", "{\"username\": \"x\"}").await;
+        assert!(untyped.starts_with("HTTP/1.1 415 "), "{}: {untyped}", route.path);
+        let none = raw::post(&server, route.path, "", "").await;
+        assert!(!none.starts_with("HTTP/1.1 415 "), "no body needs no type: {}: {none}", route.path);
+    }
+}
+
+/// Requests as no library would send them.
+pub mod raw {
+    use testkit::Server;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    /// What is answered to these bytes.
+    pub async fn send(server: &Server, text: &str) -> String {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// A POST with these header lines, each with its line end.
+    pub async fn post(server: &Server, path: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: {length}\r\n");
+        send(server, &format!("{head}{headers}\r\n{body}")).await
+    }
+}

@@ -1,0 +1,156 @@
+//! What a request may do is decided by what holds when it takes effect: each write looks first in its transaction whether
+//! its caller may still do it (document 4, section 7).
+
+use crate::message;
+use http::StatusCode;
+use platform::http::{Answer, Outcome, Request};
+use platform::routes::{Access, Handler, Route, Table};
+use platform::serve::write;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+use testkit::{Client, MINUTE, Server};
+
+/// The routes that change something for somebody who is signed in, but for those that only begin to link an identity.
+fn writes() -> Vec<&'static Route> {
+    let writes = |route: &&Route| {
+        route.access != Access::Public
+            && matches!(route.handler, Handler::Write(_) | Handler::Steps(_))
+            && route.path != "/api/single-sign-on/{id}/link/"
+    };
+    Table::get().routes().filter(writes).collect()
+}
+
+/// What becomes of a request that was admitted already.
+async fn finish(request: Request) -> Outcome {
+    let request = Arc::new(request);
+    match request.route.handler {
+        Handler::Write(handler) => write(&request, handler).await,
+        Handler::Steps(steps) => steps(request).await,
+        _ => panic!("{} is no write", request.route.path),
+    }
+}
+
+/// The status and body of what becomes of it.
+fn told(outcome: Outcome) -> (u16, Json) {
+    match outcome {
+        Ok(answer) => (answer.status.as_u16(), serde_json::from_slice(&answer.body).unwrap_or_default()),
+        Err(refusal) => (refusal.status.as_u16(), refusal.body),
+    }
+}
+
+/// Everything that a build's database counts as changed: its log, its users and the version of its rights.
+async fn state(server: &Server) -> Vec<String> {
+    let script = |conn: &mut Conn| {
+        conn.all(&Sql::new("SELECT CAST(count(*) AS TEXT) || ' ' || CAST((SELECT n FROM versions) AS TEXT) FROM administration_log UNION ALL SELECT username || status || account_type FROM users"), |row| {
+            Ok(row.text(0)?.to_owned())
+        })
+    };
+    server.build.db.read::<_, Error>(script).await.unwrap()
+}
+
+/// Walks over all writes: each is admitted, then something happens to its caller, then it goes on.
+async fn walk(
+    server: &Server,
+    caller: &Client,
+    happens: impl AsyncFn(),
+    expected: impl Fn(&Route) -> Option<(u16, Json)>,
+) {
+    let mut admitted = Vec::new();
+    for route in writes() {
+        admitted.push(server.request(Some(caller), route, "").await);
+    }
+    happens().await;
+    let before = state(server).await;
+    for request in admitted {
+        let route = request.route;
+        let Some(expected) = expected(route) else { continue };
+        assert_eq!(told(finish(request).await), expected, "{} {}", route.method, route.path);
+        assert_eq!(state(server).await, before, "{} {}", route.method, route.path);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_is_gone_writes_nothing() {
+    for action in ["deactivate", "anonymize"] {
+        let server = Server::start().await;
+        let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
+        let happens = async || {
+            admin.post(&format!("/api/users/{}/{action}/", other.id), json!({})).await.ok();
+        };
+        walk(&server, &other, happens, |_| Some((401, message::bad_token()))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_caller_whose_session_or_token_ended_writes_nothing() {
+    let server = Server::start().await;
+    let other = server.as_type("super_admin").await;
+    let happens =
+        async || other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.is_empty();
+    walk(&server, &other, happens, |_| Some((401, message::bad_token()))).await;
+
+    let late = server.sign_in(&other.username, testkit::PASSWORD).await;
+    walk(&server, &late, async || server.advance(15 * MINUTE), |_| Some((401, message::bad_token()))).await;
+}
+
+#[tokio::test]
+async fn a_caller_who_is_called_from_elsewhere_now_writes_nothing() {
+    let server = Server::start().await;
+    let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
+    let happens = async || {
+        let ranges = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["192.0.2.0/24"]});
+        admin.patch(&format!("/api/users/{}/", other.id), ranges).await.ok();
+    };
+    let refused = message::detail("Access from this address is not allowed.");
+    walk(&server, &other, happens, |_| Some((403, refused.clone()))).await;
+}
+
+#[tokio::test]
+async fn a_caller_who_was_made_less_writes_what_he_still_may() {
+    let server = Server::start().await;
+    let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
+    let happens = async || {
+        admin.patch(&format!("/api/users/{}/", other.id), json!({"account_type": "internal"})).await.ok();
+    };
+    let needs_permission = |route: &Route| matches!(route.access, Access::Permission(..));
+    let expected = |route: &Route| needs_permission(route).then(|| (403, message::forbidden()));
+    walk(&server, &other, happens, expected).await;
+}
+
+#[tokio::test]
+async fn rights_that_others_lost_are_no_reason_to_refuse() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let holder = server.with_role(json!({"user_groups": ["create"]})).await;
+    let role =
+        admin.post("/api/roles/", json!({"name": "Another", "permissions": {"users": ["edit"]}})).await.created();
+    let writes: Vec<_> = (0..100)
+        .map(|n| {
+            let holder = holder.clone();
+            tokio::spawn(async move { holder.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await })
+        })
+        .collect();
+    for n in 0..20 {
+        let actions = if n % 2 == 0 { json!(["list"]) } else { json!(["edit"]) };
+        admin.patch(&format!("/api/roles/{}/", role["id"]), json!({"permissions": {"users": actions}})).await.ok();
+    }
+    for write in writes {
+        write.await.unwrap().created();
+    }
+}
+
+#[tokio::test]
+async fn a_handler_sees_the_rights_that_hold_now() {
+    let server = Server::start().await;
+    let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
+    let route = Table::get().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
+    let request = Arc::new(server.request(Some(&other), route, "").await);
+    admin.patch(&format!("/api/users/{}/", other.id), json!({"account_type": "full"})).await.ok();
+    let answer = write(&request, |request, _| {
+        let caller = request.caller()?;
+        let may = [caller.is_super(), caller.may("users", "create"), caller.may("users", "list")];
+        Ok(Answer::json(StatusCode::OK, json!(may).to_string()))
+    });
+    assert_eq!(told(answer.await), (200, json!([false, false, true])));
+}

@@ -1,0 +1,152 @@
+//! The body of a request: read within bounds, and found to be JSON or not.
+//!
+//! What a byte of it costs is bounded in four ways (document 4, section 7): by the route (a stranger sends 16 KiB), by the
+//! room that all bodies in flight share (and those of a build among them), by depth and number of values, and by what is
+//! made of it: its text is kept, and no tree ([`resource::sent`]).
+
+use crate::app::{App, Build};
+use crate::http::Refusal;
+use crate::listener::{BodyError, BodyReader};
+use crate::routes::{Access, Route, Schema};
+use http::header::{self, HeaderMap};
+use http::{Method, StatusCode};
+use hyper::body::Incoming;
+use resource::{Body, Query};
+use serde_json::{Map, Value as Json};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use web::room::{Room, Taken};
+
+/// The largest body but of uploads (document 4, section 2).
+const MAX_BODY: usize = 2 * 1024 * 1024;
+/// The largest body of a route that anybody may call, and its most values (document 4, section 7).
+const MAX_PUBLIC_BODY: usize = 16 * 1024;
+const MAX_PUBLIC_VALUES: usize = 1000;
+/// A body that stands still this long is given up.
+const PROGRESS: Duration = Duration::from_secs(10);
+/// How much more memory a body is given at a time.
+const STEP: usize = 64 * 1024;
+/// Bodies up to this size are read where the request is; larger ones would hold up what else runs there.
+const SHORT: usize = 64 * 1024;
+/// How many of the larger ones are read at a time.
+const PARSED_AT_A_TIME: usize = 2;
+/// How long a body waits for room.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the bodies in flight of a process may take.
+pub struct Bodies {
+    /// The first bytes of each, as many as a public one may have: large bodies leave room for them.
+    short: Room,
+    /// What they have beyond that.
+    long: Room,
+    parsing: Semaphore,
+}
+
+impl Default for Bodies {
+    fn default() -> Bodies {
+        let (short, long) = (Room::new(32 * 1024 * 1024), Room::new(64 * 1024 * 1024));
+        Bodies { short, long, parsing: Semaphore::new(PARSED_AT_A_TIME) }
+    }
+}
+
+/// What the long bodies of one build may take of that: a quarter.
+pub fn room_of_build() -> Room {
+    Room::new(16 * 1024 * 1024)
+}
+
+/// A body, or the status and text of what is wrong with it, and the room that it takes.
+pub type Read = (Result<Body, (StatusCode, String)>, Taken);
+
+/// Whether a route looks at bodies.
+pub fn has_body(route: &Route) -> bool {
+    !matches!(route.method, Method::GET | Method::OPTIONS)
+}
+
+/// Reads the body of a request.
+pub async fn read(
+    app: &App,
+    build: &Build,
+    route: &Route,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Read, Refusal> {
+    if !has_body(route) {
+        return Ok((Ok(Body::of(&Json::Null)), Taken::default()));
+    }
+    let is_public = route.access == Access::Public;
+    let most = if is_public { MAX_PUBLIC_BODY } else { MAX_BODY };
+    let (bytes, taken) = bytes(app, build, most, body).await?;
+    if bytes.is_empty() {
+        return Ok((Ok(Body::of(&Json::Object(Map::new()))), taken));
+    }
+    // What programs send without a type is JSON; what a page of another site may send without asking is not taken.
+    let untyped = if is_public { "" } else { "application/json" };
+    let media_type = headers.get(header::CONTENT_TYPE).map_or(untyped, |value| value.to_str().unwrap_or("?"));
+    let essence = media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let most_values = if is_public { MAX_PUBLIC_VALUES } else { usize::MAX };
+    let parsed = match (&route.body, essence.as_str()) {
+        (Schema::Form(_), "application/x-www-form-urlencoded") => form(&bytes, most_values),
+        (_, "application/json") => parse(app, bytes, most_values).await,
+        _ => {
+            let detail = format!("Unsupported media type \"{media_type}\" in request.");
+            Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+        }
+    };
+    Ok((parsed, taken))
+}
+
+/// The bytes of a body, in memory for which there was room.
+async fn bytes(app: &App, build: &Build, most: usize, body: Incoming) -> Result<(Vec<u8>, Taken), Refusal> {
+    let (mut bytes, mut taken) = (Vec::new(), Taken::default());
+    let mut reader = BodyReader::new(body, most as u64, PROGRESS).map_err(refuse)?;
+    while let Some(chunk) = reader.chunk().await.map_err(refuse)? {
+        let needed = bytes.len() + chunk.len();
+        if needed > bytes.capacity() {
+            let larger = match needed <= MAX_PUBLIC_BODY {
+                true => needed.next_power_of_two(),
+                false => needed.next_multiple_of(STEP),
+            };
+            let (all, own) = (&app.bodies, &build.long_bodies);
+            let short = MAX_PUBLIC_BODY.min(larger).saturating_sub(bytes.capacity());
+            let long = larger - bytes.capacity() - short;
+            let has_room = (short == 0 || all.short.take(short, PATIENCE, &mut taken).await)
+                && (long == 0
+                    || own.take(long, PATIENCE, &mut taken).await && all.long.take(long, PATIENCE, &mut taken).await);
+            if !has_room {
+                return Err(Refusal::busy("The server is busy. Please try again."));
+            }
+            bytes.reserve_exact(larger - bytes.len());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok((bytes, taken))
+}
+
+async fn parse(app: &App, bytes: Vec<u8>, most_values: usize) -> Result<Body, (StatusCode, String)> {
+    let parsed = if bytes.len() <= SHORT {
+        Body::parse(bytes, most_values)
+    } else {
+        // It is never closed.
+        let _turn = app.bodies.parsing.acquire().await;
+        let parsing = tokio::task::spawn_blocking(move || Body::parse(bytes, most_values));
+        parsing.await.unwrap_or_else(|error| Err(error.to_string()))
+    };
+    parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}")))
+}
+
+/// The fields of a form, as the object that they are.
+fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> {
+    let text = String::from_utf8_lossy(bytes);
+    let fields = Query::parse(&text);
+    let fields: Map<String, Json> =
+        fields.pairs().take(most_values).map(|(name, value)| (name.to_owned(), value.into())).collect();
+    Ok(Body::of(&Json::Object(fields)))
+}
+
+fn refuse(error: BodyError) -> Refusal {
+    match error {
+        BodyError::TooLarge => Refusal::detail(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large."),
+        BodyError::Slow => Refusal::detail(StatusCode::REQUEST_TIMEOUT, "The request body did not arrive in time."),
+        BodyError::Broken => Refusal::bad("The request body is incomplete."),
+    }
+}

@@ -1,0 +1,575 @@
+//! Bodies as they are sent: text that was found to be JSON once, and is read field by field where somebody asks for it.
+//!
+//! No tree is made of a body. A tree takes up to a hundred times the bytes of its text (`[[0],[0],…]`), so whoever sends
+//! much would decide how much memory that costs; fields that nobody declared cost nothing at all.
+
+use crate::message;
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Number, Value as Json};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::fmt;
+
+/// The deepest nesting of a body (document 4, section 7).
+pub const MAX_DEPTH: usize = 100;
+
+/// How much of a value is repeated in a message, in characters.
+const LONGEST_IN_MESSAGE: usize = 1000;
+
+/// A body that is JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Body(String);
+
+impl Body {
+    /// Reads a body of at most [`MAX_DEPTH`] levels and so many values, in memory that does not grow with it.
+    ///
+    /// # Errors
+    /// The text behind `JSON parse error - `.
+    pub fn parse(bytes: Vec<u8>, max_values: usize) -> Result<Body, String> {
+        let walk = Walk { depth: 0, values: &Cell::new(max_values), refused: &Cell::new(None) };
+        let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
+        let walked = walk.deserialize(&mut deserializer).and_then(|()| deserializer.end());
+        walked.map_err(|error| walk.refused.get().map_or_else(|| error.to_string(), str::to_owned))?;
+        String::from_utf8(bytes).map(Body).map_err(|error| error.to_string())
+    }
+
+    /// The body that says what a value does.
+    pub fn of(value: &Json) -> Body {
+        Body(value.to_string())
+    }
+
+    /// Its value.
+    pub fn sent(&self) -> Sent<'_> {
+        Sent(self.0.trim_matches(is_space))
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no bytes, which no JSON has.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The white space of JSON.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+/// Walks over a value and keeps nothing of it.
+#[derive(Clone, Copy)]
+struct Walk<'s> {
+    depth: usize,
+    values: &'s Cell<usize>,
+    refused: &'s Cell<Option<&'static str>>,
+}
+
+impl Walk<'_> {
+    fn refuse<E: de::Error>(self, why: &'static str) -> E {
+        self.refused.set(Some(why));
+        E::custom(why)
+    }
+
+    fn deeper<E: de::Error>(self) -> Result<Self, E> {
+        let depth = self.depth + 1;
+        if depth > MAX_DEPTH { Err(self.refuse("too deep.")) } else { Ok(Walk { depth, ..self }) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let left = self.values.get().checked_sub(1).ok_or_else(|| self.refuse("too many values."))?;
+        self.values.set(left);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let inside = self.deeper()?;
+        while items.next_element_seed(inside)?.is_some() {}
+        Ok(())
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let inside = self.deeper()?;
+        while members.next_key_seed(Name)?.is_some() {
+            members.next_value_seed(inside)?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of a member, which is looked at and not kept.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// Writes a value in its one spelling.
+#[derive(Clone, Copy)]
+struct Canonical<'s> {
+    /// How much deeper it may nest.
+    depth: usize,
+    out: &'s RefCell<String>,
+    refused: &'s Cell<Option<&'static str>>,
+}
+
+impl Canonical<'_> {
+    fn write<E>(self, text: impl fmt::Display) -> Result<(), E> {
+        // Writing to a string never fails.
+        let _ = fmt::write(&mut *self.out.borrow_mut(), format_args!("{text}"));
+        Ok(())
+    }
+
+    fn write_text<E: de::Error>(self, text: &str) -> Result<(), E> {
+        if text.contains('\0') {
+            return Err(self.refuse(message::NUL));
+        }
+        self.write(serde_json::to_string(text).map_err(E::custom)?)
+    }
+
+    fn refuse<E: de::Error>(self, why: &'static str) -> E {
+        self.refused.set(Some(why));
+        E::custom(why)
+    }
+
+    fn deeper<E: de::Error>(self) -> Result<Self, E> {
+        let depth = self.depth.checked_sub(1).ok_or_else(|| self.refuse(message::TOO_LARGE))?;
+        Ok(Canonical { depth, ..self })
+    }
+
+    /// Ends a list or an object: behind its last value stands a comma too many.
+    fn close<E>(self, count: usize, end: char) -> Result<(), E> {
+        if count > 0 {
+            self.out.borrow_mut().pop();
+        }
+        self.write(end)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Canonical<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Canonical<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.write("null")
+    }
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
+        self.write(value)
+    }
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
+        self.write(number)
+    }
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
+        self.write(number)
+    }
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
+        self.write(Number::from_f64(number).ok_or_else(|| self.refuse(message::VALUE))?)
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.write_text(text)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let inside = self.deeper()?;
+        self.write("[")?;
+        let mut count = 0;
+        while items.next_element_seed(inside)?.is_some() {
+            self.write(",")?;
+            count += 1;
+        }
+        self.close(count, ']')
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let inside = self.deeper()?;
+        self.write("{")?;
+        let mut names = HashSet::new();
+        while let Some(Borrowed(name)) = members.next_key()? {
+            self.write_text(&name)?;
+            self.write(":")?;
+            if !names.insert(name) {
+                return Err(self.refuse(message::VALUE));
+            }
+            members.next_value_seed(inside)?;
+            self.write(",")?;
+        }
+        self.close(names.len(), '}')
+    }
+}
+
+/// A value of a body: its JSON text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent<'a>(&'a str);
+
+impl<'a> Sent<'a> {
+    /// The JSON text, as it was sent.
+    pub fn text(self) -> &'a str {
+        self.0
+    }
+
+    fn starts_with(self, first: char) -> bool {
+        self.0.starts_with(first)
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(self) -> bool {
+        self.0 == "null"
+    }
+
+    /// A boolean.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.0 {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// A number.
+    pub fn as_number(self) -> Option<Number> {
+        let is_number = self.0.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        if is_number { serde_json::from_str(self.0).ok() } else { None }
+    }
+
+    /// A whole number of 64 bits.
+    pub fn as_i64(self) -> Option<i64> {
+        self.as_number()?.as_i64()
+    }
+
+    /// Whether it is a whole number that is not negative, be it too large for [`Sent::as_i64`].
+    pub fn is_u64(self) -> bool {
+        self.as_number().is_some_and(|number| number.is_u64())
+    }
+
+    /// A string, borrowed where nothing in it is escaped.
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
+        let inside = self.0.strip_prefix('"')?.strip_suffix('"')?;
+        if inside.contains('\\') { serde_json::from_str(self.0).ok().map(Cow::Owned) } else { Some(inside.into()) }
+    }
+
+    /// A list: its first items, at most so many, and how many there are in all.
+    pub fn as_list(self, most: usize) -> Option<(Vec<Sent<'a>>, usize)> {
+        if !self.starts_with('[') {
+            return None;
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(self.0);
+        Items { most }.deserialize(&mut deserializer).ok()
+    }
+
+    /// An object: those of its members whose names are wanted; of one that was sent twice the last. The others cost
+    /// nothing.
+    pub fn as_object(self, is_wanted: impl Fn(&str) -> bool) -> Option<Object<'a>> {
+        if !self.starts_with('{') {
+            return None;
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(self.0);
+        deserializer.deserialize_map(Members { is_wanted }).ok()
+    }
+
+    /// The whole value as a tree, for what is known to be small.
+    pub fn to_json(self) -> Json {
+        serde_json::from_str(self.0).unwrap_or_default()
+    }
+
+    /// The JSON text without white space between its parts.
+    pub fn compact(self) -> String {
+        let (mut compact, mut in_string, mut is_escaped) = (String::with_capacity(self.0.len()), false, false);
+        for c in self.0.chars() {
+            if in_string {
+                in_string = is_escaped || c != '"';
+                is_escaped = !is_escaped && c == '\\';
+            } else if is_space(c) {
+                continue;
+            } else {
+                in_string = c == '"';
+            }
+            compact.push(c);
+        }
+        compact
+    }
+
+    /// The value as it is stored where any JSON may be: each value in one spelling, nested at most so deep (0: no value
+    /// that holds others), without NUL, no name twice in an object.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn canonical(self, max_depth: usize) -> Result<String, &'static str> {
+        let (out, refused) = (RefCell::new(String::with_capacity(self.0.len())), Cell::new(None));
+        let writing = Canonical { depth: max_depth, out: &out, refused: &refused };
+        match writing.deserialize(&mut serde_json::Deserializer::from_str(self.0)) {
+            Ok(()) => Ok(out.into_inner()),
+            Err(_) => Err(refused.get().unwrap_or(message::VALUE)),
+        }
+    }
+
+    /// The name of its type in messages (document 4, section 2, row "{type} in messages").
+    pub fn type_name(self) -> &'static str {
+        match self.0.as_bytes().first() {
+            Some(b'"') => "str",
+            Some(b'[') => "list",
+            Some(b'{') => "dict",
+            Some(b't' | b'f') => "bool",
+            Some(b'n') => "NoneType",
+            _ if self.as_number().is_some_and(|number| number.is_f64()) => "float",
+            _ => "int",
+        }
+    }
+
+    /// As it stands in a message: a string bare, `True` and `False` as the messages' family writes them. What is longer
+    /// than anybody reads is cut.
+    pub fn in_message(self) -> String {
+        let whole = match (self.as_str(), self.as_bool(), self.as_number()) {
+            (Some(text), ..) => text,
+            (_, Some(true), _) => "True".into(),
+            (_, Some(false), _) => "False".into(),
+            (.., Some(number)) => number.to_string().into(),
+            _ => self.compact().into(),
+        };
+        match whole.char_indices().nth(LONGEST_IN_MESSAGE) {
+            Some((end, _)) => format!("{}…", &whole[..end]),
+            None => whole.into_owned(),
+        }
+    }
+}
+
+/// The members of an object that were asked for, each once, in the order sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object<'a>(Vec<(Cow<'a, str>, Sent<'a>)>);
+
+impl<'a> Object<'a> {
+    /// The value of a member.
+    pub fn get(&self, name: &str) -> Option<Sent<'a>> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+
+    /// Whether a member was sent.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// All members.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Sent<'a>)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// Those members whose names are wanted.
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Object<'a> {
+        self.0.retain(|(name, _)| wanted(name));
+        self
+    }
+}
+
+/// Reads a list.
+struct Items {
+    most: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Items {
+    type Value = (Vec<Sent<'de>>, usize);
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items {
+    type Value = (Vec<Sent<'de>>, usize);
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let (mut first, mut count) = (Vec::new(), 0);
+        while first.len() < self.most
+            && let Some(item) = items.next_element::<&RawValue>()?
+        {
+            first.push(Sent(item.get()));
+            count += 1;
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok((first, count))
+    }
+}
+
+/// Reads an object.
+struct Members<F> {
+    is_wanted: F,
+}
+
+impl<'de, F: Fn(&str) -> bool> Visitor<'de> for Members<F> {
+    type Value = Object<'de>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Object<'de>, A::Error> {
+        let mut object: Vec<(Cow<'de, str>, Sent<'de>)> = Vec::new();
+        while let Some(Borrowed(name)) = members.next_key()? {
+            let value = Sent(members.next_value::<&RawValue>()?.get());
+            match object.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = value,
+                None if (self.is_wanted)(&name) => object.push((name, value)),
+                None => {}
+            }
+        }
+        Ok(Object(object))
+    }
+}
+
+/// A text that is borrowed where it can be.
+struct Borrowed<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Borrowed<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Borrowed<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Borrowed(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Borrowed(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(text: &str) -> Result<Body, String> {
+        Body::parse(text.as_bytes().to_vec(), usize::MAX)
+    }
+
+    #[test]
+    fn a_body_is_read_as_it_was_sent() {
+        let body =
+            parse(" {\"a\": \"x\", \"b\": [1, [2]], \"c\": null, \"a\": \"\\u00e4\\n\", \"d\" : -1.50} ").unwrap();
+        let object = body.sent().as_object(|name| name != "c").unwrap();
+        assert_eq!(object.get("a").unwrap().as_str().unwrap(), "ä\n", "of two the last");
+        let (items, count) = object.get("b").unwrap().as_list(1).unwrap();
+        assert_eq!((items[0].as_i64(), items.len(), count), (Some(1), 1, 2));
+        assert!(!object.contains_key("c") && !object.contains_key("e"), "not wanted, not sent");
+        assert_eq!(object.get("d").unwrap().in_message(), "-1.5");
+        assert_eq!(object.get("b").unwrap().in_message(), "[1,[2]]");
+        let names: Vec<&str> = object.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn types_have_their_names() {
+        for (text, name) in [
+            ("null", "NoneType"),
+            ("true", "bool"),
+            ("1", "int"),
+            ("18446744073709551615", "int"),
+            ("1.0", "float"),
+            ("1e400", "float"),
+            ("\"x\"", "str"),
+            ("[]", "list"),
+            ("{}", "dict"),
+        ] {
+            match parse(text) {
+                Ok(body) => assert_eq!(body.sent().type_name(), name, "{text}"),
+                Err(error) => assert_eq!(error, "number out of range at line 1 column 5", "{text}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_in_the_parsers_words() {
+        for (text, error) in [
+            ("{", "EOF while parsing an object at line 1 column 1"),
+            ("[1] 2", "trailing characters at line 1 column 5"),
+            ("{\"a\": \"\\ud800\"}", "unexpected end of hex escape at line 1 column 14"),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), error, "{text}");
+        }
+        assert!(Body::parse(b"\"\xff\"".to_vec(), 9).unwrap_err().starts_with("invalid unicode code point"));
+    }
+
+    #[test]
+    fn depth_and_number_are_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(&nested(MAX_DEPTH)).is_ok());
+        assert_eq!(parse(&nested(MAX_DEPTH + 1)).unwrap_err(), "too deep.");
+        assert_eq!(parse(&nested(100_000)).unwrap_err(), "too deep.");
+        assert_eq!(parse(&"{\"a\":".repeat(MAX_DEPTH + 1)).unwrap_err(), "too deep.");
+        let list = |values: usize| format!("[{}]", vec!["0"; values - 1].join(",")).into_bytes();
+        assert!(Body::parse(list(1000), 1000).is_ok());
+        assert_eq!(Body::parse(list(1001), 1000).unwrap_err(), "too many values.");
+    }
+
+    #[test]
+    fn what_may_be_any_json_has_one_spelling() {
+        for value in [json!({"a b": [1, {"\"c\\": " [ \\\" "}], "d": {}}), json!("x [ y"), json!(1), json!([[[]]])] {
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            let body = parse(&pretty).unwrap();
+            assert_eq!(body.sent().compact(), value.to_string());
+            assert_eq!(body.sent().canonical(9), Ok(value.to_string()));
+            assert_eq!(body.sent().to_json(), value);
+        }
+        let canonical = |text: &str, depth| parse(text).unwrap().sent().canonical(depth);
+        assert_eq!(
+            canonical("{\"\\u0061\": [1e2, -0.0, 12], \"b\": []}", 2),
+            Ok(r#"{"a":[100.0,-0.0,12],"b":[]}"#.into())
+        );
+        assert_eq!(canonical("{\"a\": [1, {\"b\": \"[[[\"}]}", 2), Err("Value is too large."));
+        assert_eq!(canonical("[{\"a\": 1, \"\\u0061\": 2}]", 2), Err("Enter a valid value."));
+        assert_eq!(canonical("[\"\\u0000\"]", 2), Err("Null characters are not allowed."));
+    }
+}

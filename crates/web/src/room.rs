@@ -1,0 +1,75 @@
+//! Memory that what clients send may take together. What has no room waits a little, and is refused then: a server that
+//! is sent more than it can hold answers 503, and goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// What is counted at a time, in bytes.
+const UNIT: usize = 1024;
+
+/// A number of bytes that many share.
+#[derive(Clone, Debug)]
+pub struct Room(Arc<Semaphore>);
+
+/// What somebody has of one or several rooms, given back when it is dropped.
+#[derive(Debug, Default)]
+pub struct Taken(Vec<OwnedSemaphorePermit>);
+
+impl Room {
+    /// Room for so many bytes.
+    pub fn new(bytes: usize) -> Room {
+        Room(Arc::new(Semaphore::new(bytes / UNIT)))
+    }
+
+    /// Takes so many bytes more, begun units as whole ones; `false` if they are not there in time.
+    pub async fn take(&self, bytes: usize, patience: Duration, taken: &mut Taken) -> bool {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let permit = match self.0.clone().try_acquire_many_owned(units) {
+            Ok(permit) => permit,
+            Err(_) => match timeout(patience, self.0.clone().acquire_many_owned(units)).await {
+                Ok(Ok(permit)) => permit,
+                _ => return false,
+            },
+        };
+        match taken.0.iter_mut().find(|held| Arc::ptr_eq(held.semaphore(), permit.semaphore())) {
+            Some(held) => held.merge(permit),
+            None => taken.0.push(permit),
+        }
+        true
+    }
+
+    /// How many bytes are left.
+    pub fn left(&self) -> usize {
+        self.0.available_permits() * UNIT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_taken_is_there_again_when_it_is_dropped() {
+        let (room, other, mut taken) = (Room::new(4 * UNIT), Room::new(UNIT), Taken::default());
+        assert!(room.take(1, Duration::ZERO, &mut taken).await);
+        assert!(room.take(2 * UNIT + 1, Duration::ZERO, &mut taken).await);
+        assert!(other.take(UNIT, Duration::ZERO, &mut taken).await);
+        assert_eq!((room.left(), other.left()), (0, 0));
+        assert!(!room.take(1, Duration::ZERO, &mut Taken::default()).await);
+        drop(taken);
+        assert_eq!((room.left(), other.left()), (4 * UNIT, UNIT));
+    }
+
+    #[tokio::test]
+    async fn who_comes_while_there_is_none_waits() {
+        let (room, mut first) = (Room::new(UNIT), Taken::default());
+        assert!(room.take(1, Duration::ZERO, &mut first).await);
+        let (waits, mut second) = (room.clone(), Taken::default());
+        let waiting = tokio::spawn(async move { waits.take(1, Duration::from_secs(60), &mut second).await });
+        tokio::task::yield_now().await;
+        drop(first);
+        assert!(waiting.await.unwrap());
+    }
+}
