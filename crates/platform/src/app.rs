@@ -1,7 +1,7 @@
 //! The application: what every request shares, and the builds that it serves.
 
 use crate::address::{Ranges, Trusted};
-use crate::body::{self, Bodies};
+use crate::body::{Bodies, BodiesOfBuild};
 use crate::builds::LONGEST_DOMAIN;
 use crate::caller::Callers;
 use crate::clock::Clock;
@@ -17,7 +17,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::{Conn, Database, Engine, Error, Migration, Migrations, Sql, Store};
-use web::room::Room;
 
 /// The ordered folders of portable SQL.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -117,8 +116,8 @@ pub struct Build {
     pub outbox: outbox::Gauge,
     /// Held while its tenant in the history service is made: at its creation an event may want one, too.
     pub making_tenant: tokio::sync::Mutex<()>,
-    /// What its long bodies in flight may take of what those of all builds may.
-    pub long_bodies: Room,
+    /// What its bodies in flight may take of what those of all builds may.
+    pub bodies: BodiesOfBuild,
 }
 
 impl Build {
@@ -131,7 +130,7 @@ impl Build {
             callers: Callers::default(),
             outbox: outbox::Gauge::default(),
             making_tenant: tokio::sync::Mutex::default(),
-            long_bodies: body::room_of_build(),
+            bodies: BodiesOfBuild::default(),
         }
     }
 }

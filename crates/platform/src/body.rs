@@ -33,25 +33,49 @@ const PARSED_AT_A_TIME: usize = 2;
 /// How long a body waits for room.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the bodies in flight of a process may take.
+/// An answer with more bytes than this takes room until it is sent.
+const LARGE_ANSWER: usize = 64 * 1024;
+
+/// What the bodies in flight of a process may take, those of requests and those of answers.
 pub struct Bodies {
     /// The first bytes of each, as many as a public one may have: large bodies leave room for them.
     short: Room,
     /// What they have beyond that.
     long: Room,
     parsing: Semaphore,
+    answers: Room,
 }
 
 impl Default for Bodies {
     fn default() -> Bodies {
-        let (short, long) = (Room::new(32 * 1024 * 1024), Room::new(64 * 1024 * 1024));
-        Bodies { short, long, parsing: Semaphore::new(PARSED_AT_A_TIME) }
+        let [short, long, answers] = [32, 64, 64].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
+        Bodies { short, long, answers, parsing: Semaphore::new(PARSED_AT_A_TIME) }
     }
 }
 
-/// What the long bodies of one build may take of that: a quarter.
-pub fn room_of_build() -> Room {
-    Room::new(16 * 1024 * 1024)
+/// What a build may take of that.
+pub struct BodiesOfBuild {
+    long: Room,
+    answers: Room,
+}
+
+impl Default for BodiesOfBuild {
+    fn default() -> BodiesOfBuild {
+        let [long, answers] = [16, 16].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
+        BodiesOfBuild { long, answers }
+    }
+}
+
+/// The room of an answer until it is sent, which a slow reader may hold up; 503 where there is none.
+pub async fn of_answer(app: &App, build: &Build, bytes: usize) -> Result<Taken, Refusal> {
+    let (mut taken, all, own) = (Taken::default(), &app.bodies.answers, &build.bodies.answers);
+    let has_room = bytes <= LARGE_ANSWER
+        || own.take(bytes, PATIENCE, &mut taken).await && all.take(bytes, PATIENCE, &mut taken).await;
+    if has_room { Ok(taken) } else { Err(busy()) }
+}
+
+fn busy() -> Refusal {
+    Refusal::busy("The server is busy. Please try again.")
 }
 
 /// A body, or the status and text of what is wrong with it, and the room that it takes.
@@ -106,14 +130,15 @@ async fn bytes(app: &App, build: &Build, most: usize, body: Incoming) -> Result<
                 true => needed.next_power_of_two(),
                 false => needed.next_multiple_of(STEP),
             };
-            let (all, own) = (&app.bodies, &build.long_bodies);
+            let (all, own) = (&app.bodies, &build.bodies);
             let short = MAX_PUBLIC_BODY.min(larger).saturating_sub(bytes.capacity());
             let long = larger - bytes.capacity() - short;
             let has_room = (short == 0 || all.short.take(short, PATIENCE, &mut taken).await)
                 && (long == 0
-                    || own.take(long, PATIENCE, &mut taken).await && all.long.take(long, PATIENCE, &mut taken).await);
+                    || own.long.take(long, PATIENCE, &mut taken).await
+                        && all.long.take(long, PATIENCE, &mut taken).await);
             if !has_room {
-                return Err(Refusal::busy("The server is busy. Please try again."));
+                return Err(busy());
             }
             bytes.reserve_exact(larger - bytes.len());
         }

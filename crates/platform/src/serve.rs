@@ -10,7 +10,6 @@ use crate::origin;
 use crate::pages;
 use crate::routes::{Access, Handler, Route, Table, allowed};
 use crate::token::Claims;
-use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response};
 use http_body_util::Full;
@@ -21,13 +20,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use store::Conn;
+use web::content::Content;
 use web::request_id::{REQUEST_ID, request_id};
+use web::room::Taken;
 
 /// How much of a path is logged, in characters.
 const LOGGED: usize = 200;
 
 /// Answers one request of the main API, and writes its line into the log.
-pub async fn answer(app: App, request: http::Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+pub async fn answer(app: App, request: http::Request<Incoming>, peer: SocketAddr) -> Response<Content> {
     let started = Instant::now();
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
@@ -38,14 +39,14 @@ pub async fn answer(app: App, request: http::Request<Incoming>, peer: SocketAddr
         Some(answer) => Ok(answer),
         None => respond(&app, parts, body, peer.ip(), &mut seen).await,
     };
-    let (mut response, cause) = render(outcome);
+    let (mut response, cause) = render(make_room(&app, &seen, outcome).await);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     origin::allow(&app, origin, headers);
     if method == Method::HEAD {
-        *response.body_mut() = Full::default();
+        *response.body_mut() = Full::default().into();
     }
     let status = response.status().as_u16();
     let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
@@ -221,12 +222,22 @@ async fn readiness(app: &App) -> Outcome {
     Ok(Answer::value(&body))
 }
 
-fn render(outcome: Outcome) -> (Response<Full<Bytes>>, Option<Box<store::Error>>) {
-    let (answer, cause) = match outcome {
-        Ok(answer) => (answer, None),
-        Err(refusal) => (Answer::refusal(&refusal), refusal.cause),
+/// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody.
+async fn make_room(app: &App, seen: &Seen, outcome: Outcome) -> Result<(Answer, Taken), Refusal> {
+    let answer = outcome?;
+    let taken = match (&seen.build, seen.user) {
+        (Some(build), Some(_)) => body::of_answer(app, build, answer.body.len()).await?,
+        _ => Taken::default(),
     };
-    let mut response = Response::new(Full::new(answer.body));
+    Ok((answer, taken))
+}
+
+fn render(outcome: Result<(Answer, Taken), Refusal>) -> (Response<Content>, Option<Box<store::Error>>) {
+    let (answer, taken, cause) = match outcome {
+        Ok((answer, taken)) => (answer, taken, None),
+        Err(refusal) => (Answer::refusal(&refusal), Taken::default(), refusal.cause),
+    };
+    let mut response = Response::new(Content::Held(Full::new(answer.body), taken));
     *response.status_mut() = answer.status;
     let headers = response.headers_mut();
     if let Some(content_type) = answer.content_type {

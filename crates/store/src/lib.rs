@@ -76,8 +76,11 @@ pub struct Migration {
     /// What is done first.
     pub sql: &'static str,
     /// What is done then, also in a database that is new and empty.
-    pub then: Option<fn(&mut Conn) -> Result<(), Error>>,
+    pub then: Option<Then>,
 }
+
+/// What a migration does beside SQL.
+pub type Then = fn(&mut Conn) -> Result<(), Error>;
 
 impl Migration {
     /// One of SQL alone.
@@ -85,7 +88,7 @@ impl Migration {
         Migration { name, sql, then: None }
     }
     /// With what is done after its SQL.
-    pub const fn then(self, then: fn(&mut Conn) -> Result<(), Error>) -> Migration {
+    pub const fn then(self, then: Then) -> Migration {
         Migration { then: Some(then), ..self }
     }
 }

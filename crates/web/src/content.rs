@@ -10,6 +10,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
+use crate::room::Taken;
+
 /// How much of a file is held at once.
 const PIECE: usize = 128 * 1024;
 
@@ -17,6 +19,8 @@ const PIECE: usize = 128 * 1024;
 pub enum Content {
     /// Bytes.
     Whole(Full<Bytes>),
+    /// Bytes, and the room that they take until they are sent: a client may be slow to read them.
+    Held(Full<Bytes>, Taken),
     /// A file from where it stands.
     File {
         /// Open for reading.
@@ -38,7 +42,7 @@ impl Body for Content {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Content::Whole(body) => {
+            Content::Whole(body) | Content::Held(body, _) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
             }
             Content::File { left: 0, .. } => Poll::Ready(None),
@@ -61,14 +65,14 @@ impl Body for Content {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Content::Whole(body) => body.is_end_stream(),
+            Content::Whole(body) | Content::Held(body, _) => body.is_end_stream(),
             Content::File { left, .. } => *left == 0,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Content::Whole(body) => body.size_hint(),
+            Content::Whole(body) | Content::Held(body, _) => body.size_hint(),
             Content::File { left, .. } => SizeHint::with_exact(*left),
         }
     }
@@ -77,8 +81,10 @@ impl Body for Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::room::Room;
     use http_body_util::BodyExt;
     use std::io::Write;
+    use std::time::Duration;
 
     async fn content(length: usize, left: usize) -> Content {
         let mut file = tempfile::tempfile().unwrap();
@@ -98,6 +104,16 @@ mod tests {
         }
         // It may have grown meanwhile.
         assert_eq!(content(PIECE + 10, PIECE + 3).await.collect().await.unwrap().to_bytes().len(), PIECE + 3);
+    }
+
+    #[tokio::test]
+    async fn room_is_given_back_when_the_body_is_sent_or_dropped() {
+        let (room, mut taken) = (Room::new(2048), Taken::default());
+        assert!(room.take(2048, Duration::ZERO, &mut taken).await);
+        let body = Content::Held(Full::new(Bytes::from_static(b"bytes")), taken);
+        assert_eq!((body.size_hint().exact(), room.left()), (Some(5), 0));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "bytes");
+        assert_eq!(room.left(), 2048);
     }
 
     #[tokio::test]
