@@ -219,7 +219,7 @@ fn by_address(
         // By a sign-in at the same time, after this one looked for it.
         return Ok(Ok(user));
     }
-    if is_known_elsewhere(request, conn, user)? || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)? {
+    if has_identity_in_use(request, conn, user)? || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)? {
         return Ok(Err(Obstacle::of(user, "not_vouched")));
     }
     bind(request, conn, person, user, false)?;
@@ -228,7 +228,7 @@ fn by_address(
 
 /// Whether an account has an identity of a provider in use. Others do not count, so that a company can change its
 /// provider.
-fn is_known_elsewhere(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, Error> {
+fn has_identity_in_use(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, Error> {
     let enabled = enabled_issuers(request, conn)?;
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
     Ok(conn

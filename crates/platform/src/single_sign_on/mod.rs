@@ -160,14 +160,14 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let after = After { before: Some(&before), sent: &changes };
     may_give_roles(conn, request.caller()?, &[], &given(&before, &after))?;
     docs_addin(conn, body, &after, id, &mut errors)?;
-    if moves(&before, &after) && !body.contains_key(CLIENT_SECRET.name()) {
+    if moves(&before, &after) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
     }
     refuse(errors)?;
     let access = super_admin_access::guard(request, conn, true)?;
     let extra = sealed(request, &changes);
     rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &extra).map_err(second_docs_addin)?;
-    if vouching::is_renewed_by(body) {
+    if vouching::is_renewed_by(&changes) {
         vouching::renew(conn, id, request.caller()?)?;
     }
     access.keep(request, conn)?;

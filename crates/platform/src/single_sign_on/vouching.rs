@@ -6,7 +6,8 @@ use crate::app::App;
 use crate::caller::{Caller, is_super, of_roles};
 use crate::permissions::Permissions;
 use crate::users::holds_objects;
-use serde_json::{Map, Value as Json};
+use resource::Changes;
+use serde_json::Value as Json;
 use store::{Conn, Error, Sql};
 
 /// A PATCH that sends one of these vouches anew, whether it changes it or not.
@@ -105,9 +106,9 @@ impl Vouching {
     }
 }
 
-/// Whether a PATCH of a configuration says anew for whom it vouches.
-pub fn is_renewed_by(body: &Map<String, Json>) -> bool {
-    VOUCHED_FIELDS.iter().any(|field| body.contains_key(*field))
+/// Whether a PATCH of a configuration, with what it sent, says anew for whom it vouches.
+pub fn is_renewed_by(sent: &Changes) -> bool {
+    VOUCHED_FIELDS.iter().any(|field| sent.value(field).is_some())
 }
 
 /// Lets the caller vouch: with everything, or with what he holds at this moment. To be called after the row is written.

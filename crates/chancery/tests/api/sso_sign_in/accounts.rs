@@ -293,6 +293,24 @@ async fn a_super_admin_who_has_no_way_in_is_none_to_rely_on() {
         .refuses(message::detail("The last super admin must remain."));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn two_changes_at_once_do_not_take_the_last_way_in() {
+    let (server, forger, api) = with_forger(json!({})).await;
+    forger.state().claims = json!({"sub": "root", "email": null});
+    link(&api, &forger).await.ok();
+    let method = |method: &str| json!({"authentication_method": {"super_admin": method}});
+    for _ in 0..10 * testkit::rounds(1) {
+        let (only_sso, disabled) = (method("sso"), json!({"is_enabled": false}));
+        let (first, second) =
+            tokio::join!(api.patch("/api/security/", only_sso), api.patch("/api/single-sign-on/1/", disabled));
+        let mut statuses = [first.status, second.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 400], "{first:?} {second:?}");
+        api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
+        api.patch("/api/security/", method("any")).await.ok();
+    }
+}
+
 #[tokio::test]
 async fn an_only_super_admin_who_renames_himself_finds_his_way_in() {
     let (server, forger, api) = with_forger(json!({})).await;
