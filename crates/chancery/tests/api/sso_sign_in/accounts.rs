@@ -295,7 +295,7 @@ async fn a_super_admin_who_has_no_way_in_is_none_to_rely_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_changes_at_once_do_not_take_the_last_way_in() {
-    let (server, forger, api) = with_forger(json!({})).await;
+    let (_server, forger, api) = with_forger(json!({})).await;
     forger.state().claims = json!({"sub": "root", "email": null});
     link(&api, &forger).await.ok();
     let method = |method: &str| json!({"authentication_method": {"super_admin": method}});
