@@ -145,7 +145,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     refuse(errors)?;
     let extra = sealed(request, &changes);
     let id = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &extra).map_err(second_docs_addin)?;
-    vouching::renew(conn, id, request.caller()?)?;
+    vouching::renew(conn, id, request.caller()?.user)?;
     limits::take(conn, limits::SINGLE_SIGN_ON, too_many)?;
     Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
 }
@@ -168,7 +168,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let extra = sealed(request, &changes);
     rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &extra).map_err(second_docs_addin)?;
     if vouching::is_renewed_by(&changes) {
-        vouching::renew(conn, id, request.caller()?)?;
+        vouching::renew(conn, id, request.caller()?.user)?;
     }
     access.keep(request, conn)?;
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))

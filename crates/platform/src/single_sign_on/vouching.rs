@@ -3,7 +3,7 @@
 //! that, held then.
 
 use crate::app::App;
-use crate::caller::{Caller, is_super, of_roles};
+use crate::caller::{is_super, of_roles};
 use crate::permissions::Permissions;
 use crate::users::holds_objects;
 use resource::Changes;
@@ -65,6 +65,16 @@ impl Vouching {
         })
     }
 
+    /// What an account can vouch for: everything for super admins, else what it holds.
+    fn by_account(conn: &mut Conn, user: i64) -> Result<Vouching, Error> {
+        let sql = Sql::new("SELECT account_type FROM users WHERE id = $1").arg(user);
+        let account_type = conn.one(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+        if is_super(&account_type) {
+            return Ok(Vouching::Everything);
+        }
+        Ok(Vouching::Within(Permissions::of_account(&account_type).union(of_roles(conn, user)?)))
+    }
+
     /// Whether it vouches for an account. That its type is bound by an address at all is for others to say.
     pub fn covers_account(self, conn: &mut Conn, user: i64) -> Result<bool, Error> {
         Ok(match self {
@@ -111,30 +121,28 @@ pub fn is_renewed_by(sent: &Changes) -> bool {
     VOUCHED_FIELDS.iter().any(|field| sent.value(field).is_some())
 }
 
-/// Lets the caller vouch: with everything, or with what he holds at this moment. To be called after the row is written.
-pub fn renew(conn: &mut Conn, configuration: i64, caller: &Caller) -> Result<(), Error> {
-    let vouching = if caller.is_super() { Vouching::Everything } else { Vouching::Within(caller.permissions) };
-    vouching.store(conn, configuration, Some(caller.user))
+/// Lets a user vouch with what he holds at this moment. To be called after the row is written.
+pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), Error> {
+    Vouching::by_account(conn, by)?.store(conn, configuration, Some(by))
 }
 
 /// What configurations vouch for that were made before anybody vouched: the last change counts as the word of whoever
 /// made it, with what he holds now; nothing where he is deleted or anonymized.
 pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
     let sql = Sql::new(
-        "SELECT t.id, t.modified_by, COALESCE(u.account_type, ''), \
-         CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
+        "SELECT t.id, t.modified_by, CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
          FROM single_sign_on t LEFT JOIN users u ON u.id = t.modified_by",
     );
-    let made = conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?, row.text(2)?.to_owned(), row.flag(3)?)))?;
-    for (configuration, by, account_type, is_gone) in made {
-        let vouching = match by {
+    for (configuration, by, is_gone) in conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?, row.flag(2)?)))? {
+        let word = match by {
+            // The command line.
             None => Vouching::Everything,
-            Some(_) if is_super(&account_type) => Vouching::Everything,
-            Some(_) if is_gone => Vouching::Nothing,
-            Some(by) => Vouching::Within(Permissions::of_account(&account_type).union(of_roles(conn, by)?)),
+            Some(by) => Vouching::by_account(conn, by)?,
         };
-        let by = by.filter(|_| vouching != Vouching::Nothing);
-        vouching.store(conn, configuration, by)?;
+        match word {
+            Vouching::Within(_) if is_gone => Vouching::Nothing.store(conn, configuration, None)?,
+            word => word.store(conn, configuration, by)?,
+        }
     }
     Ok(())
 }
