@@ -50,6 +50,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         log::start();
         platform::mail_queue::Worker::start(&app);
         platform::relay::Relay::start(&app);
+        platform::single_sign_on::warn_at_start(&app);
         let served = app.clone();
         let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
         let served = listener::serve(listener, handler, Limits::default(), until(stopped.clone(), Stage::Stopping));

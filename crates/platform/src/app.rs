@@ -28,6 +28,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
         Migration::sql("0002_outbound_mail", include_str!("../migrations/build/0002_outbound_mail.sql")),
         Migration::sql("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
+        Migration::sql("0004_vouching", include_str!("../migrations/build/0004_vouching.sql"))
+            .then(crate::single_sign_on::migrate_vouching),
     ],
 };
 

@@ -42,6 +42,7 @@ pub mod sign_in;
 pub mod single_sign_on;
 mod smtp;
 mod smtp_settings;
+mod super_admin_access;
 mod system_events;
 pub mod timezones;
 pub mod token;

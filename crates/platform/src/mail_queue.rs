@@ -52,6 +52,13 @@ pub enum Job {
         /// As typed by whoever asked.
         username: String,
     },
+    /// The word to a former address that its account has another username.
+    Renamed {
+        /// The former address.
+        address: String,
+        /// The first name of the user.
+        first_name: String,
+    },
     /// The word that another message was given up.
     GivenUp {
         /// Its subject.
@@ -68,6 +75,7 @@ impl Job {
         match self {
             Job::Activation { user } => json!({"activation": user}),
             Job::Reset { username } => json!({"reset": username}),
+            Job::Renamed { address, first_name } => json!({"renamed": [address, first_name]}),
             Job::GivenUp { subject, receiver, reason } => json!({"given_up": [subject, receiver, reason]}),
         }
     }
@@ -78,6 +86,10 @@ impl Job {
         if let Some(parts) = job.get("given_up").and_then(Json::as_array) {
             let part = |at: usize| parts.get(at).and_then(Json::as_str).map(str::to_owned);
             return Some(Job::GivenUp { subject: part(0)?, receiver: part(1)?, reason: part(2)? });
+        }
+        if let Some(parts) = job.get("renamed").and_then(Json::as_array) {
+            let part = |at: usize| parts.get(at).and_then(Json::as_str).map(str::to_owned);
+            return Some(Job::Renamed { address: part(0)?, first_name: part(1)? });
         }
         let username = job.get("reset")?.as_str()?.to_owned();
         Some(Job::Reset { username })
@@ -289,6 +301,10 @@ fn make(
                 Some(user) => links::make(app, build, conn, user, Kind::Reset, now),
                 None => Ok(None),
             }
+        }
+        Some(Job::Renamed { address, first_name }) => {
+            let fields = company_details::merge_fields(conn)?.with("domain", &build.domain);
+            Ok(Some(messages::renamed(address.clone(), &fields.with("first_name", first_name))))
         }
         Some(Job::GivenUp { subject, receiver, reason }) => {
             let fields = company_details::merge_fields(conn)?.with("domain", &build.domain);

@@ -33,6 +33,14 @@ const TEST: Template = Template {
            this message was sent to test the outbound mail settings of {domain}. They work.\n",
 };
 
+const RENAMED: Template = Template {
+    subject: "Your username at {domain} was changed",
+    text: "Hello {first_name},\n\n\
+           this address is no longer the username of your account at {domain}. The account was signed out, and you sign \
+           in with the new username from now on.\n\n\
+           If you did not expect this, tell your administrator.\n",
+};
+
 const GIVEN_UP: Template = Template {
     subject: "A message of {domain} was not delivered",
     text: "Hello,\n\n\
@@ -70,6 +78,11 @@ pub fn activation(to: String, fields: &Fields) -> Message {
 /// The mail with the link that resets a password: `domain`, `first_name`, `link`.
 pub fn reset(to: String, fields: &Fields) -> Message {
     message(&RESET, to, fields)
+}
+
+/// The mail to the former address of an account with a new username: `domain`, `first_name`.
+pub fn renamed(to: String, fields: &Fields) -> Message {
+    message(&RENAMED, to, fields)
 }
 
 /// The mail that tests the settings: `domain`.

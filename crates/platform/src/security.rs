@@ -4,7 +4,7 @@ use crate::caller;
 use crate::http::{Answer, Instance, Outcome, Refusal, Request, etag};
 use crate::routes::{Handler, Route, Schema};
 use crate::rows::{self, Declaration, Shape};
-use crate::single_sign_on;
+use crate::super_admin_access::{self, NO_WAY_IN};
 use http::{Method, StatusCode};
 use resource::{Changes, Errors, Field, Kind, Resource, Value, message, openapi, options};
 use serde_json::{Map, Value as Json, json};
@@ -168,16 +168,17 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// Services sign in with passwords, and super admins must keep a way in (security: "security PATCH").
+/// Services sign in with passwords, and super admins keep a way in (document 4, section 7).
 fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
     for service in SERVICES {
         if changes.value(service).is_some_and(|method| *method != Value::from("password")) {
             errors.add(service, "This field cannot be changed.");
         }
     }
-    let is_sso = changes.value("super_admin") == Some(&Value::from("sso"));
-    if is_sso && !single_sign_on::super_admins_have_a_way_in(request, conn)? {
-        errors.add("super_admin", "Super admins could no longer sign in.");
+    if let Some(Value::Text(method)) = changes.value("super_admin")
+        && super_admin_access::guard(request, conn, true)?.forbids_method(request, conn, method)?
+    {
+        errors.add("super_admin", NO_WAY_IN);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, Installation, PASSWORD, SECOND, Server};
 
 const PATH: &str = "/api/single-sign-on/";
 
@@ -43,7 +43,7 @@ async fn a_configuration_from_its_creation_to_its_end() {
         "logout_url": "https://a.example/api/single-sign-on/1/logout/",
         "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
         "_meta": {
-            "labels": {"roles": ["Clerks", "Guards"]},
+            "labels": {"roles": ["Clerks", "Guards"], "vouched_by": "super_admin"},
             "permissions": {"list": true, "view": true, "edit": true, "create": true, "delete": true},
         },
     });
@@ -87,7 +87,10 @@ async fn what_is_not_sent_has_its_default() {
     for field in ["is_enabled", "auto_create_user", "is_docs_addin_enabled"] {
         assert_eq!(made[field], false, "{field}");
     }
-    assert_eq!((&made["roles"], &made["_meta"]["labels"]), (&json!([]), &json!({"roles": []})));
+    assert_eq!(
+        (&made["roles"], &made["_meta"]["labels"]),
+        (&json!([]), &json!({"roles": [], "vouched_by": "super_admin"}))
+    );
 }
 
 #[tokio::test]
@@ -122,7 +125,9 @@ async fn every_field_has_its_rules() {
         }
         let both = json!({field: ["Ensure this field has no more than 255 characters.", "Enter a valid value."]});
         api.post(PATH, with("Wrong", json!({field: "ä".repeat(256)}))).await.refuses(both);
-        api.patch("/api/single-sign-on/1/", json!({field: long(255)})).await.ok();
+        let mut longest = json!({"client_secret": "s3cret-X"});
+        longest[field] = json!(long(255));
+        api.patch("/api/single-sign-on/1/", longest).await.ok();
     }
     // A secret is not trimmed, the others are.
     api.post(PATH, with("Wrong", json!({"client_secret": " a"})))
@@ -179,13 +184,18 @@ async fn the_docs_addin_is_for_one_configuration_of_provider_a() {
     let (first, second) = (format!("{PATH}{first}/"), format!("{PATH}{second}/"));
     api.patch(&second, addin.clone()).await.refuses(taken.clone());
     // Another client or another tenant has an add-in of its own, until it becomes the same one.
-    api.patch(&second, json!({"is_docs_addin_enabled": true, "client_id": "client-2"})).await.ok();
-    api.patch(&second, json!({"client_id": "client-1"})).await.refuses(taken.clone());
-    api.patch(&second, json!({"client_id": "client-1", "tenant_id": "tenant-2"})).await.ok();
-    api.patch(&first, json!({"tenant_id": "tenant-2"})).await.refuses(taken);
+    let moved = |fields: Value| {
+        let mut fields = fields;
+        fields["client_secret"] = json!("s3cret-X");
+        fields
+    };
+    api.patch(&second, moved(json!({"is_docs_addin_enabled": true, "client_id": "client-2"}))).await.ok();
+    api.patch(&second, moved(json!({"client_id": "client-1"}))).await.refuses(taken.clone());
+    api.patch(&second, moved(json!({"client_id": "client-1", "tenant_id": "tenant-2"}))).await.ok();
+    api.patch(&first, moved(json!({"tenant_id": "tenant-2"}))).await.refuses(taken);
     api.patch(&first, addin).await.ok();
     api.patch(&second, json!({"is_docs_addin_enabled": false})).await.ok();
-    api.patch(&first, json!({"tenant_id": "tenant-2"})).await.ok();
+    api.patch(&first, moved(json!({"tenant_id": "tenant-2"}))).await.ok();
 }
 
 #[tokio::test]
@@ -318,7 +328,120 @@ async fn nobody_gives_a_role_that_holds_what_he_lacks() {
     ] {
         clerk.patch(&path, change).await.is(403, message::forbidden());
     }
-    clerk.patch(&path, json!({"roles": [], "tenant_id": "mine"})).await.ok();
+    clerk.patch(&path, json!({"roles": [], "tenant_id": "mine", "client_secret": "mine"})).await.ok();
+}
+
+#[tokio::test]
+async fn a_secret_goes_to_no_new_tenant_and_no_new_client_by_itself() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.post(PATH, body("Company")).await.created();
+    let path = "/api/single-sign-on/1/";
+    let required = json!({"client_secret": ["This field is required."]});
+    api.patch(path, json!({"tenant_id": "tenant-2"})).await.refuses(required.clone());
+    api.patch(path, json!({"client_id": "client-2"})).await.refuses(required);
+    // Told with the others, and never twice of one field.
+    api.patch(path, json!({"client_id": "client-2", "name": ""})).await.refuses(json!({
+        "name": ["This field may not be blank."], "client_secret": ["This field is required."],
+    }));
+    api.patch(path, json!({"client_id": "client-2", "client_secret": ""}))
+        .await
+        .refuses(json!({"client_secret": ["This field may not be blank."]}));
+    api.patch(path, json!({"tenant_id": "tenant-1", "client_id": "client-1"})).await.ok();
+    let moved = api.patch(path, json!({"tenant_id": "tenant-2", "client_secret": "s3cret-X"})).await.ok();
+    assert_eq!(moved["tenant_id"], "tenant-2");
+}
+
+#[tokio::test]
+async fn whoever_decides_whom_a_configuration_leads_in_vouches() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let service = server.as_type("service_internal").await;
+    let clerk = server.with_role(json!({"single_sign_on": ["create", "edit"]})).await;
+    let other = server.with_role(json!({"single_sign_on": ["edit"]})).await;
+    let path = "/api/single-sign-on/1/";
+    let vouched_by = |reply: testkit::Reply| reply.json["_meta"]["labels"]["vouched_by"].clone();
+    assert_eq!(vouched_by(clerk.post(PATH, body("Company")).await), clerk.username.as_str());
+    for anew in [
+        json!({"client_id": "client-1"}),
+        json!({"client_secret": "another"}),
+        json!({"tenant_id": "tenant-1"}),
+        json!({"is_enabled": false}),
+        json!({"auto_create_user": false}),
+    ] {
+        assert_eq!(vouched_by(admin.patch(path, anew.clone()).await), "super_admin", "{anew}");
+        // What leads nobody else in leaves it as it is.
+        let plain = json!({"name": "Firm", "roles": [], "provider": "provider_b"});
+        assert_eq!(vouched_by(other.patch(path, plain).await), "super_admin");
+        assert_eq!(vouched_by(other.patch(path, anew.clone()).await), other.username.as_str(), "{anew}");
+    }
+    assert_eq!(vouched_by(service.patch(path, json!({"is_enabled": true})).await), "super_admin");
+    assert_eq!(admin.get(PATH).await["results"][0]["_meta"]["labels"]["vouched_by"], "super_admin");
+}
+
+/// Changes rows as a process of the version before does, which knows nothing of vouching.
+async fn as_before(server: &Server, sql: &'static str) {
+    let run = move |conn: &mut store::Conn| conn.exec(&store::Sql::new(sql));
+    server.build.db.write::<u64, store::Error>(run).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_vouches_for_what_a_process_of_the_version_before_has_changed() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post(PATH, body("Company")).await.created();
+    let path = "/api/single-sign-on/1/";
+    let vouched_by = async || admin.get(path).await["_meta"]["labels"]["vouched_by"].clone();
+    as_before(&server, "UPDATE single_sign_on SET name = 'Firm', name_fold = 'firm', is_docs_addin_enabled = 1").await;
+    assert_eq!(vouched_by().await, "super_admin");
+    for change in [
+        "UPDATE single_sign_on SET client_id = 'mine'",
+        "UPDATE single_sign_on SET tenant_id = 'mine'",
+        "UPDATE single_sign_on SET secret_key = 'another'",
+        "UPDATE single_sign_on SET is_enabled = 1 - is_enabled",
+        "UPDATE single_sign_on SET auto_create_user = 1 - auto_create_user",
+        "UPDATE single_sign_on SET vouches_for = NULL, vouched_by = NULL, vouched_state = NULL",
+    ] {
+        as_before(&server, change).await;
+        assert_eq!(vouched_by().await, Value::Null, "{change}");
+        admin.patch(path, json!({"client_secret": "s3cret-X"})).await.ok();
+        assert_eq!(vouched_by().await, "super_admin");
+    }
+}
+
+#[tokio::test]
+async fn a_start_warns_of_each_configuration_that_does_not_vouch_with_everything() {
+    let installation = Installation::with_build(env!("CARGO_BIN_EXE_chancery"));
+    let user = ["user", "create", "--build", "localhost", "--username", "root@example.com"];
+    installation.succeeds(&[&user[..], &["--account-type", "service_internal", "--password", PASSWORD]].concat());
+    let clerk = ["user", "create", "--build", "localhost", "--username", "clerk@example.com"];
+    installation.succeeds(&[&clerk[..], &["--account-type", "full", "--password", PASSWORD]].concat());
+    let server = installation.serve_api();
+    let root = server.client("localhost").sign_in("root@example.com", PASSWORD).await;
+    let clerk = server.client("localhost").sign_in("clerk@example.com", PASSWORD).await;
+    let role = role(&root, "Clerks", json!({"single_sign_on": ["create"]})).await;
+    root.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [role]})).await.ok();
+    root.post(PATH, body("With everything")).await.created();
+    for name in ["One", "Two"] {
+        clerk.post(PATH, body(name)).await.created();
+    }
+    server.stop();
+
+    let server = installation.serve_api();
+    let warnings = || {
+        let log = server.stderr();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let warnings = lines.filter(|line| line.to_string().contains("does not vouch for every account"));
+        warnings.map(|line| (line["build"].clone(), line["single_sign_on"].clone())).collect::<Vec<_>>()
+    };
+    for _ in 0..500 {
+        if warnings().len() >= 2 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    server.client("localhost").get("/api/single-sign-on/login/").await.ok();
+    assert_eq!(warnings(), [(json!("localhost"), json!(2)), (json!("localhost"), json!(3))]);
 }
 
 #[tokio::test]

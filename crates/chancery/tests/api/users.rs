@@ -708,6 +708,88 @@ async fn permissions_shown_are_those_that_hold() {
 // ---- PATCH ---------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
+async fn a_new_username_ends_what_the_former_one_had() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let editor = server.with_role(json!({"users": ["edit"]})).await;
+    let user = server.as_type("internal").await;
+    let path = format!("/api/users/{}/", user.id);
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": user.username})).await.is_empty();
+    let link = server.mail_to(&user.username).await.token();
+
+    editor.patch(&path, json!({"username": "new@example.com", "first_name": "Nina"})).await.ok();
+
+    let mail = server.mail_to(&user.username).await;
+    assert_eq!(mail.subject, "Your username at a.example was changed");
+    assert_eq!(
+        mail.text,
+        "Hello internal,\n\nthis address is no longer the username of your account at a.example. The account was signed \
+         out, and you sign in with the new username from now on.\n\nIf you did not expect this, tell your administrator.\n"
+    );
+    user.get("/api/users/me/").await.is(401, message::bad_token());
+    let refresh = json!({"refresh_token": user.refresh_token});
+    user.post("/api/auth/refresh/", refresh).await.is(401, message::bad_token());
+    let reset = json!({"token": link, "password": "another one"});
+    user.anonymous()
+        .post("/api/auth/password-reset/confirm/", reset)
+        .await
+        .refuses(json!({"token": ["Invalid token."]}));
+    server.sign_in("new@example.com", PASSWORD).await;
+
+    // The session that makes the change goes on, the others of the same user do not; another spelling is a change, too.
+    let other = server.sign_in(&editor.username, PASSWORD).await;
+    let own = format!("/api/users/{}/", editor.id);
+    editor.patch(&own, json!({"username": editor.username.to_uppercase()})).await.ok();
+    editor.get("/api/users/me/").await.ok();
+    other.get("/api/users/me/").await.is(401, message::bad_token());
+    assert_eq!(server.mail_to(&editor.username).await.subject, "Your username at a.example was changed");
+    // What is not changed has no consequences, nor what was never used.
+    let mails = server.mails().await.len();
+    editor.patch(&own, json!({"username": editor.username.to_uppercase()})).await.ok();
+    let pending = with(body("never@example.com", "internal"), json!({"delay_activation": true}));
+    let never = admin.post("/api/users/", pending).await.id();
+    editor.patch(&format!("/api/users/{never}/"), json!({"username": "not.yet@example.com"})).await.ok();
+    admin.post(&format!("/api/users/{never}/anonymize/"), json!({})).await.ok();
+    admin.post(&format!("{path}anonymize/"), json!({})).await.ok();
+    admin.patch(&path, json!({"username": "nobody@example.com"})).await.ok();
+    assert_eq!(server.mails().await.len(), mails);
+}
+
+#[tokio::test]
+async fn only_super_admins_rename_whom_rights_on_objects_hang_on() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let editor = server.with_role(json!({"users": ["edit"], "user_groups": ["create"]})).await;
+    let mut users = Vec::new();
+    for _ in 0..4 {
+        users.push(server.as_type("internal").await.id);
+    }
+    let [owner, assigned, through_group, member] = users[..] else { panic!("{users:?}") };
+    for (group, member) in [("Group", member), ("Team", through_group)] {
+        let group = admin.post("/api/user-groups/", json!({"name": group})).await.id();
+        admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([member])).await.created();
+    }
+    admin.post("/api/user-groups/1/owners/users/", json!([owner])).await.created();
+    let sets = "/api/user-groups/1/permission-sets/";
+    let set = admin.post(sets, json!({"name": "Editors"})).await.id();
+    admin.post(&format!("{sets}{set}/assignees/users/"), json!([assigned])).await.created();
+    admin.post(&format!("{sets}{set}/assignees/user-groups/"), json!([2])).await.created();
+    let rename = |id: i64| json!({"username": format!("mine.{id}@example.com")});
+    for id in [owner, assigned, through_group] {
+        let path = format!("/api/users/{id}/");
+        editor.patch(&path, rename(id)).await.is(403, message::forbidden());
+        editor.patch(&path, json!({"last_name": "Changed"})).await.ok();
+    }
+    editor.patch(&format!("/api/users/{member}/"), rename(member)).await.ok();
+    // Not even himself, once he owns something.
+    editor.post("/api/user-groups/", json!({"name": "Own"})).await.created();
+    editor.patch(&format!("/api/users/{}/", editor.id), rename(editor.id)).await.is(403, message::forbidden());
+    let service = server.as_type("service_internal").await;
+    admin.patch(&format!("/api/users/{owner}/"), rename(owner)).await.ok();
+    service.patch(&format!("/api/users/{assigned}/"), rename(assigned)).await.ok();
+}
+
+#[tokio::test]
 async fn a_patch_changes_what_is_sent_and_nothing_else() {
     let server = Server::start().await;
     let admin = server.admin().await;

@@ -131,7 +131,7 @@ fn refresh(request: &Request, conn: &mut Conn) -> Outcome {
         Redeemed::Pair(pair) => Ok(Answer::value(&pair)),
         Redeemed::Refused => Err(Refusal::bad_token()),
         // Not an Err, which would undo the end of the session.
-        Redeemed::Reused => Ok(Answer::refusal(&Refusal::bad_token())),
+        Redeemed::Ended => Ok(Answer::refusal(&Refusal::bad_token())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sessions: a pair of tokens, rotated at each refresh; a refresh token that comes back ends its session (document 4,
 //! section 3).
 
+use super::Account;
 use crate::clock::{random_token, sha256_hex};
 use crate::http::{Refusal, Request};
 use serde_json::{Value as Json, json};
@@ -35,19 +36,21 @@ pub enum Redeemed {
     Pair(Json),
     /// Unknown, expired, or of an account that may no longer sign in.
     Refused,
-    /// Used before: its session is over now.
-    Reused,
+    /// Used before, or of a session that could not begin any more as it began: it is over now.
+    Ended,
 }
 
 /// Redeems a refresh token, once.
 pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeemed, Refusal> {
     let (now, hash) = (request.now, sha256_hex(token));
     let sql = Sql::new(
-        "SELECT r.session_id, r.used_at, s.user_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
+        "SELECT r.session_id, r.used_at, s.user_id, s.single_sign_on_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
-    let found = conn.opt(&sql.arg(&hash).arg(now), |row| Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?)))?;
-    let Some((session, mut is_used, user)) = found else { return Ok(Redeemed::Refused) };
+    let found = conn.opt(&sql.arg(&hash).arg(now), |row| {
+        Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?, row.opt_int(3)?))
+    })?;
+    let Some((session, mut is_used, user, single_sign_on)) = found else { return Ok(Redeemed::Refused) };
     // The session before its tokens, as everywhere, so that nobody waits in a circle.
     let lock = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
     if conn.opt(&lock, |_| Ok(()))?.is_none() {
@@ -58,14 +61,12 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeeme
             Sql::new("UPDATE refresh_tokens SET used_at = $1 WHERE hash = $2 AND used_at IS NULL").arg(now).arg(&hash);
         is_used = conn.exec(&sql)? == 0;
     }
-    if is_used {
-        end(conn, session, now)?;
-        crate::caller::rights_changed(request, conn)?;
-        return Ok(Redeemed::Reused);
-    }
-    let account = super::Account::of(conn, user)?.filter(|account| account.is_active && account.may_call_from(request));
-    if account.is_none() {
-        return Ok(Redeemed::Refused);
+    let account = Account::of(conn, user)?.filter(|account| account.is_active && account.may_call_from(request));
+    match account {
+        _ if is_used => return over(request, conn, session),
+        None => return Ok(Redeemed::Refused),
+        Some(account) if !is_open(conn, &account, single_sign_on)? => return over(request, conn, session),
+        Some(_) => {}
     }
     let expires_at = now + request.app.config.refresh_token_seconds * 1_000_000;
     let sql =
@@ -75,6 +76,20 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeeme
         &Sql::new("DELETE FROM refresh_tokens WHERE session_id = $1 AND expires_at <= $2").arg(session).arg(now),
     )?;
     Ok(Redeemed::Pair(pair(request, conn, user, session, expires_at)?))
+}
+
+fn over(request: &Request, conn: &mut Conn, session: i64) -> Result<Redeemed, Refusal> {
+    end(conn, session, request.now)?;
+    crate::caller::rights_changed(request, conn)?;
+    Ok(Redeemed::Ended)
+}
+
+/// Whether a session could still begin in the way in which it began (document 4, section 7, "refresh").
+fn is_open(conn: &mut Conn, account: &Account, single_sign_on: Option<i64>) -> Result<bool, Error> {
+    match single_sign_on {
+        None => Ok(account.may_use_password()),
+        Some(id) => Ok(account.may_use_single_sign_on() && crate::single_sign_on::is_enabled(conn, id)?),
+    }
 }
 
 /// The session of a refresh token, used or not.

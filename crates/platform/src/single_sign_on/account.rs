@@ -1,11 +1,13 @@
-//! Who somebody from a provider is here (document 4, section 3, "the user behind a sign-in"): whoever the identity
-//! (issuer and subject) is bound to, or at the first sign-in the account that a verified address names. An address binds
-//! an account once: another subject of the same issuer with the same address, as when an address is given to a new
-//! colleague, is refused. A super admin is bound by linking while signed in, and in no other way.
+//! Who somebody from a provider is here (document 4, section 3, "the user behind a sign-in"; section 7): whoever the
+//! identity (issuer and subject) is bound to, or at the first sign-in the account that a verified address names, if the
+//! configuration vouches for it (`vouching.rs`). An account that has an identity of a provider in use is bound by no
+//! address: another subject with the same address, as when an address is given to a new colleague, is refused. A super
+//! admin is bound by linking while signed in, and in no other way.
 
 use super::provider::Failure;
 use super::transaction::Linking;
-use super::{Configuration, ROLES};
+use super::vouching::Vouching;
+use super::{Configuration, ROLES, enabled_issuers, is_enabled};
 use crate::administration_log as log;
 use crate::http::{Refusal, Request};
 use crate::rows;
@@ -77,14 +79,18 @@ impl Obstacle {
 pub fn settle(
     request: &Request,
     conn: &mut Conn,
-    configuration: &Configuration,
+    asked: &Configuration,
     person: &Person,
     linking: Option<Linking>,
 ) -> Result<Settled, Refusal> {
-    let bound = identity(conn, person)?;
+    // Asking the provider has taken its time.
+    let Some(configuration) = &asked.still(request, conn)? else {
+        failed(request, conn, None, "state")?;
+        return Ok(Settled::Failed);
+    };
     let found = match linking {
         Some(linking) => {
-            if !link(request, conn, person, bound, linking)? {
+            if !link(request, conn, person, linking)? {
                 failed(request, conn, None, "not_linked")?;
                 return Ok(Settled::Failed);
             }
@@ -93,8 +99,8 @@ pub fn settle(
                 Some(_) => Settled::Linked,
             });
         }
-        None => match bound {
-            Some(bound) => by_identity(request, conn, bound)?,
+        None => match identity(conn, person)? {
+            Some(bound) => by_identity(request, conn, configuration, person, bound)?,
             None => by_address(request, conn, configuration, person)?,
         },
     };
@@ -151,14 +157,9 @@ fn bind(request: &Request, conn: &mut Conn, person: &Person, user: i64, is_linke
 }
 
 /// Binds the identity to whoever asked for it, if he is still signed in and it is nobody else's.
-fn link(
-    request: &Request,
-    conn: &mut Conn,
-    person: &Person,
-    bound: Option<Bound>,
-    linking: Linking,
-) -> Result<bool, Refusal> {
+fn link(request: &Request, conn: &mut Conn, person: &Person, linking: Linking) -> Result<bool, Refusal> {
     let account = Account::of_for_change(conn, linking.user)?.filter(|account| account.is_active);
+    let bound = identity(conn, person)?;
     let sql =
         Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND ended_at IS NULL AND expires_at > $3");
     let session = conn.opt(&sql.arg(linking.session).arg(linking.user).arg(request.now), |_| Ok(()))?;
@@ -175,10 +176,20 @@ fn link(
     Ok(true)
 }
 
-fn by_identity(request: &Request, conn: &mut Conn, bound: Bound) -> Result<Result<i64, Obstacle>, Refusal> {
+fn by_identity(
+    request: &Request,
+    conn: &mut Conn,
+    configuration: &Configuration,
+    person: &Person,
+    bound: Bound,
+) -> Result<Result<i64, Obstacle>, Refusal> {
     if let Some(obstacle) = may_sign_in(request, conn, bound.user)? {
         return Ok(Err(obstacle));
     }
+    // It may have ended before the account was locked.
+    let Some(bound) = identity(conn, person)?.filter(|now| now.user == bound.user) else {
+        return by_address(request, conn, configuration, person);
+    };
     if !bound.is_linked && account_type(conn, bound.user)? == "super_admin" {
         return Ok(Err(Obstacle::of(bound.user, "not_linked")));
     }
@@ -198,26 +209,57 @@ fn by_address(
     if let Some(obstacle) = may_sign_in(request, conn, user)? {
         return Ok(Err(obstacle));
     }
+    // It may have been given another name before it was locked.
+    if user_of(conn, address)? != Some(user) {
+        return Ok(Err(Obstacle::of(None, "unknown_account")));
+    }
     if !matches!(account_type(conn, user)?.as_str(), "internal" | "external" | "full") {
         return Ok(Err(Obstacle::of(user, "not_linked")));
     }
-    let sql = Sql::new("SELECT subject FROM single_sign_on_identities WHERE user_id = $1 AND issuer = $2");
-    let subjects = conn.all(&sql.arg(user).arg(&person.issuer), |row| Ok(row.text(0)?.to_owned()))?;
-    if subjects.is_empty() {
-        bind(request, conn, person, user, false)?;
-    } else if !subjects.contains(&person.subject) {
-        return Ok(Err(Obstacle::of(user, "other_identity")));
+    if identity(conn, person)?.is_some_and(|bound| bound.user == user) {
+        // By a sign-in at the same time, after this one looked for it.
+        return Ok(Ok(user));
     }
-    // Else a sign-in at the same time has bound it, after this one looked for it.
+    if has_identity_in_use(request, conn, user)? || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)? {
+        return Ok(Err(Obstacle::of(user, "not_vouched")));
+    }
+    bind(request, conn, person, user, false)?;
     Ok(Ok(user))
 }
 
-fn user_of(conn: &mut Conn, address: &str) -> Result<Option<i64>, Error> {
-    let sql = Sql::new("SELECT id FROM users WHERE username_fold = $1 AND is_deleted = 0");
-    conn.opt(&sql.arg(resource::fold(address)), |row| row.int(0))
+/// Whether an account has an identity of a provider in use. Others do not count, so that a company can change its
+/// provider.
+fn has_identity_in_use(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, Error> {
+    let enabled = enabled_issuers(request, conn)?;
+    let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
+    Ok(conn
+        .all(&sql, |row| Ok(enabled.iter().any(|issuer| row.text(0).is_ok_and(|known| known == issuer))))?
+        .contains(&true))
 }
 
-/// What keeps an account from signing in by single sign-on, the state of the account first.
+/// The account that an address names. Usernames are unique under a folding that takes different addresses for one.
+fn user_of(conn: &mut Conn, address: &str) -> Result<Option<i64>, Error> {
+    let sql = Sql::new("SELECT id, username FROM users WHERE username_fold = $1 AND is_deleted = 0");
+    let found =
+        conn.opt(&sql.arg(resource::fold(address)), |row| Ok((row.int(0)?, is_same_address(row.text(1)?, address))))?;
+    Ok(found.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
+}
+
+/// Whether two texts are one address: in lower case, character by character (document 4, section 7).
+fn is_same_address(one: &str, other: &str) -> bool {
+    one.chars().map(lower_case).eq(other.chars().map(lower_case))
+}
+
+/// The lower case of a character. One that is not ASCII stays as it is where ASCII would come of it (the Kelvin sign).
+fn lower_case(character: char) -> char {
+    let mut lower = character.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(one), None) if one.is_ascii() == character.is_ascii() => one,
+        _ => character,
+    }
+}
+
+/// What keeps an account from signing in by single sign-on, the state of the account first. A lock is about passwords.
 fn may_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<Obstacle>, Error> {
     let Some(account) = Account::of_for_change(conn, user)? else {
         return Ok(Some(Obstacle::of(None, "unknown_account")));
@@ -226,8 +268,6 @@ fn may_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<O
         Some(Obstacle { event: Event::LoginFailedInactiveAccount, user: Some(user), reason: "single_sign_on" })
     } else if !account.may_use_single_sign_on() {
         Some(Obstacle { event: Event::LoginFailedInvalidAuthMethod, user: Some(user), reason: "single_sign_on" })
-    } else if account.is_locked(request.now) {
-        Some(Obstacle::of(user, "locked"))
     } else if !account.may_call_from(request) {
         Some(Obstacle::of(user, "address_not_allowed"))
     } else {
@@ -235,9 +275,13 @@ fn may_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<O
     })
 }
 
-/// Whether an account may still have the session that a ticket promises it.
-pub fn is_welcome(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, Refusal> {
-    let Some(Obstacle { event, user, reason }) = may_sign_in(request, conn, user)? else { return Ok(true) };
+/// Whether an account may still have the session that a ticket of a configuration promises it.
+pub fn is_welcome(request: &Request, conn: &mut Conn, configuration: i64, user: i64) -> Result<bool, Refusal> {
+    let obstacle = match is_enabled(conn, configuration)? {
+        true => may_sign_in(request, conn, user)?,
+        false => Some(Obstacle::of(user, "state")),
+    };
+    let Some(Obstacle { event, user, reason }) = obstacle else { return Ok(true) };
     system_events::note(request, conn, event, user, Some(reason))?;
     Ok(false)
 }
@@ -257,6 +301,9 @@ fn create(
 ) -> Result<Result<i64, Obstacle>, Refusal> {
     if !configuration.auto_create_user {
         return Ok(Err(Obstacle::of(None, "unknown_account")));
+    }
+    if !Vouching::of(conn, configuration.id)?.covers_new_account(conn, configuration.id)? {
+        return Ok(Err(Obstacle::of(None, "not_vouched")));
     }
     let sql = Sql::new("SELECT role_id FROM single_sign_on_roles WHERE single_sign_on_id = $1 ORDER BY role_id");
     let roles = conn.all(&sql.arg(configuration.id), |row| row.int(0))?;
@@ -295,4 +342,26 @@ fn name(claimed: &str, instead: &str) -> String {
     let claimed: String = claimed.chars().filter(|c| !c.is_control()).take(100).collect();
     let claimed = claimed.trim();
     if claimed.is_empty() { instead.chars().take(100).collect() } else { claimed.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same_address;
+
+    #[test]
+    fn addresses_are_compared_in_lower_case_character_by_character() {
+        for (one, other) in [("Ann@Example.com", "ann@example.COM"), ("JÖRG@example.com", "jörg@example.com")] {
+            assert!(is_same_address(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("straße@example.com", "strasse@example.com"),
+            ("\u{212a}arl@example.com", "karl@example.com"),
+            ("\u{17f}am@example.com", "sam@example.com"),
+            ("\u{130}da@example.com", "i\u{307}da@example.com"),
+            ("ﬁn@example.com", "fin@example.com"),
+            ("ann@example.com", "ann@example.co"),
+        ] {
+            assert!(!is_same_address(one, other) && !is_same_address(other, one), "{one} {other}");
+        }
+    }
 }

@@ -68,12 +68,9 @@ enum End {
 fn callback(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let state = request.query.last("state").unwrap_or("").to_owned();
+        // Any page can send a browser here. Without the cookie of a sign-in that was begun it is none: neither counted nor
+        // told, or strangers could use up the attempts of an address, and fill the queue of events.
         let Some(transaction) = Transaction::of_callback(&request, &state) else {
-            write(&request, |request, conn| {
-                check_address(request, conn)?;
-                account::failed(request, conn, None, "state")
-            })
-            .await?;
             return answer(&request, End::Failed, false).await;
         };
         let (end, from_page) = (come_back(&request, &transaction).await?, transaction.from_page);
@@ -218,7 +215,7 @@ fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
     );
     let spent = conn.opt(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.int(0)?, row.int(1)?)))?;
     let (single_sign_on, user) = spent.ok_or_else(invalid_ticket)?;
-    if !account::is_welcome(request, conn, user)? {
+    if !account::is_welcome(request, conn, single_sign_on, user)? {
         // Not an Err, which would give the ticket back.
         return Ok(Answer::refusal(&login::refused()));
     }

@@ -12,10 +12,12 @@ mod logout;
 mod provider;
 mod start;
 mod transaction;
+mod vouching;
 
 pub use logout::{logout_url, wants_single_sign_on};
 pub use provider::Providers;
 pub use start::{Named, enabled, start_page};
+pub use vouching::{migrate as migrate_vouching, warn_at_start};
 
 use crate::app::{App, Build};
 use crate::clock::random_token;
@@ -24,7 +26,7 @@ use crate::limits;
 use crate::routes::Route;
 use crate::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use crate::secret::Context;
-use crate::sign_in;
+use crate::super_admin_access;
 use crate::users::may_give_roles;
 use http::StatusCode;
 use resource::json::{Cells, Form, Writer};
@@ -95,8 +97,11 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: Shape = Shape::new(
     Declaration::Static(&SINGLE_SIGN_ON),
-    "t.id, (SELECT string_agg(r.name, '\n' ORDER BY r.id) FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id \
-            WHERE sr.single_sign_on_id = t.id)",
+    concat!(
+        "t.id, (SELECT string_agg(r.name, '\n' ORDER BY r.id) FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id \
+         WHERE sr.single_sign_on_id = t.id), ",
+        vouching::vouched_by!()
+    ),
     write_meta,
 );
 
@@ -140,6 +145,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     refuse(errors)?;
     let extra = sealed(request, &changes);
     let id = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &extra).map_err(second_docs_addin)?;
+    vouching::renew(conn, id, request.caller()?.user)?;
     limits::take(conn, limits::SINGLE_SIGN_ON, too_many)?;
     Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
 }
@@ -154,10 +160,17 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let after = After { before: Some(&before), sent: &changes };
     may_give_roles(conn, request.caller()?, &[], &given(&before, &after))?;
     docs_addin(conn, &body, &after, id, &mut errors)?;
+    if moves(&before, &after) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
+        errors.add(CLIENT_SECRET.name(), message::REQUIRED);
+    }
     refuse(errors)?;
+    let access = super_admin_access::guard(request, conn, true)?;
     let extra = sealed(request, &changes);
     rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &extra).map_err(second_docs_addin)?;
-    keep_a_way_in(request, conn)?;
+    if vouching::is_renewed_by(&changes) {
+        vouching::renew(conn, id, request.caller()?.user)?;
+    }
+    access.keep(request, conn)?;
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
 }
 
@@ -165,6 +178,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let access = super_admin_access::guard(request, conn, true)?;
     for text in [
         "DELETE FROM single_sign_on_roles WHERE single_sign_on_id = $1",
         "DELETE FROM single_sign_on_tickets WHERE single_sign_on_id = $1",
@@ -172,8 +186,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         conn.exec(&Sql::new(text).arg(id))?;
     }
     rows::delete(request, conn, &SINGLE_SIGN_ON, id, &before.get(&NAME).unwrap_or_default())?;
+    access.keep(request, conn)?;
     limits::give_back(conn, limits::SINGLE_SIGN_ON)?;
-    keep_a_way_in(request, conn)?;
     Ok(Answer::empty())
 }
 
@@ -230,6 +244,11 @@ fn given(before: &Changes, after: &After) -> Vec<i64> {
     roles.into_iter().filter(|role| to_others || !held.contains(role)).collect()
 }
 
+/// Whether the secret would go to another tenant or client: only who knows it may send it there.
+fn moves(before: &Changes, after: &After) -> bool {
+    [&CLIENT_ID, &TENANT_ID].iter().any(|key| after.get(key) != before.get(key))
+}
+
 /// The secret as it is stored, when one was sent.
 fn sealed(request: &Request, changes: &Changes) -> Vec<(&'static str, Arg)> {
     let Some(Value::Text(secret)) = changes.value(CLIENT_SECRET.name()) else { return Vec::new() };
@@ -272,12 +291,25 @@ struct Configuration {
 impl Configuration {
     /// `None` when there is no such configuration.
     fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Configuration>, Error> {
-        let sql = Sql::new(
+        Configuration::find(request, conn, id, "")
+    }
+
+    /// The configuration as it is now, locked until the sign-in is over; `None` when it no longer leads where it led when
+    /// the person was asked for.
+    fn still(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
+        let now = Configuration::find(request, conn, self.id, " FOR SHARE")?;
+        let is_same = |now: &Configuration| now.client_id == self.client_id && now.issuer == self.issuer;
+        Ok(now.filter(|now| now.is_enabled && is_same(now)))
+    }
+
+    fn find(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Configuration>, Error> {
+        let mut sql = Sql::new(
             "SELECT provider, client_id, tenant_id, client_secret, secret_key, is_enabled, auto_create_user \
              FROM single_sign_on WHERE id = $1",
-        );
+        )
+        .arg(id);
         let (app, build) = (&request.app, &*request.build);
-        conn.opt(&sql.arg(id), |row| {
+        conn.opt(sql.push(lock), |row| {
             let secret = app.keys.open(&place(build, row.text(4)?), row.text(3)?);
             let secret = secret.and_then(|secret| String::from_utf8(secret).ok());
             Ok(Configuration {
@@ -294,29 +326,17 @@ impl Configuration {
     }
 }
 
-/// Whether an active super admin could sign in by single sign-on: one who has linked an identity of an issuer with an
-/// enabled configuration (security: "security PATCH").
-pub fn super_admins_have_a_way_in(request: &Request, conn: &mut Conn) -> Result<bool, Error> {
+/// The issuers that enabled configurations name.
+pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>, Error> {
     let sql = Sql::new("SELECT provider, tenant_id FROM single_sign_on WHERE is_enabled = 1");
-    let enabled = conn.all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
-    let sql = Sql::new(
-        "SELECT i.issuer FROM single_sign_on_identities i JOIN users u ON u.id = i.user_id \
-         WHERE i.is_linked = 1 AND u.account_type = 'super_admin' AND u.status = 'active' AND u.is_deleted = 0",
-    );
-    let bound = conn.all(&sql, |row| Ok(Some(row.text(0)?.to_owned())))?;
-    Ok(bound.iter().any(|issuer| enabled.contains(issuer)))
+    let issuers = conn.all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
+    Ok(issuers.into_iter().flatten().collect())
 }
 
-/// While super admins sign in by single sign-on alone, the last configuration that lets them in stays, and so does the
-/// last of them who has linked an identity. To be called after what may have changed that.
-pub fn keep_a_way_in(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
-    // Nobody may make it the only way in meanwhile.
-    conn.one(&Sql::new("SELECT 1 FROM security WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
-    let is_needed = sign_in::method_of(conn, "super_admin")? == "sso";
-    if is_needed && !super_admins_have_a_way_in(request, conn)? {
-        return Err(Refusal::bad("Super admins could no longer sign in."));
-    }
-    Ok(())
+/// Whether there is such a configuration, and it is enabled.
+pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM single_sign_on WHERE id = $1 AND is_enabled = 1").arg(id);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
 }
 
 /// The addresses and `_meta`.
@@ -330,7 +350,7 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
     for name in row.text(at + 1)?.unwrap_or("").split('\n').filter(|name| !name.is_empty()) {
         out.comma().text(name);
     }
-    out.raw("]}");
+    out.raw("]").name("vouched_by").opt_text(row.text(at + 2)?).raw("}");
     if let Some(caller) = request.caller.as_deref() {
         let holds = |action: &'static str| (action, caller.may("single_sign_on", action));
         write_permissions(out, &["list", "view", "edit", "create", "delete"].map(holds));

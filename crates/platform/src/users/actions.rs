@@ -8,7 +8,7 @@ use crate::http::{Answer, Outcome, Refusal, Request};
 use crate::limits::{self, Limit};
 use crate::links;
 use crate::routes::{Handler, Route, Schema};
-use crate::single_sign_on;
+use crate::super_admin_access;
 use http::StatusCode;
 use store::{Conn, Error, Sql};
 
@@ -67,7 +67,9 @@ fn act(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcom
     if !next(&shown_status(conn, id, request.now)?, &account_type).contains(&name) {
         return Err(Refusal::bad("Action is not available."));
     }
+    let access = super_admin_access::guard(request, conn, account_type == "super_admin")?;
     action(request, conn, id, &account_type)?;
+    access.keep(request, conn)?;
     let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3")
         .arg(request.now)
         .arg(caller.user)
@@ -91,20 +93,13 @@ fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, Error> {
     })
 }
 
-fn deactivate(request: &Request, conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
-    rules::keep_a_super_admin(conn, id, account_type)?;
+fn deactivate(request: &Request, conn: &mut Conn, id: i64, _: &str) -> Result<(), Refusal> {
     conn.exec(
         &Sql::new("UPDATE users SET status = 'inactive', failed_attempts = 0, locked_until = NULL WHERE id = $1")
             .arg(id),
     )?;
     crate::sign_in::sessions::end_all(conn, id, request.now, None)?;
-    links::forget(conn, id)?;
-    keep_a_way_in(request, conn, account_type)
-}
-
-/// A super admin who goes may have been the last who could sign in.
-pub fn keep_a_way_in(request: &Request, conn: &mut Conn, account_type: &str) -> Result<(), Refusal> {
-    if account_type == "super_admin" { single_sign_on::keep_a_way_in(request, conn) } else { Ok(()) }
+    Ok(links::forget(conn, id)?)
 }
 
 fn reactivate(_: &Request, conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
@@ -129,7 +124,6 @@ fn unlock(_: &Request, conn: &mut Conn, id: i64, _: &str) -> Result<(), Refusal>
 }
 
 fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
-    rules::keep_a_super_admin(conn, id, account_type)?;
     leave_everything(conn, id, request.now)?;
     let nobody = format!("anonymized-{id}@anonymized.invalid");
     let sql = Sql::new(
@@ -139,7 +133,6 @@ fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: &str) ->
          failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
     );
     conn.exec(&sql.arg(nobody).arg(id))?;
-    keep_a_way_in(request, conn, account_type)?;
     limits::change(conn, limits::of_accounts(account_type), ANONYMIZED, |limit| {
         rules::account_limit(limit, "anonymized")
     })

@@ -3,9 +3,10 @@
 pub mod actions;
 mod autocomplete;
 pub mod me;
+mod rename;
 mod rules;
 
-pub(crate) use rules::may_give_roles;
+pub(crate) use rules::{holds_objects, may_give_roles};
 
 use crate::administration_log as log;
 use crate::caller::{self, Caller, is_super};
@@ -15,7 +16,7 @@ use crate::passwords::{self, Prepared};
 use crate::routes::{Pending, Route, Schema};
 use crate::rows::{self, Cell, Declaration, Lasts, Scope, Shape, write_permissions};
 use crate::serve::write;
-use crate::{address::Ranges, links, timezones};
+use crate::{address::Ranges, links, super_admin_access, timezones};
 use http::StatusCode;
 use resource::json::{Cells, Form, Writer};
 use resource::{After, Changes, Field, Key, Kind, Resource, Target, options};
@@ -350,7 +351,10 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     }
     let held = before.get(&ROLES).unwrap_or_default();
     rules::may_give_roles(conn, caller, &held, &accepted.changes.get(&ROLES).unwrap_or_default())?;
-    rules::may_rename(conn, caller, id, &before, &accepted.changes)?;
+    let is_renamed = rename::is_change(&before, &accepted.changes);
+    if is_renamed {
+        rename::may_rename(conn, caller, id, &before)?;
+    }
     if sets_password {
         rules::password_on_edit(conn, id, &accepted.changes, prepared, &mut accepted.errors)?;
     }
@@ -359,16 +363,11 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     let mut errors = rules::over_several_fields(&After { before: Some(&before), sent: &changes });
     rules::account_type_change(&current_type, &new_type, &mut errors);
     errors.refuse()?;
-    if new_type != current_type {
-        rules::keep_a_super_admin(conn, id, &current_type)?;
-        // Whoever is anonymized counts as that, whatever the type.
-        if actions::stored_status(conn, id)? != "anonymized" {
-            let (from, to) = (limits::of_accounts(&current_type), limits::of_accounts(&new_type));
-            limits::change(conn, from, to, |limit| rules::account_limit(limit, &new_type))?;
-        }
-        if new_type != "full" {
-            changes.set(&ROLES, resource::Value::List(Vec::new()));
-        }
+    let has_new_type = new_type != current_type;
+    let is_concerned = current_type == "super_admin" && (has_new_type || is_renamed);
+    let access = super_admin_access::guard(request, conn, is_concerned)?;
+    if has_new_type && new_type != "full" {
+        changes.set(&ROLES, resource::Value::List(Vec::new()));
     }
     if changes.has(&FIRST_NAME) || changes.has(&LAST_NAME) {
         changes.set(&FULL_NAME, rules::full_name(&After { before: Some(&before), sent: &changes }));
@@ -379,12 +378,14 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     }
     let extra = prepared.map(|prepared| prepared.columns(request.now)).unwrap_or_default();
     rows::update(request, conn, &USER, id, &before, &changes, &extra)?;
-    if new_type != current_type {
-        actions::keep_a_way_in(request, conn, &current_type)?;
+    if is_renamed {
+        rename::follow(request, conn, id, &before)?;
     }
-    if changes.has(&USERNAME) && changes.get(&USERNAME) != before.get(&USERNAME) {
-        // What was mailed to the former address must not open the account any more.
-        links::forget(conn, id)?;
+    access.keep(request, conn)?;
+    // Whoever is anonymized counts as that, whatever the type.
+    if has_new_type && actions::stored_status(conn, id)? != "anonymized" {
+        let (from, to) = (limits::of_accounts(&current_type), limits::of_accounts(&new_type));
+        limits::change(conn, from, to, |limit| rules::account_limit(limit, &new_type))?;
     }
     if let Some(prepared) = prepared {
         passwords::remember(conn, id, prepared)?;
@@ -392,7 +393,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     }
     let touches_rights =
         changes.has(&ACCOUNT_TYPE) || changes.has(&ROLES) || changes.has(&IS_RESTRICTED) || changes.has(&RANGES);
-    if touches_rights || prepared.is_some() {
+    if touches_rights || is_renamed || prepared.is_some() {
         caller::rights_changed(request, conn)?;
     }
     Ok(())
@@ -414,7 +415,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let account_type = before.get(&ACCOUNT_TYPE).unwrap_or_default();
     rules::may_change(caller, &account_type)?;
     request.check_if_match(|| Ok(crate::http::etag(&shown(request, conn, id)?)))?;
-    rules::keep_a_super_admin(conn, id, &account_type)?;
+    let access = super_admin_access::guard(request, conn, account_type == "super_admin")?;
     actions::leave_everything(conn, id, request.now)?;
     let is_anonymized = actions::stored_status(conn, id)? == "anonymized";
     let sql = Sql::new("UPDATE users SET is_deleted = 1, modified_at = $1, modified_by = $2 WHERE id = $3")
@@ -422,7 +423,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         .arg(caller.user)
         .arg(id);
     conn.exec(&sql)?;
-    actions::keep_a_way_in(request, conn, &account_type)?;
+    access.keep(request, conn)?;
     limits::give_back(conn, if is_anonymized { actions::ANONYMIZED } else { limits::of_accounts(&account_type) })?;
     log::note(request, conn, "delete", &USER, id, &log::name_of(&before), log::Diff::new())?;
     caller::rights_changed(request, conn)?;

@@ -1,7 +1,7 @@
 //! The rules of users that go over several fields, rows or the caller's own rights.
 
-use super::{ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, ROLES, USERNAME};
-use crate::caller::{Caller, is_super, of_roles};
+use super::{ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, ROLES};
+use crate::caller::{Caller, is_super};
 use crate::http::Refusal;
 use crate::passwords::{self, Prepared};
 use crate::permissions::Permissions;
@@ -76,14 +76,16 @@ pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i
     Ok(())
 }
 
-/// Whoever changes the address of an account can have its reset link: so only who holds all that it holds.
-pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes, sent: &Changes) -> Result<(), Refusal> {
-    if !sent.has(&USERNAME) || sent.get(&USERNAME) == before.get(&USERNAME) {
-        return Ok(());
-    }
-    let account_type = before.get(&ACCOUNT_TYPE).unwrap_or_default();
-    let held = Permissions::of_account(&account_type).union(of_roles(conn, id)?);
-    if caller.permissions.covers(held) { Ok(()) } else { Err(Refusal::forbidden()) }
+/// Whether rights on single objects hang on an account, beside what its type and roles give: it owns a group, or is
+/// assigned to a set, by itself or through a group of its. Each domain of such objects adds its own here.
+pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+    let sql = Sql::new(
+        "SELECT CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.user_id = $1) \
+         OR EXISTS (SELECT 1 FROM user_group_set_users a WHERE a.user_id = $1) \
+         OR EXISTS (SELECT 1 FROM user_group_set_groups a JOIN user_group_members m ON m.group_id = a.group_id \
+         WHERE m.user_id = $1) THEN 1 ELSE 0 END",
+    );
+    conn.one(&sql.arg(user), |row| row.flag(0))
 }
 
 /// A service account needs a password that keeps the rules; other accounts' is ignored (document 4, section 4).
@@ -137,23 +139,6 @@ fn check(
 pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, Error> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
     conn.opt(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
-}
-
-/// The last super admin stays one, and stays (document 4, section 4). Whoever asks locks the row of the security rules,
-/// which may close the last way in too: so two of them cannot leave at once, and no two wait for each other's rows.
-pub fn keep_a_super_admin(conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
-    if account_type != "super_admin" {
-        return Ok(());
-    }
-    conn.one(&Sql::new("SELECT 1 FROM security WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
-    let sql = Sql::new(
-        "SELECT id, status FROM users WHERE account_type = 'super_admin' AND is_deleted = 0 AND status <> 'anonymized'",
-    );
-    let admins = conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)? == "active")))?;
-    let is_active = admins.contains(&(id, true));
-    let mut others = admins.into_iter().filter(|(other, _)| *other != id);
-    let remains = if is_active { others.any(|(_, is_active)| is_active) } else { others.next().is_some() };
-    if remains { Ok(()) } else { Err(Refusal::bad("The last super admin must remain.")) }
 }
 
 /// The refusal of the account that is one too many.

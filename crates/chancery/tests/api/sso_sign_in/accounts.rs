@@ -28,7 +28,7 @@ async fn an_address_binds_its_account_once_for_an_issuer() {
     // The address was given to somebody else at the provider.
     forger.state().claims = json!({"sub": "subject-2"});
     sign_in(&server, &forger).await.is(401, refused());
-    assert_eq!(last_event(&server).await.2, "other_identity");
+    assert_eq!(last_event(&server).await.2, "not_vouched");
 }
 
 #[tokio::test]
@@ -152,7 +152,10 @@ async fn accounts_that_may_not_sign_in_get_the_same_401() {
     for _ in 0..5 {
         server.anonymous().login("ann@example.com", "wrong").await.expect(401);
     }
-    expect(3, "locked").await;
+    // A lock stops passwords and nothing else.
+    sign_in(&server, &forger).await.ok();
+    assert_eq!(api.get(&path).await["status"], "locked");
+    server.anonymous().login("ann@example.com", PASSWORD).await.is(401, refused());
     api.post(&format!("{path}unlock/"), json!({})).await.ok();
     api.patch(&path, json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]})).await.ok();
     expect(3, "address_not_allowed").await;
@@ -241,7 +244,8 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     // The configuration that lets them in stays as long as it is needed.
     let locked_out = message::detail("Super admins could no longer sign in.");
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.refuses(locked_out.clone());
-    api.patch("/api/single-sign-on/1/", json!({"tenant_id": "other"})).await.refuses(locked_out.clone());
+    let elsewhere = json!({"tenant_id": "other", "client_secret": CLIENT_SECRET});
+    api.patch("/api/single-sign-on/1/", elsewhere).await.refuses(locked_out.clone());
     api.delete("/api/single-sign-on/1/").await.refuses(locked_out.clone());
     // And so does the last of them who has linked an identity, although there is another super admin.
     let other = platform::builds::create_user(&server.app, &server.build, "two@example.com", "super_admin", PASSWORD);
@@ -254,4 +258,118 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     api.patch("/api/users/1/", json!({"account_type": "full"})).await.refuses(locked_out);
     api.patch("/api/security/", json!({"authentication_method": {"super_admin": "any"}})).await.ok();
     api.delete("/api/single-sign-on/1/").await.is_empty();
+}
+
+#[tokio::test]
+async fn a_super_admin_who_has_no_way_in_is_none_to_rely_on() {
+    let (server, forger, api) = with_forger(json!({"auto_create_user": true})).await;
+    // Made at a sign-in, so without a password, and bound by an address.
+    forger.state().claims = json!({"sub": "two", "email": "two@example.com"});
+    let two = server.anonymous().with_pair("two@example.com", &sign_in(&server, &forger).await.ok());
+    let path = format!("/api/users/{}/", two.id);
+    api.patch(&path, json!({"account_type": "super_admin"})).await.ok();
+    let no_way = message::detail("Super admins could no longer sign in.");
+    for action in ["deactivate", "anonymize"] {
+        api.post(&format!("/api/users/1/{action}/"), json!({})).await.refuses(no_way.clone());
+    }
+    api.delete("/api/users/1/").await.refuses(no_way.clone());
+    api.patch("/api/users/1/", json!({"account_type": "full"})).await.refuses(no_way.clone());
+    link(&two, &forger).await.ok();
+    api.patch("/api/users/1/", json!({"account_type": "full"})).await.ok();
+    // The one who is left has no password, so every change that takes single sign-on away is refused.
+    let two = server.anonymous().with_pair("two@example.com", &sign_in(&server, &forger).await.ok());
+    two.patch("/api/security/", json!({"authentication_method": {"super_admin": "password"}}))
+        .await
+        .refuses(json!({"authentication_method": {"super_admin": ["Super admins could no longer sign in."]}}));
+    two.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.refuses(no_way.clone());
+    two.delete("/api/single-sign-on/1/").await.refuses(no_way.clone());
+    let service = server.as_type("service_internal").await;
+    service.patch(&path, json!({"username": "other@example.com"})).await.refuses(no_way);
+    // Where none of the type would be left, the message is another.
+    service.delete(&path).await.refuses(message::detail("The last super admin must remain."));
+    service
+        .patch(&path, json!({"account_type": "full"}))
+        .await
+        .refuses(message::detail("The last super admin must remain."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_changes_at_once_do_not_take_the_last_way_in() {
+    let (_server, forger, api) = with_forger(json!({})).await;
+    forger.state().claims = json!({"sub": "root", "email": null});
+    link(&api, &forger).await.ok();
+    let method = |method: &str| json!({"authentication_method": {"super_admin": method}});
+    for _ in 0..10 * testkit::rounds(1) {
+        let (only_sso, disabled) = (method("sso"), json!({"is_enabled": false}));
+        let (first, second) =
+            tokio::join!(api.patch("/api/security/", only_sso), api.patch("/api/single-sign-on/1/", disabled));
+        let mut statuses = [first.status, second.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 400], "{first:?} {second:?}");
+        api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
+        api.patch("/api/security/", method("any")).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn an_only_super_admin_who_renames_himself_finds_his_way_in() {
+    let (server, forger, api) = with_forger(json!({})).await;
+    forger.state().claims = json!({"sub": "root", "email": null});
+    link(&api, &forger).await.ok();
+    api.patch("/api/security/", json!({"authentication_method": {"super_admin": "sso"}})).await.ok();
+    let api = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
+    let service = server.as_type("service_internal").await;
+    let rename = json!({"username": "chief@example.com"});
+    service
+        .patch("/api/users/1/", rename.clone())
+        .await
+        .refuses(message::detail("Super admins could no longer sign in."));
+    api.patch("/api/users/1/", rename).await.ok();
+    api.get("/api/users/me/").await.ok();
+    let again = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
+    assert_eq!(again.get("/api/users/me/").await["username"], "chief@example.com");
+}
+
+#[tokio::test]
+async fn a_new_username_ends_the_identities_that_an_address_bound() {
+    let (server, forger, api) = with_forger(json!({})).await;
+    let ann = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
+    let path = format!("/api/users/{}/", ann.id);
+    api.patch(&path, json!({"username": "ann.new@example.com"})).await.ok();
+    ann.get("/api/users/me/").await.is(401, message::bad_token());
+    sign_in(&server, &forger).await.is(401, refused());
+    assert_eq!(last_event(&server).await, (3, 0, json!("unknown_account")));
+    // Her provider knows the new address, too.
+    forger.state().claims = json!({"email": "ann.new@example.com"});
+    assert_eq!(server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok()).id, ann.id);
+    // What she has linked herself outlives her own change, and nobody else's.
+    let editor = server.with_role(json!({"users": ["edit"]})).await;
+    forger.state().claims = json!({"sub": "editor", "email": null});
+    link(&editor, &forger).await.ok();
+    let own = format!("/api/users/{}/", editor.id);
+    editor.patch(&own, json!({"username": "editor@example.com"})).await.ok();
+    assert_eq!(server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok()).id, editor.id);
+    api.patch(&own, json!({"username": "editor.new@example.com"})).await.ok();
+    sign_in(&server, &forger).await.is(401, refused());
+}
+
+#[tokio::test]
+async fn an_address_is_compared_in_lower_case_and_in_no_other_way() {
+    let (server, forger, api) = with_forger(json!({"auto_create_user": true})).await;
+    for username in ["straße@example.com", "Karl@Example.com"] {
+        let made = platform::builds::create_user(&server.app, &server.build, username, "internal", PASSWORD).await;
+        made.unwrap();
+    }
+    let users = api.get("/api/users/").await["total_count"].clone();
+    for (address, status) in [
+        ("strasse@example.com", 401),
+        ("\u{212a}arl@example.com", 401),
+        ("STRAßE@example.com", 200),
+        ("kARL@example.com", 200),
+    ] {
+        forger.state().claims = json!({"sub": address, "email": address});
+        assert_eq!(sign_in(&server, &forger).await.status, status, "{address}");
+    }
+    // Nor is an account made beside one whose name is taken.
+    assert_eq!(api.get("/api/users/").await["total_count"], users);
 }

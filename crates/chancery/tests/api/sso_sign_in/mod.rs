@@ -5,6 +5,7 @@ mod accounts;
 mod certified;
 mod sessions;
 mod tokens;
+mod vouching;
 
 use crate::message;
 use platform::clock::Clock;

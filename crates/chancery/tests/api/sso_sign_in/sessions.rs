@@ -15,6 +15,38 @@ async fn a_session_begun_elsewhere_is_not_asked_to_change_a_password() {
 }
 
 #[tokio::test]
+async fn a_refresh_asks_again_whether_the_session_could_still_begin() {
+    let (server, forger, api) = with_forger(json!({})).await;
+    let (path, methods) = ("/api/single-sign-on/1/", "/api/security/");
+    let method = |method: &str| json!({"authentication_method": {"internal": method}});
+    let elsewhere = async || server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
+    let here = async || server.sign_in("ann@example.com", PASSWORD).await;
+    for (session, path, closed, open) in [
+        (elsewhere().await, path, json!({"is_enabled": false}), json!({"is_enabled": true})),
+        (elsewhere().await, methods, method("password"), method("any")),
+        (here().await, methods, method("sso"), method("any")),
+    ] {
+        let body = json!({"refresh_token": session.refresh_token});
+        api.patch(path, closed.clone()).await.ok();
+        session.post("/api/auth/refresh/", body.clone()).await.is(401, message::bad_token());
+        // The session is over: what opens again opens for a new sign-in.
+        api.patch(path, open).await.ok();
+        session.post("/api/auth/refresh/", body).await.is(401, message::bad_token());
+        session.get("/api/users/me/").await.is(401, message::bad_token());
+    }
+    // The other way to sign in is no concern of a session.
+    let (by_provider, by_password) = (elsewhere().await, here().await);
+    api.patch(methods, method("sso")).await.ok();
+    let pair = by_provider.post("/api/auth/refresh/", json!({"refresh_token": by_provider.refresh_token})).await.ok();
+    api.patch(methods, method("password")).await.ok();
+    api.delete(path).await.is_empty();
+    by_password.post("/api/auth/refresh/", json!({"refresh_token": by_password.refresh_token})).await.ok();
+    api.patch(methods, method("any")).await.ok();
+    let gone = json!({"refresh_token": pair["refresh_token"]});
+    server.anonymous().post("/api/auth/refresh/", gone).await.is(401, message::bad_token());
+}
+
+#[tokio::test]
 async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
@@ -45,8 +77,17 @@ async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
     server.advance(MINUTE);
     client.post("/api/auth/ticket/", late).await.refuses(json!({"ticket": ["Invalid token."]}));
     forger.state().now += 60;
-    let inactive = again().await;
     let api = server.admin().await;
+    let disabled = again().await;
+    api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
+    client.post("/api/auth/ticket/", disabled).await.is(401, refused());
+    api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
+    let renamed = again().await;
+    for username in ["ann.new@example.com", "ann@example.com"] {
+        api.patch(&format!("/api/users/{}/", ann.id), json!({"username": username})).await.ok();
+    }
+    client.post("/api/auth/ticket/", renamed).await.refuses(json!({"ticket": ["Invalid token."]}));
+    let inactive = again().await;
     api.post(&format!("/api/users/{}/deactivate/", ann.id), json!({})).await.ok();
     client.post("/api/auth/ticket/", inactive).await.is(401, refused());
 
@@ -112,11 +153,23 @@ async fn failing_sign_ins_are_bounded_by_address() {
     let issuer = Some(forger.issuer_setting());
     let server = Server::with(|config| (config.sso_provider_b_issuer, config.address_attempts) = (issuer, 3)).await;
     configure(&server.admin().await, json!({})).await;
-    for _ in 0..3 {
-        server.anonymous().get("/api/single-sign-on/1/callback/?state=x&code=y").await.is(400, failed());
+    let client = server.anonymous();
+    let begun = begin(&client).await;
+    // Any page can send a browser to the callback: without the cookie of a sign-in that counts for nothing.
+    for _ in 0..5 {
+        client
+            .get(&format!("/api/single-sign-on/1/callback/?state={}&code=y", begun.query["state"]))
+            .await
+            .is(400, failed());
     }
+    assert_eq!(crate::system_events::events(&server).await.len(), 1, "but the sign-in of the super admin");
+    for _ in 0..3 {
+        let begun = begin(&client).await;
+        come_back(&client, &begun, "y").await.is(400, failed());
+    }
+    client.get("/api/single-sign-on/1/callback/?state=x&code=y").await.is(400, failed());
     let too_many = message::detail("Too many requests.");
-    server.anonymous().get("/api/single-sign-on/1/callback/?state=x&code=y").await.is(429, too_many.clone());
+    come_back(&client, &begun, "y").await.is(429, too_many.clone());
     server.anonymous().post(LOGIN, json!({"id": 1})).await.is(429, too_many);
 }
 

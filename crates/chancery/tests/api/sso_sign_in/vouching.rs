@@ -1,0 +1,166 @@
+//! For whom a configuration vouches, and so whom an address binds (document 4, section 7).
+
+use super::*;
+
+/// An active account; its id.
+async fn account(server: &Server, username: &str, account_type: &str) -> i64 {
+    platform::builds::create_user(&server.app, &server.build, username, account_type, PASSWORD).await.unwrap();
+    server.sign_in(username, PASSWORD).await.id
+}
+
+/// A `full` account with a role of these permissions; its id.
+async fn full(server: &Server, api: &Client, username: &str, permissions: Value) -> i64 {
+    let id = account(server, username, "full").await;
+    let role = api.post("/api/roles/", json!({"name": username, "permissions": permissions})).await.id();
+    api.patch(&format!("/api/users/{id}/"), json!({"roles": [role]})).await.ok();
+    id
+}
+
+/// A first sign-in of whoever has the address, through a configuration.
+async fn sign_in_through(server: &Server, forger: &Forger, configuration: i64, address: &str) -> Reply {
+    let client = server.anonymous();
+    let begun = begun(&client.post(LOGIN, json!({"id": configuration})).await);
+    forger.state().claims = json!({"sub": address, "email": address});
+    let code = forger.authorize(&begun.address);
+    let path = format!("/api/single-sign-on/{configuration}/callback/?code={code}&state={}", begun.query["state"]);
+    client.call("GET", &path).header("cookie", &begun.cookie).send().await
+}
+
+#[tokio::test]
+async fn a_lesser_administrator_leads_nobody_in_who_holds_more() {
+    let (server, forger, api) = with_forger(json!({})).await;
+    let clerk = server.with_role(json!({"single_sign_on": ["edit"], "users": ["edit"]})).await;
+    account(&server, "external@example.com", "external").await;
+    account(&server, "bare@example.com", "full").await;
+    full(&server, &api, "less@example.com", json!({"users": ["edit"]})).await;
+    full(&server, &api, "more@example.com", json!({"users": ["create"]})).await;
+    let member = account(&server, "member@example.com", "internal").await;
+    let owner = account(&server, "owner@example.com", "internal").await;
+    let assigned = account(&server, "assigned@example.com", "internal").await;
+    let through_group = account(&server, "through.group@example.com", "internal").await;
+    for (group, members) in [("Group", vec![member]), ("Team", vec![through_group])] {
+        let group = api.post("/api/user-groups/", json!({"name": group})).await.id();
+        api.post(&format!("/api/user-groups/{group}/members/users/"), json!(members)).await.created();
+    }
+    api.post("/api/user-groups/1/owners/users/", json!([owner])).await.created();
+    let sets = "/api/user-groups/1/permission-sets/";
+    let set = api.post(sets, json!({"name": "Editors"})).await.id();
+    api.post(&format!("{sets}{set}/assignees/users/"), json!([assigned])).await.created();
+    api.post(&format!("{sets}{set}/assignees/user-groups/"), json!([2])).await.created();
+    // His word, though he changes nothing.
+    clerk.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
+    let refused_to = ["more@example.com", "owner@example.com", "assigned@example.com", "through.group@example.com"];
+    for address in refused_to {
+        assert_eq!(sign_in_through(&server, &forger, 1, address).await, (401, refused()), "{address}");
+        assert_eq!(last_event(&server).await.2, "not_vouched", "{address}");
+    }
+    for address in
+        ["ann@example.com", "external@example.com", "bare@example.com", "less@example.com", "member@example.com"]
+    {
+        assert_eq!(sign_in_through(&server, &forger, 1, address).await.status, 200, "{address}");
+    }
+    // What becomes of him later changes nothing; a super admin takes the configuration over.
+    api.delete(&format!("/api/users/{}/", clerk.id)).await.is_empty();
+    account(&server, "later@example.com", "internal").await;
+    sign_in_through(&server, &forger, 1, "later@example.com").await.ok();
+    api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
+    for address in refused_to {
+        assert_eq!(sign_in_through(&server, &forger, 1, address).await.status, 200, "{address}");
+    }
+}
+
+#[tokio::test]
+async fn an_account_is_made_only_with_roles_that_whoever_vouches_held() {
+    let (server, forger, api) = with_forger(json!({"auto_create_user": true})).await;
+    let clerk = server.with_role(json!({"single_sign_on": ["edit"]})).await;
+    let role = api.post("/api/roles/", json!({"name": "Strong", "permissions": {"users": ["delete"]}})).await.id();
+    clerk.patch("/api/single-sign-on/1/", json!({"auto_create_user": true})).await.ok();
+    // A super admin gives the role; that is no word about whom the clerk's provider brings.
+    api.patch("/api/single-sign-on/1/", json!({"roles": [role]})).await.ok();
+    sign_in_through(&server, &forger, 1, "new@example.com").await.is(401, refused());
+    assert_eq!(last_event(&server).await, (3, 0, json!("not_vouched")));
+    assert_eq!(api.get("/api/users/?username=new@example.com").await["filtered_count"], 0);
+    api.patch("/api/roles/2/", json!({"permissions": {"users": [], "single_sign_on": ["edit"]}})).await.ok();
+    sign_in_through(&server, &forger, 1, "new@example.com").await.ok();
+}
+
+#[tokio::test]
+async fn a_company_changes_its_provider() {
+    let (old, new) = (Forger::start().await, Forger::start().await);
+    let issuers = (Some(old.issuer_setting()), Some(new.issuer_setting()));
+    let server = Server::with(|config| (config.sso_provider_a_issuer, config.sso_provider_b_issuer) = issuers).await;
+    let api = server.admin().await;
+    configure(&api, json!({"name": "Old", "provider": "provider_a"})).await;
+    configure(&api, json!({"name": "New"})).await;
+    ann(&server, "internal").await;
+    let first = server.anonymous().with_pair("", &sign_in_through(&server, &old, 1, "ann@example.com").await.ok());
+    // While both are in use, an address is no proof at the second one for whom the first one knows.
+    sign_in_through(&server, &new, 2, "ann@example.com").await.is(401, refused());
+    assert_eq!(last_event(&server).await, (3, first.id, json!("not_vouched")));
+    api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
+    let second = server.anonymous().with_pair("", &sign_in_through(&server, &new, 2, "ann@example.com").await.ok());
+    assert_eq!(second.id, first.id);
+    // What was bound stays so, on both sides.
+    api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
+    sign_in_through(&server, &old, 1, "ann@example.com").await.ok();
+    sign_in_through(&server, &new, 2, "ann@example.com").await.ok();
+}
+
+/// What the migration does after its SQL, on rows as the version before left them.
+async fn migrate(server: &Server) {
+    let script = |conn: &mut store::Conn| {
+        let all = platform::app::MIGRATIONS.build;
+        let migration = all.iter().find(|migration| migration.name == "0004_vouching").unwrap();
+        conn.exec(&store::Sql::new(
+            "UPDATE single_sign_on SET vouches_for = NULL, vouched_by = NULL, vouched_state = NULL, \
+             modified_by = CASE name WHEN 'Command line' THEN NULL ELSE modified_by END",
+        ))?;
+        migration.then.unwrap()(conn)
+    };
+    server.build.db.write::<(), store::Error>(script).await.unwrap();
+}
+
+#[tokio::test]
+async fn configurations_made_before_vouch_with_what_their_last_change_was_worth() {
+    let forger = Forger::start().await;
+    let issuer = Some(forger.issuer_setting());
+    let server = Server::with(|config| config.sso_provider_b_issuer = issuer).await;
+    let api = server.admin().await;
+    let makers = json!({"single_sign_on": ["create"], "users": ["edit"]});
+    let (clerk, leaver) = (server.with_role(makers.clone()).await, server.with_role(makers).await);
+    let service = server.as_type("service_internal").await;
+    let before = [
+        ("Super admin", &api),
+        ("Clerk", &clerk),
+        ("Leaver", &leaver),
+        ("Command line", &leaver),
+        ("Service", &service),
+    ];
+    for (name, maker) in before {
+        configure(maker, json!({"name": name})).await;
+    }
+    api.delete(&format!("/api/users/{}/", leaver.id)).await.is_empty();
+    for configuration in 1..=5 {
+        account(&server, &format!("plain.{configuration}@example.com"), "internal").await;
+        let (less, more) = (json!({"users": ["edit"]}), json!({"users": ["delete"]}));
+        full(&server, &api, &format!("less.{configuration}@example.com"), less).await;
+        full(&server, &api, &format!("more.{configuration}@example.com"), more).await;
+    }
+    migrate(&server).await;
+    let labels = api.get("/api/single-sign-on/").await.column("_meta");
+    let labels: Vec<_> = labels.iter().map(|meta| meta["labels"]["vouched_by"].clone()).collect();
+    assert_eq!(json!(labels), json!(["super_admin", clerk.username, null, "super_admin", "super_admin"]));
+    for (configuration, statuses) in
+        [(1, [200, 200, 200]), (2, [200, 200, 401]), (3, [401, 401, 401]), (4, [200, 200, 200]), (5, [200, 200, 200])]
+    {
+        for (who, status) in ["plain", "less", "more"].into_iter().zip(statuses) {
+            let address = format!("{who}.{configuration}@example.com");
+            assert_eq!(sign_in_through(&server, &forger, configuration, &address).await.status, status, "{address}");
+        }
+    }
+    // Who was bound before comes in where nobody would be bound now.
+    api.patch("/api/single-sign-on/3/", json!({"is_enabled": true})).await.ok();
+    sign_in_through(&server, &forger, 3, "plain.3@example.com").await.ok();
+    migrate(&server).await;
+    sign_in_through(&server, &forger, 3, "plain.3@example.com").await.ok();
+}
