@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use store::{Engine, Store};
 use tempfile::TempDir;
 
 /// How long a start or a stop may take.
@@ -64,7 +65,7 @@ impl Installation {
     /// On a PostgreSQL of one's own.
     pub fn on(binary: &str, database_url: &str) -> Installation {
         let installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", database_url);
-        installation.set("CHANCERY_SECRET_KEY", "a key for tests")
+        installation.set("CHANCERY_SECRET_KEY", crate::SECRET_KEY)
     }
 
     /// On the engine that tests run on, with the builds `localhost` and the super admin's usual name and password.
@@ -109,6 +110,16 @@ impl Installation {
     /// The small disk.
     pub fn disk(&self) -> &SmallDisk {
         self.disk.as_ref().unwrap_or_else(|| panic!("the data directory is on no small disk"))
+    }
+
+    /// Its databases, opened beside its processes.
+    pub async fn store(&self) -> Store {
+        let engine = match self.environment.iter().find(|(name, _)| name == "CHANCERY_DATABASE_URL") {
+            Some((_, url)) => Engine::Postgres { url: url.clone() },
+            None => Engine::Sqlite { directory: self.data() },
+        };
+        let store = Store::open(engine, platform::app::MIGRATIONS, store::Options::default()).await;
+        store.unwrap_or_else(|error| panic!("the databases do not open: {error}"))
     }
 
     /// Takes the database away, as an outage would.

@@ -8,6 +8,7 @@ use crate::mail::{self, Composed};
 use crate::messages;
 use crate::routes::Pending;
 use crate::rows;
+use crate::serve::write;
 use crate::smtp::{self, Reason, Receivers, Server};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -28,9 +29,8 @@ pub fn shape() -> Json {
 pub fn run(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let deadline = Instant::now() + PATIENCE;
-        let (shared, build) = (request.clone(), request.build.clone());
         // It writes nothing, but ids in bodies are looked up with a lock, as wherever a body is checked.
-        let prepared = build.db.write(move |conn| prepare(&shared, conn)).await?;
+        let prepared = write(&request, prepare).await?;
         let sent = match &prepared {
             Some((server, message)) => send(&request, server, message, deadline).await,
             None => Err(Reason::SignIn),
@@ -46,7 +46,7 @@ pub fn run(request: Arc<Request>) -> Pending {
 fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(Server, Composed)>, Refusal> {
     let mut settings = rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     let has_password = has_password(conn)?;
-    let sent = checked(conn, request.object()?, &settings, has_password, Purpose::Test)?;
+    let sent = checked(conn, request.caller()?, request.object()?, &settings, has_password, Purpose::Test)?;
     sent.iter().for_each(|(name, value)| settings.insert(name.to_owned(), value.clone()));
     let outbound = server::of(&request.app, &request.build, conn, &settings)?;
     let Some(server) = outbound.server else { return Ok(None) };
