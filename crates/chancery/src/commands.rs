@@ -271,8 +271,8 @@ fn keys(settings: &Settings) -> Result<(), Failure> {
         Some(key) => key.clone(),
         None => long_enough(settings, API_KEY, generated(&settings.data, API_KEY)?)?,
     };
-    println!("CHANCERY_API_KEY={api_key}");
-    println!("CHANCERY_HISTORY_API_KEY={}", history_api_key(settings)?);
+    let history_api_key = history_api_key(settings)?;
+    println!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}");
     Ok(())
 }
 

@@ -114,8 +114,8 @@ impl Installation {
 
     /// Its databases, opened beside its processes.
     pub async fn store(&self) -> Store {
-        let engine = match self.environment.iter().find(|(name, _)| name == "CHANCERY_DATABASE_URL") {
-            Some((_, url)) => Engine::Postgres { url: url.clone() },
+        let engine = match self.variable("CHANCERY_DATABASE_URL") {
+            Some(url) => Engine::Postgres { url: url.to_owned() },
             None => Engine::Sqlite { directory: self.data() },
         };
         let store = Store::open(engine, platform::app::MIGRATIONS, store::Options::default()).await;
@@ -162,6 +162,24 @@ impl Installation {
             command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs a command and kills it after a while (SIGKILL); what it wrote if it had ended before.
+    pub fn run_killed(&self, args: &[&str], after: Duration) -> Option<Output> {
+        let mut command = self.command(args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
+        std::thread::sleep(after);
+        child.kill().expect("it is ours");
+        let output = child.wait_with_output().expect("it is ours");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let code = output.status.code()?;
+        Some(Output { code, stdout: text(output.stdout), stderr: text(output.stderr) })
+    }
+
+    /// An environment variable as it was set.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Runs a command that succeeds; its standard output.

@@ -18,6 +18,7 @@ mod guessing;
 mod history;
 mod history_crash;
 mod history_delivery;
+mod keys;
 mod mail;
 mod nonsense;
 mod outages;
