@@ -38,14 +38,28 @@ pub enum Command {
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
-    /// Print the two API keys
-    Keys,
+    /// Print the two API keys, or change the secret key
+    Keys {
+        /// What to do with the keys [default: print the API keys]
+        #[command(subcommand)]
+        command: Option<KeysCommand>,
+    },
     /// Copy the embedded data directory into a new directory, while the server runs or not
     Backup {
         /// The new directory
         #[arg(value_name = "DIR")]
         directory: PathBuf,
+        /// Leave out the files of the keys; a server started on the copy needs CHANCERY_SECRET_KEY
+        #[arg(long)]
+        without_keys: bool,
     },
+}
+
+/// Commands on keys.
+#[derive(Subcommand)]
+pub enum KeysCommand {
+    /// Put CHANCERY_NEW_SECRET_KEY in the place of the secret key, while no server runs
+    Rotate,
 }
 
 /// One of the two services.
@@ -211,8 +225,18 @@ mod tests {
     fn backup_needs_its_directory() {
         assert!(refused("chancery backup"));
         let cli = parse("chancery backup copy");
-        assert!(matches!(cli.command, Command::Backup { directory } if directory == *"copy"));
-        assert!(matches!(parse("chancery keys").command, Command::Keys));
+        assert!(matches!(cli.command, Command::Backup { directory, without_keys: false } if directory == *"copy"));
+        let cli = parse("chancery backup --without-keys copy");
+        assert!(matches!(cli.command, Command::Backup { without_keys: true, .. }));
+    }
+
+    #[test]
+    fn keys_are_printed_or_rotated() {
+        assert!(matches!(parse("chancery keys").command, Command::Keys { command: None }));
+        let cli = parse("chancery keys rotate --new-secret-key x");
+        assert!(matches!(cli.command, Command::Keys { command: Some(KeysCommand::Rotate) }));
+        assert_eq!(cli.flags.new_secret_key.as_deref(), Some("x"));
+        assert!(refused("chancery keys turn"));
     }
 
     #[test]

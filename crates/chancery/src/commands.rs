@@ -1,7 +1,9 @@
 //! What each command does (document 4, section 1).
 
-use crate::cli::{BuildCommand, Command, Part, UserCommand, UserPassword};
-use crate::secrets_file::{API_KEY, HISTORY_API_KEY, SECRET_KEY, read_or_create};
+use crate::cli::{BuildCommand, Command, KeysCommand, Part, UserCommand, UserPassword};
+use crate::secrets_file::{
+    self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
+};
 use crate::serve;
 use crate::settings::{Settings, address_of};
 use history::clickhouse::ClickHouse;
@@ -14,6 +16,7 @@ use platform::app::{App, Config, FRESH, OpenError};
 use platform::builds;
 use platform::clock::{Clock, random_token};
 use platform::history_service::HistoryService;
+use platform::secret_key;
 use std::fs::DirBuilder;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -32,8 +35,9 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
         }
         Command::Build(command) => build(command, settings).await,
         Command::User(command) => user(command, settings).await,
-        Command::Keys => keys(&settings),
-        Command::Backup { directory } => backup(&settings, &directory).await,
+        Command::Keys { command: None } => keys(&settings),
+        Command::Keys { command: Some(KeysCommand::Rotate) } => rotate(&settings).await,
+        Command::Backup { directory, without_keys } => backup(&settings, &directory, without_keys).await,
     }
 }
 
@@ -47,24 +51,15 @@ pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<Socket
 }
 
 fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<Config, Failure> {
-    let engine = match &settings.database_url {
-        Some(url) => store::Engine::Postgres { url: url.clone() },
-        None => store::Engine::Sqlite { directory: settings.data.clone() },
-    };
-    let secret_key = match (&settings.secret_key, &settings.database_url) {
-        (Some(key), _) => key.clone(),
-        (None, Some(_)) => {
-            return Err("CHANCERY_SECRET_KEY: must be set with PostgreSQL, the same for all processes".to_owned());
-        }
-        (None, None) => generated(&settings.data, SECRET_KEY)?,
-    };
+    let secret_key = secret_key(settings)?;
+    check_kept_api_key(settings)?;
     // Only the embedded default has a build of its own to fall back on.
     let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
     // The one beside it needs no way through the outside.
     let history_url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
     let history_key = history_api_key(settings)?;
     Ok(Config {
-        engine,
+        engine: engine(settings),
         data: settings.data.clone(),
         secret_key,
         base_url: settings.base_url(bound),
@@ -84,6 +79,40 @@ fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -
         outbox_bytes: settings.outbox_bytes,
         clock: Clock::system(),
     })
+}
+
+fn engine(settings: &Settings) -> store::Engine {
+    match &settings.database_url {
+        Some(url) => store::Engine::Postgres { url: url.clone() },
+        None => store::Engine::Sqlite { directory: settings.data.clone() },
+    }
+}
+
+/// The key that is set, else the one kept in the data directory, which is made with it and never after it: another key
+/// opens nothing of what is there.
+fn secret_key(settings: &Settings) -> Result<String, Failure> {
+    if settings.database_url.is_some() {
+        let missing = || "CHANCERY_SECRET_KEY: must be set with PostgreSQL, the same for all processes".to_owned();
+        return settings.secret_key.clone().ok_or_else(missing);
+    }
+    let is_new = !settings.data.join("control.db").exists();
+    match &settings.secret_key {
+        Some(key) if is_new && secret_key::is_short(key) => {
+            Err(format!("CHANCERY_SECRET_KEY: {}", secret_key::TOO_SHORT))
+        }
+        Some(key) => Ok(key.clone()),
+        None if is_new => generated(&settings.data, SECRET_KEY),
+        None => {
+            let lost = || {
+                let file = settings.data.join(SECRET_KEY);
+                format!(
+                    "CHANCERY_SECRET_KEY: must be set, or {} put back: the database was made with it",
+                    file.display()
+                )
+            };
+            read_kept(settings, SECRET_KEY)?.ok_or_else(lost)
+        }
+    }
 }
 
 /// Opens the history service as the settings say; `bound` is where it listens.
@@ -114,7 +143,30 @@ pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Serv
 
 /// What callers of the history service send.
 pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
-    settings.history_api_key.clone().map_or_else(|| generated(&settings.data, HISTORY_API_KEY), Ok)
+    match &settings.history_api_key {
+        Some(key) => Ok(key.clone()),
+        None => long_enough(settings, HISTORY_API_KEY, generated(&settings.data, HISTORY_API_KEY)?),
+    }
+}
+
+/// A key of the main API that is kept is long enough, or nothing starts.
+fn check_kept_api_key(settings: &Settings) -> Result<(), Failure> {
+    match read_kept(settings, API_KEY)? {
+        Some(key) if settings.api_key.is_none() => long_enough(settings, API_KEY, key).map(drop),
+        _ => Ok(()),
+    }
+}
+
+fn long_enough(settings: &Settings, name: &str, key: String) -> Result<String, Failure> {
+    if is_short_api_key(&key) {
+        let (setting, file) = (name.replace('-', "_").to_uppercase(), settings.data.join(name));
+        return Err(format!("CHANCERY_{setting}: {}: {API_KEY_TOO_SHORT}", file.display()));
+    }
+    Ok(key)
+}
+
+fn read_kept(settings: &Settings, name: &str) -> Result<Option<String>, Failure> {
+    secrets_file::read_kept(&settings.data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
 fn generated(data: &Path, name: &str) -> Result<String, Failure> {
@@ -215,15 +267,57 @@ fn password(user: &UserPassword) -> Result<String, Failure> {
 }
 
 fn keys(settings: &Settings) -> Result<(), Failure> {
-    let api_key = settings.api_key.clone().map_or_else(|| generated(&settings.data, API_KEY), Ok)?;
-    println!("CHANCERY_API_KEY={api_key}");
-    println!("CHANCERY_HISTORY_API_KEY={}", history_api_key(settings)?);
+    let api_key = match &settings.api_key {
+        Some(key) => key.clone(),
+        None => long_enough(settings, API_KEY, generated(&settings.data, API_KEY)?)?,
+    };
+    let history_api_key = history_api_key(settings)?;
+    println!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}");
+    Ok(())
+}
+
+/// Puts another secret key in the place of the present one, while nobody else has the databases open. The file of the key
+/// is replaced last: until then the databases say how far it is.
+async fn rotate(settings: &Settings) -> Result<(), Failure> {
+    let new = settings.new_secret_key.as_deref();
+    let new = new.ok_or_else(|| "CHANCERY_NEW_SECRET_KEY: must be set to the key that is to come".to_owned())?;
+    let is_kept = settings.secret_key.is_none();
+    if is_kept && new.trim() != new {
+        return Err("CHANCERY_NEW_SECRET_KEY: no spaces can be kept around a key in a file".to_owned());
+    }
+    if settings.database_url.is_none() && !settings.data.join("control.db").exists() {
+        return Err(format!("{}: there is no data directory", settings.data.display()));
+    }
+    let old = secret_key(settings)?;
+    let bar = progress("builds", 0);
+    let shown = |done: usize, all: usize| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    };
+    let rotated = secret_key::rotate(engine(settings), &old, new, shown).await?;
+    bar.finish();
+    if is_kept {
+        let replaced = secrets_file::replace(&settings.data, SECRET_KEY, new);
+        replaced.map_err(|error| format!("CHANCERY_DATA: {error}"))?;
+    }
+    match rotated {
+        None => println!("The secret key is the new one already."),
+        Some(secret_key::Rotated { builds, unopened }) => {
+            println!("The secret key was changed, in {builds} builds. All sessions and links in mails have ended.");
+            if unopened > 0 {
+                println!("{unopened} sealed values were opened by neither key, and stay as they are.");
+            }
+        }
+    }
+    if !is_kept {
+        println!("Set CHANCERY_SECRET_KEY to the new key before the next start.");
+    }
     Ok(())
 }
 
 /// A consistent copy of the embedded data directory: the list of builds first, so that every build in it is copied
 /// after it, then keys and mails.
-async fn backup(settings: &Settings, target: &Path) -> Result<(), Failure> {
+async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> Result<(), Failure> {
     if settings.database_url.is_some() {
         return Err("backup copies the embedded data directory; for PostgreSQL use its own tools".to_owned());
     }
@@ -253,7 +347,14 @@ async fn backup(settings: &Settings, target: &Path) -> Result<(), Failure> {
     app.store.close().await;
     // After the builds: what was delivered meanwhile is in both then, and the history service takes it once.
     backup_history(&settings.data, target).await?;
-    copy_rest(&settings.data, target)
+    let left_out: &[&str] = if without_keys { &secrets_file::ALL } else { &[] };
+    copy_rest(&settings.data, target, left_out)?;
+    if target.join(SECRET_KEY).exists() {
+        println!("The copy holds the secret key beside what it seals: keep it safe, or make one --without-keys.");
+    } else {
+        println!("The copy is of no use without the secret key, which is not in it: keep both, in different places.");
+    }
+    Ok(())
 }
 
 /// The embedded history, if there is one.
@@ -284,8 +385,8 @@ fn progress(what: &'static str, length: u64) -> ProgressBar {
     ProgressBar::new(length).with_style(style).with_message(what)
 }
 
-/// Everything that is no database.
-fn copy_rest(from: &Path, to: &Path) -> Result<(), Failure> {
+/// Everything that is no database, but for these files of the directory itself.
+fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), Failure> {
     let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let entries = match std::fs::read_dir(from) {
         // A tenant of the history service was deleted meanwhile.
@@ -296,12 +397,12 @@ fn copy_rest(from: &Path, to: &Path) -> Result<(), Failure> {
         let entry = entry.map_err(|error| words(from, error))?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') {
-            // What is on its way in or out.
+        if name.starts_with('.') || left_out.contains(&name.as_str()) {
+            // What is on its way in or out, or is not wanted.
         } else if path.is_dir() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&target);
             made.map_err(|error| words(&target, error))?;
-            copy_rest(&path, &target)?;
+            copy_rest(&path, &target, &[])?;
         } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {
             match std::fs::copy(&path, &target) {
                 // A mail that was sent, or a temporary file, may be gone meanwhile.

@@ -14,6 +14,16 @@ pub const SECRET_KEY: &str = "secret-key";
 pub const API_KEY: &str = "api-key";
 /// File of the history service's `X-API-Key`.
 pub const HISTORY_API_KEY: &str = "history-api-key";
+/// All of them.
+pub const ALL: [&str; 3] = [SECRET_KEY, API_KEY, HISTORY_API_KEY];
+
+/// Why a key that callers send is not taken.
+pub const API_KEY_TOO_SHORT: &str = "expected at least 20 characters";
+
+/// Whether a key that callers send could be guessed.
+pub fn is_short_api_key(key: &str) -> bool {
+    key.chars().count() < 20
+}
 
 /// The key kept under this name in the data directory; the first call makes both, the file readable by its owner only.
 ///
@@ -36,6 +46,28 @@ pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
         Err(error) => return Err(about(&path, error)),
     }
     read(&path)?.ok_or_else(|| about(&path, io::ErrorKind::NotFound.into()))
+}
+
+/// The key kept under this name, if there is one.
+pub fn read_kept(data: &Path, name: &str) -> io::Result<Option<String>> {
+    read(&data.join(name))
+}
+
+/// Puts another key in the place of the one kept under this name, wholly or not at all, and durably.
+pub fn replace(data: &Path, name: &str, key: &str) -> io::Result<()> {
+    let (path, temporary) = (data.join(name), data.join(format!(".{name}.new")));
+    let replaced = remove_if_there(&temporary)
+        .and_then(|()| write_durably(&temporary, key))
+        .and_then(|()| fs::rename(&temporary, &path))
+        .and_then(|()| File::open(data)?.sync_all());
+    replaced.map_err(|error| about(&path, error))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn read(path: &Path) -> io::Result<Option<String>> {
@@ -90,6 +122,19 @@ mod tests {
         let mode = fs::metadata(data.0.join(SECRET_KEY)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(&data.0).unwrap().count(), 2, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_key_is_replaced_and_stays_private() {
+        let data = Data::new();
+        read_or_create(&data.0, SECRET_KEY).unwrap();
+        // What a killed process left is no obstacle.
+        fs::write(data.0.join(".secret-key.new"), "half").unwrap();
+        replace(&data.0, SECRET_KEY, "the new one").unwrap();
+        assert_eq!(read_kept(&data.0, SECRET_KEY).unwrap().as_deref(), Some("the new one"));
+        let mode = fs::metadata(data.0.join(SECRET_KEY)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&data.0).unwrap().count(), 1, "no temporary file stays");
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         let app = open(&settings, bound, history_bound).await?;
         first_start(&app, &settings).await?;
         log::start();
+        platform::secret_key::warn_if_short(&app);
         platform::mail_queue::Worker::start(&app);
         platform::relay::Relay::start(&app);
         platform::single_sign_on::warn_at_start(&app);

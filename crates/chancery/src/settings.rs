@@ -17,6 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
 use platform::address::{Ranges, Trusted};
 use serde::Serialize;
 
@@ -64,6 +65,9 @@ pub struct Flags {
     /// Key for tokens and for secrets at rest [default: generated; required with PostgreSQL]
     #[arg(long, global = true, value_name = "KEY")]
     pub secret_key: Option<String>,
+    /// Key that `chancery keys rotate` puts in its place [default: none]
+    #[arg(long, global = true, value_name = "KEY")]
+    pub new_secret_key: Option<String>,
     /// X-API-Key of the main API [default: generated]
     #[arg(long, global = true, value_name = "KEY")]
     pub api_key: Option<String>,
@@ -149,6 +153,8 @@ pub struct Settings {
     pub sign_in_url: Option<String>,
     /// Key for tokens and secrets at rest; `None`: the generated one. Always set with PostgreSQL.
     pub secret_key: Option<String>,
+    /// What `chancery keys rotate` puts in its place.
+    pub new_secret_key: Option<String>,
     /// `X-API-Key` of the main API; `None`: the generated one.
     pub api_key: Option<String>,
     /// `X-API-Key` of the history service; `None`: the generated one.
@@ -244,8 +250,9 @@ impl Settings {
             history_url: sources.public_url("history_url")?,
             sign_in_url: sources.public_url("sign_in_url")?,
             secret_key,
-            api_key: sources.secret("api_key")?,
-            history_api_key: sources.secret("history_api_key")?,
+            new_secret_key: sources.secret("new_secret_key")?,
+            api_key: sources.api_key("api_key")?,
+            history_api_key: sources.api_key("history_api_key")?,
             admin_username: sources.text("admin_username")?.unwrap_or_else(|| "admin@example.com".into()),
             admin_password: sources.secret("admin_password")?,
             fallback_build: fallback_build.or_else(|| embedded.then(|| "localhost".into())),
@@ -346,6 +353,14 @@ impl<E: Fn(&str) -> Option<OsString>> Sources<E> {
     /// A value as it is: spaces may be part of a password.
     fn secret(&self, key: &str) -> Result<Option<String>, SettingError> {
         Ok(self.given(key)?.map(|given| given.value))
+    }
+
+    /// A key that callers send.
+    fn api_key(&self, key: &str) -> Result<Option<String>, SettingError> {
+        match self.given(key)? {
+            Some(given) if is_short_api_key(&given.value) => Err(given.wrong(API_KEY_TOO_SHORT)),
+            given => Ok(given.map(|given| given.value)),
+        }
     }
 
     fn text(&self, key: &str) -> Result<Option<String>, SettingError> {
@@ -528,6 +543,11 @@ mod tests {
                 "CHANCERY_BASE_URL",
                 "example.com",
                 "CHANCERY_BASE_URL: expected an address http://… or https://… without query and user",
+            ),
+            (
+                "CHANCERY_HISTORY_API_KEY",
+                "nineteen characters",
+                "CHANCERY_HISTORY_API_KEY: expected at least 20 characters",
             ),
             (
                 "CHANCERY_TRUSTED_PROXIES",

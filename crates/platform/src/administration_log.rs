@@ -115,6 +115,30 @@ fn write(
     conn.exec(&sql).map(|_| ())
 }
 
+/// Takes a person out of the entries about a row, which stay: the name is then that of nobody, and of personal fields the
+/// old and the new value are null.
+pub fn forget(conn: &mut Conn, resource: &Resource, id: i64, nobody: &str) -> Result<(), Error> {
+    let name: &str = &resource.name;
+    let sql = Sql::new(
+        "UPDATE administration_log SET object_name = $1, object_name_fold = $2 WHERE resource = $3 AND object_id = $4",
+    );
+    conn.exec(&sql.arg(nobody).arg(resource::fold(nobody)).arg(name).arg(id))?;
+    let sql = Sql::new("SELECT id, changes FROM administration_log WHERE resource = $1 AND object_id = $2");
+    let entries = conn.all(&sql.arg(name).arg(id), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
+    for (entry, changes) in entries {
+        let mut changes: Diff = serde_json::from_str(&changes).unwrap_or_default();
+        let is_personal = |name: &String| resource.field(name).is_none_or(|field| field.is_personal);
+        let mut personal = changes.iter_mut().filter(|(name, _)| is_personal(name)).peekable();
+        if personal.peek().is_none() {
+            continue;
+        }
+        personal.for_each(|(_, change)| *change = json!([null, null]));
+        let changes = Json::Object(changes).to_string();
+        conn.exec(&Sql::new("UPDATE administration_log SET changes = $1 WHERE id = $2").arg(changes).arg(entry))?;
+    }
+    Ok(())
+}
+
 /// The name by which people know a row.
 pub fn name_of(values: &Changes) -> String {
     ["name", "username"]

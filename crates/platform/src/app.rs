@@ -10,6 +10,7 @@ use crate::outbox;
 use crate::pages::Pages;
 use crate::password::Hasher;
 use crate::secret::Keys;
+use crate::secret_key;
 use crate::token::AccessTokens;
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -30,6 +31,11 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
         Migration::sql("0004_vouching", include_str!("../migrations/build/0004_vouching.sql"))
             .then(crate::single_sign_on::migrate_vouching),
+        Migration::sql(
+            "0006_personal_data_and_keys",
+            include_str!("../migrations/build/0006_personal_data_and_keys.sql"),
+        )
+        .then(crate::users::forget_the_anonymized),
     ],
 };
 
@@ -144,7 +150,7 @@ impl App {
         let history = history.map_err(OpenError::History)?;
         let store = Store::open(config.engine.clone(), MIGRATIONS, store::Options::default()).await?;
         let keys = Keys::new(&config.secret_key);
-        check_fingerprint(&store, keys.fingerprint()).await?;
+        secret_key::check(&store, &config.secret_key, &keys).await?;
         let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get()).min(4);
         let app = App(Arc::new(Shared {
             tokens: AccessTokens::new(&keys.tokens()),
@@ -184,10 +190,14 @@ impl App {
         }
         let (name, asked) = (domain.to_owned(), Instant::now());
         let found = self.store.control().peek(move |conn| find(conn, &name)).await?;
-        let Some((id, uid)) = found else {
+        let Some((id, uid, key)) = found else {
             self.builds().note_stranger(domain, asked);
             return Ok(None);
         };
+        // What this process would seal, nobody could open.
+        if key.is_none_or(|key| key != self.keys.fingerprint()) {
+            return Err(Error::Unavailable("the secret key was changed; this process must be ended".to_owned()));
+        }
         let (build, is_new) = self.remember(domain, asked, id, uid);
         if is_new {
             // A process that died may have left messages and events behind.
@@ -262,9 +272,12 @@ pub fn database_name(id: i64) -> String {
     format!("build_{id}")
 }
 
-fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String)>, Error> {
-    let sql = Sql::new("SELECT id, uid FROM builds WHERE domain = $1 AND state = 'active'").arg(domain);
-    conn.opt(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+/// The id and the uid of a build that is served, and the key that the databases know.
+fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<String>)>, Error> {
+    let sql = Sql::new(
+        "SELECT id, uid, (SELECT value FROM settings WHERE name = 'key') FROM builds WHERE domain = $1 AND state = 'active'",
+    );
+    conn.opt(&sql.arg(domain), |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_text(2)?.map(str::to_owned))))
 }
 
 /// Why the application does not start.
@@ -272,6 +285,10 @@ fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String)>, Error> {
 pub enum OpenError {
     /// The database knows another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
     OtherKey,
+    /// A new database is not made with so short a key.
+    ShortKey,
+    /// The key is being changed, or that was not finished.
+    KeyChanges,
     /// How the history service is called cannot be right: a line that names the setting.
     History(String),
     /// The store's own words.
@@ -280,7 +297,10 @@ pub enum OpenError {
 
 impl From<Error> for OpenError {
     fn from(error: Error) -> Self {
-        OpenError::Store(error)
+        match error {
+            Error::InUse => OpenError::KeyChanges,
+            error => OpenError::Store(error),
+        }
     }
 }
 
@@ -288,28 +308,12 @@ impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             OpenError::OtherKey => f.write_str("CHANCERY_SECRET_KEY: the database was made with another key"),
+            OpenError::ShortKey => write!(f, "CHANCERY_SECRET_KEY: {}", secret_key::TOO_SHORT),
+            OpenError::KeyChanges => f.write_str(
+                "CHANCERY_SECRET_KEY: `chancery keys rotate` is at work, or was interrupted: then call it again with the same two keys",
+            ),
             OpenError::History(line) => f.write_str(line),
             OpenError::Store(error) => write!(f, "CHANCERY_DATABASE_URL: {error}"),
         }
     }
-}
-
-async fn check_fingerprint(store: &Store, fingerprint: String) -> Result<(), OpenError> {
-    let wanted = fingerprint.clone();
-    let read = |conn: &mut Conn| {
-        conn.opt(&Sql::new("SELECT value FROM settings WHERE name = 'key'"), |row| Ok(row.text(0)?.to_owned()))
-    };
-    let known = match store.control().read(move |conn| read(conn)).await? {
-        Some(known) => known,
-        None => {
-            let insert = move |conn: &mut Conn| -> Result<String, Error> {
-                let sql = Sql::new("INSERT INTO settings(name, value) VALUES ('key', $1) ON CONFLICT DO NOTHING")
-                    .arg(&wanted);
-                conn.exec(&sql)?;
-                conn.one(&Sql::new("SELECT value FROM settings WHERE name = 'key'"), |row| Ok(row.text(0)?.to_owned()))
-            };
-            store.control().write(insert).await?
-        }
-    };
-    if known == fingerprint { Ok(()) } else { Err(OpenError::OtherKey) }
 }

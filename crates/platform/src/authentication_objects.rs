@@ -31,6 +31,10 @@ static CLIENT_SECRET: Key<String> = Key::new("client_secret");
 static TOKEN_URL: Key<String> = Key::new("token_url");
 static SCOPE: Key<String> = Key::new("scope");
 
+/// What decides who gets the tokens that everybody's mail is sent with: only super admins change it while it is (document
+/// 4, section 7, "mail settings"). A secret that is sent counts as another one, lest it be guessed.
+static DECISIVE: [&Key<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
+
 static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     Resource::new(
@@ -101,15 +105,21 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
-    let accepted = rows::accepted(conn, &OBJECT, &request.object()?, Some(id))?;
+    let body = request.object()?;
+    let accepted = rows::accepted(conn, &OBJECT, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
+    let is_used = smtp_settings::uses(conn, id)?;
+    let is_other = || DECISIVE.iter().any(|key| smtp_settings::sends_another(key.name(), &body, &before, &changes));
+    if is_used && is_other() && !request.caller()?.is_super() {
+        return Err(Refusal::forbidden());
+    }
     let has_secret = has_secret(conn, id)?;
     check(&After { before: Some(&before), sent: &changes }, has_secret, &mut errors);
     if has_secret && moves(&before, &changes) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
     }
     let leaves = changes.get(&PROVIDER).is_some_and(|provider| provider != VENDOR);
-    if leaves && smtp_settings::uses(conn, id)? {
+    if leaves && is_used {
         errors.add(PROVIDER.name(), smtp_settings::IN_USE);
     }
     if !errors.is_empty() {

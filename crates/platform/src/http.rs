@@ -361,7 +361,7 @@ impl From<store::Error> for Refusal {
             store::Error::Slow => Refusal::busy("The query takes too long."),
             store::Error::Busy => Refusal::busy("The server is busy. Please try again."),
             store::Error::Full => Refusal::busy("The storage is full."),
-            store::Error::Unavailable(_) => Refusal::busy("The storage is not available."),
+            store::Error::Unavailable(_) | store::Error::InUse => Refusal::busy("The storage is not available."),
             store::Error::Missing => Refusal::not_found(),
             _ => Refusal::detail(StatusCode::INTERNAL_SERVER_ERROR, "Internal server error."),
         };

@@ -35,6 +35,7 @@ pub mod roles;
 pub mod routes;
 pub mod rows;
 pub mod secret;
+pub mod secret_key;
 pub mod security;
 mod select_sql;
 pub mod serve;

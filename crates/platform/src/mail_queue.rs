@@ -316,8 +316,12 @@ fn make(
 }
 
 async fn send(app: &App, build: &Build, claimed: &Claimed) -> Result<(), Unsent> {
-    let Some(message) = &claimed.message else { return Ok(()) };
     let later = |reason: String| Unsent { reason, is_final: false };
+    if claimed.job.is_none() {
+        // Another process may have another key.
+        return Err(later("the message could not be unsealed".to_owned()));
+    }
+    let Some(message) = &claimed.message else { return Ok(()) };
     // The same at each attempt, so that whoever gets it twice can see that.
     let name = format!("{}-{}", claimed.created_at, claimed.id);
     let id = format!("<{name}@{}>", build.domain);
@@ -358,7 +362,6 @@ impl Claimed {
 fn tell(build: &Build, claimed: &Claimed, sent: &Result<(), Unsent>, now: i64) {
     let (build, message, attempts) = (&build.domain, claimed.id, claimed.attempts + 1);
     match sent {
-        Ok(()) if claimed.job.is_none() => tracing::error!(build, message, "a message could not be unsealed"),
         Ok(()) => tracing::debug!(build, message, attempts, "a message was sent"),
         Err(Unsent { reason, .. }) if claimed.is_given_up(sent, now) => {
             tracing::error!(reason, build, message, attempts, "a message was given up");

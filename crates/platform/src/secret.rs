@@ -27,6 +27,30 @@ pub struct Keys {
     cipher: Aes256GcmSiv,
 }
 
+/// A column of sealed values. NULL where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The table.
+    pub table: &'static str,
+    /// The column.
+    pub column: &'static str,
+    /// The column with the random key of the row.
+    pub row: &'static str,
+}
+
+/// Every sealed column of a build; its rows have an `id`. A new one has its line here, or nothing can be sealed for it in
+/// tests: so `chancery keys rotate` forgets none.
+pub static OF_BUILDS: [Column; 4] = [
+    Column { table: "authentication_objects", column: "client_secret", row: "row_key" },
+    Column { table: "mail_jobs", column: "sealed", row: "row_key" },
+    Column { table: "single_sign_on", column: "client_secret", row: "secret_key" },
+    Column { table: "smtp_settings", column: "password", row: "row_key" },
+];
+/// The one of the control database, whose rows name their build.
+pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
+/// What is sealed and stored nowhere: the cookie of a sign-in under way.
+const COOKIE: (&str, &str) = ("single_sign_on", "transaction");
+
 /// The place of a sealed value: another place does not open it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context<'a> {
@@ -38,6 +62,14 @@ pub struct Context<'a> {
     pub column: &'a str,
     /// A random key that the row keeps, since its id is not known before the insert.
     pub row: &'a str,
+}
+
+impl Context<'_> {
+    fn is_known(&self) -> bool {
+        let columns = OF_BUILDS.iter().chain([&OF_HISTORY_TENANTS]);
+        let is_here = |table: &str, column: &str| self.table == table && self.column == column;
+        columns.into_iter().any(|known| is_here(known.table, known.column)) || is_here(COOKIE.0, COOKIE.1)
+    }
 }
 
 impl Keys {
@@ -66,6 +98,7 @@ impl Keys {
 
     /// Seals a value for its place: key id, a dot, base64url of nonce and ciphertext. Sealing it twice gives two texts.
     pub fn seal(&self, context: &Context, plain: &[u8]) -> String {
+        debug_assert!(context.is_known(), "{}.{} is not in the list of sealed columns", context.table, context.column);
         let nonce = random_bytes::<NONCE_BYTES>();
         let sealed = self
             .cipher
@@ -75,6 +108,11 @@ impl Keys {
         bytes.extend_from_slice(&nonce);
         bytes.extend_from_slice(&sealed);
         format!("{}.{}", self.seal_id, URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// Whether this key is the one that a sealed value names.
+    pub fn is_named_by(&self, sealed: &str) -> bool {
+        sealed.strip_prefix(&self.seal_id).is_some_and(|rest| rest.starts_with('.'))
     }
 
     /// The value that was sealed for this place under this key; `None` for any other text, place or key.

@@ -36,21 +36,25 @@ pub struct Server {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Whether the connection must be secured.
-    pub tls: bool,
     /// Who signs in.
     pub username: String,
     /// By what.
-    pub secret: Secret,
+    pub sign_in: SignIn,
     /// The sender of every message.
     pub from: String,
 }
 
-/// What a sign-in is made with.
+/// What a sign-in is made with, and whether the connection must be secured first. A token is never sent over an open
+/// one: there is no way to say so.
 #[derive(Clone)]
-pub enum Secret {
+pub enum SignIn {
     /// `username_and_password`
-    Password(String),
+    Password {
+        /// The password.
+        password: String,
+        /// Whether the connection must be secured.
+        tls: bool,
+    },
     /// `vendor_client_credentials`: XOAUTH2 with a token that is asked for each time.
     Token(ClientCredentials),
 }
@@ -137,12 +141,16 @@ pub async fn send(
     allow: &Ranges,
     deadline: Instant,
 ) -> Result<(), Failure> {
-    let mut session = within(deadline, Reason::Connect, connect(server, hello, allow, deadline)).await?;
-    let (mechanisms, secret): (&[Mechanism], String) = match &server.secret {
-        Secret::Password(password) => (&[Mechanism::Plain, Mechanism::Login], password.clone()),
-        Secret::Token(credentials) => {
-            let asked = client_credentials::token(credentials, allow);
-            (&[Mechanism::Xoauth2], within(deadline, Reason::SignIn, async { asked.await.map_err(Failure::at) }).await?)
+    const BY_PASSWORD: &[Mechanism] = &[Mechanism::Plain, Mechanism::Login];
+    let open = within(deadline, Reason::Connect, open(server, hello, allow));
+    let secured = within(deadline, Reason::Connect, Secured::connect(server, hello, allow, deadline));
+    let (mut session, mechanisms, secret) = match &server.sign_in {
+        SignIn::Password { password, tls: false } => (open.await?, BY_PASSWORD, password.clone()),
+        SignIn::Password { password, tls: true } => (secured.await?.0, BY_PASSWORD, password.clone()),
+        SignIn::Token(credentials) => {
+            let session = secured.await?;
+            let token = within(deadline, Reason::SignIn, session.token(credentials, allow)).await?;
+            (session.0, &[Mechanism::Xoauth2][..], token)
         }
     };
     let credentials = Credentials::new(server.username.clone(), secret);
@@ -164,18 +172,18 @@ async fn within<T>(
     timeout_at(deadline, step).await.unwrap_or(Err(Failure::at(reason)))
 }
 
-/// A session that has introduced itself, secured where that is asked for.
-async fn connect(
-    server: &Server,
-    hello: &str,
-    allow: &Ranges,
-    deadline: Instant,
-) -> Result<AsyncSmtpConnection, Failure> {
+/// A session over a connection that others may read.
+async fn open(server: &Server, hello: &str, allow: &Ranges) -> Result<AsyncSmtpConnection, Failure> {
     let stream = outbound::connect(&server.host, server.port, allow).await.map_err(Failure::at)?;
-    let name = ClientId::Domain(hello.to_owned());
-    let stream: Box<dyn AsyncTokioStream> = if !server.tls {
-        Box::new(Bounded::new(stream, b""))
-    } else {
+    introduced(Box::new(Bounded::new(stream, b"")), hello).await
+}
+
+/// A session over a secured connection. Whoever wants a token must have one.
+struct Secured(AsyncSmtpConnection);
+
+impl Secured {
+    async fn connect(server: &Server, hello: &str, allow: &Ranges, deadline: Instant) -> Result<Secured, Failure> {
+        let stream = outbound::connect(&server.host, server.port, allow).await.map_err(Failure::at)?;
         let secured = within(deadline, Reason::Secure, async {
             let (stream, greeting): (_, &[u8]) = if server.port == IMPLICIT_TLS {
                 (stream, b"")
@@ -186,9 +194,18 @@ async fn connect(
             let secured = outbound::secure(stream, &server.host).await.map_err(Failure::at)?;
             Ok(Bounded::new(secured, greeting))
         });
-        Box::new(secured.await?)
-    };
-    let session = AsyncSmtpConnection::connect_with_transport(stream, &name).await;
+        introduced(Box::new(secured.await?), hello).await.map(Secured)
+    }
+
+    /// The vendor's token for a sign-in by this session.
+    async fn token(&self, credentials: &ClientCredentials, allow: &Ranges) -> Result<String, Failure> {
+        client_credentials::token(credentials, allow).await.map_err(Failure::at)
+    }
+}
+
+/// A session that has introduced itself.
+async fn introduced(stream: Box<dyn AsyncTokioStream>, hello: &str) -> Result<AsyncSmtpConnection, Failure> {
+    let session = AsyncSmtpConnection::connect_with_transport(stream, &ClientId::Domain(hello.to_owned())).await;
     session.map_err(|error| Failure::from_reply(Reason::Connect, &error))
 }
 

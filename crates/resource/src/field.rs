@@ -223,6 +223,7 @@ pub struct Field {
     pub isnull: bool,
     pub in_list: bool,
     pub in_detail: bool,
+    pub is_personal: bool,
     pub source: Source,
     /// The column with the case-folded text.
     pub folded: Option<Name>,
@@ -257,6 +258,7 @@ impl Field {
             isnull: false,
             in_list: true,
             in_detail: true,
+            is_personal: false,
             source,
             folded: None,
             default: None,
@@ -343,6 +345,11 @@ impl Field {
     /// Shown in details alone.
     pub fn detail_only(mut self) -> Field {
         self.in_list = false;
+        self
+    }
+    /// Tells of a person: goes when the person does, from the administration log too.
+    pub fn personal(mut self) -> Field {
+        self.is_personal = true;
         self
     }
     /// Shown nowhere: a filter alone.

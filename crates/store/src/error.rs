@@ -21,6 +21,8 @@ pub enum Error {
     Unavailable(String),
     /// The database (file or schema) is not there.
     Missing,
+    /// Another process has the databases open where this one wants to be alone, or is alone with them.
+    InUse,
     /// Stopped, because it ran for too long.
     Slow,
     /// Anything else: a mistake in the SQL, a wrong column type, a script that panicked. Not for users' eyes.
@@ -38,6 +40,7 @@ impl fmt::Display for Error {
             Error::Full => f.write_str("the disk is full"),
             Error::Unavailable(why) => write!(f, "the database is unavailable: {why}"),
             Error::Missing => f.write_str("no such database"),
+            Error::InUse => f.write_str("another process has the databases open"),
             Error::Slow => f.write_str("stopped: ran for too long"),
             Error::Db(why) => write!(f, "database error: {why}"),
         }

@@ -104,6 +104,9 @@ pub struct Options {
     pub writers: usize,
     /// PostgreSQL: connections, each with a thread.
     pub postgres_connections: usize,
+    /// Whether no other process may have the databases open meanwhile: [`Error::InUse`] where one has, and for those that
+    /// come. PostgreSQL: with one connection only.
+    pub alone: bool,
     /// How long a script may run before it is stopped with [`Error::Slow`].
     pub time_limit: Duration,
     /// SQLite: the greatest size of a database in pages of 4 KiB; stands for a full disk in tests.
@@ -117,6 +120,7 @@ impl Default for Options {
             readers: 2,
             writers: 4,
             postgres_connections: 16,
+            alone: false,
             time_limit: Duration::from_secs(10),
             page_limit: None,
         }
@@ -158,8 +162,9 @@ impl Store {
     /// Opens the store; makes the control database if it is not there, and brings it up to date.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the directory or the server cannot be used; [`Error::Db`] if a migration fails, or
-    /// the control database was written by a later version.
+    /// [`Error::Unavailable`] if the directory or the server cannot be used; [`Error::InUse`] if another process is alone
+    /// with the databases, or must not have them open ([`Options::alone`]); [`Error::Db`] if a migration fails, or the
+    /// control database was written by a later version.
     pub async fn open(engine: Engine, migrations: Migrations, options: Options) -> Result<Store, Error> {
         let name = control_name(&engine).to_owned();
         match engine {

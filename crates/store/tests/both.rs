@@ -34,8 +34,20 @@ on_both! {
     reads_cannot_write,
     tables_made_at_run_time,
     the_control_database,
+    nobody_is_alone_beside_others,
     stamps,
     closing,
+}
+
+async fn nobody_is_alone_beside_others(fixture: &mut Fixture) {
+    let alone = Options { alone: true, ..Options::default() };
+    let refused = Store::open(fixture.engine.clone(), common::MIGRATIONS, alone).await.map(drop);
+    assert_eq!(refused, Err(Error::InUse));
+    // Others are as welcome as before.
+    let options = Options { postgres_connections: 2, ..Options::default() };
+    let second = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
+    second.ready().await.unwrap();
+    second.close().await;
 }
 
 async fn reads_and_writes(fixture: &mut Fixture) {

@@ -349,3 +349,19 @@ async fn names_are_checked() {
     let fixture = Fixture::sqlite(Options::default()).await;
     fixture.store.database("../control");
 }
+
+#[tokio::test]
+async fn whoever_is_alone_keeps_others_out_until_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::Sqlite { directory: directory.path().join("data") };
+    let alone = || Options { alone: true, ..Options::default() };
+    let open = |options| Store::open(engine.clone(), MIGRATIONS, options);
+    let first = open(alone()).await.unwrap();
+    for options in [alone(), Options::default()] {
+        assert_eq!(open(options).await.map(drop), Err(Error::InUse));
+    }
+    first.ready().await.unwrap();
+    first.close().await;
+    drop(first);
+    open(Options::default()).await.unwrap().ready().await.unwrap();
+}

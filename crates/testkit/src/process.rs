@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use store::{Engine, Store};
 use tempfile::TempDir;
 
 /// How long a start or a stop may take.
@@ -64,7 +65,7 @@ impl Installation {
     /// On a PostgreSQL of one's own.
     pub fn on(binary: &str, database_url: &str) -> Installation {
         let installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", database_url);
-        installation.set("CHANCERY_SECRET_KEY", "a key for tests")
+        installation.set("CHANCERY_SECRET_KEY", crate::SECRET_KEY)
     }
 
     /// On the engine that tests run on, with the builds `localhost` and the super admin's usual name and password.
@@ -111,6 +112,16 @@ impl Installation {
         self.disk.as_ref().unwrap_or_else(|| panic!("the data directory is on no small disk"))
     }
 
+    /// Its databases, opened beside its processes.
+    pub async fn store(&self) -> Store {
+        let engine = match self.variable("CHANCERY_DATABASE_URL") {
+            Some(url) => Engine::Postgres { url: url.to_owned() },
+            None => Engine::Sqlite { directory: self.data() },
+        };
+        let store = Store::open(engine, platform::app::MIGRATIONS, store::Options::default()).await;
+        store.unwrap_or_else(|error| panic!("the databases do not open: {error}"))
+    }
+
     /// Takes the database away, as an outage would.
     pub fn lose_database(&mut self) {
         if let Some(database) = self.database.take() {
@@ -151,6 +162,24 @@ impl Installation {
             command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs a command and kills it after a while (SIGKILL); what it wrote if it had ended before.
+    pub fn run_killed(&self, args: &[&str], after: Duration) -> Option<Output> {
+        let mut command = self.command(args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
+        std::thread::sleep(after);
+        child.kill().expect("it is ours");
+        let output = child.wait_with_output().expect("it is ours");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let code = output.status.code()?;
+        Some(Output { code, stdout: text(output.stdout), stderr: text(output.stderr) })
+    }
+
+    /// An environment variable as it was set.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Runs a command that succeeds; its standard output.

@@ -29,6 +29,8 @@ pub const DOMAIN: &str = "a.example";
 pub const ADMIN: &str = "admin@example.com";
 /// Everybody's password.
 pub const PASSWORD: &str = "correct horse battery";
+/// The secret key of every server.
+pub const SECRET_KEY: &str = "a key for tests, long enough for a new database";
 /// Where a server's clock stands at its start: 2026-01-31T09:30:00Z.
 pub const NOW: i64 = 1_769_851_800_000_000;
 
@@ -133,7 +135,7 @@ fn config(engine: Engine, data: &TempDir) -> Config {
     Config {
         engine,
         data: data.path().to_owned(),
-        secret_key: "a key for tests".to_owned(),
+        secret_key: SECRET_KEY.to_owned(),
         base_url: "https://chancery.example".to_owned(),
         sign_in_url: None,
         fallback_build: None,

@@ -3,7 +3,8 @@
 use crate::message;
 use crate::shown::{START, admin, page};
 use serde_json::{Value, json};
-use testkit::{Client, PASSWORD, SECOND, Server};
+use store::{Conn, Error, Sql};
+use testkit::{Client, PASSWORD, Reply, SECOND, Server};
 
 const PATH: &str = "/api/administration/log/";
 
@@ -84,19 +85,126 @@ async fn every_change_of_users_is_noted() {
     let changes = json!({"username": ["ann@example.com", "ann.bee@example.com"]});
     assert_eq!(last(&api).await, json!(["edit", "users", user, "ann.bee@example.com", changes]));
 
+    let nobody = format!("anonymized-{user}@anonymized.invalid");
     for action in ["send-activation-link", "deactivate", "reactivate", "anonymize"] {
         api.post(&format!("{path}{action}/"), json!({})).await.ok();
-        let expected = json!([action.replace('-', "_"), "users", user, "ann.bee@example.com", {}]);
+        let name = if action == "anonymize" { &nobody } else { "ann.bee@example.com" };
+        let expected = json!([action.replace('-', "_"), "users", user, name, {}]);
         assert_eq!(last(&api).await, expected);
     }
     api.delete(&path).await.is_empty();
-    let name = format!("anonymized-{user}@anonymized.invalid");
+    let name = nobody;
     assert_eq!(last(&api).await, json!(["delete", "users", user, name, {}]));
 
     let own = server.as_type("internal").await;
     own.patch("/api/users/me/", json!({"phone": "5"})).await.ok();
     assert_eq!(last(&api).await, json!(["edit", "users", own.id, own.username, {"phone": ["", "5"]}]));
     assert_eq!(api.get(&format!("{PATH}?limit=1")).await.ok()["results"][0]["by"]["id"], own.id);
+}
+
+#[tokio::test]
+async fn whoever_is_anonymized_is_gone_from_it() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let other = server.as_type("internal").await;
+    let ann = leave_traces(&server, &api).await;
+    let before = about(&api, ann).await;
+
+    api.post(&format!("/api/users/{ann}/anonymize/"), json!({})).await.ok();
+
+    // Every entry stays, with who did what when; and of the person nothing.
+    let after = about(&api, ann).await;
+    let actions = ["create", "send_activation_link", "edit", "edit", "link_identity", "anonymize"];
+    assert_eq!(after.column("action"), actions);
+    assert_eq!(after.column("at")[..5], before.column("at")[..]);
+    assert_eq!(after.column("by")[1], before.column("by")[1]);
+    let nobody = json!(format!("anonymized-{ann}@anonymized.invalid"));
+    assert!(after.column("object_name").iter().all(|name| *name == nobody), "{after:?}");
+    let gone = json!([null, null]);
+    let changes = after.column("changes");
+    assert_eq!(
+        changes[0],
+        json!({
+            "username": gone, "account_type": [null, "internal"], "first_name": gone, "last_name": gone, "job_title": gone,
+            "company_name": gone, "phone": gone, "mobile": gone, "timezone": gone,
+            "is_ip_restriction_enabled": [null, false], "allowed_ip_ranges": gone,
+        })
+    );
+    assert_eq!(changes[2], json!({"username": gone, "phone": gone, "allowed_ip_ranges": gone}));
+    assert_eq!(changes[3], json!({"mobile": gone}));
+    // Where others were when they did something to the account stays; where the person was does not.
+    assert_eq!(after.column("ip"), ["127.0.0.1", "127.0.0.1", "127.0.0.1", "", "", "127.0.0.1"]);
+    nowhere(&server, &api, ann).await;
+    assert_eq!(api.get(&format!("{PATH}?object_name__icontains=STERN")).await.ids(), [0; 0], "nor in what is folded");
+    assert_eq!(api.get(&format!("{PATH}?object_name={}", other.username)).await["filtered_count"], 1, "others stay");
+}
+
+#[tokio::test]
+async fn whoever_was_anonymized_before_is_gone_from_it_too() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let ann = leave_traces(&server, &api).await;
+    let as_before = move |conn: &mut Conn| {
+        let sql = "UPDATE users SET status = 'anonymized', username = 'anonymized-x@anonymized.invalid', \
+                   first_name = 'Anonymized', last_name = 'Anonymized' WHERE id = $1";
+        conn.exec(&Sql::new(sql).arg(ann))
+    };
+    server.build.db.write::<_, Error>(as_before).await.unwrap();
+    let migration = platform::app::MIGRATIONS.build.iter().find(|migration| migration.name.starts_with("0006"));
+    let then = migration.and_then(|migration| migration.then).unwrap();
+    server.build.db.write::<_, Error>(then).await.unwrap();
+    nowhere(&server, &api, ann).await;
+}
+
+/// A user with entries of every kind about the account, and sessions.
+async fn leave_traces(server: &Server, api: &Client) -> i64 {
+    let body = json!({
+        "username": "ann.stern@example.com", "account_type": "internal", "first_name": "Annabel", "last_name": "Stern",
+        "phone": "555-0001", "job_title": "Astronomer", "timezone": "Europe/Oslo", "delay_activation": true,
+    });
+    let ann = api.post("/api/users/", body).await.id();
+    let path = format!("/api/users/{ann}/");
+    api.post(&format!("{path}send-activation-link/"), json!({})).await.ok();
+    let changed =
+        json!({"username": "annabel.stern@example.com", "phone": "555-0002", "allowed_ip_ranges": ["127.0.0.0/8"]});
+    api.patch(&path, changed).await.ok();
+    api.post(&format!("{path}send-activation-link/"), json!({})).await.ok();
+    let token = server.mail_to("annabel.stern@example.com").await.token();
+    server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": PASSWORD})).await.is_empty();
+    let own = server.anonymous().with_header("user-agent", "Sternwarte/1.0");
+    own.login("annabel.stern@example.com", PASSWORD).await.ok();
+    let own = own.sign_in("annabel.stern@example.com", PASSWORD).await;
+    own.patch("/api/users/me/", json!({"mobile": "555-0003"})).await.ok();
+    own.post("/api/auth/logout/", json!({"refresh_token": own.refresh_token})).await.is_empty();
+    let link = move |conn: &mut Conn| {
+        let sql = Sql::new(
+            "INSERT INTO administration_log(at, by_user, ip, action, resource, object_id, object_name, object_name_fold, changes) \
+             VALUES (1769851800000000, $1, '127.0.0.1', 'link_identity', 'users', $1, 'annabel.stern@example.com', 'annabel.stern@example.com', '{}')",
+        );
+        // The second link is not what this is about.
+        conn.exec(&Sql::new("DELETE FROM administration_log WHERE id = (SELECT max(id) FROM administration_log WHERE action = 'send_activation_link')"))?;
+        conn.exec(&sql.arg(ann))
+    };
+    server.build.db.write::<_, Error>(link).await.unwrap();
+    ann
+}
+
+async fn about(api: &Client, user: i64) -> Reply {
+    api.get(&format!("{PATH}?resource=users&object_id={user}&ordering=id")).await
+}
+
+/// Nothing of the person stands in the log or in a session.
+async fn nowhere(server: &Server, api: &Client, user: i64) {
+    let log = api.get(&format!("{PATH}?limit=1000")).await.text;
+    for text in ["stern", "Stern", "Annabel", "555-", "Astronomer", "Oslo", "127.0.0.0/8"] {
+        assert!(!log.contains(text), "{text} is in {log}");
+    }
+    let sessions = move |conn: &mut Conn| {
+        let sql = Sql::new("SELECT ip, user_agent FROM sessions WHERE user_id = $1 ORDER BY id").arg(user);
+        conn.all(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]))
+    };
+    let sessions = server.build.db.read::<_, Error>(sessions).await.unwrap();
+    assert_eq!(sessions, [["", ""], ["", ""]]);
 }
 
 #[tokio::test]

@@ -251,6 +251,48 @@ async fn what_mail_is_sent_with_stays() {
 }
 
 #[tokio::test]
+async fn what_mail_is_sent_with_is_for_super_admins() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    one_of_each(&api).await;
+    api.patch("/api/administration/smtp-settings/", use_for_mail(1)).await.ok();
+    let rights = json!({"authentication_objects": ["edit", "delete", "create"], "outbound_mail_setup": ["edit"]});
+    let editor = server.with_role(rights).await;
+    let tag = api.get(ONE).await.header("etag").to_owned();
+    for (field, value) in [
+        ("token_url", json!("https://attacker.example/")),
+        ("client_id", json!("other")),
+        ("client_secret", json!("other")),
+        ("scope", json!("")),
+        // The secret itself, lest it be guessed; and wrong values.
+        ("client_secret", json!(SECRET)),
+        ("client_secret", json!("")),
+        ("token_url", json!("nowhere")),
+    ] {
+        for mut body in [json!({}), json!({"client_secret": SECRET}), json!({"name": ""})] {
+            body[field] = value.clone();
+            assert_eq!(editor.patch(ONE, body.clone()).await, (403, message::forbidden()), "{body}");
+        }
+    }
+    assert_eq!(api.get(ONE).await.header("etag"), tag);
+    let in_use = "Authentication object is used by the outbound mail settings.";
+    editor.delete(ONE).await.is(400, message::detail(in_use));
+    editor.patch(ONE, json!({"provider": "basic"})).await.refuses(json!({"provider": [in_use]}));
+
+    // What is repeated, and the name, decide nothing.
+    let mut repeated = vendor("Renamed");
+    repeated.as_object_mut().unwrap().remove("client_secret");
+    editor.patch(ONE, repeated).await.ok();
+    let other = json!({"token_url": "https://attacker.example/", "client_secret": "x"});
+    editor.patch("/api/authentication-objects/2/", other.clone()).await.ok();
+    // Super admins may, and so may others once mail is sent by another way.
+    server.as_type("service_internal").await.patch(ONE, json!({"scope": "x"})).await.ok();
+    let by_password = json!({"authorization_method": "username_and_password", "password": "x"});
+    api.patch("/api/administration/smtp-settings/", by_password).await.ok();
+    editor.patch(ONE, other).await.ok();
+}
+
+#[tokio::test]
 async fn the_hundred_and_first_is_refused() {
     let server = Server::start().await;
     let api = server.admin().await;

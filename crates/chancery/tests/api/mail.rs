@@ -198,6 +198,53 @@ async fn xoauth2_signs_in_with_a_token_of_the_vendor() {
     }
 }
 
+/// As stored before `tls` was required with this method: mail goes on, and no token in the open.
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_settings_without_tls_are_sent_with_it() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let mail = MailServer::start(&authority, &MailOptions::default());
+    let installation = installation(&authority, certificates.path());
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let vendor = json!({
+        "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "client", "client_secret": MAIL_PASSWORD,
+        "token_url": format!("https://localhost:{}/token", mail.token_port),
+    });
+    api.post(OBJECTS, vendor).await.created();
+    let mut body = settings("localhost", mail.port, true);
+    body["authorization_method"] = json!("vendor_client_credentials");
+    body["authentication_object"] = json!(1);
+    api.patch(SETTINGS, body).await.ok();
+    process.stop();
+    let store = installation.store().await;
+    let sql = Sql::new("UPDATE smtp_settings SET tls = 0");
+    store.database("build_1").write(move |conn: &mut Conn| conn.exec(&sql)).await.unwrap();
+    store.close().await;
+
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    assert_eq!(api.get(SETTINGS).await.ok()["tls"], false);
+    api.post("/api/users/", anna("anna@example.com")).await.created();
+    assert!(mail.wait_for(1).await[0].is_secured);
+    assert_eq!(mail.sign_ins(), [("XOAUTH2".to_owned(), true)]);
+    let warning = "the mail settings have no tls, which their method requires; mail is sent with it";
+    assert!(process.stderr().contains(warning), "{}", process.stderr());
+
+    // Where the connection cannot be secured, no token is asked for.
+    let open = FakeServer::start("220 mail.test\r\n", takes_all).await;
+    let sql = Sql::new("UPDATE smtp_settings SET host = '127.0.0.1', port = $1").arg(i64::from(open.address.port()));
+    let store = installation.store().await;
+    store.database("build_1").write(move |conn: &mut Conn| conn.exec(&sql)).await.unwrap();
+    let asked = mail.token_requests().len();
+    api.post("/api/users/", anna("bea@example.com")).await.created();
+    while !process.stderr().contains(&format!("{SECURE}\"")) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(mail.token_requests().len(), asked);
+    assert!(open.heard().iter().all(|line| !line.starts_with("AUTH")), "{:?}", open.heard());
+    store.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn on_port_465_a_connection_is_secured_from_its_first_byte() {
     // An address of its own, so that nobody else has the port.

@@ -19,6 +19,7 @@ mod guessing;
 mod history;
 mod history_crash;
 mod history_delivery;
+mod keys;
 mod mail;
 mod nonsense;
 mod origins;

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, SECRET_KEY};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -92,10 +92,10 @@ fn generated_keys_are_kept_and_private() {
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
 
-    let installation = installation.set("CHANCERY_API_KEY", "mine");
+    let installation = installation.set("CHANCERY_API_KEY", "mine, and long enough");
     assert_eq!(
         installation.succeeds(&["keys"]),
-        format!("CHANCERY_API_KEY=mine\nCHANCERY_HISTORY_API_KEY={history}\n")
+        format!("CHANCERY_API_KEY=mine, and long enough\nCHANCERY_HISTORY_API_KEY={history}\n")
     );
 }
 
@@ -331,7 +331,7 @@ fn a_wrong_setting_stops_the_start_with_one_line_that_names_it() {
             .set("CHANCERY_LISTEN", "127.0.0.1:0")
             .set("CHANCERY_HISTORY_LISTEN", "127.0.0.1:0");
         if value.starts_with("postgres") {
-            installation = installation.set("CHANCERY_SECRET_KEY", "a key");
+            installation = installation.set("CHANCERY_SECRET_KEY", SECRET_KEY);
         }
         let line = installation.set(name, value).fails(&["serve"]);
         assert!(
@@ -347,14 +347,15 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     let installation = Installation::embedded(BINARY);
     std::fs::write(
         installation.home().join("chancery.toml"),
-        "api_key = 'of the file'\nhistory_api_key = 'of the file'\n",
+        "api_key = 'the key of the settings file'\nhistory_api_key = 'the key of the settings file'\n",
     )
     .unwrap();
-    let keys = |api: &str, history: &str| format!("CHANCERY_API_KEY={api}\nCHANCERY_HISTORY_API_KEY={history}\n");
-    assert_eq!(installation.succeeds(&["keys"]), keys("of the file", "of the file"));
-    let installation = installation.set("CHANCERY_API_KEY", "of the environment");
-    assert_eq!(installation.succeeds(&["keys"]), keys("of the environment", "of the file"));
-    assert_eq!(installation.succeeds(&["keys", "--api-key", "of the flag"]), keys("of the flag", "of the file"));
+    let keys = |api: &str| format!("CHANCERY_API_KEY={api}\nCHANCERY_HISTORY_API_KEY=the key of the settings file\n");
+    assert_eq!(installation.succeeds(&["keys"]), keys("the key of the settings file"));
+    let installation = installation.set("CHANCERY_API_KEY", "the key of the environment");
+    assert_eq!(installation.succeeds(&["keys"]), keys("the key of the environment"));
+    let flag = "the key of the command line";
+    assert_eq!(installation.succeeds(&["keys", "--api-key", flag]), keys(flag));
 
     std::fs::write(installation.home().join("chancery.toml"), "lock_atempts = 3\n").unwrap();
     assert_eq!(installation.fails(&["keys"]), "chancery: chancery.toml: unknown setting \"lock_atempts\"\n");
@@ -387,7 +388,7 @@ fn a_data_directory_that_cannot_be_used_is_named() {
             line.starts_with(&format!("chancery: CHANCERY_DATA: {directory}")) && line.lines().count() == 1,
             "{line}"
         );
-        let line = installation.set("CHANCERY_SECRET_KEY", "a key").fails(&["serve"]);
+        let line = installation.set("CHANCERY_SECRET_KEY", SECRET_KEY).fails(&["serve"]);
         assert!(line.starts_with("chancery: CHANCERY_DATA: ") && line.lines().count() == 1, "{line}");
     }
 }

@@ -265,6 +265,95 @@ async fn vendor_client_credentials_need_an_object_of_their_provider() {
 }
 
 #[tokio::test]
+async fn where_mail_goes_is_for_super_admins() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    objects(&api).await;
+    let editor = server.with_role(json!({"outbound_mail_setup": ["edit"]})).await;
+    // What is there before the first PATCH is nobody's: it sets them.
+    for body in [with_password(set()), json!({}), json!({"from_email": "x@a.example"}), json!({"port": 25})] {
+        editor.patch(PATH, body.clone()).await.is(403, message::forbidden());
+        editor.post(TEST, body).await.is(403, message::forbidden());
+    }
+    api.patch(PATH, with_password(set())).await.ok();
+
+    for (field, value) in [
+        ("host", json!("mail.attacker.example")),
+        ("port", json!(25)),
+        ("tls", json!(false)),
+        ("username", json!("Mailer")),
+        ("authorization_method", json!("vendor_client_credentials")),
+        ("authentication_object", json!(1)),
+        // Wrong values are other ones, too: 403 comes before 400.
+        ("host", json!("")),
+        ("port", json!("587")),
+        ("authentication_object", json!(99)),
+    ] {
+        for other in [json!({}), json!({"password": "known"}), json!({"from_email": "wrong"})] {
+            let mut body = other;
+            body[field] = value.clone();
+            let replies = [editor.patch(PATH, body.clone()).await, editor.post(TEST, body.clone()).await];
+            for reply in replies {
+                assert_eq!(reply, (403, message::forbidden()), "{body}");
+            }
+        }
+    }
+    assert_eq!(api.get(PATH).await, (200, set()));
+
+    // The stored values are no others, and the rest is for those who may edit.
+    editor.patch(PATH, set()).await.ok();
+    editor.patch(PATH, with_password(set())).await.ok();
+    editor.patch(PATH, json!({"from_email": "x@a.example", "failure_email": "x@a.example"})).await.ok();
+    editor
+        .patch(PATH, json!({"from_email": "wrong"}))
+        .await
+        .refuses(json!({"from_email": ["Enter a valid email address."]}));
+    for body in [json!({}), set(), with_password(json!({"host": "mail.example"}))] {
+        assert_eq!(editor.post(TEST, body).await.status, 400, "mail.example cannot be connected to");
+    }
+    // `service_internal` is one of the super admins.
+    let service = server.as_type("service_internal").await;
+    service.patch(PATH, with_password(json!({"host": "other.example"}))).await.ok();
+}
+
+#[tokio::test]
+async fn a_token_of_the_vendor_goes_over_tls_alone() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    objects(&api).await;
+    let required = json!({"tls": ["TLS is required for this authorization method."]});
+    let mut body = set();
+    body["authorization_method"] = json!("vendor_client_credentials");
+    body["authentication_object"] = json!(1);
+    body["tls"] = json!(false);
+    for absent in [false, true] {
+        if absent {
+            body.as_object_mut().unwrap().remove("tls");
+        }
+        api.patch(PATH, body.clone()).await.refuses(required.clone());
+        api.post(TEST, body.clone()).await.refuses(required.clone());
+    }
+    // A rule over several fields: it is told when they are right.
+    api.patch(PATH, {
+        body["tls"] = json!("x");
+        body.clone()
+    })
+    .await
+    .refuses(json!({"tls": ["Must be a valid boolean."]}));
+    api.patch(PATH, {
+        body["tls"] = json!(true);
+        body.clone()
+    })
+    .await
+    .is(200, body.clone());
+    api.patch(PATH, json!({"tls": false})).await.refuses(required.clone());
+    api.post(TEST, json!({"tls": false})).await.refuses(required.clone());
+    let by_password = json!({"tls": false, "authorization_method": "username_and_password", "password": "x"});
+    api.patch(PATH, by_password).await.ok();
+    api.patch(PATH, json!({"authorization_method": "vendor_client_credentials"})).await.refuses(required);
+}
+
+#[tokio::test]
 async fn a_test_without_settings_needs_all_of_them() {
     let server = Server::start().await;
     let api = server.admin().await;
@@ -291,7 +380,9 @@ async fn each_method_asks_for_its_permission() {
         (server.as_type("full").await, 403, 403),
         (server.as_type("service_external").await, 403, 403),
         (viewer, 200, 403),
-        (editor, 200, 400),
+        // Whose settings these are, before there are any, super admins decide.
+        (editor, 200, 403),
+        (server.as_type("super_admin").await, 200, 400),
         (server.as_type("service_internal").await, 200, 400),
     ] {
         assert_eq!(caller.get(PATH).await.status, view, "{}", caller.username);

@@ -7,6 +7,7 @@ mod test;
 pub use server::stored;
 
 use crate::authentication_objects as objects;
+use crate::caller::Caller;
 use crate::clock::random_token;
 use crate::http::{Answer, Outcome, Refusal, Request, etag};
 use crate::mail;
@@ -29,6 +30,7 @@ const BY_PASSWORD: &str = "username_and_password";
 const METHODS: &[(&str, &str)] =
     &[(BY_PASSWORD, "Username and password"), (objects::VENDOR, "Vendor client credentials")];
 
+const TLS_REQUIRED: &str = "TLS is required for this authorization method.";
 /// Why an authentication object stays as it is.
 pub const IN_USE: &str = "Authentication object is used by the outbound mail settings.";
 
@@ -102,7 +104,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let mut before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, 1)?)))?;
     let has_password = has_password(conn)?;
-    let changes = checked(conn, &request.object()?, &before, has_password, Purpose::Change)?;
+    let body = request.object()?;
+    let changes = checked(conn, request.caller()?, &body, &before, has_password, Purpose::Change)?;
     let columns = match changes.get(&PASSWORD) {
         Some(password) => sealed(request, &password),
         // It was given for one place and name, and is used for no other.
@@ -131,6 +134,7 @@ enum Purpose {
 /// Checks a body over the stored settings. The rules of PATCH are those of the test, too.
 fn checked(
     conn: &mut Conn,
+    caller: &Caller,
     body: &Object<'_>,
     before: &Changes,
     has_password: bool,
@@ -139,6 +143,10 @@ fn checked(
     let is_set = !before.get(&HOST).unwrap_or_default().is_empty();
     let accepted = rows::accepted(conn, &SETTINGS, body, is_set.then_some(1))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
+    let is_elsewhere = !is_set || decisive().iter().any(|name| sends_another(name, body, before, &changes));
+    if is_elsewhere && !caller.is_super() {
+        return Err(Refusal::forbidden());
+    }
     check_addresses(body, &mut errors);
     if !errors.has(METHOD.name()) {
         let after = After { before: Some(before), sent: &changes };
@@ -147,8 +155,13 @@ fn checked(
             if !is_kept && !body.contains_key(PASSWORD.name()) {
                 errors.add(PASSWORD.name(), message::REQUIRED);
             }
-        } else if after.get(&OBJECT).is_none() && !errors.has(OBJECT.name()) {
-            errors.add(OBJECT.name(), message::REQUIRED);
+        } else {
+            if after.get(&OBJECT).is_none() && !errors.has(OBJECT.name()) {
+                errors.add(OBJECT.name(), message::REQUIRED);
+            }
+            if after.get(&TLS) != Some(true) && !errors.has(TLS.name()) {
+                errors.add(TLS.name(), TLS_REQUIRED);
+            }
         }
     }
     if let Some(object) = changes.get(&OBJECT)
@@ -157,6 +170,17 @@ fn checked(
         errors.add(OBJECT.name(), message::choice(object));
     }
     if errors.is_empty() { Ok(changes) } else { Err(errors.into()) }
+}
+
+/// The fields that decide who reads everybody's links: only super admins change them, or try other values (document 4,
+/// section 7, "mail settings"). A password serves for its place and name alone, so it decides nothing.
+fn decisive() -> [&'static str; 6] {
+    [HOST.name(), PORT.name(), TLS.name(), USERNAME.name(), METHOD.name(), OBJECT.name()]
+}
+
+/// Whether a body has something else for a field than what is stored, be it a wrong value.
+pub(crate) fn sends_another(name: &str, body: &Object<'_>, before: &Changes, changes: &Changes) -> bool {
+    body.contains_key(name) && changes.value(name).is_none_or(|sent| Some(sent) != before.value(name))
 }
 
 /// Each address must be one that a message can be sent to.

@@ -7,7 +7,7 @@ use crate::authentication_objects as objects;
 use crate::client_credentials::ClientCredentials;
 use crate::rows;
 use crate::secret::Context;
-use crate::smtp::{Secret, Server};
+use crate::smtp::{Server, SignIn};
 use resource::Changes;
 use store::{Conn, Error, Sql};
 
@@ -25,25 +25,30 @@ pub fn stored(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbou
     if text(&settings, &HOST).is_empty() {
         return Ok(None);
     }
+    if text(&settings, &METHOD) == objects::VENDOR && settings.get(&TLS) != Some(true) {
+        let build = &build.domain;
+        tracing::warn!(build, "the mail settings have no tls, which their method requires; mail is sent with it");
+    }
     of(app, build, conn, &settings).map(Some)
 }
 
 /// The settings as they are given; a password that is not among them is the stored one.
 pub fn of(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Result<Outbound, Error> {
-    let secret = if text(settings, &METHOD) == BY_PASSWORD {
-        match settings.get(&PASSWORD) {
-            Some(password) => Some(Secret::Password(password)),
-            None => stored_password(app, build, conn)?.map(Secret::Password),
-        }
+    let sign_in = if text(settings, &METHOD) == BY_PASSWORD {
+        let password = match settings.get(&PASSWORD) {
+            Some(password) => Some(password),
+            None => stored_password(app, build, conn)?,
+        };
+        let tls = settings.get(&TLS).unwrap_or(false);
+        password.map(|password| SignIn::Password { password, tls })
     } else {
-        client_credentials(app, build, conn, settings.get(&OBJECT).unwrap_or(0))?.map(Secret::Token)
+        client_credentials(app, build, conn, settings.get(&OBJECT).unwrap_or(0))?.map(SignIn::Token)
     };
-    let server = secret.map(|secret| Server {
+    let server = sign_in.map(|sign_in| Server {
         host: text(settings, &HOST),
         port: settings.get(&PORT).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
-        tls: settings.get(&TLS).unwrap_or(false),
         username: text(settings, &USERNAME),
-        secret,
+        sign_in,
         from: text(settings, &FROM_EMAIL),
     });
     Ok(Outbound { server, failure_email: text(settings, &FAILURE_EMAIL) })

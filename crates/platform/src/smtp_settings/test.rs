@@ -46,7 +46,7 @@ pub fn run(request: Arc<Request>) -> Pending {
 fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(Server, Composed)>, Refusal> {
     let mut settings = rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     let has_password = has_password(conn)?;
-    let sent = checked(conn, &request.object()?, &settings, has_password, Purpose::Test)?;
+    let sent = checked(conn, request.caller()?, &request.object()?, &settings, has_password, Purpose::Test)?;
     sent.iter().for_each(|(name, value)| settings.insert(name.to_owned(), value.clone()));
     let outbound = server::of(&request.app, &request.build, conn, &settings)?;
     let Some(server) = outbound.server else { return Ok(None) };

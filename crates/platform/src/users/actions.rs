@@ -1,7 +1,7 @@
 //! What can be done with an account beyond changing its fields: `next_actions` and their endpoints (document 4,
 //! section 4).
 
-use super::{ACCOUNT_TYPE, USER, USERNAME, load, rules, shown};
+use super::{ACCOUNT_TYPE, USER, load, rules, shown};
 use crate::administration_log as log;
 use crate::caller;
 use crate::http::{Answer, Outcome, Refusal, Request};
@@ -75,7 +75,10 @@ fn act(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcom
         .arg(caller.user)
         .arg(id);
     conn.exec(&sql)?;
-    log::note(request, conn, name, &USER, id, &before.get(&USERNAME).unwrap_or_default(), log::Diff::new())?;
+    // Read anew: what was anonymized has another one.
+    let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
+    let username = conn.one(&username, |row| Ok(row.text(0)?.to_owned()))?;
+    log::note(request, conn, name, &USER, id, &username, log::Diff::new())?;
     caller::rights_changed(request, conn)?;
     Ok(Answer::instance(StatusCode::OK, shown(request, conn, id)?))
 }
@@ -123,19 +126,43 @@ fn unlock(_: &Request, conn: &mut Conn, id: i64, _: &str) -> Result<(), Refusal>
     Ok(())
 }
 
+/// Every personal field of a user, and what else of the person stands in the row.
+const ANONYMIZE: &str = "UPDATE users SET status = 'anonymized', username = $1, username_fold = $1, \
+    first_name = 'Anonymized', last_name = 'Anonymized', full_name = 'Anonymized', full_name_fold = 'anonymized', \
+    job_title = '', company_name = '', phone = '', mobile = '', timezone = 'UTC', is_ip_restriction_enabled = 0, \
+    allowed_ip_ranges = '[]', password_hash = NULL, password_salt = NULL, failed_attempts = 0, failed_since = NULL, \
+    locked_until = NULL WHERE id = $2";
+
 fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Refusal> {
     leave_everything(conn, id, request.now)?;
     let nobody = format!("anonymized-{id}@anonymized.invalid");
-    let sql = Sql::new(
-        "UPDATE users SET status = 'anonymized', username = $1, username_fold = $1, first_name = 'Anonymized', last_name = 'Anonymized', \
-         full_name = 'Anonymized', full_name_fold = 'anonymized', job_title = '', company_name = '', phone = '', mobile = '', \
-         timezone = 'UTC', is_ip_restriction_enabled = 0, allowed_ip_ranges = '[]', password_hash = NULL, password_salt = NULL, \
-         failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
-    );
-    conn.exec(&sql.arg(nobody).arg(id))?;
+    conn.exec(&Sql::new(ANONYMIZE).arg(&nobody).arg(id))?;
+    forget(conn, id, &nobody)?;
     limits::change(conn, limits::of_accounts(account_type), ANONYMIZED, |limit| {
         rules::account_limit(limit, "anonymized")
     })
+}
+
+/// What is left of a person elsewhere: in the log's entries about the account, and in its sessions, which are over.
+fn forget(conn: &mut Conn, id: i64, nobody: &str) -> Result<(), Error> {
+    log::forget(conn, &USER, id, nobody)?;
+    for text in [
+        // What somebody did to his own account tells where he was.
+        "UPDATE administration_log SET ip = '' WHERE resource = 'users' AND object_id = $1 AND by_user = $1",
+        "UPDATE sessions SET ip = '', user_agent = '' WHERE user_id = $1",
+    ] {
+        conn.exec(&Sql::new(text).arg(id))?;
+    }
+    Ok(())
+}
+
+/// As [`forget`], for all that were anonymized before it was done at once.
+pub fn forget_the_anonymized(conn: &mut Conn) -> Result<(), Error> {
+    let sql = Sql::new("SELECT id, username FROM users WHERE status = 'anonymized'");
+    for (id, nobody) in conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+        forget(conn, id, &nobody)?;
+    }
+    Ok(())
 }
 
 /// Ends the sessions and takes the user out of roles, groups and sets, the last owner included: super admins look
@@ -155,4 +182,20 @@ pub fn leave_everything(conn: &mut Conn, id: i64, now: i64) -> Result<(), Error>
         conn.exec(&Sql::new(text).arg(id))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resource::Source;
+
+    #[test]
+    fn nothing_personal_stays() {
+        for field in USER.fields.iter().filter(|field| field.is_personal) {
+            let Source::Column(column) = &field.source else { panic!("{} is no column", field.name) };
+            for column in std::iter::once(column).chain(&field.folded) {
+                assert!(ANONYMIZE.contains(&format!(" {column} = ")), "{column}");
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@ pub mod me;
 mod rename;
 mod rules;
 
+pub(crate) use actions::forget_the_anonymized;
 pub(crate) use rules::{holds_objects, may_give_roles};
 
 use crate::administration_log as log;
@@ -77,15 +78,22 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
         "users",
         [
             Field::id(),
-            USERNAME.is(Kind::Email { max: 100 }).required().unique("users_username").folded().filter().sort(),
+            USERNAME
+                .is(Kind::Email { max: 100 })
+                .required()
+                .unique("users_username")
+                .folded()
+                .filter()
+                .sort()
+                .personal(),
             ACCOUNT_TYPE.is(Kind::choices(ACCOUNT_TYPES)).required().filter(),
-            FIRST_NAME.text(100).min_length(1).required().detail_only(),
-            LAST_NAME.text(100).min_length(1).required().detail_only(),
-            FULL_NAME.text(201).folded().read_only().list_only().filter(),
-            JOB_TITLE.text(100).default("").detail_only(),
-            COMPANY_NAME.text(100).default("").detail_only(),
-            PHONE.text(20).default("").detail_only(),
-            MOBILE.text(20).default("").detail_only(),
+            FIRST_NAME.text(100).min_length(1).required().detail_only().personal(),
+            LAST_NAME.text(100).min_length(1).required().detail_only().personal(),
+            FULL_NAME.text(201).folded().read_only().list_only().filter().personal(),
+            JOB_TITLE.text(100).default("").detail_only().personal(),
+            COMPANY_NAME.text(100).default("").detail_only().personal(),
+            PHONE.text(20).default("").detail_only().personal(),
+            MOBILE.text(20).default("").detail_only().personal(),
             PASSWORD.is(Kind::Secret { max: passwords::MAX_LENGTH }).write_only().elsewhere(),
             ROLES
                 .is(Kind::References {
@@ -101,7 +109,8 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             TIMEZONE
                 .is(Kind::Listed { is_listed: timezones::is_timezone, all: timezones::all })
                 .default("UTC")
-                .detail_only(),
+                .detail_only()
+                .personal(),
             IS_RESTRICTED.boolean().default(false).detail_only(),
             RANGES
                 .is(Kind::Texts {
@@ -112,7 +121,8 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
                         .into(),
                 })
                 .default(resource::Value::List(Vec::new()))
-                .detail_only(),
+                .detail_only()
+                .personal(),
             STATUS.is(Kind::choices(STATUSES)).sql(SHOWN_STATUS).read_only().filter(),
             Field::new("is_available", Kind::Boolean).sql(IS_AVAILABLE).filter_only(),
             Field::new("is_super_admin", Kind::Boolean).sql(IS_SUPER_ADMIN).filter_only(),

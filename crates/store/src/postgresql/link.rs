@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
@@ -78,9 +78,26 @@ pub(super) fn limits(time_limit: Duration) -> String {
     format!("SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}", milliseconds * 3)
 }
 
+/// Says that a process has the databases open, to those who want to be alone with them ([`crate::Options::alone`]).
+const HOLD: &str = "SELECT pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtextextended('chancery open', 0))";
+/// How long the server may take to notice that a process which had them open is gone.
+const LEAVE: Duration = Duration::from_secs(2);
+/// Says that it is alone.
+const HOLD_ALONE: &str = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('chancery open', 0))";
+
 impl Link {
-    pub(super) fn new(mut client: Client, time_limit: Duration) -> Result<Link, Error> {
-        client.run(&limits(time_limit)).map_err(|error| Error::Unavailable(plain(&error)))?;
+    pub(super) fn new(mut client: Client, time_limit: Duration, alone: bool) -> Result<Link, Error> {
+        let unavailable = |error: tokio_postgres::Error| Error::Unavailable(plain(&error));
+        client.run(&limits(time_limit)).map_err(unavailable)?;
+        // Held as long as the connection is, so that a process which is alone is so until it ends.
+        let hold = if alone { HOLD_ALONE } else { HOLD };
+        let until = Instant::now() + LEAVE;
+        while !client.one(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
+            if Instant::now() > until {
+                return Err(Error::InUse);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
         Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_stamps: None })
     }
 

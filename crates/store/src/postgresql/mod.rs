@@ -48,6 +48,7 @@ struct Settings {
     config: Config,
     tls: Option<MakeRustlsConnect>,
     migrations: Migrations,
+    alone: bool,
     time_limit: Duration,
     /// Until when not to try to connect, and why.
     down: Mutex<Option<(Instant, Error)>>,
@@ -71,7 +72,7 @@ impl Postgres {
         control: Arc<Slot>,
     ) -> Result<Postgres, Error> {
         let settings = Arc::new(Settings::new(url, migrations, &options)?);
-        let count = options.postgres_connections.max(1);
+        let count = if options.alone { 1 } else { options.postgres_connections.max(1) };
         let pool = Arc::new(Pool::new(count, options.time_limit));
         let mut threads = Vec::with_capacity(count);
         for at in 0..count {
@@ -163,7 +164,8 @@ impl Settings {
             config.application_name("chancery");
         }
         let tls = if config.get_ssl_mode() == SslMode::Require { Some(tls()?) } else { None };
-        Ok(Settings { config, tls, migrations, time_limit: options.time_limit, down: Mutex::default() })
+        let (alone, time_limit) = (options.alone, options.time_limit);
+        Ok(Settings { config, tls, migrations, alone, time_limit, down: Mutex::default() })
     }
 
     fn connect(&self) -> Result<Conn, Error> {
@@ -173,7 +175,7 @@ impl Settings {
             return Err(error.clone());
         }
         let client = Client::connect(&self.config, self.tls.as_ref());
-        match client.and_then(|client| Link::new(client, self.time_limit)) {
+        match client.and_then(|client| Link::new(client, self.time_limit, self.alone)) {
             Ok(link) => {
                 *lock(&self.down) = None;
                 Ok(Conn::postgres(link))

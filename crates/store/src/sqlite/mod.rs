@@ -1,7 +1,7 @@
 //! The embedded engine: one file per database, on threads of its own.
 //!
 //! Under the data directory: `control.db`, `builds/{name}.db`, and `lock`, which processes hold while they create or
-//! remove files. Writes go to a writer thread per database ([`writer`]), reads to a few reader threads, and short
+//! remove files, and `open`, which they hold as long as they have the databases open. Writes go to a writer thread per database ([`writer`]), reads to a few reader threads, and short
 //! reads stay on the caller's thread ([`reader`]).
 
 mod files;
@@ -9,7 +9,7 @@ mod link;
 mod reader;
 mod writer;
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -46,6 +46,8 @@ pub(crate) struct Sqlite {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// A build's file as it is after all migrations; made at the first creation.
     template: Arc<Mutex<Option<Arc<[u8]>>>>,
+    /// See [`hold`].
+    _held: File,
 }
 
 fn is_closed() -> Error {
@@ -63,11 +65,12 @@ impl Sqlite {
         let (here, with) = (directory.clone(), settings.clone());
         let opening = tokio::task::spawn_blocking(move || {
             make_directory(&here.join(with.options.folder))?;
+            let held = hold(&here, with.options.alone)?;
             let _lock = lock_directory(&here)?;
             make_empty(&control.file)?;
-            Link::open(&with, &control, Purpose::Read).map(|_| ())
+            Link::open(&with, &control, Purpose::Read).map(|_| held)
         });
-        opening.await.map_err(|error| Error::Db(error.to_string()))??;
+        let held = opening.await.map_err(|error| Error::Db(error.to_string()))??;
 
         let mut threads = Vec::new();
         let mut writers = Vec::new();
@@ -82,7 +85,7 @@ impl Sqlite {
             threads.push(spawn(format!("read-{at}"), move || readers.serve(&with))?);
         }
         let threads = Mutex::new(threads);
-        Ok(Sqlite { directory, settings, writers, readers, threads, template: Arc::default() })
+        Ok(Sqlite { directory, settings, writers, readers, threads, template: Arc::default(), _held: held })
     }
 
     /// Where a build's file lies.
@@ -235,6 +238,18 @@ fn lock_directory(directory: &Path) -> Result<File, Error> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("lock"))?;
     file.lock()?;
     Ok(file)
+}
+
+/// Says that this process has the databases open, to those who want to be alone with them, or that it is alone; until
+/// what is returned is dropped, or the process dies.
+fn hold(directory: &Path, alone: bool) -> Result<File, Error> {
+    let file = private().write(true).create(true).truncate(false).open(directory.join("open"))?;
+    let held = if alone { file.try_lock() } else { file.try_lock_shared() };
+    match held {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
 }
 
 /// Files hold people's data: nobody but the server's own user may read them.
