@@ -1,6 +1,7 @@
 //! The application: what every request shares, and the builds that it serves.
 
 use crate::address::{Ranges, Trusted};
+use crate::attempts::Attempts;
 use crate::builds::LONGEST_DOMAIN;
 use crate::caller::Callers;
 use crate::clock::Clock;
@@ -27,6 +28,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
         Migration::sql("0002_outbound_mail", include_str!("../migrations/build/0002_outbound_mail.sql")),
         Migration::sql("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
+        Migration::sql("0005_signing_in", include_str!("../migrations/build/0005_signing_in.sql")),
     ],
 };
 
@@ -110,6 +112,8 @@ pub struct Build {
     pub db: Database,
     /// Who calls, as far as known.
     pub callers: Callers,
+    /// Attempts to sign in, as far as known.
+    pub attempts: Attempts,
     /// What waits for the history service, as far as known.
     pub outbox: outbox::Gauge,
     /// Held while its tenant in the history service is made: at its creation an event may want one, too.
@@ -124,6 +128,7 @@ impl Build {
             uid,
             db,
             callers: Callers::default(),
+            attempts: Attempts::default(),
             outbox: outbox::Gauge::default(),
             making_tenant: tokio::sync::Mutex::default(),
         }

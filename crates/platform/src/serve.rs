@@ -3,11 +3,13 @@
 
 use crate::address::client_address;
 use crate::app::{App, Build};
+use crate::attempts;
 use crate::caller::{self, Caller};
 use crate::http::{Answer, Effects, Outcome, Refusal, Request};
 use crate::listener::{BodyError, read_body};
 use crate::pages;
 use crate::routes::{Access, Handler, Route, Schema, Table, allowed};
+use crate::sign_in;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
@@ -96,6 +98,11 @@ async fn respond(app: &App, parts: http::request::Parts, body: Incoming, peer: I
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
     if let Some(caller) = &caller {
         authorise(route, caller, now)?;
+    }
+    if route.is_counted
+        && let Err(refusal) = attempts::check(app, &build, address, now)
+    {
+        return sign_in::pages::refused(route, refusal);
     }
     let request = Request {
         app: app.clone(),
