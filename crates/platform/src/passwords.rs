@@ -13,6 +13,12 @@ pub const MAX_LENGTH: usize = 512;
 /// How many earlier passwords may not be used again.
 const REMEMBERED: i64 = 24;
 
+/// As much of what was sent as a password as decides whether it is the right one: no right one is longer. It waits for
+/// its hash, and that must not be much.
+pub fn cut(sent: &str) -> String {
+    sent.chars().take(MAX_LENGTH + 1).collect()
+}
+
 /// A password that was hashed for storing.
 #[derive(Clone)]
 pub struct Prepared {

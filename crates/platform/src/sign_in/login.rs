@@ -7,6 +7,7 @@ use crate::attempts::Attempt;
 use crate::caller;
 use crate::http::{Answer, Outcome, Refusal, Request};
 use crate::password::Turn;
+use crate::passwords;
 use crate::routes::{Handler, Pending, Route, Schema};
 use crate::serve::write;
 use crate::single_sign_on;
@@ -77,7 +78,7 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
         .await?;
     attempt.check()?;
     let checked = hash.clone();
-    let is_right = request.app.hasher.verify(&Turn::of(request), password, hash).await?;
+    let is_right = request.app.hasher.verify(&Turn::of(request), passwords::cut(&password), hash).await?;
     attempt.tried();
     let tokens =
         write(request, move |request, conn| settle(request, conn, &username, checked.as_deref(), is_right)).await??;

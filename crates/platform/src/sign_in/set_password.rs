@@ -201,7 +201,7 @@ fn change(request: Arc<Request>) -> Pending {
         let (Some(account), salt) = found else { return Err(login::refused()) };
         let hash = account.hash.clone();
         let turn = Turn::of(&request);
-        let is_right = request.app.hasher.verify(&turn, current, account.hash).await?;
+        let is_right = request.app.hasher.verify(&turn, passwords::cut(&current), account.hash).await?;
         let prepared = if is_right { Some(passwords::prepare(&request.app, &turn, &new, salt).await?) } else { None };
         write(&request, move |request, conn| settle(request, conn, hash.as_deref(), &new, prepared.as_ref())).await?
     })
