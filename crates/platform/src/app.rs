@@ -1,6 +1,7 @@
 //! The application: what every request shares, and the builds that it serves.
 
 use crate::address::{Ranges, Trusted};
+use crate::attempts::Attempts;
 use crate::body::{Bodies, BodiesOfBuild};
 use crate::builds::LONGEST_DOMAIN;
 use crate::caller::Callers;
@@ -31,6 +32,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
         Migration::sql("0004_vouching", include_str!("../migrations/build/0004_vouching.sql"))
             .then(crate::single_sign_on::migrate_vouching),
+        Migration::sql("0005_signing_in", include_str!("../migrations/build/0005_signing_in.sql")),
         Migration::sql(
             "0006_personal_data_and_keys",
             include_str!("../migrations/build/0006_personal_data_and_keys.sql"),
@@ -120,6 +122,8 @@ pub struct Build {
     pub db: Database,
     /// Who calls, as far as known.
     pub callers: Callers,
+    /// Attempts to sign in, as far as known.
+    pub attempts: Attempts,
     /// What waits for the history service, as far as known.
     pub outbox: outbox::Gauge,
     /// Held while its tenant in the history service is made: at its creation an event may want one, too.
@@ -136,6 +140,7 @@ impl Build {
             uid,
             db,
             callers: Callers::default(),
+            attempts: Attempts::default(),
             outbox: outbox::Gauge::default(),
             making_tenant: tokio::sync::Mutex::default(),
             bodies: BodiesOfBuild::default(),

@@ -6,6 +6,7 @@ use crate::app::{App, Build, database_name};
 use crate::caller;
 use crate::history_tenants::{self, Tenant};
 use crate::http::Refusal;
+use crate::password::Turn;
 use crate::passwords;
 use crate::rows;
 use crate::sign_in::sessions;
@@ -232,7 +233,7 @@ pub async fn create_user(
     account_type: &str,
     password: &str,
 ) -> Result<(), Failure> {
-    let prepared = passwords::prepare(app, password, None).await.map_err(in_words)?;
+    let prepared = passwords::prepare(app, &Turn::of_operator(build), password, None).await.map_err(in_words)?;
     let first_name: String = username.split('@').next().unwrap_or("").chars().take(100).collect();
     let last_name = users::ACCOUNT_TYPES.iter().find(|(name, _)| *name == account_type).map_or("?", |(_, text)| text);
     let body =
@@ -265,7 +266,7 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
     };
     let found = build.db.read(read).await.map_err(text)?;
     let (user, salt) = found.ok_or_else(|| format!("{username}: there is no such user"))?;
-    let prepared = passwords::prepare(app, password, salt).await.map_err(in_words)?;
+    let prepared = passwords::prepare(app, &Turn::of_operator(build), password, salt).await.map_err(in_words)?;
     let (now, password, username) = (app.clock.now(), password.to_owned(), username.to_owned());
     build
         .db

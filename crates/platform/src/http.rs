@@ -342,6 +342,11 @@ impl Refusal {
     pub fn busy(detail: &str) -> Refusal {
         Refusal::detail(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "1")
     }
+    /// 429, to be tried again after so many microseconds, a second at least.
+    pub fn too_many(wait: i64) -> Refusal {
+        let seconds = (wait / 1_000_000).max(1).to_string();
+        Refusal::detail(StatusCode::TOO_MANY_REQUESTS, "Too many requests.").header(header::RETRY_AFTER, &seconds)
+    }
     /// Adds a header.
     pub fn header(mut self, name: HeaderName, value: &str) -> Refusal {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));

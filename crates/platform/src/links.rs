@@ -1,5 +1,9 @@
 //! Links in mails that let somebody set a password: activation and reset (document 4, section 3). A link is a random
 //! token of which the database keeps only the hash; it is made when its mail is, so that nothing but the mail holds it.
+//!
+//! A link stays good beside later ones until it expires or a password is set. Mails with links are bounded by account
+//! (section 7, "reset and activation links"): those that activate where they are asked for, with an answer that says so;
+//! those that reset when their turn in the queue comes, where nobody who asked can see it.
 
 use crate::app::{App, Build};
 use crate::caller::DAY;
@@ -10,6 +14,15 @@ use crate::mail::Message;
 use crate::mail_queue::{self, Job};
 use crate::messages;
 use store::{Conn, Error, Sql};
+
+const MINUTE: i64 = 60_000_000;
+const HOUR: i64 = 60 * MINUTE;
+/// How many mails an hour activate an account.
+const ACTIVATIONS_AN_HOUR: i64 = 20;
+/// How many mails an hour reset its password, and no two of them within a minute.
+const RESETS_AN_HOUR: i64 = 5;
+/// How many links of a kind an account has at most: where they never expire, the oldest end.
+const MOST_LINKS: i64 = 1000;
 
 /// What a link is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,34 +47,81 @@ impl Kind {
     }
 }
 
-/// Queues the activation mail and notes who sent it when.
+/// Queues the activation mail and notes who sent it when. The account is new, or locked for the change.
 pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+    let (mails, first, _) = mailed(conn, user, Kind::Activation, request.now)?;
+    if mails >= ACTIVATIONS_AN_HOUR {
+        return Err(Refusal::too_many(first + HOUR - request.now));
+    }
     let by = request.caller.as_ref().map(|caller| caller.user);
     let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_at = $1, link_sent_by = $2 WHERE id = $3")
         .arg(request.now)
         .arg(by)
         .arg(user);
     conn.exec(&sql)?;
-    mail_queue::put(request, conn, &Job::Activation { user })
+    match mail_queue::put(request, conn, &Job::Activation { user })? {
+        Some(job) => Ok(note_mail(conn, job, user, Kind::Activation, request.now)?),
+        None => Ok(()),
+    }
 }
 
-/// Makes a link for a user; earlier ones of its kind end. `None` when there is nobody to send it to any more.
+/// How many mails of a kind an account had within the hour, when the first was and when the last.
+fn mailed(conn: &mut Conn, user: i64, kind: Kind, now: i64) -> Result<(i64, i64, i64), Error> {
+    let sql = Sql::new(
+        "SELECT count(*), COALESCE(min(at), 0), COALESCE(max(at), 0) FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at > $3",
+    );
+    conn.one(&sql.arg(user).arg(kind.name()).arg(now - HOUR), |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?)))
+}
+
+/// Notes a mail, and forgets those that count no more.
+fn note_mail(conn: &mut Conn, job: i64, user: i64, kind: Kind, now: i64) -> Result<(), Error> {
+    // One that is still tried keeps its note, by which it is known.
+    let forget = Sql::new(
+        "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
+         AND NOT EXISTS (SELECT 1 FROM mail_jobs j WHERE j.id = mailed_links.job)",
+    );
+    conn.exec(&forget.arg(user).arg(kind.name()).arg(now - HOUR))?;
+    let sql = Sql::new("INSERT INTO mailed_links(job, user_id, kind, at) VALUES ($1, $2, $3, $4)");
+    conn.exec(&sql.arg(job).arg(user).arg(kind.name()).arg(now)).map(drop)
+}
+
+/// Whether a mail that resets the account's password may go now; it is noted then. One that was tried before may.
+fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, Error> {
+    if conn.opt(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
+        return Ok(true);
+    }
+    let (mails, _, last) = mailed(conn, user, Kind::Reset, now)?;
+    let may = mails < RESETS_AN_HOUR && last <= now - MINUTE;
+    if may {
+        note_mail(conn, job, user, Kind::Reset, now)?;
+    }
+    Ok(may)
+}
+
+/// Makes the link of a message for a user; another try of the message replaces it. `None` when there is nobody to send
+/// it to any more, or nobody who may get another one now.
 pub fn make(
     app: &App,
     build: &Build,
     conn: &mut Conn,
+    job: i64,
     user: i64,
     kind: Kind,
     now: i64,
 ) -> Result<Option<Message>, Error> {
     let states = match kind {
         Kind::Activation => {
-            "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'invited'"
+            "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'invited' FOR NO KEY UPDATE"
         }
-        Kind::Reset => "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'",
+        Kind::Reset => {
+            "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active' FOR NO KEY UPDATE"
+        }
     };
     let found = conn.opt(&Sql::new(states).arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
     let Some((to, first_name)) = found else { return Ok(None) };
+    if kind == Kind::Reset && !may_reset(conn, job, user, now)? {
+        return Ok(None);
+    }
     let expires_at = match kind {
         Kind::Reset => Some(now + DAY),
         Kind::Activation => {
@@ -70,11 +130,12 @@ pub fn make(
             (days > 0).then_some(now + days * DAY)
         }
     };
-    conn.exec(&Sql::new("DELETE FROM link_tokens WHERE user_id = $1 AND kind = $2").arg(user).arg(kind.name()))?;
+    make_room(conn, job, user, kind, now)?;
     let token = random_token();
-    let sql =
-        Sql::new("INSERT INTO link_tokens(hash, user_id, kind, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)");
-    conn.exec(&sql.arg(sha256_hex(&token)).arg(user).arg(kind.name()).arg(now).arg(expires_at))?;
+    let sql = Sql::new(
+        "INSERT INTO link_tokens(hash, user_id, kind, created_at, expires_at, job) VALUES ($1, $2, $3, $4, $5, $6)",
+    );
+    conn.exec(&sql.arg(sha256_hex(&token)).arg(user).arg(kind.name()).arg(now).arg(expires_at).arg(job))?;
     let link = format!("{}/{}/?token={token}", base(app, build), kind.path());
     let fields = company_details::merge_fields(conn)?;
     let fields = fields.with("domain", &build.domain).with("first_name", first_name).with("link", link);
@@ -82,6 +143,17 @@ pub fn make(
         Kind::Activation => messages::activation(to, &fields),
         Kind::Reset => messages::reset(to, &fields),
     }))
+}
+
+/// Ends the link of an earlier try of the message, what has expired, and what is too much.
+fn make_room(conn: &mut Conn, job: i64, user: i64, kind: Kind, now: i64) -> Result<(), Error> {
+    let sql = Sql::new("DELETE FROM link_tokens WHERE user_id = $1 AND (job = $2 OR expires_at <= $3)");
+    conn.exec(&sql.arg(user).arg(job).arg(now))?;
+    let sql = Sql::new(
+        "DELETE FROM link_tokens WHERE user_id = $1 AND kind = $2 AND hash NOT IN (SELECT l.hash FROM link_tokens l \
+         WHERE l.user_id = $1 AND l.kind = $2 ORDER BY l.created_at DESC, l.hash LIMIT $3)",
+    );
+    conn.exec(&sql.arg(user).arg(kind.name()).arg(MOST_LINKS - 1)).map(drop)
 }
 
 /// Where the pages of a build are (document 4, section 3, "links in mails").

@@ -36,6 +36,10 @@ const CLAIM: i64 = 60_000_000;
 const LOOK: Duration = Duration::from_secs(300);
 /// How many messages are sent at a time; one of each build.
 const AT_A_TIME: usize = 256;
+/// How many resets wait in a build, whoever they name: anybody may ask for them. What is beyond is not sent.
+const MOST_RESETS: i64 = 10_000;
+/// How long a reset that could not be sent waits at most when it is asked for once more, in microseconds.
+const HURRY: i64 = 60_000_000;
 /// How many tests of its mail settings a build may run at a time.
 const TESTS_AT_A_TIME: usize = 4;
 
@@ -96,22 +100,51 @@ impl Job {
     }
 }
 
+impl Job {
+    /// What there is one waiting message of at most: a reset for a name, so that asking again adds nothing. What was
+    /// typed as the name is not to be read in it.
+    fn name_key(&self, app: &App, build: &Build) -> Option<String> {
+        let Job::Reset { username } = self else { return None };
+        let place = Context { build: &build.uid, table: "mail_jobs", column: "name_key", row: "" };
+        Some(app.keys.name(&place, resource::fold(username.trim()).as_bytes()))
+    }
+}
+
 fn context<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
     Context { build: &build.uid, table: "mail_jobs", column: "sealed", row }
 }
 
-/// Puts a message into the queue, in the transaction of what causes it.
-pub fn put(request: &Request, conn: &mut Conn, job: &Job) -> Result<(), Refusal> {
-    insert(&request.app, &request.build, conn, job, request.now)?;
+/// Puts a message into the queue, in the transaction of what causes it; its number. `None`: so many resets wait that it
+/// is dropped, be there such an account or not.
+pub fn put(request: &Request, conn: &mut Conn, job: &Job) -> Result<Option<i64>, Refusal> {
+    let number = insert(&request.app, &request.build, conn, job, request.now)?;
+    if number.is_none() {
+        tracing::warn!(build = request.build.domain, "a reset was dropped, since too many wait");
+    }
     request.effects.mail_queued();
-    Ok(())
+    Ok(number)
 }
 
-fn insert(app: &App, build: &Build, conn: &mut Conn, job: &Job, now: i64) -> Result<(), Error> {
+fn insert(app: &App, build: &Build, conn: &mut Conn, job: &Job, now: i64) -> Result<Option<i64>, Error> {
+    let name_key = job.name_key(app, build);
+    if name_key.is_some() && waiting_resets(conn)? >= MOST_RESETS {
+        return Ok(None);
+    }
     let row = random_token();
     let sealed = app.keys.seal(&context(build, &row), job.to_json().to_string().as_bytes());
-    let sql = Sql::new("INSERT INTO mail_jobs(row_key, sealed, created_at, next_at) VALUES ($1, $2, $3, $3)");
-    conn.exec(&sql.arg(row).arg(sealed).arg(now)).map(|_| ())
+    let sql = Sql::new(
+        "INSERT INTO mail_jobs(row_key, sealed, created_at, next_at, name_key) VALUES ($1, $2, $3, $3, $4) \
+         ON CONFLICT (name_key) WHERE name_key IS NOT NULL DO UPDATE SET \
+         next_at = CASE WHEN mail_jobs.next_at > $5 THEN $5 ELSE mail_jobs.next_at END RETURNING id",
+    );
+    conn.one(&sql.arg(row).arg(sealed).arg(now).arg(name_key).arg(now + HURRY), |row| row.int(0)).map(Some)
+}
+
+/// How many resets wait, as far as the bound cares.
+fn waiting_resets(conn: &mut Conn) -> Result<i64, Error> {
+    let sql =
+        Sql::new("SELECT count(*) FROM (SELECT 1 AS one FROM mail_jobs WHERE name_key IS NOT NULL LIMIT $1) waiting");
+    conn.one(&sql.arg(MOST_RESETS), |row| row.int(0))
 }
 
 /// One worker for each build that ever had a message in this process, asleep while there is none. A process that does
@@ -278,7 +311,7 @@ fn claim(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<C
         None => Way::File,
         Some(settings) => settings.server.map_or(Way::Blocked, |server| Way::Smtp(Box::new(server))),
     };
-    let message = make(app, build, conn, job.as_ref(), failure_email, now)?;
+    let message = make(app, build, conn, id, job.as_ref(), failure_email, now)?;
     Ok(Some(Claimed { id, until, attempts, created_at, job, message, way }))
 }
 
@@ -286,19 +319,20 @@ fn make(
     app: &App,
     build: &Build,
     conn: &mut Conn,
+    id: i64,
     job: Option<&Job>,
     failure_email: Option<String>,
     now: i64,
 ) -> Result<Option<Message>, Error> {
     match job {
-        Some(Job::Activation { user }) => links::make(app, build, conn, *user, Kind::Activation, now),
+        Some(Job::Activation { user }) => links::make(app, build, conn, id, *user, Kind::Activation, now),
         Some(Job::Reset { username }) => {
             let sql = Sql::new(
                 "SELECT id FROM users WHERE username_fold = $1 AND is_deleted = 0 \
                  AND account_type IN ('internal', 'external', 'full', 'super_admin')",
             );
             match conn.opt(&sql.arg(resource::fold(username.trim())), |row| row.int(0))? {
-                Some(user) => links::make(app, build, conn, user, Kind::Reset, now),
+                Some(user) => links::make(app, build, conn, id, user, Kind::Reset, now),
                 None => Ok(None),
             }
         }

@@ -1,11 +1,12 @@
 //! Passwords: slow hashing on threads of its own, and the complexity rules.
 //!
 //! A hash takes some 50 ms and 19 MiB (security.md, row "passwords"), so it neither runs on the threads that serve
-//! requests nor in unbounded numbers: as many run at once as there are threads, 256 wait, and the next is refused.
+//! requests nor in unbounded numbers: as many run at once as there are threads, and a bounded number waits. They take
+//! turns: the builds, and in a build the networks that its requests come from (document 4, section 7, "attempts of one
+//! address").
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use argon2::password_hash::PasswordHasher;
 use argon2::{Algorithm, Argon2, Params, PasswordVerifier, Version};
@@ -14,10 +15,16 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
+use crate::app::Build;
+use crate::attempts::{name, networks};
 use crate::clock::random_bytes;
+use crate::fair_queue::FairQueue;
+use crate::http::Request;
 
 /// How many hashes wait for a thread before more are refused.
-const QUEUE: usize = 256;
+const QUEUE: usize = 512;
+/// How many of one build do.
+const QUEUE_OF_A_BUILD: usize = 256;
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -30,14 +37,69 @@ const DUMMY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAA
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
+/// Whose turn a hash takes: a build's, and in it that of a network (of IPv6 a /48, and in it a /64).
+#[derive(Clone, Debug)]
+pub struct Turn([String; 3]);
+
+impl Turn {
+    /// The turn of who sent the request.
+    pub fn of(request: &Request) -> Turn {
+        let mut networks = networks(request.address).into_iter();
+        let (narrow, wide) = (networks.next(), networks.next());
+        let [narrow, wide] = [narrow, wide].map(|network| network.map_or_else(String::new, |network| name(&network)));
+        Turn([request.build.uid.clone(), wide, narrow])
+    }
+
+    /// The turn of a command.
+    pub fn of_operator(build: &Build) -> Turn {
+        Turn([build.uid.clone(), String::new(), String::new()])
+    }
+}
+
 /// Hashes and verifies passwords by argon2id (m = 19456 KiB, t = 2, p = 1). Clones share the threads, which end with the
 /// last clone.
 #[derive(Clone)]
-pub struct Hasher {
-    queue: SyncSender<Job>,
+pub struct Hasher(Arc<Door>);
+
+/// Where jobs come in; closed when it is dropped.
+struct Door(Arc<Queue>);
+
+struct Queue {
+    waiting: Mutex<Waiting>,
+    has_come: Condvar,
+}
+
+struct Waiting {
+    jobs: FairQueue<Job>,
+    is_closed: bool,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job, waited for; none when no more will come.
+    fn next(&self) -> Option<Job> {
+        let mut waiting = self.lock();
+        loop {
+            match waiting.jobs.pop() {
+                None if waiting.is_closed => return None,
+                None => waiting = self.has_come.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                job => return job,
+            }
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.has_come.notify_all();
+    }
+}
 
 impl Hasher {
     /// Starts the threads; at most so many hashes run at once, each with 19 MiB that are freed when it ends.
@@ -45,21 +107,22 @@ impl Hasher {
     /// # Panics
     /// When the system gives no thread, at the start of the process.
     pub fn start(threads: usize) -> Hasher {
-        let (queue, jobs) = sync_channel::<Job>(QUEUE);
-        let jobs = Arc::new(Mutex::new(jobs));
+        let jobs = FairQueue::new(QUEUE, QUEUE_OF_A_BUILD);
+        let waiting = Mutex::new(Waiting { jobs, is_closed: false });
+        let queue = Arc::new(Queue { waiting, has_come: Condvar::new() });
         for _ in 0..threads.max(1) {
-            let jobs = Arc::clone(&jobs);
+            let queue = Arc::clone(&queue);
             std::thread::Builder::new()
                 .name("password".into())
-                .spawn(move || work(&jobs))
+                .spawn(move || work(&queue))
                 .expect("a thread for hashing passwords starts");
         }
-        Hasher { queue }
+        Hasher(Arc::new(Door(queue)))
     }
 
     /// The PHC string (`$argon2id$v=19$…`) of a password under a new random salt.
-    pub async fn hash(&self, password: String) -> Result<String, Busy> {
-        self.run(move || {
+    pub async fn hash(&self, turn: &Turn, password: String) -> Result<String, Busy> {
+        self.run(turn, move || {
             let salt = random_bytes::<16>();
             let hash = argon2().hash_password_with_salt(password.as_bytes(), &salt);
             hash.expect("parameters and salt are valid").to_string()
@@ -69,8 +132,8 @@ impl Hasher {
 
     /// Whether the password is that of the PHC string. `None`, or a string that is none, takes the time of a real one
     /// and is false, so that an unknown user cannot be told from a wrong password.
-    pub async fn verify(&self, password: String, hash: Option<String>) -> Result<bool, Busy> {
-        self.run(move || {
+    pub async fn verify(&self, turn: &Turn, password: String, hash: Option<String>) -> Result<bool, Busy> {
+        self.run(turn, move || {
             use argon2::password_hash::phc::PasswordHash;
             let hash = hash.as_deref().and_then(|text| PasswordHash::new(text).ok());
             let known = hash.is_some();
@@ -82,8 +145,8 @@ impl Hasher {
 
     /// A digest of the password under a given salt, as base64. The reuse history keeps these with one salt for each
     /// user, so that one hash is compared with 24 earlier ones. The salt may be any text.
-    pub async fn digest(&self, password: String, salt: String) -> Result<String, Busy> {
-        self.run(move || {
+    pub async fn digest(&self, turn: &Turn, password: String, salt: String) -> Result<String, Busy> {
+        self.run(turn, move || {
             // argon2 wants at least eight bytes of salt; a digest of it is always as long as that.
             let salt = Sha256::digest(salt.as_bytes());
             let mut digest = [0; DIGEST_BYTES];
@@ -95,23 +158,25 @@ impl Hasher {
         .await
     }
 
-    async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
+    async fn run<T: Send + 'static>(&self, turn: &Turn, hash: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(move || {
-            // Nobody waits any more when the client has hung up: a flood that does not wait costs no hashing.
+        let job: Job = Box::new(move || {
+            // A hash that nobody waits for any more is not worth its time.
             if !answer.is_closed() {
                 let _ = answer.send(hash());
             }
         });
-        self.queue.try_send(job).map_err(|_| Busy)?;
+        let queue = &self.0.0;
+        // Whoever had to go learns it by the end of his channel.
+        let gone = queue.lock().jobs.push(&turn.0, job);
+        drop(gone);
+        queue.has_come.notify_one();
         answered.await.map_err(|_| Busy)
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>) {
-    loop {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = job else { return };
+fn work(queue: &Queue) {
+    while let Some(job) = queue.next() {
         // A hash that panics (no memory) must not take its thread along; its caller is told that we are busy.
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             tracing::error!("a password hash panicked");
@@ -187,23 +252,31 @@ fn longest_run(text: &str) -> i64 {
 mod tests {
     use super::*;
 
+    fn turn(build: &str, network: &str) -> Turn {
+        Turn([build.to_owned(), String::new(), network.to_owned()])
+    }
+
+    fn anybodys() -> Turn {
+        turn("a", "192.0.2.1")
+    }
+
     #[tokio::test]
     async fn a_password_verifies_against_its_own_hash_only() {
-        let hasher = Hasher::start(2);
-        let hash = hasher.hash("correct horse".into()).await.unwrap();
+        let (hasher, turn) = (Hasher::start(2), anybodys());
+        let hash = hasher.hash(&turn, "correct horse".into()).await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
-        assert_ne!(hash, hasher.hash("correct horse".into()).await.unwrap());
-        assert_eq!(hasher.verify("correct horse".into(), Some(hash.clone())).await, Ok(true));
-        assert_eq!(hasher.verify("Correct horse".into(), Some(hash)).await, Ok(false));
+        assert_ne!(hash, hasher.hash(&turn, "correct horse".into()).await.unwrap());
+        assert_eq!(hasher.verify(&turn, "correct horse".into(), Some(hash.clone())).await, Ok(true));
+        assert_eq!(hasher.verify(&turn, "Correct horse".into(), Some(hash)).await, Ok(false));
     }
 
     #[tokio::test]
     async fn an_unknown_user_is_hashed_for_all_the_same() {
-        let hasher = Hasher::start(1);
-        assert_eq!(hasher.verify("x".into(), None).await, Ok(false));
-        assert_eq!(hasher.verify("x".into(), Some("not a hash".into())).await, Ok(false));
+        let (hasher, turn) = (Hasher::start(1), anybodys());
+        assert_eq!(hasher.verify(&turn, "x".into(), None).await, Ok(false));
+        assert_eq!(hasher.verify(&turn, "x".into(), Some("not a hash".into())).await, Ok(false));
         // The dummy costs what a real hash costs: the same algorithm, version and parameters.
-        let real = hasher.hash("x".into()).await.unwrap();
+        let real = hasher.hash(&turn, "x".into()).await.unwrap();
         let settings = |hash: &str| hash.split('$').take(4).collect::<Vec<_>>().join("$");
         assert_eq!(settings(DUMMY), settings(&real));
         assert_eq!(DUMMY.len(), real.len());
@@ -211,36 +284,83 @@ mod tests {
 
     #[tokio::test]
     async fn a_digest_repeats_for_the_same_salt() {
-        let hasher = Hasher::start(2);
-        let digest = hasher.digest("secret".into(), "7".into()).await.unwrap();
-        assert_eq!(digest, hasher.digest("secret".into(), "7".into()).await.unwrap());
-        assert_ne!(digest, hasher.digest("secret".into(), "8".into()).await.unwrap());
-        assert_ne!(digest, hasher.digest("Secret".into(), "7".into()).await.unwrap());
+        let (hasher, turn) = (Hasher::start(2), anybodys());
+        let digest = hasher.digest(&turn, "secret".into(), "7".into()).await.unwrap();
+        assert_eq!(digest, hasher.digest(&turn, "secret".into(), "7".into()).await.unwrap());
+        assert_ne!(digest, hasher.digest(&turn, "secret".into(), "8".into()).await.unwrap());
+        assert_ne!(digest, hasher.digest(&turn, "Secret".into(), "7".into()).await.unwrap());
     }
 
-    #[tokio::test]
-    async fn a_full_queue_refuses_and_a_panic_leaves_the_thread_alive() {
+    /// A hasher whose only thread is held until the sender is dropped.
+    async fn held() -> (Hasher, std::sync::mpsc::Sender<()>) {
         let hasher = Hasher::start(1);
-        assert_eq!(hasher.run(|| panic!("no memory")).await, Err::<(), _>(Busy));
-
         let (started, has_started) = oneshot::channel();
         let (release, held) = std::sync::mpsc::channel::<()>();
         let blocker = hasher.clone();
-        let blocked = tokio::spawn(async move {
-            blocker
-                .run(move || {
-                    let _ = started.send(());
-                    let _ = held.recv();
-                })
-                .await
+        tokio::spawn(async move {
+            let block = move || {
+                let _ = started.send(());
+                let _ = held.recv();
+            };
+            blocker.run(&turn("blocker", ""), block).await
         });
         has_started.await.unwrap();
-        for _ in 0..QUEUE {
-            hasher.queue.try_send(Box::new(|| ())).unwrap();
+        (hasher, release)
+    }
+
+    /// Lets a job of this turn wait, which says its name when it is served; what becomes of it.
+    async fn wait_in_line(
+        hasher: &Hasher,
+        turn: Turn,
+        served: &Arc<Mutex<Vec<String>>>,
+    ) -> tokio::task::JoinHandle<Result<(), Busy>> {
+        let (waiting, served) = (hasher.clone(), served.clone());
+        let whose = turn.0[0].clone();
+        let job = tokio::spawn(async move { waiting.run(&turn, move || served.lock().unwrap().push(whose)).await });
+        // On the one thread of the test it runs now, until it waits.
+        tokio::task::yield_now().await;
+        job
+    }
+
+    #[tokio::test]
+    async fn a_panic_leaves_the_thread_alive() {
+        let hasher = Hasher::start(1);
+        assert_eq!(hasher.run(&anybodys(), || panic!("no memory")).await, Err::<(), _>(Busy));
+        assert_eq!(hasher.run(&anybodys(), || 5).await, Ok(5));
+    }
+
+    #[tokio::test]
+    async fn a_burst_at_one_build_keeps_another_waiting_for_one_hash() {
+        let (hasher, release) = held().await;
+        let (served, mut jobs) = (Arc::default(), Vec::new());
+        for n in 0..200 {
+            jobs.push(wait_in_line(&hasher, turn("burst", &format!("192.0.2.{n}")), &served).await);
         }
-        assert_eq!(hasher.hash("x".into()).await, Err(Busy));
-        release.send(()).unwrap();
-        assert_eq!(blocked.await.unwrap(), Ok(()));
+        jobs.push(wait_in_line(&hasher, turn("other", "198.51.100.1"), &served).await);
+        drop(release);
+        for job in jobs {
+            assert_eq!(job.await.unwrap(), Ok(()));
+        }
+        let served = served.lock().unwrap();
+        assert_eq!((served.len(), &served[..3]), (201, &["burst", "other", "burst"].map(str::to_owned)[..]));
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_is_full_for_one_build_has_room_for_another() {
+        let (hasher, release) = held().await;
+        let (served, mut jobs) = (Arc::default(), Vec::new());
+        for _ in 0..QUEUE_OF_A_BUILD {
+            jobs.push(wait_in_line(&hasher, anybodys(), &served).await);
+        }
+        assert_eq!(hasher.hash(&anybodys(), "x".into()).await, Err(Busy));
+        jobs.push(wait_in_line(&hasher, turn("b", "192.0.2.1"), &served).await);
+        // Somebody else of the same build takes the place of the last of whoever has most.
+        jobs.push(wait_in_line(&hasher, turn("a", "192.0.2.2"), &served).await);
+        assert_eq!(jobs.remove(QUEUE_OF_A_BUILD - 1).await.unwrap(), Err(Busy));
+        drop(release);
+        for job in jobs {
+            assert_eq!(job.await.unwrap(), Ok(()));
+        }
     }
 
     #[test]

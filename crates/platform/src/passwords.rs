@@ -4,13 +4,20 @@
 use crate::app::App;
 use crate::clock::random_token;
 use crate::http::Refusal;
-use crate::password::Complexity;
+use crate::links;
+use crate::password::{Complexity, Turn};
 use store::{Arg, Conn, Error, Sql};
 
 /// Characters of the longest password (document 4, section 3, "complexity messages").
 pub const MAX_LENGTH: usize = 512;
 /// How many earlier passwords may not be used again.
 const REMEMBERED: i64 = 24;
+
+/// As much of what was sent as a password as decides whether it is the right one: no right one is longer. It waits for
+/// its hash, and that must not be much.
+pub fn cut(sent: &str) -> String {
+    sent.chars().take(MAX_LENGTH + 1).collect()
+}
 
 /// A password that was hashed for storing.
 #[derive(Clone)]
@@ -33,12 +40,12 @@ impl Prepared {
 }
 
 /// Hashes a password; `salt` is that of the user's history, if there is one.
-pub async fn prepare(app: &App, password: &str, salt: Option<String>) -> Result<Prepared, Refusal> {
+pub async fn prepare(app: &App, turn: &Turn, password: &str, salt: Option<String>) -> Result<Prepared, Refusal> {
     // Too long a password is refused later, with its message; it need not be hashed.
     let password: String = password.chars().take(MAX_LENGTH).collect();
     let salt = salt.unwrap_or_else(random_token);
-    let hash = app.hasher.hash(password.clone()).await?;
-    let digest = app.hasher.digest(password, salt.clone()).await?;
+    let hash = app.hasher.hash(turn, password.clone()).await?;
+    let digest = app.hasher.digest(turn, password, salt.clone()).await?;
     Ok(Prepared { hash, salt, digest })
 }
 
@@ -92,13 +99,14 @@ pub fn remember(conn: &mut Conn, user: i64, prepared: &Prepared) -> Result<(), E
     conn.exec(&sql.arg(user).arg(REMEMBERED)).map(|_| ())
 }
 
-/// Stores a password for a user: the hash, the history, and an unlocked account.
+/// Stores a password for a user: the hash, the history, and an unlocked account. Every link to set another one ends.
 pub fn store(conn: &mut Conn, user: i64, prepared: &Prepared, now: i64) -> Result<(), Error> {
     let sql = Sql::new(
         "UPDATE users SET password_hash = $1, password_salt = $2, password_set_at = $3, failed_attempts = 0, failed_since = NULL, \
          locked_until = NULL WHERE id = $4",
     );
     conn.exec(&sql.arg(&prepared.hash).arg(&prepared.salt).arg(now).arg(user))?;
+    links::forget(conn, user)?;
     remember(conn, user, prepared)
 }
 

@@ -133,6 +133,9 @@ pub struct Route {
     pub selects: Option<Declared>,
     /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
     pub while_expired: bool,
+    /// Whether its failures count towards `CHANCERY_ADDRESS_ATTEMPTS`: beyond it, an address is refused before anything
+    /// that it sends is read.
+    pub is_counted: bool,
 }
 
 impl Route {
@@ -159,6 +162,7 @@ impl Route {
             otherwise: Vec::new(),
             selects: None,
             while_expired: false,
+            is_counted: false,
         }
     }
     /// A list in the envelope.
@@ -251,6 +255,11 @@ impl Route {
     /// May be called while the password must be changed.
     pub fn while_expired(mut self) -> Route {
         self.while_expired = true;
+        self
+    }
+    /// Its failures count for the address.
+    pub fn counted(mut self) -> Route {
+        self.is_counted = true;
         self
     }
     /// A line for people.

@@ -21,6 +21,7 @@ const NONCE_BYTES: usize = 12;
 #[derive(Clone)]
 pub struct Keys {
     tokens: [u8; 32],
+    names: [u8; 32],
     fingerprint: String,
     /// Names the sealing key in front of what it sealed, so that a later key can stand beside it.
     seal_id: String,
@@ -79,6 +80,7 @@ impl Keys {
         let seal_key: [u8; 32] = sub_key(&derive, "seal");
         Keys {
             tokens: sub_key(&derive, "tokens"),
+            names: sub_key(&derive, "names"),
             fingerprint: hex(&sub_key::<16>(&derive, "fingerprint")),
             seal_id: hex(&sub_key::<4>(&derive, "seal id")),
             cipher: Aes256GcmSiv::new(&seal_key.into()),
@@ -94,6 +96,13 @@ impl Keys {
     /// key.
     pub fn fingerprint(&self) -> String {
         self.fingerprint.clone()
+    }
+
+    /// A name for a value in its place, the same each time, from which nobody without the key learns the value: 32
+    /// hexadecimal digits.
+    pub fn name(&self, context: &Context, plain: &[u8]) -> String {
+        let bytes = [&associated(context)[..], plain].concat();
+        hex(&sub_key::<16>(&Hkdf::<Sha256>::new(Some(&self.names), &bytes), "name"))
     }
 
     /// Seals a value for its place: key id, a dot, base64url of nonce and ciphertext. Sealing it twice gives two texts.
@@ -152,6 +161,20 @@ mod tests {
 
     const PLACE: Context =
         Context { build: "a.example", table: "single_sign_on", column: "client_secret", row: "6fKq" };
+
+    #[test]
+    fn a_name_is_the_same_for_a_value_in_its_place_and_a_key() {
+        let keys = Keys::new("the deployment's key");
+        let name = keys.name(&PLACE, b"ann@example.com");
+        assert_eq!((name.len(), &name), (32, &keys.name(&PLACE, b"ann@example.com")));
+        for other in [
+            keys.name(&PLACE, b"bob@example.com"),
+            keys.name(&Context { build: "b.example", ..PLACE }, b"ann@example.com"),
+            Keys::new("another key").name(&PLACE, b"ann@example.com"),
+        ] {
+            assert_ne!(other, name);
+        }
+    }
 
     #[test]
     fn a_sealed_value_opens_at_its_place() {

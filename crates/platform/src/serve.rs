@@ -3,12 +3,14 @@
 
 use crate::address::client_address;
 use crate::app::{App, Build};
+use crate::attempts;
 use crate::body::{self, has_body};
 use crate::caller::{self, Caller};
 use crate::http::{Answer, Effects, Outcome, Received, Refusal, Request};
 use crate::origin;
 use crate::pages;
 use crate::routes::{Access, Handler, Route, Table, allowed};
+use crate::sign_in;
 use crate::token::Claims;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response};
@@ -99,6 +101,11 @@ async fn respond(app: &App, parts: http::request::Parts, body: Incoming, peer: I
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
     if is_open && route.method == Method::POST {
         origin::may_call_public(app, &parts, &host)?;
+    }
+    if route.is_counted
+        && let Err(refusal) = attempts::check(app, &build, address, app.clock.now())
+    {
+        return sign_in::pages::refused(route, refusal);
     }
     let (body, room) = body::read(app, &build, route, &parts.headers, body).await?;
     // A body may take long, and its caller may have lost his rights meanwhile.

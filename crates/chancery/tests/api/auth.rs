@@ -2,6 +2,7 @@
 
 use crate::message;
 use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
 use testkit::{ADMIN, Client, DAY, HOUR, MINUTE, PASSWORD, SECOND, Server};
 
 fn refused() -> Value {
@@ -325,6 +326,57 @@ async fn the_lock_holds_against_parallel_guesses() {
     server.anonymous().login(ADMIN, PASSWORD).await.is(401, refused());
 }
 
+/// A lock where there is no way in by a password would only shut out who comes in another way.
+#[tokio::test]
+async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let (sso, inactive) = (server.as_type("external").await, server.as_type("internal").await);
+    let (once, elsewhere) = (server.account("one_time_completion").await, server.as_type("full").await);
+    let invited = "invited@example.com";
+    invite(&server, &admin, invited, "internal").await;
+    admin.patch("/api/security/", json!({"authentication_method": {"external": "sso"}})).await.ok();
+    admin.post(&format!("/api/users/{}/deactivate/", inactive.id), json!({})).await.ok();
+    let restricted = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]});
+    admin.patch(&format!("/api/users/{}/", elsewhere.id), restricted).await.ok();
+
+    for username in [&sso.username, &inactive.username, &once, &elsewhere.username, invited] {
+        for _ in 0..6 {
+            server.anonymous().login(username, "wrong").await.is(401, refused());
+        }
+    }
+    // Nor does the own password, asked for where only single sign-on leads in.
+    let change = json!({"current_password": "wrong", "new_password": "another one"});
+    for _ in 0..6 {
+        let reply = sso.post("/api/auth/password-change/", change.clone()).await;
+        reply.refuses(json!({"current_password": ["Invalid password."]}));
+    }
+
+    assert_eq!(admin.get("/api/users/?status=locked").await.ids(), [0; 0]);
+    admin.patch("/api/security/", json!({"authentication_method": {"external": "any"}})).await.ok();
+    admin.post(&format!("/api/users/{}/reactivate/", inactive.id), json!({})).await.ok();
+    admin.patch(&format!("/api/users/{}/", elsewhere.id), json!({"is_ip_restriction_enabled": false})).await.ok();
+    for user in [&sso, &inactive, &elsewhere] {
+        server.anonymous().login(&user.username, "wrong").await.is(401, refused());
+        server.anonymous().login(&user.username, PASSWORD).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn what_is_guessed_during_a_lock_does_not_lengthen_it() {
+    let server = Server::start().await;
+    for _ in 0..5 {
+        server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+    }
+    server.advance(14 * MINUTE);
+    for _ in 0..9 {
+        server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+    }
+    server.advance(MINUTE);
+    server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+    server.anonymous().login(ADMIN, PASSWORD).await.ok();
+}
+
 #[tokio::test]
 async fn an_address_that_fails_too_often_waits_whatever_it_sends() {
     let server = Server::with(|config| config.address_attempts = 3).await;
@@ -345,6 +397,151 @@ async fn an_address_that_fails_too_often_waits_whatever_it_sends() {
         .is(429, message::detail("Too many requests."));
     server.advance(5 * MINUTE);
     anyone.login(ADMIN, PASSWORD).await.ok();
+}
+
+/// Every route whose failures count is refused to an address that has failed too often, before its body is looked at,
+/// and leaves no event.
+#[tokio::test]
+async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
+    let server = Server::with(|config| config.address_attempts = 3).await;
+    let anyone = server.anonymous();
+    for _ in 0..3 {
+        anyone.login("nobody@example.com", "wrong").await.is(401, refused());
+    }
+    let before = events(&server).await;
+    let mut paths = Vec::new();
+    for route in platform::all_routes().into_iter().filter(|route| route.is_counted) {
+        paths.push(route.path);
+        for body in ["{\"half\": ", "{}"] {
+            let reply = anyone.call(route.method.as_str(), route.path).body("application/json", body).send().await;
+            assert_eq!((reply.status, reply.header("retry-after")), (429, "300"), "{} {reply:?}", route.path);
+            assert!(reply.text.contains("Too many requests."), "{} {reply:?}", route.path);
+        }
+    }
+    paths.sort_unstable();
+    let expected = [
+        "/activate/",
+        "/api/auth/activate/",
+        "/api/auth/login/",
+        "/api/auth/password-reset/",
+        "/api/auth/password-reset/confirm/",
+        "/api/single-sign-on/login/",
+        "/password-reset/",
+        "/sign-in/",
+        "/sign-in/single-sign-on/",
+    ];
+    assert_eq!(paths, expected);
+    assert_eq!(events(&server).await, before);
+}
+
+/// How many events wait for the history service.
+async fn events(server: &Server) -> i64 {
+    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
+    server.build.db.read::<i64, Error>(count).await.unwrap()
+}
+
+#[tokio::test]
+async fn failed_tokens_of_links_count_for_the_address() {
+    for path in ["/api/auth/activate/", "/api/auth/password-reset/confirm/", "/activate/", "/password-reset/"] {
+        let server = Server::with(|config| config.address_attempts = 3).await;
+        let (anyone, before) = (server.anonymous(), events(&server).await);
+        let send = async |token: &str| {
+            let call = anyone.call("POST", path);
+            let body = json!({"token": token, "password": "long enough"});
+            let form = [("token", token), ("password", "long enough")];
+            if path.starts_with("/api/") { call.json(&body) } else { call.form(&form) }.send().await
+        };
+        for _ in 0..3 {
+            let reply = send("made-up").await;
+            assert!(reply.status == 400 && reply.text.contains("Invalid token."), "{path} {reply:?}");
+        }
+        for _ in 0..10 {
+            assert_eq!(send("made-up").await.status, 429, "{path}");
+        }
+        // What failed to reset a password is told; what was refused for the address, not.
+        let told = events(&server).await - before;
+        assert_eq!(told, if path.contains("reset") { 3 } else { 0 }, "{path}");
+        anyone.login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_is_refused_counts_for_the_address_and_one_that_is_set_does_not() {
+    let server = Server::with(|config| config.address_attempts = 3).await;
+    // The request for a link is the first.
+    let token = ask_for_reset(&server, ADMIN).await;
+    let confirm = async |password: &str| {
+        let body = json!({"token": token, "password": password});
+        server.anonymous().post("/api/auth/password-reset/confirm/", body).await
+    };
+    confirm("short").await.refuses(json!({"password": ["Min length 8"]}));
+    confirm("long enough").await.is_empty();
+    server.anonymous().login(ADMIN, "long enough").await.ok();
+    confirm("long enough").await.refuses(invalid_token());
+    server.anonymous().login(ADMIN, "long enough").await.is(429, message::detail("Too many requests."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
+    for known in [0, 7] {
+        let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (10, 1000)).await;
+        // As another process has counted them, or this one before a restart.
+        let insert = Sql::new("INSERT INTO address_attempts(address, since, n) VALUES ('127.0.0.1', $1, $2)");
+        let insert = insert.arg(testkit::NOW).arg(known);
+        server.build.db.write::<u64, Error>(move |conn| conn.exec(&insert)).await.unwrap();
+        let guess = |n: usize| {
+            let anyone = server.anonymous();
+            tokio::spawn(async move { anyone.login(ADMIN, &format!("guess {n}")).await.status })
+        };
+        let guesses: Vec<_> = (0..60).map(guess).collect();
+        let mut statuses = Vec::new();
+        for guess in guesses {
+            statuses.push(guess.await.unwrap());
+        }
+        let heard = statuses.iter().filter(|status| **status == 401).count() as i64;
+        assert!((1..=10 - known).contains(&heard) && statuses.iter().all(|status| [401, 429].contains(status)));
+        let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT n FROM address_attempts"), |row| row.int(0));
+        assert_eq!(server.build.db.read::<i64, Error>(count).await.unwrap(), known + heard);
+        for n in heard..10 - known {
+            server.anonymous().login(ADMIN, &format!("{n}")).await.is(401, refused());
+        }
+        server.anonymous().login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_ins_that_succeed_are_taken_off_the_count() {
+    let server = Server::with(|config| config.address_attempts = 4).await;
+    for _ in 0..3 {
+        server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+    }
+    for _ in 0..6 {
+        server.anonymous().login(ADMIN, PASSWORD).await.ok();
+    }
+    server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+    server.anonymous().login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+}
+
+#[tokio::test]
+async fn ipv6_counts_by_64_bits_and_by_48_with_eight_times_the_bound() {
+    let server = Server::with(|config| {
+        config.trusted_proxies = platform::address::Trusted::parse("127.0.0.1").unwrap();
+        (config.address_attempts, config.lock_attempts) = (2, 1000);
+    })
+    .await;
+    let login = async |address: String| {
+        server.anonymous().with_header("x-forwarded-for", &address).login(ADMIN, "wrong").await.status
+    };
+    // One subscriber has all of these.
+    for (host, status) in [(1, 401), (2, 401), (3, 429)] {
+        assert_eq!(login(format!("2001:db8:1:1::{host}")).await, status);
+    }
+    // And one site has all of these.
+    for network in 2..=15 {
+        assert_eq!(login(format!("2001:db8:1:{network}::1")).await, 401);
+    }
+    assert_eq!(login("2001:db8:1:16::1".to_owned()).await, 429);
+    assert_eq!(login("2001:db8:2:1::1".to_owned()).await, 401);
 }
 
 #[tokio::test]
@@ -420,18 +617,34 @@ async fn a_password_that_breaks_rules_does_not_spend_the_link() {
 }
 
 #[tokio::test]
-async fn a_new_link_ends_the_one_before() {
+async fn a_link_stays_good_beside_later_ones_until_a_password_is_set() {
     let server = Server::start().await;
     let admin = server.admin().await;
-    let old = invite(&server, &admin, "ann@example.com", "internal").await;
+    let set = async |path: &str, token: &str| {
+        server.anonymous().post(path, json!({"token": token, "password": "long enough"})).await
+    };
+    let first = invite(&server, &admin, "ann@example.com", "internal").await;
     admin.post("/api/users/2/send-activation-link/", json!({})).await.ok();
-    let new = server.mail_to("ann@example.com").await.token();
-    assert_ne!(old, new);
-    for (token, works) in [(old, false), (new, true)] {
-        let reply =
-            server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await;
-        assert_eq!(reply.status == 204, works, "{reply:?}");
+    let second = server.mail_to("ann@example.com").await.token();
+    assert_ne!(first, second);
+    set("/api/auth/activate/", &first).await.is_empty();
+    set("/api/auth/activate/", &second).await.refuses(invalid_token());
+
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        tokens.push(ask_for_reset(&server, "ann@example.com").await);
+        server.advance(MINUTE);
     }
+    set("/api/auth/password-reset/confirm/", &tokens[0]).await.is_empty();
+    for token in &tokens {
+        set("/api/auth/password-reset/confirm/", token).await.refuses(invalid_token());
+    }
+    // A password that its owner changes ends them, too.
+    let token = ask_for_reset(&server, "ann@example.com").await;
+    let ann = server.sign_in("ann@example.com", "long enough").await;
+    let change = json!({"current_password": "long enough", "new_password": "another one"});
+    ann.post("/api/auth/password-change/", change).await.is_empty();
+    set("/api/auth/password-reset/confirm/", &token).await.refuses(invalid_token());
 }
 
 #[tokio::test]
@@ -558,6 +771,48 @@ async fn a_reset_request_tells_nothing() {
     assert_eq!(server.mails().await.len(), before, "none of them may have a reset link");
     ask_for_reset(&server, ADMIN).await;
     assert_eq!(server.mails().await.len(), before + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_asked() {
+    let server = Server::with(|config| config.address_attempts = 0).await;
+    // Sixty at once, in every spelling.
+    let ask = async || {
+        let asked: Vec<_> = (0..60)
+            .map(|n| {
+                let anyone = server.anonymous();
+                let username = [ADMIN, "ADMIN@example.com", " admin@EXAMPLE.com "][n % 3].to_owned();
+                let ask = async move { anyone.post("/api/auth/password-reset/", json!({"username": username})).await };
+                tokio::spawn(ask)
+            })
+            .collect();
+        for asked in asked {
+            asked.await.unwrap().is_empty();
+        }
+        server.mails().await.len()
+    };
+    assert_eq!(ask().await, 1);
+    let first = server.mail_to(ADMIN).await.token();
+    server.advance(MINUTE - SECOND);
+    assert_eq!(ask().await, 1);
+    server.advance(SECOND);
+    for n in 2..=5 {
+        assert_eq!(ask().await, n);
+        server.advance(MINUTE);
+    }
+    assert_eq!(ask().await, 5);
+    // An hour after the first.
+    server.advance(54 * MINUTE);
+    assert_eq!(ask().await, 5);
+    server.advance(MINUTE);
+    assert_eq!(ask().await, 6);
+    // Nobody else is kept waiting by that, and nothing of it has ended the first link.
+    let other = server.account("internal").await;
+    ask_for_reset(&server, &other).await;
+    let confirm = json!({"token": first, "password": "another one"});
+    server.anonymous().post("/api/auth/password-reset/confirm/", confirm).await.is_empty();
+    // A password that was set does not start the count anew.
+    assert_eq!(ask().await, 7);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::message;
 use serde_json::{Value, json};
-use testkit::{SECOND, Server};
+use testkit::{MINUTE, SECOND, Server};
 
 const PATH: &str = "/api/administration/company-details/";
 
@@ -228,7 +228,7 @@ async fn messages_end_with_them() {
     // What is empty leaves no gap.
     let fewer = json!({"admin_email_signature": "", "admin_job_title": "", "admin_first_name": ""});
     api.patch(PATH, fewer).await.ok();
-    server.advance(SECOND);
+    server.advance(MINUTE);
     server.anonymous().post("/api/auth/password-reset/", json!({"username": ANNA})).await.is_empty();
     let text = server.mail_to(ANNA).await.text;
     assert!(text.ends_with("ignore this message.\n\nBerg\nada@company.example\n+47 1234\n"), "{text}");

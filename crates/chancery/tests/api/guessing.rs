@@ -3,8 +3,10 @@
 
 use crate::routes::without_its_id;
 use serde_json::json;
-use std::time::Instant;
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, Server};
 
 /// How far the medians may be apart.
 const TOLERANCE: f64 = 0.05;
@@ -77,6 +79,48 @@ async fn no_answer_tells_who_there_is() {
             assert_eq!(without_its_id(way.guess(&client, who).await), nobody, "{way:?} as {who}");
         }
     }
+}
+
+/// The hashes of a build wait behind each other, and not in front of another build's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
+    let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (0, 1_000_000)).await;
+    let other = server.build("b.example").await;
+    let (client, answered) = (server.anonymous(), Arc::new(AtomicUsize::new(0)));
+    let burst: Vec<_> = (0..300)
+        .map(|_| {
+            let (anyone, answered) = (client.clone(), answered.clone());
+            tokio::spawn(async move {
+                let reply = anyone.login(ADMIN, "wrong").await;
+                answered.fetch_add(1, Ordering::Relaxed);
+                reply
+            })
+        })
+        .collect();
+    // What has no place in the queue is answered first, when all the places are taken.
+    while answered.load(Ordering::Relaxed) < 20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut behind = Vec::new();
+    for _ in 0..5 {
+        let before = answered.load(Ordering::Relaxed);
+        other.anonymous().login(ADMIN, PASSWORD).await.ok();
+        behind.push(answered.load(Ordering::Relaxed) - before);
+    }
+    behind.sort_unstable();
+    assert!(behind[2] <= 12, "sign-ins of another build that were served before one: {behind:?}");
+    let mut statuses = [0, 0];
+    for reply in burst {
+        let reply = reply.await.unwrap();
+        statuses[usize::from(reply.status == 503)] += 1;
+        if reply.status == 503 {
+            assert_eq!(reply.header("retry-after"), "1");
+            reply.is(503, json!({"detail": "The server is busy. Please try again."}));
+        } else {
+            reply.expect(401);
+        }
+    }
+    assert!(statuses[0] >= 256 && statuses[1] > 0, "answers of 401 and of 503: {statuses:?}");
 }
 
 #[tokio::test]

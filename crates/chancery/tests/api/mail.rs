@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
 use testkit::{
-    ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions,
-    MailServer, Mode, PASSWORD, SECOND, Server, Tenant,
+    ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MINUTE,
+    MailOptions, MailServer, Mode, PASSWORD, SECOND, Server, Tenant,
 };
 
 const SETTINGS: &str = "/api/administration/smtp-settings/";
@@ -612,6 +612,37 @@ async fn processes_that_share_a_queue_send_each_message_once() {
     to.sort();
     to.dedup();
     assert_eq!((to.len(), mail.messages().len()), (20, 20));
+}
+
+#[tokio::test]
+async fn resets_that_cannot_be_sent_do_not_pile_up() {
+    let outbound = platform::address::Ranges::parse_list("127.0.0.0/8").unwrap();
+    let server = Server::with(|config| (config.outbound_allow, config.address_attempts) = (outbound, 0)).await;
+    let api = server.admin().await;
+    let (silent, taking) =
+        (FakeServer::start("421 later\r\n", |_| None).await, FakeServer::start("220 mail.test\r\n", takes_all).await);
+    api.patch(SETTINGS, at(&silent, false)).await.ok();
+    let waiting = async || {
+        let sql = Sql::new(
+            "SELECT count(*), (SELECT count(*) FROM link_tokens), (SELECT count(*) FROM mailed_links) FROM mail_jobs",
+        );
+        let read = move |conn: &mut Conn| conn.one(&sql, |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]));
+        server.build.db.read::<_, Error>(read).await.unwrap()
+    };
+    let tried = || silent.heard().iter().filter(|line| *line == "connected").count();
+    while tried() < 5 {
+        for username in [ADMIN, "Admin@Example.com"] {
+            server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        server.advance(10 * SECOND);
+    }
+    assert_eq!(waiting().await, [1, 1, 1]);
+
+    api.patch(SETTINGS, with(at(&taking, false), "password", json!(MAIL_PASSWORD))).await.ok();
+    server.mails().await;
+    assert_eq!(waiting().await, [0, 1, 1]);
+    assert_eq!(taking.heard().iter().filter(|line| line.starts_with("RCPT")).count(), 1);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::message;
 use serde_json::{Value, json};
-use testkit::{Client, PASSWORD, SECOND, Server};
+use testkit::{Client, MINUTE, PASSWORD, SECOND, Server};
 
 const ACTIONS: [&str; 5] = ["send_activation_link", "deactivate", "reactivate", "unlock", "anonymize"];
 
@@ -73,6 +73,40 @@ async fn the_activation_link_is_sent_again() {
     );
     act(&admin, id, "send_activation_link").await;
     assert_eq!(server.mails().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_gets_twenty_activation_mails_an_hour() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let id = new_user(&admin, "ann@example.com", false).await;
+    server.advance(MINUTE);
+    // Its creation has sent the first.
+    let sends: Vec<_> = (0..30)
+        .map(|_| {
+            let admin = admin.clone();
+            tokio::spawn(async move { admin.post(&path(id, "send_activation_link"), json!({})).await })
+        })
+        .collect();
+    let mut sent = 0;
+    for send in sends {
+        let reply = send.await.unwrap();
+        if reply.status == 200 {
+            sent += 1;
+        } else {
+            assert_eq!(reply.header("retry-after"), (59 * 60).to_string());
+            reply.is(429, message::detail("Too many requests."));
+        }
+    }
+    assert_eq!((sent, server.mails().await.len()), (19, 20));
+    let first = server.mails().await[0].token();
+    let other = new_user(&admin, "bob@example.com", true).await;
+    act(&admin, other, "send_activation_link").await;
+
+    server.advance(59 * MINUTE);
+    act(&server.admin().await, id, "send_activation_link").await;
+    let activate = json!({"token": first, "password": "long enough"});
+    server.anonymous().post("/api/auth/activate/", activate).await.is_empty();
 }
 
 #[tokio::test]

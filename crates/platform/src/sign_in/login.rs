@@ -3,8 +3,11 @@
 
 use super::sessions::{self, Redeemed};
 use super::{Account, check_address, count_address, texts};
+use crate::attempts::Attempt;
 use crate::caller;
 use crate::http::{Answer, Outcome, Refusal, Request};
+use crate::password::Turn;
+use crate::passwords;
 use crate::routes::{Handler, Pending, Route, Schema};
 use crate::serve::write;
 use crate::single_sign_on;
@@ -23,6 +26,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/api/auth/login/", "Sign in with a password", Handler::Steps(login))
             .public()
+            .counted()
             .takes(Schema::Json(|| json!({"type": "object", "required": ["username", "password"], "properties": {"username": {"type": "string"}, "password": {"type": "string"}}})))
             .answers(200, Schema::Json(pair)),
         Route::post("/api/auth/refresh/", "Exchange a refresh token for a new pair", Handler::Write(refresh))
@@ -62,6 +66,7 @@ fn login(request: Arc<Request>) -> Pending {
 
 /// Signs in with a password: the token pair, or the refusal.
 pub async fn sign_in(request: &Arc<Request>, username: String, password: String) -> Result<serde_json::Value, Refusal> {
+    let mut attempt = Attempt::begin(request)?;
     let (shared, name) = (request.clone(), username.clone());
     let hash = request
         .build
@@ -71,9 +76,14 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
             Ok::<_, Refusal>(Account::named(conn, &name)?.and_then(|account| account.hash))
         })
         .await?;
+    attempt.check()?;
     let checked = hash.clone();
-    let is_right = request.app.hasher.verify(password, hash).await?;
-    write(request, move |request, conn| settle(request, conn, &username, checked.as_deref(), is_right)).await?
+    let is_right = request.app.hasher.verify(&Turn::of(request), passwords::cut(&password), hash).await?;
+    attempt.tried();
+    let tokens =
+        write(request, move |request, conn| settle(request, conn, &username, checked.as_deref(), is_right)).await??;
+    attempt.succeeded();
+    Ok(tokens)
 }
 
 /// Decides about a password that was checked, on the account as it is now: what parallel guesses have done to it
@@ -87,22 +97,16 @@ fn settle(
 ) -> Result<Result<serde_json::Value, Refusal>, Refusal> {
     check_address(request, conn)?;
     let account = Account::named_for_change(conn, username)?;
-    let open = account.as_ref().filter(|account| {
-        account.is_active
-            && !account.is_locked(request.now)
-            && account.may_use_password()
-            && account.hash.as_deref() == checked
-    });
-    match open {
-        Some(account) if is_right && account.may_call_from(request) => {
-            let sql = Sql::new(
-                "UPDATE users SET last_login = $1, failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
-            );
-            conn.exec(&sql.arg(request.now).arg(account.id))?;
-            system_events::note(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
-            return Ok(Ok(sessions::begin(request, conn, account.id, None)?));
-        }
-        _ => {}
+    let open = account
+        .as_ref()
+        .filter(|account| is_right && account.is_open_to_passwords(request) && account.hash.as_deref() == checked);
+    if let Some(account) = open {
+        let sql = Sql::new(
+            "UPDATE users SET last_login = $1, failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
+        );
+        conn.exec(&sql.arg(request.now).arg(account.id))?;
+        system_events::note(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
+        return Ok(Ok(sessions::begin(request, conn, account.id, None)?));
     }
     let (event, reason) = failure(request, account.as_ref(), is_right);
     system_events::note(request, conn, event, account.as_ref().map(|account| account.id), Some(reason))?;

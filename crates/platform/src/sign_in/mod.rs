@@ -5,16 +5,13 @@ pub mod pages;
 pub mod sessions;
 pub mod set_password;
 
+pub use crate::attempts::{check_address, count_address};
+
 use crate::http::{Refusal, Request};
 use crate::routes::Route;
 use crate::system_events::{self, Event};
-use http::StatusCode;
 use resource::{Errors, message};
-use std::net::{IpAddr, Ipv6Addr};
 use store::{Conn, Error, Sql};
-
-/// The window of [`crate::app::Config::address_attempts`], in microseconds.
-const WINDOW: i64 = 300_000_000;
 
 /// The routes of this section.
 pub fn routes() -> Vec<Route> {
@@ -52,44 +49,6 @@ pub fn texts<const N: usize>(request: &Request, names: [&'static str; N]) -> Res
     });
     errors.refuse()?;
     Ok(texts)
-}
-
-/// Refuses an address that has failed too often, whatever it sends (document 4, section 1, `CHANCERY_ADDRESS_ATTEMPTS`).
-pub fn check_address(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
-    let most = request.app.config.address_attempts;
-    if most == 0 {
-        return Ok(());
-    }
-    let sql = Sql::new("SELECT since, n FROM address_attempts WHERE address = $1").arg(counted_address(request));
-    let Some((since, n)) = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?)))? else { return Ok(()) };
-    let left = since + WINDOW - request.now;
-    if n < most || left <= 0 {
-        return Ok(());
-    }
-    let seconds = (left / 1_000_000).max(1).to_string();
-    Err(Refusal::detail(StatusCode::TOO_MANY_REQUESTS, "Too many requests.")
-        .header(http::header::RETRY_AFTER, &seconds))
-}
-
-/// What counts as one address: of IPv6 the network that one subscriber has, or there would be no end of them.
-fn counted_address(request: &Request) -> String {
-    match request.address.to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("{}/64", Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-    }
-}
-
-/// Counts a failed sign-in or a reset request of the request's address.
-pub fn count_address(request: &Request, conn: &mut Conn) -> Result<(), Error> {
-    let start = request.now - WINDOW;
-    // Addresses come and go: each attempt takes a few of the past along.
-    conn.exec(&Sql::new("DELETE FROM address_attempts WHERE address IN (SELECT a.address FROM address_attempts a WHERE a.since <= $1 LIMIT 10)").arg(start))?;
-    let sql = Sql::new(
-        "INSERT INTO address_attempts(address, since, n) VALUES ($1, $2, 1) ON CONFLICT (address) DO UPDATE SET \
-         n = CASE WHEN address_attempts.since <= $3 THEN 1 ELSE address_attempts.n + 1 END, \
-         since = CASE WHEN address_attempts.since <= $3 THEN $2 ELSE address_attempts.since END",
-    );
-    conn.exec(&sql.arg(counted_address(request)).arg(request.now).arg(start)).map(|_| ())
 }
 
 /// How accounts of a type may sign in: `any`, `password`, `sso`, or `none`.
@@ -179,9 +138,22 @@ impl Account {
         self.ranges.as_ref().is_none_or(|ranges| crate::caller::ranges(ranges).contains(request.address))
     }
 
+    /// Whether a right password would sign it in now, from where the request comes from.
+    pub fn is_open_to_passwords(&self, request: &Request) -> bool {
+        self.is_active
+            && self.hash.is_some()
+            && self.may_use_password()
+            && !self.is_locked(request.now)
+            && self.may_call_from(request)
+    }
+
     /// Notes a wrong password: too many in a row within the window lock the account. The row is read and written in
-    /// one transaction, so that parallel guesses count one by one.
+    /// one transaction, so that parallel guesses count one by one. Where no password would sign in, none counts: or
+    /// strangers could lock accounts at which there is nothing to guess (document 4, section 7, "wrong passwords").
     pub fn failed(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+        if !self.is_open_to_passwords(request) {
+            return Ok(());
+        }
         let (now, config) = (request.now, &request.app.config);
         let window = config.lock_seconds * 1_000_000;
         let goes_on = self.failed_since.is_some_and(|since| since > now - window) && self.failed_attempts > 0;

@@ -17,7 +17,7 @@ pub fn routes() -> Vec<Route> {
         Route::new(Method::GET, path, summary, Handler::Plain(handler)).public().answers(200, Schema::Html)
     };
     let send = |path, summary, handler, fields| {
-        Route::post(path, summary, handler).public().takes(Schema::Form(fields)).answers(200, Schema::Html)
+        Route::post(path, summary, handler).public().counted().takes(Schema::Form(fields)).answers(200, Schema::Html)
     };
     vec![
         Route::new(Method::GET, "/sign-in/", "Page to sign in", Handler::Peek(show_sign_in))
@@ -66,6 +66,16 @@ fn sign_in(request: Arc<Request>) -> Pending {
     })
 }
 
+/// The answer of a route to whom it refuses before it looks at what is sent: a page where a page was asked for.
+pub fn refused(route: &Route, refusal: Refusal) -> Outcome {
+    if !matches!(route.body, Schema::Form(_)) {
+        return Err(refusal);
+    }
+    let mut answer = page(refusal.status, route.summary, &alert(&messages(&refusal).join(" ")));
+    answer.headers.extend(refusal.headers);
+    Ok(answer)
+}
+
 fn show_sign_in(_: &Request, conn: &mut Conn) -> Outcome {
     Ok(sign_in_page(StatusCode::OK, "", &single_sign_on::enabled(conn)?))
 }
@@ -93,11 +103,7 @@ fn reset(request: Arc<Request>) -> Pending {
     }
     Box::pin(async move {
         let username = field(&request, "username")?;
-        let asked = crate::serve::write(&request, move |request: &Request, conn: &mut Conn| {
-            set_password::ask_for_reset(request, conn, username.clone())
-        })
-        .await;
-        Ok(match asked {
+        Ok(match set_password::ask_for_reset(&request, username).await {
             Ok(()) => page(
                 StatusCode::OK,
                 "Check your mail",

@@ -1,10 +1,12 @@
 //! Setting one's own password: `activate/`, `password-reset/`, `password-change/`.
 
 use super::{Account, check_address, count_address, login, sessions, texts};
+use crate::attempts::Attempt;
 use crate::caller;
 use crate::http::{Answer, Outcome, Refusal, Request};
 use crate::links::{self, Kind};
 use crate::mail_queue::{self, Job};
+use crate::password::Turn;
 use crate::passwords::{self, Prepared};
 use crate::routes::{Handler, Pending, Route, Schema};
 use crate::serve::write;
@@ -23,13 +25,13 @@ fn strings(names: &[&str]) -> Json {
 /// The routes of passwords.
 pub fn routes() -> Vec<Route> {
     let public = |path, summary, handler, body| {
-        Route::post(path, summary, handler).public().takes(Schema::Json(body)).answers(204, Schema::Nothing)
+        Route::post(path, summary, handler).public().counted().takes(Schema::Json(body)).answers(204, Schema::Nothing)
     };
     vec![
         public("/api/auth/activate/", "Choose the first password", Handler::Steps(activate), || {
             strings(&["token", "password"])
         }),
-        public("/api/auth/password-reset/", "Ask for a reset link", Handler::Write(ask), || strings(&["username"])),
+        public("/api/auth/password-reset/", "Ask for a reset link", Handler::Steps(ask), || strings(&["username"])),
         public("/api/auth/password-reset/confirm/", "Choose a new password", Handler::Steps(confirm), || {
             strings(&["token", "password"])
         }),
@@ -54,53 +56,79 @@ fn confirm(request: Arc<Request>) -> Pending {
     })
 }
 
-/// Sets a password by the token of a mailed link.
+/// Sets a password by the token of a mailed link. What a stranger can be refused for is looked at before anything is
+/// hashed, and whatever fails counts for the address, so that there is a bound on the events of it.
 pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: Kind) -> Outcome {
-    let (now, looked_up) = (request.now, token.clone());
-    let found = request
+    let mut attempt = Attempt::begin(request)?;
+    let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
+    let looked = request
         .build
         .db
         .read(move |conn| {
-            let user = links::user_of(conn, &looked_up, kind, now)?;
-            Ok::<_, store::Error>(match user {
-                Some(user) => Some(passwords::salt(conn, user)?),
-                None => None,
-            })
+            check_address(&shared, conn)?;
+            let (token, password) = &sent;
+            let Some(user) = links::user_of(conn, token, kind, shared.now)? else { return Ok(Err(invalid_token())) };
+            let salt = passwords::salt(conn, user)?;
+            Ok::<_, Refusal>(check_rules(conn, user, "password", password, None).map(|()| salt))
         })
         .await?;
-    let Some(salt) = found else { return note_failure(request, kind, invalid_token()).await };
-    let prepared = passwords::prepare(&request.app, &password, salt).await?;
-    let outcome = write(request, move |request, conn| {
-        let user = links::spend(conn, &token, kind, request.now)?.ok_or_else(invalid_token)?;
-        check_rules(conn, user, "password", &password, &prepared)?;
-        passwords::store(conn, user, &prepared, request.now)?;
-        if kind == Kind::Reset {
-            system_events::note(request, conn, Event::PasswordResetSuccess, Some(user), None)?;
+    attempt.check()?;
+    let outcome = match looked {
+        Ok(salt) => {
+            let prepared = passwords::prepare(&request.app, &Turn::of(request), &password, salt).await?;
+            attempt.tried();
+            write(request, move |request, conn| set_by_link(request, conn, &token, &password, kind, &prepared)).await
         }
-        if kind == Kind::Activation {
-            let sql =
-                Sql::new("UPDATE users SET status = 'active', activated_at = $1 WHERE id = $2 AND status = 'invited'");
-            conn.exec(&sql.arg(request.now).arg(user))?;
-        }
-        sessions::end_all(conn, user, request.now, None)?;
-        caller::rights_changed(request, conn)?;
-        Ok(Answer::empty())
-    })
-    .await;
+        Err(refusal) => Err(refusal),
+    };
     match outcome {
-        Err(refusal) if refusal.cause.is_none() => note_failure(request, kind, refusal).await,
-        outcome => outcome,
+        Err(refusal) if refusal.cause.is_none() => {
+            attempt.tried();
+            note_failure(request, kind, refusal).await
+        }
+        Err(refusal) => Err(refusal),
+        Ok(answer) => {
+            attempt.succeeded();
+            Ok(answer)
+        }
     }
 }
 
-/// A reset that failed is undone, and so noted by itself.
-async fn note_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal) -> Outcome {
+fn set_by_link(
+    request: &Request,
+    conn: &mut Conn,
+    token: &str,
+    password: &str,
+    kind: Kind,
+    prepared: &Prepared,
+) -> Outcome {
+    let user = links::spend(conn, token, kind, request.now)?.ok_or_else(invalid_token)?;
+    check_rules(conn, user, "password", password, Some(prepared))?;
+    passwords::store(conn, user, prepared, request.now)?;
     if kind == Kind::Reset {
-        let note = |request: &Request, conn: &mut Conn| {
-            system_events::note(request, conn, Event::PasswordResetFailed, None, None)
-        };
-        write(request, move |request, conn| note(request, conn)).await?;
+        system_events::note(request, conn, Event::PasswordResetSuccess, Some(user), None)?;
     }
+    if kind == Kind::Activation {
+        let sql =
+            Sql::new("UPDATE users SET status = 'active', activated_at = $1 WHERE id = $2 AND status = 'invited'");
+        conn.exec(&sql.arg(request.now).arg(user))?;
+    }
+    sessions::end_all(conn, user, request.now, None)?;
+    caller::rights_changed(request, conn)?;
+    Ok(Answer::empty())
+}
+
+/// A failure is undone, and so noted by itself; beyond the bound of the address it is refused for that, without an event.
+async fn note_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal) -> Outcome {
+    let note = move |request: &Request, conn: &mut Conn| {
+        check_address(request, conn)?;
+        count_address(request, conn)?;
+        match kind {
+            Kind::Reset => system_events::note(request, conn, Event::PasswordResetFailed, None, None),
+            Kind::Activation => Ok(()),
+        }
+    };
+    write(request, note).await?;
     Err(refusal)
 }
 
@@ -108,27 +136,46 @@ fn invalid_token() -> Refusal {
     Refusal::field("token", "Invalid token.")
 }
 
-fn check_rules(conn: &mut Conn, user: i64, field: &str, password: &str, prepared: &Prepared) -> Result<(), Refusal> {
+/// Refuses a password that breaks rules; whether it was used before can be told when it is hashed.
+fn check_rules(
+    conn: &mut Conn,
+    user: i64,
+    field: &str,
+    password: &str,
+    prepared: Option<&Prepared>,
+) -> Result<(), Refusal> {
     let mut errors = Errors::new();
     if password.chars().count() > passwords::MAX_LENGTH {
         errors.add(field, message::too_long(passwords::MAX_LENGTH));
     }
-    passwords::broken_rules(conn, Some(user), password, Some(prepared))?
+    passwords::broken_rules(conn, Some(user), password, prepared)?
         .into_iter()
         .for_each(|message| errors.add(field, message));
     Ok(errors.refuse()?)
 }
 
-fn ask(request: &Request, conn: &mut Conn) -> Outcome {
-    let [username] = texts(request, ["username"])?;
-    ask_for_reset(request, conn, username)?;
-    Ok(Answer::empty())
+fn ask(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let [username] = texts(&request, ["username"])?;
+        ask_for_reset(&request, username).await?;
+        Ok(Answer::empty())
+    })
 }
 
 /// Queues the one job that a reset request is, whoever it names.
-pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<(), Refusal> {
-    check_address(request, conn)?;
-    count_address(request, conn)?;
+pub async fn ask_for_reset(request: &Arc<Request>, username: String) -> Result<(), Refusal> {
+    let mut attempt = Attempt::begin(request)?;
+    write(request, move |request, conn| {
+        check_address(request, conn)?;
+        count_address(request, conn)?;
+        queue_reset(request, conn, &username)
+    })
+    .await?;
+    attempt.tried();
+    Ok(())
+}
+
+fn queue_reset(request: &Request, conn: &mut Conn, username: &str) -> Result<(), Refusal> {
     let named = Sql::new(
         "SELECT id, CASE WHEN status = 'active' AND account_type IN ('internal', 'external', 'full', 'super_admin') \
          THEN 1 ELSE 0 END FROM users WHERE username_fold = $1 AND is_deleted = 0",
@@ -138,8 +185,8 @@ pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Re
     let event = if is_open { Event::PasswordResetRequestSuccess } else { Event::PasswordResetRequestFailed };
     system_events::note(request, conn, event, user.map(|(id, _)| id), None)?;
     // No address is longer than this; a longer name is nobody's, and must not fill the queue.
-    let username = username.chars().take(100).collect();
-    mail_queue::put(request, conn, &Job::Reset { username })
+    let username = username.trim().chars().take(100).collect();
+    mail_queue::put(request, conn, &Job::Reset { username }).map(drop)
 }
 
 fn change(request: Arc<Request>) -> Pending {
@@ -153,8 +200,9 @@ fn change(request: Arc<Request>) -> Pending {
             .await?;
         let (Some(account), salt) = found else { return Err(login::refused()) };
         let hash = account.hash.clone();
-        let is_right = request.app.hasher.verify(current, account.hash).await?;
-        let prepared = if is_right { Some(passwords::prepare(&request.app, &new, salt).await?) } else { None };
+        let turn = Turn::of(&request);
+        let is_right = request.app.hasher.verify(&turn, passwords::cut(&current), account.hash).await?;
+        let prepared = if is_right { Some(passwords::prepare(&request.app, &turn, &new, salt).await?) } else { None };
         write(&request, move |request, conn| settle(request, conn, hash.as_deref(), &new, prepared.as_ref())).await?
     })
 }
@@ -177,7 +225,7 @@ fn settle(
         account.failed(request, conn)?;
         return Ok(Err(wrong()));
     };
-    check_rules(conn, caller.user, "new_password", new, prepared)?;
+    check_rules(conn, caller.user, "new_password", new, Some(prepared))?;
     passwords::store(conn, caller.user, prepared, request.now)?;
     sessions::end_all(conn, caller.user, request.now, Some(caller.session))?;
     caller::rights_changed(request, conn)?;

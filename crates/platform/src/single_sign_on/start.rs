@@ -32,6 +32,7 @@ pub fn routes() -> Vec<Route> {
         .answers(200, Schema::Json(all)),
         Route::post("/api/single-sign-on/login/", "Begin to sign in at a provider", Handler::Steps(login))
             .public()
+            .counted()
             .takes(Schema::Json(id))
             .answers(200, Schema::Json(address)),
         Route::post(

@@ -13,6 +13,7 @@ use crate::administration_log as log;
 use crate::caller::{self, Caller, is_super};
 use crate::http::{Answer, Instance, Outcome, Refusal, Request};
 use crate::limits;
+use crate::password::Turn;
 use crate::passwords::{self, Prepared};
 use crate::routes::{Pending, Route, Schema};
 use crate::rows::{self, Cell, Declaration, Lasts, Scope, Shape, write_permissions};
@@ -228,7 +229,7 @@ fn create(request: Arc<Request>) -> Pending {
         let is_service = text("account_type").is_some_and(|account_type| rules::is_service(&account_type));
         let sent = text("password").filter(|_| is_service);
         let prepared = match sent {
-            Some(password) => Some(passwords::prepare(&request.app, &password, None).await?),
+            Some(password) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, None).await?),
             None => None,
         };
         write(&request, move |request, conn| {
@@ -329,7 +330,7 @@ fn edit(request: Arc<Request>) -> Pending {
             Some(password) => {
                 let salt = request.build.db.peek(move |conn| rules::salt_of_service(conn, id)).await?;
                 match salt {
-                    Some(salt) => Some(passwords::prepare(&request.app, &password, salt).await?),
+                    Some(salt) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, salt).await?),
                     None => None,
                 }
             }

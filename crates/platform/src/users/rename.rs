@@ -57,4 +57,5 @@ pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> 
     }
     let address = before.get(&USERNAME).unwrap_or_default();
     mail_queue::put(request, conn, &Job::Renamed { address, first_name: before.get(&FIRST_NAME).unwrap_or_default() })
+        .map(drop)
 }
