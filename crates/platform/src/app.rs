@@ -123,7 +123,7 @@ pub struct Build {
     /// Who calls, as far as known.
     pub callers: Callers,
     /// Attempts to sign in, as far as known.
-    pub attempts: Attempts,
+    pub attempts: Arc<Attempts>,
     /// What waits for the history service, as far as known.
     pub outbox: outbox::Gauge,
     /// Held while its tenant in the history service is made: at its creation an event may want one, too.
@@ -140,7 +140,7 @@ impl Build {
             uid,
             db,
             callers: Callers::default(),
-            attempts: Attempts::default(),
+            attempts: Arc::default(),
             outbox: outbox::Gauge::default(),
             making_tenant: tokio::sync::Mutex::default(),
             bodies: BodiesOfBuild::default(),

@@ -178,7 +178,7 @@ pub fn count_address(request: &Request, conn: &mut Conn) -> Result<(), Error> {
 /// An attempt under way, which counts in the process until it ends. One that was never tried (there was no room for
 /// hashing) is as if it had not been.
 pub struct Attempt {
-    build: Arc<Build>,
+    attempts: Arc<Attempts>,
     bounds: Vec<Bound>,
     now: i64,
     is_tried: bool,
@@ -187,18 +187,21 @@ pub struct Attempt {
 impl Attempt {
     /// Begins one, or refuses it when the address has as many as it may.
     pub fn begin(request: &Request) -> Result<Attempt, Refusal> {
-        let (build, bounds, now) = (request.build.clone(), bounds(&request.app, request.address), request.now);
-        let mut known = build.attempts.known();
+        Attempt::of(request.build.attempts.clone(), bounds(&request.app, request.address), request.now)
+    }
+
+    fn of(attempts: Arc<Attempts>, bounds: Vec<Bound>, now: i64) -> Result<Attempt, Refusal> {
+        let mut known = attempts.known();
         refuse(&known, &bounds, 0, now)?;
         make_room(&mut known, now);
         bounds.iter().for_each(|bound| known.entry(bound.network).or_default().under_way += 1);
         drop(known);
-        Ok(Attempt { build, bounds, now, is_tried: false })
+        Ok(Attempt { attempts, bounds, now, is_tried: false })
     }
 
     /// Refuses it after all, when what was learnt meanwhile ([`check_address`]) leaves no room for it.
     pub fn check(&self) -> Result<(), Refusal> {
-        refuse(&self.build.attempts.known(), &self.bounds, 1, self.now)
+        refuse(&self.attempts.known(), &self.bounds, 1, self.now)
     }
 
     /// It has been made, and counts as failed from here on unless it is said to have succeeded: also when nobody could
@@ -221,7 +224,7 @@ impl Attempt {
     }
 
     fn change(&self, change: impl Fn(&mut Count, i64)) {
-        let mut known = self.build.attempts.known();
+        let mut known = self.attempts.known();
         for bound in &self.bounds {
             let Some(count) = known.get_mut(&bound.network) else { continue };
             change(count, self.now);
@@ -253,6 +256,35 @@ mod tests {
         assert_eq!(names("192.0.2.7"), ["192.0.2.7"]);
         assert_eq!(names("::ffff:192.0.2.7"), ["192.0.2.7"]);
         assert_eq!(names("2001:db8:1:2:3:4:5:6"), ["2001:db8:1:2::/64", "2001:db8:1::/48"]);
+    }
+
+    #[test]
+    fn an_attempt_counts_before_it_is_tried_and_one_that_succeeds_no_more() {
+        let attempts: Arc<Attempts> = Arc::default();
+        let bounds = || vec![Bound { network: networks("192.0.2.7".parse().unwrap())[0], most: 3 }];
+        let begin = |now| Attempt::of(attempts.clone(), bounds(), now);
+        let wait = |refused: Result<Attempt, Refusal>| refused.err().unwrap().headers[0].1.to_str().unwrap().to_owned();
+
+        // Three under way: the fourth is refused, but may come again at once.
+        let mut begun = vec![begin(0).unwrap(), begin(0).unwrap(), begin(0).unwrap()];
+        assert_eq!(wait(begin(0)), "1");
+        // One for which there was no room to hash is as if it had not been.
+        begun.pop();
+        let mut third = begin(0).unwrap();
+        third.tried();
+        assert_eq!(wait(begin(0)), "1");
+        third.succeeded();
+        begun.iter_mut().for_each(Attempt::tried);
+        begun.clear();
+        // Two have failed. What the others have counted leaves no room for one that has begun.
+        let late = begin(1_000_000).unwrap();
+        assert!(late.check().is_ok());
+        attempts.learn(&bounds()[0], 0, 3, 1_000_000);
+        assert!(late.check().is_err());
+        drop(late);
+        assert_eq!(wait(begin(1_000_000)), "299");
+        assert!(begin(WINDOW).is_ok());
+        assert!(attempts.known().is_empty());
     }
 
     #[test]

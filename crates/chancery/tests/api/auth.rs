@@ -434,6 +434,12 @@ async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
     assert_eq!(events(&server).await, before);
 }
 
+/// What all processes know of the one address that has attempts.
+async fn stored_attempts(server: &Server) -> i64 {
+    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT n FROM address_attempts"), |row| row.int(0));
+    server.build.db.read::<i64, Error>(count).await.unwrap()
+}
+
 /// How many events wait for the history service.
 async fn events(server: &Server) -> i64 {
     let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
@@ -458,6 +464,7 @@ async fn failed_tokens_of_links_count_for_the_address() {
         for _ in 0..10 {
             assert_eq!(send("made-up").await.status, 429, "{path}");
         }
+        assert_eq!(stored_attempts(&server).await, 3, "{path}");
         // What failed to reset a password is told; what was refused for the address, not.
         let told = events(&server).await - before;
         assert_eq!(told, if path.contains("reset") { 3 } else { 0 }, "{path}");
@@ -489,8 +496,9 @@ async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
         let insert = Sql::new("INSERT INTO address_attempts(address, since, n) VALUES ('127.0.0.1', $1, $2)");
         let insert = insert.arg(testkit::NOW).arg(known);
         server.build.db.write::<u64, Error>(move |conn| conn.exec(&insert)).await.unwrap();
+        let client = server.anonymous();
         let guess = |n: usize| {
-            let anyone = server.anonymous();
+            let anyone = client.clone();
             tokio::spawn(async move { anyone.login(ADMIN, &format!("guess {n}")).await.status })
         };
         let guesses: Vec<_> = (0..60).map(guess).collect();
@@ -500,8 +508,7 @@ async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
         }
         let heard = statuses.iter().filter(|status| **status == 401).count() as i64;
         assert!((1..=10 - known).contains(&heard) && statuses.iter().all(|status| [401, 429].contains(status)));
-        let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT n FROM address_attempts"), |row| row.int(0));
-        assert_eq!(server.build.db.read::<i64, Error>(count).await.unwrap(), known + heard);
+        assert_eq!(stored_attempts(&server).await, known + heard);
         for n in heard..10 - known {
             server.anonymous().login(ADMIN, &format!("{n}")).await.is(401, refused());
         }

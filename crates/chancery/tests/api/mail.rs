@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
 use testkit::{
-    ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MINUTE,
-    MailOptions, MailServer, Mode, PASSWORD, SECOND, Server, Tenant,
+    ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions,
+    MailServer, Mode, PASSWORD, SECOND, Server, Tenant,
 };
 
 const SETTINGS: &str = "/api/administration/smtp-settings/";
