@@ -176,7 +176,7 @@ async fn files_come_and_go() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| !name.starts_with("control.db-"))
         .collect();
-    assert_eq!(beside, ["builds", "control.db", "lock"].map(str::to_owned).into());
+    assert_eq!(beside, ["builds", "control.db", "lock", "open"].map(str::to_owned).into());
 }
 
 #[cfg(unix)]

@@ -457,6 +457,18 @@ async fn an_address_that_is_not_allowed_could_not_be_connected_to() {
 
 // ---- The queue -----------------------------------------------------------------------------------------------------
 
+/// Another process may have another key for a moment: what it cannot open is no reason to lose it.
+#[tokio::test]
+async fn a_message_that_cannot_be_unsealed_waits() {
+    let server = server().await;
+    let sql =
+        Sql::new("INSERT INTO mail_jobs(row_key, sealed, created_at, next_at) VALUES ('r', '00000000.AAAA', $1, $1)");
+    let sql = sql.arg(server.clock.now());
+    server.build.db.write(move |conn: &mut Conn| conn.exec(&sql)).await.unwrap();
+    server.admin().await.post("/api/users/", anna("anna@example.com")).await.created();
+    assert_eq!(failure(&server).await, (1, "the message could not be unsealed".to_owned()));
+}
+
 /// Attempts and last error of the first message that waits, once there is an error.
 async fn failure(tenant: &Tenant) -> (i64, String) {
     failure_after(tenant, 0).await
