@@ -47,22 +47,27 @@ impl Kind {
     }
 }
 
-/// Queues the activation mail and notes who sent it when. The account is new, or locked for the change.
-pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+/// Queues the activation mail again (`send-activation-link`), so many times an hour for an account.
+pub fn send_activation_again(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
     let (mails, first, _) = mailed(conn, user, Kind::Activation, request.now)?;
     if mails >= ACTIVATIONS_AN_HOUR {
         return Err(Refusal::too_many(first + HOUR - request.now));
     }
+    match send_activation(request, conn, user)? {
+        Some(job) => Ok(note_mail(conn, job, user, Kind::Activation, request.now)?),
+        None => Ok(()),
+    }
+}
+
+/// Queues the activation mail and notes who sent it when; the message.
+pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<i64>, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_at = $1, link_sent_by = $2 WHERE id = $3")
         .arg(request.now)
         .arg(by)
         .arg(user);
     conn.exec(&sql)?;
-    match mail_queue::put(request, conn, &Job::Activation { user })? {
-        Some(job) => Ok(note_mail(conn, job, user, Kind::Activation, request.now)?),
-        None => Ok(()),
-    }
+    mail_queue::put(request, conn, &Job::Activation { user })
 }
 
 /// How many mails of a kind an account had within the hour, when the first was and when the last.

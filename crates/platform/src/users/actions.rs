@@ -42,7 +42,9 @@ pub fn routes() -> Vec<Route> {
     };
     vec![
         action("/api/users/{id}/send-activation-link/", "Mail the activation link", |request, conn| {
-            act(request, conn, "send_activation_link", |request, conn, id, _| links::send_activation(request, conn, id))
+            act(request, conn, "send_activation_link", |request, conn, id, _| {
+                links::send_activation_again(request, conn, id)
+            })
         })
         .or(429, Schema::Refusal),
         action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
