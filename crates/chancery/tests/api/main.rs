@@ -19,6 +19,7 @@ mod history;
 mod history_crash;
 mod history_delivery;
 mod mail;
+mod many_filters;
 mod nonsense;
 mod outages;
 mod pages;
