@@ -3,4 +3,6 @@
 pub mod clock;
 pub mod content;
 pub mod listener;
+pub mod places;
 pub mod request_id;
+mod stream;
