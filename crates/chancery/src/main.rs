@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod descriptors;
 mod log;
 mod secrets_file;
 mod serve;

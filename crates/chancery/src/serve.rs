@@ -1,6 +1,7 @@
 //! `chancery serve`: the main API, the history service, or both in one process.
 
 use crate::commands::{Failure, first_start, open, open_history};
+use crate::descriptors;
 use crate::log;
 use crate::settings::Settings;
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use web::listener::{self, Limits};
+use web::places::SpeaksForMany;
 
 /// How long the history service outlasts the main API, so that it takes the last events.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -25,6 +27,12 @@ enum Stage {
 
 /// Serves until SIGTERM or SIGINT, then finishes what is in flight.
 pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Failure> {
+    let trusted = settings.trusted_proxies.clone();
+    let usual = Limits {
+        speaks_for_many: SpeaksForMany::new(move |peer| peer.is_loopback() || trusted.contains(peer)),
+        ..Limits::default()
+    };
+    let (of_api, of_history) = descriptors::connections(descriptors::raise(), usual.connections, api, history);
     let (stop, stopped) = watch::channel(Stage::Serving);
     let mut opened = None;
     let mut history_service = None;
@@ -37,7 +45,8 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
         // It stops a little later than the main API, and by the same time.
-        let limits = Limits { stop: Limits::default().stop.saturating_sub(FLUSH), ..Limits::default() };
+        let stop = usual.stop.saturating_sub(FLUSH);
+        let limits = Limits { stop, connections: of_history, ..usual.clone() };
         let served = listener::serve(listener, handler, limits, until(stopped.clone(), Stage::Stopped));
         history_service = Some((service, tokio::spawn(served)));
         history_bound = Some(bound);
@@ -53,8 +62,9 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         platform::relay::Relay::start(&app);
         platform::single_sign_on::warn_at_start(&app);
         let served = app.clone();
+        let limits = Limits { connections: of_api, ..usual };
         let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
-        let served = listener::serve(listener, handler, Limits::default(), until(stopped.clone(), Stage::Stopping));
+        let served = listener::serve(listener, handler, limits, until(stopped.clone(), Stage::Stopping));
         println!("The main API listens on http://{bound}");
         opened = Some((app, tokio::spawn(served)));
     }

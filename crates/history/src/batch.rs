@@ -1,12 +1,12 @@
 //! `POST /api/system-events/batch` (document 3, "System events" and "Batch rules"): up to 10,000 events, each id once.
 
-use crate::body::Held;
 use crate::event::{CATEGORIES, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
 use crate::openapi::{int, member, member_or_zero, moment, needed, object, optional, text, uuid};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
 use crate::scalar::{AtMost, Fields, List, Object, Reading, Scalar, fields};
 use crate::service::{self, Service};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
 use serde::de::{IgnoredAny, MapAccess};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
@@ -15,9 +15,10 @@ use uuid::Uuid;
 const FAILED: &str = "Failed to persist system events.";
 
 /// Stores a batch for a tenant.
-pub async fn create(service: &Service, client_id: Uuid, held: Held<'_>) -> Outcome {
+pub async fn create(service: &Service, client_id: Uuid, headers: &HeaderMap, body: Incoming) -> Outcome {
     let no_tenant = || Refusal::no_tenant(&client_id.to_string());
     let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
+    let held = service.room.read(Some(client_id), headers, body).await?;
     let events = {
         // While it is read a batch takes its memory twice.
         let _turn = service.reading.acquire().await;
@@ -31,7 +32,7 @@ pub async fn create(service: &Service, client_id: Uuid, held: Held<'_>) -> Outco
         .add_system_events(&tenant, events)
         .await
         .map_err(|error| Refusal::engine(error, FAILED, no_tenant))?;
-    drop(held.permit);
+    drop(held.room);
     Ok(Reply::json(StatusCode::CREATED, &json!({"inserted": inserted})))
 }
 

@@ -1,49 +1,93 @@
 //! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression (document 4,
-//! section 6, row "body size"), and so many bytes of all bodies together.
+//! section 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. Room is taken before
+//! a body is read, so that none waits for more of it half-way; hence a body has to come without delay.
 
 use crate::reply::Refusal;
 use bytes::Bytes;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::{Body, Incoming};
+use std::collections::HashMap;
 use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
 use web::listener::{BodyError, BodyReader};
 
 /// The largest body.
 pub const LARGEST: usize = 16 * 1024 * 1024;
 /// What large bodies together may take, in KiB: two of the largest; further ones wait before they are read.
-const TOGETHER: u32 = 32 * 1024;
+const TOGETHER: usize = 32 * 1024;
 /// Smaller ones have room of their own, so that a single event does not wait for batches; in KiB.
 const SMALL: u32 = 256;
 /// That room, in KiB.
-const TOGETHER_SMALL: u32 = 16 * 1024;
+const TOGETHER_SMALL: usize = 16 * 1024;
 /// How long one waits for others to be done.
 const WAIT: Duration = Duration::from_secs(60);
 /// A body that stands still this long is given up.
 const PROGRESS: Duration = Duration::from_secs(10);
+/// What it brings in a second on the whole, in KiB, once it has had as long as that.
+const PACE: u64 = 256;
 /// What is decompressed at a time: a bomb grows a thousandfold at most, so that this bounds what comes of one step.
 const PIECE: usize = 4096;
 
 /// Memory for bodies.
 pub struct Room {
-    large: Semaphore,
-    small: Semaphore,
+    large: Share,
+    small: Share,
 }
 
 impl Default for Room {
     fn default() -> Room {
-        Room { large: Semaphore::new(TOGETHER as usize), small: Semaphore::new(TOGETHER_SMALL as usize) }
+        Room { large: Share::new(TOGETHER), small: Share::new(TOGETHER_SMALL) }
     }
 }
 
-/// A body, and the room that it takes until this is dropped.
-pub struct Held<'a> {
+/// A part of the memory, in KiB.
+struct Share {
+    size: usize,
+    all: Arc<Semaphore>,
+    /// What is left of each tenant's half; `None`: of those whose requests do not name one.
+    halves: Mutex<HashMap<Option<Uuid>, Arc<Semaphore>>>,
+}
+
+/// Halves that are remembered although nobody has any of them.
+const REMEMBERED: usize = 1000;
+
+impl Share {
+    fn new(size: usize) -> Share {
+        Share { size, all: Arc::new(Semaphore::new(size)), halves: Mutex::default() }
+    }
+
+    /// Waits for so much; first for the tenant's own, so that who waits for himself keeps nobody else waiting.
+    async fn take(&self, tenant: Option<Uuid>, kib: u32) -> Option<Taken> {
+        let of_tenant = self.half(tenant).acquire_many_owned(kib).await.ok()?;
+        let of_all = self.all.clone().acquire_many_owned(kib).await.ok()?;
+        Some(Taken { _of_tenant: of_tenant, _of_all: of_all })
+    }
+
+    fn half(&self, tenant: Option<Uuid>) -> Arc<Semaphore> {
+        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        if halves.len() >= REMEMBERED {
+            halves.retain(|_, half| Arc::strong_count(half) > 1);
+        }
+        halves.entry(tenant).or_insert_with(|| Arc::new(Semaphore::new(self.size / 2))).clone()
+    }
+}
+
+/// Room that is taken until this is dropped.
+pub struct Taken {
+    _of_tenant: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// A body, and the room that it takes.
+pub struct Held {
     /// What was sent.
     pub bytes: Bytes,
     /// Given back with this.
-    pub permit: SemaphorePermit<'a>,
+    pub room: Taken,
 }
 
 /// How a body is packed.
@@ -54,8 +98,8 @@ enum Packing {
 }
 
 impl Room {
-    /// Reads a body.
-    pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Held<'_>, Refusal> {
+    /// Reads a body that is sent for a tenant, if the request names one.
+    pub async fn read(&self, tenant: Option<Uuid>, headers: &HeaderMap, body: Incoming) -> Result<Held, Refusal> {
         let mut packing = Packing::of(headers)?;
         let expected = match (&packing, body.size_hint().exact()) {
             (Packing::Plain(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
@@ -64,19 +108,25 @@ impl Room {
         if expected > LARGEST {
             return Err(too_large());
         }
-        let kib = u32::try_from(expected.div_ceil(1024)).unwrap_or(TOGETHER);
-        let room = if kib <= SMALL { &self.small } else { &self.large };
-        let waiting = tokio::time::timeout(WAIT, room.acquire_many(kib)).await;
-        let permit = waiting
+        let kib = u32::try_from(expected.div_ceil(1024)).unwrap_or(u32::MAX);
+        let share = if kib <= SMALL { &self.small } else { &self.large };
+        let waiting = tokio::time::timeout(WAIT, share.take(tenant, kib)).await;
+        let room = waiting
             .ok()
-            .and_then(Result::ok)
+            .flatten()
             .ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once."))?;
         if let Packing::Plain(out) = &mut packing {
             out.reserve_exact(body.size_hint().exact().map_or(0, |_| expected));
         }
-        let bytes = read(packing, body).await?;
-        Ok(Held { bytes, permit })
+        let reading = tokio::time::timeout(time_for(kib), read(packing, body)).await;
+        let bytes = reading.unwrap_or(Err(refuse(BodyError::Slow)))?;
+        Ok(Held { bytes, room })
     }
+}
+
+/// How long a body may take.
+fn time_for(kib: u32) -> Duration {
+    PROGRESS + Duration::from_secs(u64::from(kib) / PACE)
 }
 
 async fn read(mut packing: Packing, body: Incoming) -> Result<Bytes, Refusal> {
@@ -152,5 +202,45 @@ fn refuse(error: BodyError) -> Refusal {
         BodyError::TooLarge => too_large(),
         BodyError::Slow => Refusal::new(StatusCode::REQUEST_TIMEOUT, "The request body did not come in time."),
         BodyError::Broken => broken(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 100;
+
+    #[tokio::test]
+    async fn a_tenant_leaves_half_of_the_room_to_others() {
+        let share = Share::new(SIZE);
+        let [one, other] = [Some(Uuid::from_u128(1)), None];
+        let half = share.take(one, 50).await;
+        assert!(half.is_some());
+        let more = share.take(one, 1);
+        let mut more = std::pin::pin!(more);
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut more).await.is_err(), "it waits for itself");
+        assert!(share.take(other, 50).await.is_some());
+        drop(half);
+        assert!(more.await.is_some());
+        assert_eq!(share.all.available_permits(), SIZE);
+    }
+
+    #[tokio::test]
+    async fn tenants_are_forgotten() {
+        let share = Share::new(SIZE);
+        let kept = share.take(Some(Uuid::from_u128(0)), 50).await;
+        for n in 1..3000 {
+            drop(share.take(Some(Uuid::from_u128(n)), 1).await);
+        }
+        let halves = share.halves.lock().unwrap();
+        assert!(halves.len() <= REMEMBERED && halves[&Some(Uuid::from_u128(0))].available_permits() == 0);
+        drop(kept);
+    }
+
+    #[test]
+    fn a_body_has_ten_seconds_and_its_pace() {
+        assert_eq!(time_for(1), Duration::from_secs(10));
+        assert_eq!(time_for(LARGEST as u32 / 1024), Duration::from_secs(74));
     }
 }

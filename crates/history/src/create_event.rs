@@ -1,38 +1,30 @@
 //! `POST /api/event-bridge/create-event` (document 3, "History service"; document 4, section 6): one history event in
 //! its envelope. The id in `detail` is the idempotency key.
 
-use crate::body::Held;
 use crate::event::{HISTORY_TYPES, HistoryEvent, SOURCE_TYPES};
 use crate::openapi::{int, member, moment, needed, nullable, object, optional, text, uuid};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
 use crate::scalar::{AtMost, JsonTexts, List, Object, Reading, Scalar, Texts, fields};
 use crate::service::{self, Service};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
 /// Nobody looks at them.
 const MOST_RESOURCES: usize = 1000;
-/// A body that is longer than this, in bytes, is no work for the thread that received it.
-const LONG: usize = 64 * 1024;
 
 const FAILED: &str = "Failed to persist event.";
 
 /// Stores the event for the tenant of the header, else for the one whose `database_name` is the envelope's `source`.
-pub async fn create(service: &Service, client_id: Option<Uuid>, held: Held<'_>) -> Outcome {
+pub async fn create(service: &Service, client_id: Option<Uuid>, headers: &HeaderMap, body: Incoming) -> Outcome {
     let of_header = match client_id {
         Some(id) => Some(service.tenant(id).await?.ok_or_else(|| Refusal::no_tenant(&id.to_string()))?),
         None => None,
     };
-    let (source, event) = if held.bytes.len() < LONG {
-        read(&held.bytes)?
-    } else {
-        let _turn = service.reading.acquire().await;
-        let body = held.bytes;
-        let read = tokio::task::spawn_blocking(move || read(&body)).await;
-        read.map_err(|error| Refusal::failed(FAILED, &error.to_string()))??
-    };
+    let held = service.room.read(client_id, headers, body).await?;
+    let (source, event) = service.off_the_runtime_if_long(held.bytes, read).await?;
     let tenant = match of_header {
         Some(tenant) => tenant,
         None => service.tenant_named(&source).await?.ok_or_else(|| Refusal::no_tenant(&source))?,
@@ -43,7 +35,7 @@ pub async fn create(service: &Service, client_id: Option<Uuid>, held: Held<'_>) 
         .add_history_event(&tenant, event)
         .await
         .map_err(|error| Refusal::engine(error, FAILED, || Refusal::no_tenant(&name)))?;
-    drop(held.permit);
+    drop(held.room);
     Ok(Reply::json(StatusCode::CREATED, &json!({"detail": "Event created."})))
 }
 

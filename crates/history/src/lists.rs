@@ -9,9 +9,11 @@ use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
 use crate::scalar::moment;
 use crate::service::Service;
 use http::StatusCode;
-use resource::Query;
+use resource::select::{MAX_FILTERS, bound_filters};
 use resource::time;
+use resource::{Query, Unselectable};
 use serde_json::{Value as Json, json};
+use std::collections::HashSet;
 use uuid::Uuid;
 
 /// The greatest `limit`.
@@ -95,6 +97,12 @@ pub fn unread(error: Error) -> Refusal {
 
 pub(crate) fn page(filters: &[Filter], query: &Query) -> Result<Page, Refusal> {
     let mut problems = Problems::default();
+    if let Err(Unselectable::TooManyFilters(most)) =
+        bound_filters(query, MAX_FILTERS, |name| parts(filters, name).is_some())
+    {
+        problems.add(&[Step::Name("query")], Problem::TooManyFilters(most));
+        return Err(problems.into());
+    }
     let mut page = Page { conditions: Vec::new(), limit: USUAL, offset: 0 };
     for (name, value) in query.pairs() {
         let outcome = match name {
@@ -126,12 +134,7 @@ fn int(text: &str) -> Result<i64, Problem> {
 
 /// A parameter as a condition; `None` when it names no filter.
 fn condition(filters: &[Filter], name: &str, value: &str) -> Option<Result<Condition, Problem>> {
-    let (is_excluded, name) = match name.strip_suffix("__exclude") {
-        Some(name) => (true, name),
-        None => (false, name),
-    };
-    let (name, predicate) = name.split_once("__").unwrap_or((name, "exact"));
-    let (_, column, kind) = *filters.iter().find(|(known, _, _)| *known == name)?;
+    let (&(_, column, kind), predicate, is_excluded) = parts(filters, name)?;
     Some(test(kind, predicate, value).map(|test| match (is_excluded, test) {
         // No column is null, so the opposite of a bound is a bound, for which there are indexes.
         (true, Test::Above(value)) => Condition { column, test: Test::UpTo(value), is_excluded: false },
@@ -140,6 +143,16 @@ fn condition(filters: &[Filter], name: &str, value: &str) -> Option<Result<Condi
         (true, Test::UpTo(value)) => Condition { column, test: Test::Above(value), is_excluded: false },
         (is_excluded, test) => Condition { column, test, is_excluded },
     }))
+}
+
+/// The filter that a parameter names, its predicate, and whether it excludes.
+fn parts<'f, 'n>(filters: &'f [Filter], name: &'n str) -> Option<(&'f Filter, &'n str, bool)> {
+    let (is_excluded, name) = match name.strip_suffix("__exclude") {
+        Some(name) => (true, name),
+        None => (false, name),
+    };
+    let (name, predicate) = name.split_once("__").unwrap_or((name, "exact"));
+    Some((filters.iter().find(|(known, _, _)| *known == name)?, predicate, is_excluded))
 }
 
 fn test(kind: Kind, predicate: &str, value: &str) -> Result<Test, Problem> {
@@ -159,7 +172,12 @@ fn test(kind: Kind, predicate: &str, value: &str) -> Result<Test, Problem> {
         }
     };
     Ok(match predicate {
-        "in" => Test::In(value.split(',').map(one).collect::<Result<_, _>>()?),
+        "in" => {
+            let mut seen = HashSet::new();
+            let values =
+                value.split(',').map(one).filter(|value| value.is_err() || value.is_ok_and(|v| seen.insert(v)));
+            Test::In(values.collect::<Result<_, _>>()?)
+        }
         "gt" => Test::Above(one(value)?),
         "gte" => Test::From(one(value)?),
         "lt" => Test::Below(one(value)?),

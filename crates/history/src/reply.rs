@@ -193,6 +193,7 @@ pub enum Problem {
     NotJson,
     NoMatch,
     TooManyItems(usize),
+    TooManyFilters(usize),
     TooLong(usize),
     PageTooLarge(usize),
     Below(i64),
@@ -218,6 +219,9 @@ impl Problem {
             Problem::NoSuchPredicate => ("unknown predicate", "value_error.predicate"),
             Problem::TooManyItems(n) => {
                 return (format!("ensure this value has at most {n} items"), "value_error.list.max_items");
+            }
+            Problem::TooManyFilters(n) => {
+                return (format!("ensure that there are at most {n} filters"), "value_error.filters.max_items");
             }
             Problem::TooLong(n) => {
                 return (format!("ensure this value has at most {n} characters"), "value_error.any_str.max_length");

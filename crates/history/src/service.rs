@@ -6,6 +6,7 @@ use crate::files::{CONTENT_PATH, Files};
 use crate::lists::{self, unread};
 use crate::reply::{Outcome, Refusal, Reply};
 use crate::{batch, create_event, event_files, openapi, tenants};
+use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -28,7 +29,9 @@ const FRESH: Duration = Duration::from_millis(500);
 const REMEMBERED: usize = 10_000;
 /// How much of a path is logged, in characters.
 const LOGGED: usize = 200;
-/// Batches that are read at a time.
+/// A body that is longer than this, in bytes, is no work for the thread that received it.
+const LONG: usize = 64 * 1024;
+/// Batches, and other long bodies, that are read at a time.
 const READING: usize = 1;
 
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -51,7 +54,8 @@ pub struct Service {
     pub(crate) settings: Settings,
     /// Turns of batches that are read.
     pub(crate) reading: Semaphore,
-    room: Room,
+    /// Memory for bodies.
+    pub(crate) room: Room,
     known: Mutex<HashMap<Uuid, (Instant, Arc<Tenant>)>>,
     /// Tenants that are being deleted here.
     going: Mutex<HashSet<Uuid>>,
@@ -221,21 +225,29 @@ impl Service {
             Endpoint::Health => Ok(Reply::json(StatusCode::OK, &serde_json::json!({"status": "ok"}))),
             Endpoint::Readiness => self.readiness().await,
             Endpoint::Description => Ok(Reply::json(StatusCode::OK, &openapi::document(self.settings.batch_events))),
-            Endpoint::CreateEvent => {
-                let held = self.room.read(&parts.headers, body).await?;
-                create_event::create(self, client, held).await
-            }
-            Endpoint::Initialize => {
-                let held = self.room.read(&parts.headers, body).await?;
-                tenants::initialize(self, &held.bytes).await
-            }
-            Endpoint::Batch => batch::create(self, named()?, self.room.read(&parts.headers, body).await?).await,
+            Endpoint::CreateEvent => create_event::create(self, client, &parts.headers, body).await,
+            Endpoint::Initialize => tenants::initialize(self, &parts.headers, body).await,
+            Endpoint::Batch => batch::create(self, named()?, &parts.headers, body).await,
             Endpoint::HistoryEvents => lists::history_events(self, named()?, &query).await,
             Endpoint::SystemEvents => lists::system_events(self, named()?, &query).await,
             Endpoint::Delete => tenants::delete(self, named()?).await,
             Endpoint::EventFile => event_files::redirect(self, named()?, Uuid::try_parse(id).ok()).await,
             Endpoint::UploadUrl => event_files::upload_address(self, named()?).await,
         }
+    }
+
+    /// Reads a body; a long one where it keeps no other request waiting, and one at a time.
+    pub(crate) async fn off_the_runtime_if_long<T: Send + 'static>(
+        &self,
+        body: Bytes,
+        read: fn(&[u8]) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        if body.len() < LONG {
+            return read(&body);
+        }
+        let _turn = self.reading.acquire().await;
+        let read = tokio::task::spawn_blocking(move || read(&body)).await;
+        read.map_err(|error| Refusal::failed("A server error occurred.", &error.to_string()))?
     }
 
     async fn readiness(&self) -> Outcome {

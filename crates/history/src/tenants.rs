@@ -5,7 +5,8 @@ use crate::openapi::{needed, object, text};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
 use crate::scalar::{Reading, Scalar, fields};
 use crate::service::{self, Service};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
@@ -16,8 +17,9 @@ const LONGEST_NAME: usize = 64;
 const LONGEST_LABEL: usize = 1000;
 
 /// Makes a tenant. Its secret is shown this once.
-pub async fn initialize(service: &Service, body: &[u8]) -> Outcome {
-    let (database_name, client_label) = read(body)?;
+pub async fn initialize(service: &Service, headers: &HeaderMap, body: Incoming) -> Outcome {
+    let held = service.room.read(None, headers, body).await?;
+    let (database_name, client_label) = service.off_the_runtime_if_long(held.bytes, read).await?;
     let client_secret = random_token();
     let tenant =
         Tenant { client_id: Uuid::new_v4(), secret_hash: sha256_hex(&client_secret), database_name, client_label };

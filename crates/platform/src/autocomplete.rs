@@ -5,6 +5,7 @@ use crate::routes::{Handler, Route, Schema, envelope};
 use crate::rows::{self, Scope};
 use http::{Method, StatusCode};
 use resource::json::Writer;
+use resource::select::{MAX_FILTERS, bound_filters};
 use resource::{Field, Kind, Resource, fold, select};
 use serde_json::json;
 use std::sync::LazyLock;
@@ -17,6 +18,11 @@ pub struct Source {
     pub text: &'static str,
     pub fold: &'static str,
 }
+
+/// All parameters that leave something out, on whichever address.
+const FILTERS: [&str; 2] = ["text__icontains", ACCOUNT_TYPE_EXCLUDE];
+/// See `users/autocomplete.rs`.
+pub const ACCOUNT_TYPE_EXCLUDE: &str = "account_type__exclude";
 
 /// The parameters, for paging and OpenAPI.
 static PARAMETERS: LazyLock<Resource> = LazyLock::new(|| {
@@ -41,6 +47,7 @@ pub fn route(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) ->
 
 /// The page of labels within a scope over the table `t`, by id as every list.
 pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope) -> Outcome {
+    bound_filters(&request.query, MAX_FILTERS, |name| FILTERS.contains(&name))?;
     let select = select(&PARAMETERS, &request.query)?;
     let mut condition = scope.condition.clone();
     let needles: Vec<&str> =

@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::routes::Route;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use resource::{Body, Errors, Object, Query, Sent, message};
+use resource::{Body, Errors, Object, Query, Sent, Unselectable, message};
 use serde_json::{Value as Json, json};
 use std::fmt;
 use std::net::IpAddr;
@@ -357,6 +357,12 @@ impl Refusal {
 impl From<Errors> for Refusal {
     fn from(errors: Errors) -> Self {
         Refusal { status: StatusCode::BAD_REQUEST, body: errors.to_json(), headers: Vec::new(), cause: None }
+    }
+}
+
+impl From<Unselectable> for Refusal {
+    fn from(wrong: Unselectable) -> Self {
+        Refusal { status: StatusCode::BAD_REQUEST, body: wrong.to_json(), headers: Vec::new(), cause: None }
     }
 }
 

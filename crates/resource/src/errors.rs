@@ -124,6 +124,10 @@ pub mod message {
     pub fn select_choice(value: impl Display) -> String {
         format!("Select a valid choice. {value} is not one of the available choices.")
     }
+    /// More filters than a list takes.
+    pub fn too_many_filters(max: usize) -> String {
+        format!("Limit of {max} filter{} has been exceeded.", if max == 1 { "" } else { "s" })
+    }
     /// Something else where an id belongs; `type_name` as in document 4, section 2.
     pub fn pk_type(type_name: &str) -> String {
         format!("Incorrect type. Expected pk value, received {type_name}.")

@@ -1,6 +1,7 @@
 //! The declaration of a field and of a resource.
 
 use crate::Value;
+use crate::select::MAX_FILTERS;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -440,6 +441,8 @@ pub struct Resource {
     pub batch: Option<(i64, Name)>,
     /// Whether lists honour `ordering` and filters at all.
     pub is_selectable: bool,
+    /// How many parameters of a request may be filters.
+    pub max_filters: usize,
     /// Whether lists begin with the highest id.
     pub is_newest_first: bool,
     by_name: HashMap<Name, usize>,
@@ -463,6 +466,7 @@ impl Resource {
             limit_items: None,
             batch: None,
             is_selectable: true,
+            max_filters: MAX_FILTERS,
             is_newest_first: false,
             by_name,
         }
@@ -480,6 +484,11 @@ impl Resource {
     /// Lists begin with the highest id.
     pub fn newest_first(mut self) -> Resource {
         self.is_newest_first = true;
+        self
+    }
+    /// A collection that takes fewer filters, or more, than others.
+    pub fn max_filters(mut self, most: usize) -> Resource {
+        self.max_filters = most;
         self
     }
     /// A collection without sorting and filters.

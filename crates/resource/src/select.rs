@@ -4,11 +4,16 @@
 
 use crate::{Errors, Field, Kind, Resource, Source, Value, message, time};
 use percent_encoding::percent_decode_str;
+use std::collections::HashSet;
 
 /// The most that `limit` may say, and what it says when it is not sent.
 pub const MAX_LIMIT: i64 = 1000;
 /// See [`MAX_LIMIT`].
 pub const DEFAULT_LIMIT: i64 = 25;
+/// How many parameters of a request may be filters, unless a declaration says otherwise (document 4, section 7).
+pub const MAX_FILTERS: usize = 50;
+/// Wrong values that are told of one parameter: thousands fit into it.
+const TOLD: usize = 100;
 
 /// The parameters of a request's address, decoded, in the order sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -161,8 +166,36 @@ pub struct Select<'r> {
     pub offset: i64,
 }
 
+/// Why there is no list to the parameters of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unselectable {
+    /// More of them are filters than this.
+    TooManyFilters(usize),
+    /// Every wrong one with its messages.
+    Wrong(Errors),
+}
+
+impl Unselectable {
+    /// The body of the 400.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Unselectable::TooManyFilters(most) => serde_json::json!({"detail": message::too_many_filters(*most)}),
+            Unselectable::Wrong(errors) => errors.to_json(),
+        }
+    }
+}
+
+/// Counts the parameters that are filters, before anything else is made of them; the same one twice counts twice.
+pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> bool) -> Result<(), Unselectable> {
+    let is_over = query.pairs().filter(|(name, _)| is_filter(name)).nth(most).is_some();
+    if is_over { Err(Unselectable::TooManyFilters(most)) } else { Ok(()) }
+}
+
 /// Checks the parameters of a list; every wrong one is named.
-pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, Errors> {
+pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, Unselectable> {
+    if resource.is_selectable {
+        bound_filters(query, resource.max_filters, |parameter| filtered(resource, parameter).is_some())?;
+    }
     let mut errors = Errors::new();
     let limit = bounded(query, "limit", DEFAULT_LIMIT, 1, Some(MAX_LIMIT), &mut errors);
     let offset = bounded(query, "offset", 0, 0, None, &mut errors);
@@ -179,7 +212,7 @@ pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, E
             }
         }
     }
-    if errors.is_empty() { Ok(select) } else { Err(errors) }
+    if errors.is_empty() { Ok(select) } else { Err(Unselectable::Wrong(errors)) }
 }
 
 fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i64>, errors: &mut Errors) -> i64 {
@@ -209,10 +242,15 @@ fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> V
     order
 }
 
+/// The filterable field that a parameter names, and the predicate behind it.
+fn filtered<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r Field, &'p str)> {
+    let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
+    Some((resource.field(name).filter(|field| field.filter)?, predicate))
+}
+
 /// The filter that a parameter is; none when it names no filterable field.
 fn filter<'r>(resource: &'r Resource, parameter: &str, value: &str) -> Result<Option<Filter<'r>>, Vec<String>> {
-    let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
-    let Some(field) = resource.field(name).filter(|field| field.filter) else { return Ok(None) };
+    let Some((field, predicate)) = filtered(resource, parameter) else { return Ok(None) };
     let Some(predicate) = field.predicates().into_iter().find(|known| known.name() == predicate) else {
         return Err(vec![message::select_choice(predicate)]);
     };
@@ -221,12 +259,12 @@ fn filter<'r>(resource: &'r Resource, parameter: &str, value: &str) -> Result<Op
 }
 
 fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value>, Vec<String>> {
+    let is_set = matches!(field.kind, Kind::Set { .. } | Kind::References { .. });
     let parts: Vec<&str> = match predicate {
-        In => text.split(',').map(str::trim).collect(),
         Range => text.split(',').map(str::trim).collect(),
-        Exact if matches!(field.kind, Kind::Set { .. } | Kind::References { .. }) => {
-            text.split(',').map(str::trim).collect()
-        }
+        // Each value once: thousands of conditions that are the same would be too deep for an engine.
+        In => distinct(text.split(',').map(str::trim)),
+        Exact if is_set => distinct(text.split(',').map(str::trim)),
         _ => vec![text],
     };
     let mut values = Vec::with_capacity(parts.len());
@@ -237,11 +275,19 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
             Err(message) if wrong.contains(&message) => {}
             Err(message) => wrong.push(message),
         }
+        if wrong.len() == TOLD {
+            break;
+        }
     }
     if predicate == Range && wrong.is_empty() && parts.len() != 2 {
         wrong.push(wrong_type(field));
     }
     if wrong.is_empty() { Ok(values) } else { Err(wrong) }
+}
+
+fn distinct<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = HashSet::new();
+    parts.filter(|part| seen.insert(*part)).collect()
 }
 
 fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<Value, String> {
@@ -339,7 +385,7 @@ mod tests {
     }
 
     fn errors(query: &str) -> serde_json::Value {
-        select(&books(), &Query::parse(query)).err().map(|errors| errors.to_json()).unwrap_or_default()
+        select(&books(), &Query::parse(query)).err().map(|wrong| wrong.to_json()).unwrap_or_default()
     }
 
     #[test]
@@ -363,6 +409,39 @@ mod tests {
             })
         );
         assert_eq!(errors("limit=1001"), json!({"limit": ["Ensure this value is less than or equal to 1000."]}));
+    }
+
+    #[test]
+    fn filters_are_counted_before_anything_else_is_looked_at() {
+        let filters = |count: usize| vec!["name=a&genre__in=wrong"; count / 2].join("&");
+        let others = "&limit=0&ordering=x&secret=s&colour=red".repeat(100);
+        assert_eq!(
+            errors(&(filters(50) + &others)),
+            json!({
+                "limit": ["Ensure this value is greater than or equal to 1."],
+                "ordering": ["Select a valid choice. x is not one of the available choices."],
+                "genre__in": ["Select a valid choice. wrong is not one of the available choices."],
+            })
+        );
+        let too_many = json!({"detail": "Limit of 50 filters has been exceeded."});
+        assert_eq!(errors(&(filters(50) + "&name__nonsense=x" + &others)), too_many);
+        assert_eq!(errors(&filters(2000)), too_many);
+        let few = books().max_filters(1);
+        assert_eq!(
+            select(&few, &Query::parse("name=a&name=a")).err().map(|wrong| wrong.to_json()),
+            Some(json!({"detail": "Limit of 1 filter has been exceeded."}))
+        );
+        assert!(select(&books().unselectable(), &Query::parse(&filters(2000))).is_ok());
+    }
+
+    #[test]
+    fn values_are_counted_once_and_wrong_ones_are_told_up_to_a_hundred() {
+        let books = books();
+        let select = select(&books, &Query::parse("genre__in=b,a,%20b,a")).ok().unwrap();
+        assert_eq!(select.filters[0].operands(), &[Value::from("b"), Value::from("a")]);
+        let many: Vec<String> = (0..5000).map(|n| format!("x{n}")).collect();
+        let told = errors(&format!("genre__in={}", many.join(",")));
+        assert_eq!(told["genre__in"].as_array().map(Vec::len), Some(100));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod postgresql;
 mod sql;
 mod sqlite;
 mod stamp;
+mod turns;
 mod work;
 
 use std::collections::HashMap;
@@ -98,11 +99,14 @@ impl Migration {
 pub struct Options {
     /// SQLite: the folder of all databases but the control database, below the directory.
     pub folder: &'static str,
-    /// SQLite: threads that run reads.
+    /// SQLite: threads that run reads. A database has half of them at most while others have none, and so on.
     pub readers: usize,
     /// SQLite: threads that run writes; a build always has the same one.
     pub writers: usize,
-    /// PostgreSQL: connections, each with a thread.
+    /// SQLite: databases that all threads together keep open; each takes two file descriptors, or three. An eighth of
+    /// those that the process may have when these options are made, for it may have two stores.
+    pub open_files: usize,
+    /// PostgreSQL: connections, each with a thread; shared among databases as readers are.
     pub postgres_connections: usize,
     /// Whether no other process may have the databases open meanwhile: [`Error::InUse`] where one has, and for those that
     /// come. PostgreSQL: with one connection only.
@@ -117,8 +121,9 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             folder: "builds",
-            readers: 2,
+            readers: 8,
             writers: 4,
+            open_files: sqlite::descriptors() / 8 / 3,
             postgres_connections: 16,
             alone: false,
             time_limit: Duration::from_secs(10),

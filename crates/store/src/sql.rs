@@ -96,6 +96,9 @@ impl<T: Into<Arg>> From<Option<T>> for Arg {
     }
 }
 
+/// In bytes; what the program's own statements have of text is well below.
+const LONGEST_KEPT: usize = 8 * 1024;
+
 /// One statement and its arguments.
 ///
 /// ```
@@ -194,6 +197,12 @@ impl Sql {
     /// The text so far, in the canonical dialect.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether connections keep it once it is prepared. Longer ones are hardly asked again: they hold lists of values as
+    /// long as an address may be, and each of another length would be another one to keep.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.text.len() <= LONGEST_KEPT
     }
 
     /// The arguments so far; `$1` is the first.

@@ -16,6 +16,8 @@ use crate::error::Error;
 pub(crate) trait Work: Send {
     /// Runs the script and keeps what it came to; `true` if that is `Ok`, so that the work is to be committed.
     fn run(&mut self, conn: &mut Conn) -> bool;
+    /// Whether the caller still waits for the outcome.
+    fn is_wanted(&self) -> bool;
     /// Replaces whatever the script came to.
     fn fail(&mut self, error: Error);
     /// Tells the caller, if it still listens.
@@ -53,6 +55,10 @@ where
         let keep = outcome.is_ok();
         self.outcome = Some(outcome);
         keep
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
     }
 
     fn fail(&mut self, error: Error) {

@@ -6,11 +6,11 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Fixture, count, endless, insert};
-use store::{Arg, Conn, Error, Options, Sql, Store};
+use store::{Arg, Conn, Database, Error, Options, Sql, Store};
 
 on_both! {
     reads_and_writes,
@@ -32,6 +32,8 @@ on_both! {
     a_dropped_future_still_writes,
     reads_are_snapshots,
     reads_cannot_write,
+    a_database_leaves_turns_to_others(Options { readers: 4, ..Options::default() }),
+    long_statements_are_not_kept,
     tables_made_at_run_time,
     the_control_database,
     nobody_is_alone_beside_others,
@@ -576,6 +578,74 @@ async fn tables_made_at_run_time(fixture: &mut Fixture) {
         assert_eq!(database.peek(star_again.clone()).await, Ok::<_, Error>(true));
         assert_eq!(database.read(star_again.clone()).await, Ok::<_, Error>(true));
         assert_eq!(database.write(star_again.clone()).await, Ok::<_, Error>(true));
+    }
+}
+
+/// Reads that go on until a gate is opened, and how many of them have ended.
+struct Held {
+    gate: Arc<AtomicBool>,
+    ended: Arc<AtomicU32>,
+    reads: Vec<tokio::task::JoinHandle<Result<(), Error>>>,
+}
+
+impl Held {
+    async fn begin(database: &Database, count: usize) -> Held {
+        let (gate, begun, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)), Arc::default());
+        let reads = (0..count).map(|_| {
+            let (database, gate, begun, ended) =
+                (database.clone(), gate.clone(), begun.clone(), Arc::<AtomicU32>::clone(&ended));
+            tokio::spawn(async move {
+                let read = move |_: &mut Conn| {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    while !gate.load(Ordering::SeqCst) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    Ok(())
+                };
+                let outcome = database.read::<(), Error>(read).await;
+                ended.fetch_add(1, Ordering::SeqCst);
+                outcome
+            })
+        });
+        let held = Held { gate: gate.clone(), ended: ended.clone(), reads: reads.collect() };
+        while begun.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Whatever else they may get, they get now.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        held
+    }
+}
+
+async fn a_database_leaves_turns_to_others(fixture: &mut Fixture) {
+    let (greedy, second, honest) = (fixture.database().await, fixture.database().await, fixture.database().await);
+    let all_of = [Held::begin(&greedy, 60).await, Held::begin(&second, 20).await];
+    for _ in 0..20 {
+        assert_eq!(count(&honest).await, 0);
+    }
+    assert!(all_of.iter().all(|held| held.ended.load(Ordering::SeqCst) == 0), "the honest one waited for none of them");
+    for held in all_of {
+        held.gate.store(true, Ordering::SeqCst);
+        for read in held.reads {
+            assert_eq!(read.await.unwrap(), Ok(()));
+        }
+    }
+}
+
+async fn long_statements_are_not_kept(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    // Twice the same, and in between what is short: nothing of it depends on what was kept.
+    for count in [5000, 3, 5000, 4999] {
+        let found = database.read(move |conn| {
+            let mut sql = Sql::new("SELECT name FROM users WHERE id IN (");
+            for id in 1..=count {
+                sql.push(if id > 1 { ", " } else { "" }).bind(id);
+            }
+            sql.push(")");
+            conn.one(&sql, |row| Ok(row.text(0)?.to_owned()))
+        });
+        assert_eq!(found.await, Ok::<_, Error>("Ada".to_owned()));
     }
 }
 

@@ -251,7 +251,8 @@ async fn a_short_read_that_takes_too_long_is_stopped_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_scripts_hold_up_nobody() {
     let few = 2 * std::thread::available_parallelism().unwrap().get();
-    let more = Options { postgres_connections: few + 2, ..Options::default() };
+    // One database has half of them at most.
+    let more = Options { postgres_connections: 2 * (few + 2), ..Options::default() };
     let Some(mut fixture) = Fixture::postgres(more).await else { return };
     let database = fixture.database().await;
     let slow: Vec<_> = (0..few)

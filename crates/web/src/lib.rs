@@ -3,5 +3,7 @@
 pub mod clock;
 pub mod content;
 pub mod listener;
+pub mod places;
 pub mod request_id;
 pub mod room;
+mod stream;

@@ -6,7 +6,10 @@
 //!   the moment it waits for a header, so it is the bound for all three; a test shows it);
 //! - a body that stalls or drips: the pace of [`BodyReader`];
 //! - an answer that is not read: `write`;
-//! - connections in all: `connections`; a further one is closed at once.
+//! - connections: `connections` in all, and half of them for one peer (`places.rs`); a further one is told 503 and
+//!   closed at once;
+//! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`Head`]);
+//! - what is read of a body before anybody asks for it: [`AT_A_TIME`].
 //!
 //! HTTP/2 is left to the proxy in front. Over plain text hardly a client speaks it, and hyper-util's detection of it
 //! waits without a timeout for the first bytes, as HTTP/2 itself does for half-sent frames: two more ways to hold a
@@ -15,12 +18,13 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::AtomicUsize;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -30,10 +34,13 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, Sleep};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::places::{Places, SpeaksForMany};
+use crate::stream::{AT_A_TIME, HEADERS_TOGETHER, Head, Patient};
 
 /// How long a closed connection is still read, so that a client in the middle of sending reads the answer (413, 401)
 /// instead of a reset.
@@ -46,8 +53,11 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// The least a body must bring, in bytes a second, averaged over its progress timeout.
 const MINIMUM_RATE: u64 = 1024;
 
+/// How often it is logged that no connections can be accepted.
+const TELL: Duration = Duration::from_secs(10);
+
 /// What clients may hold. The defaults are those of security.md.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// Until a whole header has come, from the opening or from the last answer: 10 s. Idle connections end with it.
     pub header: Duration,
@@ -55,8 +65,10 @@ pub struct Limits {
     pub write: Duration,
     /// The longest header, in bytes: 32 KiB; a longer one is answered with 431.
     pub header_bytes: usize,
-    /// Connections at once: 16,384.
+    /// Connections at once: 8,192, which cost some 20 KiB each at most. A peer has half of them.
     pub connections: u32,
+    /// Peers that may have them all: proxies, and programs on the same machine.
+    pub speaks_for_many: SpeaksForMany,
     /// For requests in flight when the server stops: 30 s (document 4, section 1, row "stop").
     pub stop: Duration,
 }
@@ -67,7 +79,8 @@ impl Default for Limits {
             header: Duration::from_secs(10),
             write: Duration::from_secs(10),
             header_bytes: 32 * 1024,
-            connections: 16_384,
+            connections: 8_192,
+            speaks_for_many: SpeaksForMany::default(),
             stop: Duration::from_secs(30),
         }
     }
@@ -98,8 +111,24 @@ where
     F: Future<Output = Response<B>> + Send + 'static,
     B: Answer,
 {
+    serve_with(listener, handler, limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER)), shutdown).await;
+}
+
+/// As [`serve`], with what is left for long headers.
+async fn serve_with<H, F, B>(
+    listener: TcpListener,
+    handler: H,
+    limits: Limits,
+    headers: Arc<AtomicUsize>,
+    shutdown: impl Future,
+) where
+    H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Answer,
+{
     let handler = Arc::new(handler);
-    let slots = Arc::new(Semaphore::new(limits.connections as usize));
+    let places = Places::new(limits.connections, limits.speaks_for_many.clone());
+    let mut told: Option<Instant> = None;
     let (stage, _) = watch::channel(Stage::Serving);
     let mut shutdown = pin!(shutdown);
     loop {
@@ -110,25 +139,32 @@ where
         };
         match accepted {
             Ok((stream, peer)) => {
-                // Over the cap the stream is dropped, which closes it: waiting would only fill the kernel's queue.
-                let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
-                let conversation = converse(stream, peer, Arc::clone(&handler), limits, stage.subscribe());
+                let Some(place) = places.take(peer.ip()) else {
+                    turn_away(&stream);
+                    continue;
+                };
+                let head = Arc::new(Head::new(headers.clone()));
+                let conversation =
+                    converse(stream, peer, Arc::clone(&handler), head, limits.clone(), stage.subscribe());
                 tokio::spawn(async move {
                     conversation.await;
-                    drop(slot);
+                    drop(place);
                 });
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 // Most likely no file descriptors are left; trying again at once would only burn the processor.
-                tracing::error!(%error, "cannot accept connections");
+                if told.is_none_or(|told| told.elapsed() > TELL) {
+                    tracing::error!(%error, "cannot accept connections");
+                    told = Some(Instant::now());
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
     drop(listener);
     stage.send_replace(Stage::Stopping);
-    if tokio::time::timeout(limits.stop, slots.acquire_many(limits.connections)).await.is_err() {
+    if tokio::time::timeout(limits.stop, places.all_free()).await.is_err() {
         stage.send_replace(Stage::Over);
     }
 }
@@ -139,11 +175,21 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
+/// Tells a client for whom there is no place to come again. The stream is dropped then, which closes it: waiting would
+/// only fill the kernel's queue.
+fn turn_away(stream: &TcpStream) {
+    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+        connection: close\r\ncontent-length: 55\r\n\r\n{\"detail\":\"There are too many connections. Try later.\"}";
+    // A new stream has room for it. If not, the client learns from the closing alone.
+    let _ = stream.try_write(ANSWER);
+}
+
 /// One connection from its opening to its end.
 async fn converse<H, F, B>(
     stream: TcpStream,
     peer: SocketAddr,
     handler: Arc<H>,
+    head: Arc<Head>,
     limits: Limits,
     mut stage: watch::Receiver<Stage>,
 ) where
@@ -154,10 +200,13 @@ async fn converse<H, F, B>(
     // Answers are written whole, or in large pieces, so waiting for more to send with them is in vain.
     let _ = stream.set_nodelay(true);
     let seen = stage.clone();
+    let read = Arc::clone(&head);
     let service = service_fn(move |request| {
-        let (handler, seen) = (Arc::clone(&handler), seen.clone());
+        let (handler, seen, head) = (Arc::clone(&handler), seen.clone(), Arc::clone(&head));
         Box::pin(async move {
+            head.is_complete();
             let mut response = answer(handler, request, peer).await;
+            head.is_answered();
             if *seen.borrow() != Stage::Serving {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -168,8 +217,8 @@ async fn converse<H, F, B>(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header)
         .max_header_size(limits.header_bytes)
-        .max_buf_size(limits.header_bytes.max(64 * 1024))
-        .serve_connection(TokioIo::new(Patient::new(stream, limits.write)), service);
+        .max_buf_size(limits.header_bytes.max(AT_A_TIME + 1))
+        .serve_connection(TokioIo::new(Patient::new(stream, limits.write, read)), service);
 
     let farewell = async {
         let _ = stage.wait_for(|stage| *stage != Stage::Serving).await;
@@ -182,6 +231,7 @@ async fn converse<H, F, B>(
     };
     match ended {
         Some(Err(error)) if error.is_timeout() => {}
+        Some(Err(error)) if has_no_room(&error) => {}
         Some(_) => linger(connection.into_parts().io.into_inner().stream, stage).await,
         None => {
             Pin::new(&mut connection).graceful_shutdown();
@@ -194,6 +244,12 @@ async fn converse<H, F, B>(
     }
 }
 
+/// Whether a connection would have had more of a header than is left for it.
+fn has_no_room(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::OutOfMemory)
+}
+
 /// Closes our side and reads on for a moment: closing with unread bytes would reset the connection, and the reset may
 /// overtake the answer.
 async fn linger(mut stream: TcpStream, mut stage: watch::Receiver<Stage>) {
@@ -201,8 +257,14 @@ async fn linger(mut stream: TcpStream, mut stage: watch::Receiver<Stage>) {
         return;
     }
     let read_on = async {
-        let mut rest = vec![0; 16 * 1024];
-        while let Ok(1..) = stream.read(&mut rest).await {}
+        // No buffer while nothing comes: there may be thousands of such streams.
+        while stream.readable().await.is_ok() {
+            match stream.try_read(&mut [0; 16 * 1024]) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => break,
+            }
+        }
     };
     tokio::select! {
         _ = tokio::time::timeout(LINGER, read_on) => {}
@@ -317,66 +379,13 @@ where
     Ok(whole.freeze())
 }
 
-/// A stream whose writes fail when the client takes nothing for a while. The timer exists only while a write waits.
-struct Patient {
-    stream: TcpStream,
-    patience: Duration,
-    stalled: Option<Pin<Box<Sleep>>>,
-}
-
-impl Patient {
-    fn new(stream: TcpStream, patience: Duration) -> Patient {
-        Patient { stream, patience, stalled: None }
-    }
-
-    fn timed<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if outcome.is_ready() {
-            self.stalled = None;
-            return outcome;
-        }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl AsyncRead for Patient {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Patient {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.timed(cx, outcome)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.timed(cx, outcome)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::USUAL_HEADER;
+    use std::sync::atomic::Ordering;
+    use std::task::Context;
+    use tokio::io::AsyncReadExt;
     use tokio::sync::oneshot;
     use tokio::task::JoinHandle;
 
@@ -385,7 +394,14 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn limits() -> Limits {
-        Limits { header: SHORT, write: SHORT, header_bytes: 2048, connections: 64, stop: PATIENCE }
+        Limits {
+            header: SHORT,
+            write: SHORT,
+            header_bytes: 2048,
+            connections: 64,
+            speaks_for_many: SpeaksForMany::default(),
+            stop: PATIENCE,
+        }
     }
 
     struct Server {
@@ -396,10 +412,14 @@ mod tests {
 
     impl Server {
         async fn start(limits: Limits) -> Server {
+            Server::start_with(limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).await
+        }
+
+        async fn start_with(limits: Limits, headers: Arc<AtomicUsize>) -> Server {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let (stop, stopped) = oneshot::channel();
-            let served = tokio::spawn(serve(listener, handle, limits, stopped));
+            let served = tokio::spawn(serve_with(listener, handle, limits, headers, stopped));
             Server { address, stop, served }
         }
 
@@ -586,12 +606,80 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_peer_leaves_half_of_the_connections_to_others() {
+        let nobody = SpeaksForMany::new(|_| false);
+        let server =
+            Server::start(Limits { connections: 4, speaks_for_many: nobody, header: PATIENCE, ..limits() }).await;
+        let from = async |peer: &str| {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind(format!("{peer}:0").parse().unwrap()).unwrap();
+            let mut stream = socket.connect(server.address).await.unwrap();
+            let sent = stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await;
+            let mut answer = [0; 12];
+            let read = stream.read_exact(&mut answer).await;
+            // Whoever is turned away may see the connection reset before he has read why.
+            let is_served = sent.is_ok() && read.is_ok() && &answer == b"HTTP/1.1 200";
+            (is_served, stream)
+        };
+        let first = [from("127.0.0.2").await, from("127.0.0.2").await, from("127.0.0.2").await];
+        assert_eq!(first.each_ref().map(|(is_served, _)| *is_served), [true, true, false]);
+        let other = from("127.0.0.3").await;
+        assert!(other.0, "another peer is served");
+        let [gone, ..] = first;
+        drop(gone);
+        let started = Instant::now();
+        while !from("127.0.0.2").await.0 {
+            assert!(started.elapsed() < PATIENCE, "a place that is given back is there again");
+        }
+    }
+
+    #[tokio::test]
+    async fn long_headers_share_their_room_until_they_are_answered() {
+        let left = Arc::new(AtomicUsize::new(1000));
+        let (one, other) = (Head::new(left.clone()), Head::new(left.clone()));
+        assert!(one.grow(USUAL_HEADER) && one.grow(400) && other.grow(USUAL_HEADER + 600));
+        assert!(!one.grow(1) && other.bytes.load(Ordering::Relaxed) == USUAL_HEADER + 600);
+        other.is_complete();
+        assert!(other.grow(1_000_000), "a body is not a header");
+        assert!(!one.grow(1), "it is held while the request is answered");
+        other.is_answered();
+        assert!(one.grow(1) && other.grow(USUAL_HEADER));
+        drop((one, other));
+        assert_eq!(left.load(Ordering::Relaxed), 1000);
+    }
+
+    #[tokio::test]
+    async fn headers_that_have_no_room_are_closed_and_others_go_on() {
+        let left = Arc::new(AtomicUsize::new(10_000));
+        let server =
+            Server::start_with(Limits { header: PATIENCE, header_bytes: 32 * 1024, ..limits() }, left.clone()).await;
+        let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "x".repeat(12_000));
+        let mut half_sent = server.connect().await;
+        half_sent.write_all(long.as_bytes()).await.unwrap();
+        while left.load(Ordering::Relaxed) == 10_000 {
+            tokio::time::sleep(SHORT / 40).await;
+        }
+        let started = Instant::now();
+        let mut over = server.connect().await;
+        let _ = over.write_all(long.as_bytes()).await;
+        let mut rest = Vec::new();
+        let _ = tokio::time::timeout(PATIENCE, over.read_to_end(&mut rest)).await.expect("it is closed");
+        assert!(rest.is_empty() && started.elapsed() < PATIENCE);
+        assert!(server.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes"));
+        half_sent.write_all(b"\r\nconnection: close\r\n\r\n").await.unwrap();
+        assert!(read_all(&mut half_sent).await.ends_with("0 bytes"), "who had room is answered");
+    }
+
+    #[tokio::test]
     async fn connections_over_the_cap_are_closed() {
         let server = Server::start(Limits { connections: 1, header: PATIENCE, ..limits() }).await;
         let mut first = server.connect().await;
         first.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         first.readable().await.unwrap();
-        assert_eq!(server.ask("").await, "");
+        let turned_away = server.ask("").await;
+        assert!(turned_away.starts_with("HTTP/1.1 503 ") && turned_away.contains("retry-after: 1"), "{turned_away}");
+        let (head, body) = turned_away.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{turned_away}");
     }
 
     #[tokio::test]

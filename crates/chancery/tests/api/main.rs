@@ -21,6 +21,7 @@ mod history_crash;
 mod history_delivery;
 mod keys;
 mod mail;
+mod many_filters;
 mod nonsense;
 mod origins;
 mod outages;

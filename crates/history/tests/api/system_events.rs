@@ -285,3 +285,29 @@ async fn system_events_are_filtered() {
     assert_eq!(ids("event_timestamp__range=2026-01-31T09:30:00.000002Z,2026-01-31T09:30:00.000003Z").await, [3, 2]);
     assert_eq!(ids("unknown=5").await.len(), 10);
 }
+
+#[tokio::test]
+async fn the_51st_filter_is_refused_and_thousands_of_values_are_not() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("many_filters").await;
+    add(&api, json!([system_event(1)])).await.created();
+    let problem = json!({"detail": [{
+        "loc": ["query"],
+        "msg": "ensure that there are at most 50 filters",
+        "type": "value_error.filters.max_items",
+    }]});
+    for path in ["/api/system-events", "/api/history/events"] {
+        let filters = |count: usize| "source_id__exclude=7&".repeat(count);
+        let fifty = api.get(&format!("{path}?{}limit=1&offset=0&colour=red", filters(50))).await;
+        assert_eq!(fifty.status, 200, "{fifty:?}");
+        api.get(&format!("{path}?{}source_id__nonsense=x&limit=x", filters(50))).await.is(422, problem.clone());
+        api.get(&format!("{path}?{}", filters(1500))).await.is(422, problem.clone());
+        let numbers: Vec<String> = (1..5900).map(|n: i64| n.to_string()).collect();
+        for values in [numbers.join(","), vec!["1"; 14_000].join(",")] {
+            for name in ["source_id__in", "source_id__in__exclude", "event_type__in"] {
+                let reply = api.get(&format!("{path}?{name}={values}")).await;
+                assert!([200, 422].contains(&reply.status), "{name}: {:.300}", format!("{reply:?}"));
+            }
+        }
+    }
+}

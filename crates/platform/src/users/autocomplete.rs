@@ -1,7 +1,7 @@
 //! `GET /api/users/autocomplete/` (document 4, section 2, "autocomplete").
 
 use super::scope;
-use crate::autocomplete;
+use crate::autocomplete::{self, ACCOUNT_TYPE_EXCLUDE};
 use crate::http::{Outcome, Request};
 use crate::routes::Route;
 use store::Conn;
@@ -15,7 +15,7 @@ pub fn routes() -> Vec<Route> {
 /// cannot be one (document 1, "User group permission set assignees").
 fn answer(request: &Request, conn: &mut Conn) -> Outcome {
     let mut scope = scope(request.caller()?, conn, request.now)?;
-    for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == "account_type__exclude") {
+    for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == ACCOUNT_TYPE_EXCLUDE) {
         scope.condition.push(" AND t.account_type <> ").bind(account_type);
         scope.total = None;
     }

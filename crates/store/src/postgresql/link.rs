@@ -155,7 +155,7 @@ impl Link {
     }
 
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
-        let (statement, known) = self.statement(sql.text())?;
+        let (statement, known) = self.statement(sql)?;
         self.client.execute(&statement, sql).map_err(|error| self.refused(&error, known, sql.text()))
     }
 
@@ -183,7 +183,7 @@ impl Link {
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
-        let (statement, known) = self.statement(sql.text()).map_err(Stop::Refused)?;
+        let (statement, known) = self.statement(sql).map_err(Stop::Refused)?;
         let mut outcome = Ok(());
         let asked = self.client.query(&statement, sql, |found| {
             if outcome.is_ok() {
@@ -197,13 +197,17 @@ impl Link {
     }
 
     /// A prepared statement, and whether it was known before.
-    fn statement(&mut self, text: &str) -> Result<(Statement, bool), Error> {
+    fn statement(&mut self, sql: &Sql) -> Result<(Statement, bool), Error> {
+        let (text, is_kept) = (sql.text(), sql.is_kept());
         self.now += 1;
         if let Some((statement, used)) = self.statements.get_mut(text) {
             *used = self.now;
             return Ok((statement.clone(), true));
         }
         let statement = self.client.prepare(text).map_err(|error| self.refused(&error, false, text))?;
+        if !is_kept {
+            return Ok((statement, false));
+        }
         if self.statements.len() >= STATEMENTS
             && let Some(oldest) = self.statements.iter().min_by_key(|(_, (_, used))| *used)
         {

@@ -3,7 +3,8 @@
 //! Short tasks are done by few threads, so that a thread, its connection and the server's process behind it go from one
 //! to the next without falling asleep: on two cores, four did 1.2 to 1.7 times what sixteen did. What takes longer than
 //! [`SHORT`] is not counted among them, and what has waited for as long gets another thread: so slow scripts hold up
-//! nobody, and a distant server or a slow disk is asked for more at a time.
+//! nobody, and a distant server or a slow disk is asked for more at a time. How many a database may hold up, and whose turn
+//! it is, is for `turns.rs` to say.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +17,11 @@ use crate::Mode;
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::migrate;
+use crate::turns::Turns;
 use crate::work::{Slot, Work, lock, panicked};
 
-/// Tasks that may wait for a thread; more are refused with [`Error::Busy`].
-const QUEUE: usize = 4096;
 /// How often a task may be passed over for one that suits a thread's connection better.
 const PATIENCE: u32 = 8;
-/// How far into the queue to look for such a task.
-const SIGHT: usize = 64;
 /// Runs of one script at most.
 const ATTEMPTS: u32 = 3;
 
@@ -56,9 +54,9 @@ struct State {
     workers: Vec<Worker>,
     /// Idle threads, the one that has been idle for the longest first.
     idle: VecDeque<usize>,
-    /// Tasks that found no idle thread.
-    queue: VecDeque<Task>,
-    /// How often the first of the queue has been passed over.
+    /// Tasks that found no idle thread, and how many threads each database has.
+    turns: Turns<Task>,
+    /// How often the first of those has been passed over.
     passed: u32,
     /// How many threads do short tasks at a time.
     few: usize,
@@ -73,6 +71,10 @@ struct Worker {
     last: Option<u64>,
     /// Handed to it while it was idle.
     next: Option<Task>,
+    /// The database that it is at work for.
+    slot: Option<Arc<Slot>>,
+    /// Whether its last task was a short one.
+    was_short: bool,
     /// When it began what it is doing.
     began: Option<Instant>,
 }
@@ -81,8 +83,8 @@ impl Pool {
     pub fn new(count: usize, time_limit: Duration) -> Pool {
         let workers = (0..count).map(|_| Worker::default()).collect();
         let few = 2 * std::thread::available_parallelism().map_or(2, usize::from);
-        let (idle, queue) = (VecDeque::new(), VecDeque::new());
-        let state = State { workers, idle, queue, passed: 0, few, is_watched: false, closed: false };
+        let (idle, turns) = (VecDeque::new(), Turns::new(count));
+        let state = State { workers, idle, turns, passed: 0, few, is_watched: false, closed: false };
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
@@ -93,21 +95,19 @@ impl Pool {
         }
         let task = Task { slot: slot.clone(), kind, work, since: Instant::now() };
         if state.has_few_at_work()
-            && let Some(at) = state.choose(slot.id)
+            && !state.idle.is_empty()
+            && state.turns.start(slot)
+            && let Some(at) = state.choose(slot)
         {
             state.workers[at].next = Some(task);
             drop(state);
             self.wake[at].notify_one();
             return Ok(());
         }
-        let is_stuck = |worker: &Worker| worker.began.is_some_and(|began| began.elapsed() > self.time_limit);
-        if state.workers.iter().all(is_stuck) {
+        if state.is_stuck(slot, self.time_limit) {
             return Err(no_answer());
         }
-        if state.queue.len() >= QUEUE {
-            return Err(Error::Busy);
-        }
-        state.queue.push_back(task);
+        state.turns.push(slot, task)?;
         self.call_watcher(state);
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Pool {
     /// Sees to it that somebody watches the queue while there are idle threads.
     fn call_watcher(&self, state: MutexGuard<'_, State>) {
         if !state.is_watched
-            && !state.queue.is_empty()
+            && state.turns.first().is_some()
             && let Some(&at) = state.idle.front()
         {
             drop(state);
@@ -132,7 +132,11 @@ impl Pool {
     /// Waits for the next task; `None` when there will be none.
     fn take(&self, at: usize) -> Option<Task> {
         let mut state = lock(&self.state);
-        state.workers[at].began = None;
+        let worker = &mut state.workers[at];
+        worker.was_short = worker.began.take().is_some_and(|began| began.elapsed() < SHORT);
+        if let Some(slot) = worker.slot.take() {
+            state.turns.done(&slot);
+        }
         state.idle.push_back(at);
         let mut is_awake = true;
         let task = loop {
@@ -143,11 +147,14 @@ impl Pool {
                 state.idle.retain(|&idle| idle != at);
                 break task;
             }
-            if state.closed && state.queue.is_empty() {
+            if state.closed && state.turns.is_empty() {
+                drop(state);
+                // Those that found nothing that they might do have nothing more to wait for.
+                self.wake.iter().for_each(Condvar::notify_one);
                 return None;
             }
             is_awake = false;
-            if state.queue.is_empty() || state.is_watched {
+            if state.turns.first().is_none() || state.is_watched {
                 state = self.wake[at].wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
                 state.is_watched = true;
@@ -164,7 +171,9 @@ impl Pool {
     pub fn serve(&self, at: usize, settings: &Settings) {
         let mut conn = None;
         while let Some(mut task) = self.take(at) {
-            if task.since.elapsed() > settings.time_limit {
+            // A write is done even if nobody waits for its outcome any more.
+            let is_wanted = task.kind != Kind::Script(Mode::Read) || task.work.is_wanted();
+            if !is_wanted || task.since.elapsed() > settings.time_limit {
                 task.work.fail(Error::Busy);
             } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
                 // Scripts' panics are caught nearer to them; those that are caught here are the driver's.
@@ -178,15 +187,28 @@ impl Pool {
 
 impl State {
     /// The idle thread that suits a database best: it served it last, or it has served none, or not for the longest.
-    fn choose(&mut self, slot: u64) -> Option<usize> {
+    fn choose(&mut self, slot: &Arc<Slot>) -> Option<usize> {
         let workers = &self.workers;
         // Of several, the one that worked last: the others may then be left alone.
-        let same = self.idle.iter().rposition(|&at| workers[at].last == Some(slot));
+        let same = self.idle.iter().rposition(|&at| workers[at].last == Some(slot.id));
         let place = same.or_else(|| self.idle.iter().position(|&at| workers[at].last.is_none())).unwrap_or(0);
         let at = self.idle.remove(place)?;
-        self.workers[at].last = Some(slot);
-        self.workers[at].began = Some(Instant::now());
+        let worker = &mut self.workers[at];
+        (worker.last, worker.slot, worker.began) = (Some(slot.id), Some(slot.clone()), Some(Instant::now()));
         Some(at)
+    }
+
+    /// Whether a database has no thread to hope for: all that it might have wait for a server that does not answer.
+    fn is_stuck(&self, slot: &Slot, time_limit: Duration) -> bool {
+        let is_stuck = |worker: &Worker| worker.began.is_some_and(|began| began.elapsed() > time_limit);
+        if self.turns.may_have_more(slot) {
+            return false;
+        }
+        let mut own = self.workers.iter().filter(|worker| worker.slot.as_ref().is_some_and(|own| own.id == slot.id));
+        match own.next() {
+            Some(first) => is_stuck(first) && own.all(is_stuck),
+            None => self.workers.iter().all(is_stuck),
+        }
     }
 
     fn has_few_at_work(&self) -> bool {
@@ -197,20 +219,18 @@ impl State {
     /// What a thread is to do of what waits: one that has just done something else, or one that has been woken, which is
     /// to leave alone what the others will come to soon.
     fn pick(&mut self, at: usize, is_awake: bool) -> Option<Task> {
-        let is_due = self.queue.front()?.since.elapsed() >= SHORT;
+        let (first, task) = self.turns.first()?;
+        let (first, is_due) = (first.id, task.since.elapsed() >= SHORT);
         let may = is_due || self.closed || is_awake && self.has_few_at_work();
         if !may {
             return None;
         }
-        let last = self.workers[at].last;
-        let suits = |task: &Task| Some(task.slot.id) == last;
-        let place = match self.queue.iter().take(SIGHT).position(suits) {
-            Some(place) if self.passed < PATIENCE => place,
-            _ => 0,
-        };
-        let task = self.queue.remove(place)?;
-        self.passed = if place == 0 { 0 } else { self.passed + 1 };
-        self.workers[at].last = Some(task.slot.id);
+        // Who has just waited for something slow is not to wait for the next of the same.
+        let suits = self.workers[at].last.filter(|_| self.passed < PATIENCE && self.workers[at].was_short);
+        let (slot, task) = self.turns.take(suits)?;
+        self.passed = if slot.id == first { 0 } else { self.passed + 1 };
+        let worker = &mut self.workers[at];
+        (worker.last, worker.slot) = (Some(slot.id), Some(slot));
         Some(task)
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn clear() {
 /// Open files of one thread.
 pub(super) struct Files {
     open: Vec<Entry>,
-    capacity: usize,
+    /// How many at most.
+    pub capacity: usize,
     purpose: Purpose,
     /// Counts uses.
     now: u64,

@@ -188,8 +188,14 @@ impl Link {
         args: impl ExactSizeIterator<Item = Value<'a>>,
         run: impl FnOnce(&mut CachedStatement<'_>) -> Result<T, Broke>,
     ) -> Result<T, Stop> {
+        let is_kept = sql.is_kept();
+        let made;
         let text = match self.texts.get(sql.text()) {
             Some(text) => text,
+            None if !is_kept => {
+                made = sqlite_text(sql.text());
+                &made
+            }
             None => {
                 if self.texts.len() >= STATEMENTS {
                     self.texts.clear();
@@ -206,6 +212,9 @@ impl Link {
             let counts = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
             let is_idle = statement.readonly() || counts && self.connection.total_changes() == before;
             self.changed |= !is_idle;
+            if !is_kept {
+                statement.discard();
+            }
             outcome
         })();
         outcome.map_err(|broke| match broke {

@@ -28,13 +28,27 @@ use link::Purpose;
 use reader::Readers;
 use writer::{Task, Writer};
 
-/// Tasks that may wait for a thread; more are refused with [`Error::Busy`].
-const QUEUE: usize = 4096;
-
 /// What connections are opened with.
 pub(crate) struct Settings {
     migrations: Migrations,
     options: Options,
+    open_files: OpenFiles,
+}
+
+/// How many files one thread keeps open, by what it does.
+struct OpenFiles {
+    reader: usize,
+    writer: usize,
+    /// A thread of callers, which peek.
+    caller: usize,
+}
+
+impl OpenFiles {
+    fn of(options: &Options) -> OpenFiles {
+        let callers = std::thread::available_parallelism().map_or(1, usize::from);
+        let each = options.open_files / (options.readers.max(1) + options.writers.max(1) + callers);
+        OpenFiles { reader: each.clamp(1, 16), writer: each.clamp(1, 32), caller: each.clamp(1, 16) }
+    }
 }
 
 /// The engine.
@@ -50,6 +64,12 @@ pub(crate) struct Sqlite {
     _held: File,
 }
 
+/// File descriptors that the process may have.
+pub(crate) fn descriptors() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
 fn is_closed() -> Error {
     Error::Unavailable("the store is closed".to_owned())
 }
@@ -61,7 +81,8 @@ impl Sqlite {
         options: Options,
         control: Arc<Slot>,
     ) -> Result<Sqlite, Error> {
-        let settings = Arc::new(Settings { migrations, options });
+        let open_files = OpenFiles::of(&options);
+        let settings = Arc::new(Settings { migrations, options, open_files });
         let (here, with) = (directory.clone(), settings.clone());
         let opening = tokio::task::spawn_blocking(move || {
             make_directory(&here.join(with.options.folder))?;
@@ -74,7 +95,7 @@ impl Sqlite {
 
         let mut threads = Vec::new();
         let mut writers = Vec::new();
-        let readers = Arc::new(Readers::default());
+        let readers = Arc::new(Readers::new(settings.options.readers.max(1)));
         for at in 0..settings.options.writers.max(1) {
             let (writer, with) = (Arc::new(Writer::default()), settings.clone());
             writers.push(writer.clone());
@@ -82,7 +103,7 @@ impl Sqlite {
         }
         for at in 0..settings.options.readers.max(1) {
             let (readers, with) = (readers.clone(), settings.clone());
-            threads.push(spawn(format!("read-{at}"), move || readers.serve(&with))?);
+            threads.push(spawn(format!("read-{at}"), move || readers.serve(at, &with))?);
         }
         let threads = Mutex::new(threads);
         Ok(Sqlite { directory, settings, writers, readers, threads, template: Arc::default(), _held: held })

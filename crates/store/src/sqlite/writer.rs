@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::files::Files;
 use super::link::Purpose;
-use super::{QUEUE, Settings, is_closed};
+use super::{Settings, is_closed};
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::work::{Slot, Work, lock, panicked};
@@ -20,7 +20,8 @@ use crate::work::{Slot, Work, lock, panicked};
 const GROUP: usize = 64;
 /// A group that has run for this long is committed, so that its first script need not wait for slow neighbours.
 const PATIENCE: Duration = Duration::from_millis(200);
-const OPEN_FILES: usize = 32;
+/// Tasks that may wait for a thread; more are refused with [`Error::Busy`].
+const QUEUE: usize = 4096;
 
 /// What a writer thread does for a database.
 pub(super) enum Task {
@@ -57,7 +58,9 @@ impl Writer {
         if waiting.closed {
             return Err(is_closed());
         }
-        if waiting.count >= QUEUE {
+        // One more only while more places are free than the database has, so that others find some.
+        let free = QUEUE - waiting.count;
+        if waiting.tasks.get(&slot.id).map_or(0, VecDeque::len) >= free {
             return Err(Error::Busy);
         }
         waiting.count += 1;
@@ -103,7 +106,7 @@ impl Writer {
 
     /// The life of a writer thread.
     pub fn serve(&self, settings: &Settings) {
-        let mut files = Files::new(Purpose::Write, OPEN_FILES);
+        let mut files = Files::new(Purpose::Write, settings.open_files.writer);
         while let Some((slot, batch)) = self.take() {
             // Scripts' panics are caught nearer to them; after any other, the databases of this thread must go on.
             let done = catch_unwind(AssertUnwindSafe(|| perform(&mut files, settings, &slot, batch)));

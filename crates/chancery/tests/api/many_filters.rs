@@ -1,0 +1,95 @@
+//! Filters without number (document 4, section 7, row "many filters"), on every list; and what else makes a statement
+//! long within an address that the listener takes.
+
+use crate::message;
+use crate::routes::with_ids;
+use http::Method;
+use platform::routes::{Route, Table};
+use resource::Kind;
+use serde_json::json;
+use testkit::Server;
+
+/// Every list that takes filters, with its filters' names in an address.
+fn lists() -> impl Iterator<Item = (&'static Route, Vec<String>)> {
+    Table::get().routes().filter(|route| route.method == Method::GET).filter_map(|route| {
+        let filters: Vec<String> = resource::openapi::parameters(route.selects?)
+            .iter()
+            .filter_map(|parameter| parameter["name"].as_str())
+            .filter(|name| !["limit", "offset", "ordering"].contains(name))
+            .map(str::to_owned)
+            .collect();
+        (!filters.is_empty()).then_some((route, filters))
+    })
+}
+
+/// So many parameters, of these names in turn.
+fn parameters(names: &[String], count: usize, value: &str) -> String {
+    names.iter().cycle().take(count).map(|name| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+}
+
+#[tokio::test]
+async fn the_51st_filter_is_refused_by_every_list() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    let mut count = 0;
+    for (route, filters) in lists() {
+        let path = with_ids(route.path, &[1]);
+        // Numbers, moments and texts alike; a wrong one would be told if it were looked at.
+        for (number, value) in [(51, "1"), (51, "%00"), (700, "")] {
+            let reply = admin.get(&format!("{path}?{}", parameters(&filters, number, value))).await;
+            assert_eq!(reply, (400, message::detail("Limit of 50 filters has been exceeded.")), "{path}");
+        }
+        for name in &filters {
+            let fifty = parameters(std::slice::from_ref(name), 50, "1");
+            let reply = admin.get(&format!("{path}?{fifty}&colour=red&colour=red&limit=5&offset=0")).await;
+            assert!(
+                reply.status == 200 || reply.status == 400 && reply.json.get("detail").is_none(),
+                "{path}: {reply:?}"
+            );
+        }
+        count += 1;
+    }
+    assert!(count >= 8, "{count} lists");
+}
+
+#[tokio::test]
+async fn filters_with_thousands_of_values_are_answered() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    let numbers: Vec<String> = (1..).map(|n: i64| n.to_string()).take(5900).collect();
+    let values = [numbers.join(","), vec!["1"; 14_000].join(","), "x".repeat(29_000), ",".repeat(29_000)];
+    for (route, filters) in lists() {
+        let path = with_ids(route.path, &[1]);
+        for name in filters {
+            for value in &values {
+                let reply = admin.get(&format!("{path}?{name}={value}")).await;
+                let expected = [200, 400];
+                assert!(expected.contains(&reply.status), "{path}?{name}={value:.20}: {:.300}", format!("{reply:?}"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_choice_counts_once_however_often_it_is_sent() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    for (route, filters) in lists() {
+        for field in &route.selects.unwrap().fields {
+            let (Kind::Set { choices, .. } | Kind::Enum { choices }) = &field.kind else { continue };
+            for name in filters.iter().filter(|name| **name == format!("{}__in", field.name)) {
+                let once: Vec<&str> = choices.iter().map(|choice| choice.value.as_ref()).collect();
+                let often = format!("{},", once.join(",")).repeat(28_000 / once.join(",").len());
+                let path = with_ids(route.path, &[1]);
+                let (once, often) = (
+                    admin.get(&format!("{path}?{name}={}", once.join(","))).await.ok(),
+                    admin.get(&format!("{path}?{name}={}", often.trim_end_matches(','))).await.ok(),
+                );
+                assert_eq!(once["results"], often["results"], "{path}?{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Hostile bodies, many at once, in a process to itself, whose memory is watched (security.md, row "resources stay
+//! bounded"): with the key, since without it nothing of a body is read.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use std::time::Duration;
+use testkit::HistoryServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const AT_ONCE: usize = 5;
+const LARGEST: usize = 16 * 1024 * 1024;
+const MAY_GROW: usize = 256 * 1024 * 1024;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const PATHS: [&str; 3] = ["/api/system-events/batch", "/api/event-bridge/create-event", "/api/initialize-tenant"];
+
+/// The most that the process has ever held, in bytes.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() * 1024
+}
+
+/// So many bytes of an array of the same item, as the value of `field`.
+fn of(field: &str, item: &str) -> Bytes {
+    let (head, tail) = (format!("{{\"{field}\":[{item}"), "]}");
+    let item = format!(",{item}");
+    let count = (LARGEST - head.len() - tail.len()) / item.len();
+    (head + &item.repeat(count) + tail).into()
+}
+
+/// The head of a request with the key and a tenant, and how long its body is said to be.
+fn head(path: &str, client_id: &str, length: usize) -> String {
+    let key = testkit::HISTORY_KEY;
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\nx-client-id: {client_id}\r\ncontent-length: {length}\r\n\r\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_bodies_do_not_fill_the_memory() {
+    let server = HistoryServer::start().await;
+    let tenant = async |name: &str| {
+        let wanted = serde_json::json!({"database_name": name, "client_label": name});
+        let made = server.keyed().post("/api/initialize-tenant", wanted).await.created();
+        made["client_id"].as_str().unwrap().to_owned()
+    };
+    let (one, other) = (tenant("one").await, tenant("other").await);
+    let shapes = [
+        of("events", "[0]"),
+        of("resources", "{}"),
+        Bytes::from("[".repeat(LARGEST)),
+        Bytes::from(format!("{{\"detail\":{{\"event_data\":[{}\"1\"]}}}}", "\"1\",".repeat(LARGEST / 4 - 16))),
+    ];
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let before = peak();
+
+    // Held back, each at a piece of its body: they have their places in the memory and in the queue.
+    let mut held = Vec::new();
+    for n in 0..150 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let path = PATHS[n % 2];
+        let announced = if n % 3 == 0 { LARGEST } else { 200 * 1024 };
+        stream.write_all(head(path, &one, announced).as_bytes()).await.unwrap();
+        stream.write_all(&[b'['; 64 * 1024]).await.unwrap();
+        held.push(stream);
+    }
+    for shape in &shapes {
+        let calls = (0..AT_ONCE).map(|n| {
+            let url = format!("http://{}{}", server.address, PATHS[n % PATHS.len()]);
+            let call = http.post(url).header("x-client-id", &other);
+            let call = if n == 0 { call } else { call.header("x-api-key", testkit::HISTORY_KEY) };
+            let (call, is_keyed) = (call.body(shape.clone()).send(), n > 0);
+            async move {
+                let status = call.await.unwrap().status().as_u16();
+                let expected: &[u16] = if is_keyed { &[400, 422, 503] } else { &[401] };
+                assert!(expected.contains(&status), "{status}");
+            }
+        });
+        join_all(calls).await;
+    }
+    drop(held);
+    let grown = peak() - before;
+    println!("grown by {} MiB", grown >> 20);
+    assert!(grown < MAY_GROW, "{} MiB", grown >> 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
+    let server = HistoryServer::start().await;
+    let tenant = async |name: &str| {
+        let wanted = serde_json::json!({"database_name": name, "client_label": name});
+        let made = server.keyed().post("/api/initialize-tenant", wanted).await.created();
+        made["client_id"].as_str().unwrap().to_owned()
+    };
+    let (slow, honest) = (tenant("slow").await, tenant("honest").await);
+    let mut held = Vec::new();
+    for announced in [LARGEST, LARGEST, LARGEST].into_iter().chain([256 * 1024; 80]) {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(head(PATHS[0], &slow, announced).as_bytes()).await.unwrap();
+        stream.write_all(b"{").await.unwrap();
+        held.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let began = std::time::Instant::now();
+    for length in [LARGEST, 1000] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let body = format!("{{\"events\":[]{}}}", " ".repeat(length - 13));
+        stream.write_all(head(PATHS[0], &honest, length).as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        tokio::time::timeout(PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 201");
+    }
+    // The slow ones have ten seconds at least before they are given up.
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    drop(held);
+}
