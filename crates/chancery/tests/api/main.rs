@@ -34,6 +34,7 @@ mod single_sign_on;
 mod smtp_settings;
 mod sso_sign_in;
 mod statements;
+mod stored;
 mod system_events;
 mod tenancy;
 mod user_groups;

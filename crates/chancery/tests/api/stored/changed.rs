@@ -1,0 +1,1 @@
+//! What changed for stored data on the way from each version to this one.
