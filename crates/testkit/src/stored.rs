@@ -4,6 +4,7 @@
 use crate::postgresql;
 use crate::process::Installation;
 use rusqlite::types::ValueRef;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -70,6 +71,22 @@ impl Installation {
             build => self.data().join("builds").join(format!("{build}.db")),
         };
         sqlite(&file, statement).unwrap_or_else(|error| panic!("{}: {statement}: {error}", file.display()))
+    }
+
+    /// Every row of a build's tables, for comparisons: each table's rows in the order of their texts.
+    pub fn tables(&self, build: &str) -> BTreeMap<String, Vec<TextRow>> {
+        let names = if self.database_url().is_some() {
+            format!("SELECT tablename FROM pg_tables WHERE schemaname = '{build}'")
+        } else {
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'".to_owned()
+        };
+        let names = self.sql(build, &names).into_iter().filter_map(|row| row.into_iter().next().flatten());
+        let rows = |name: &String| {
+            let mut rows = self.sql(build, &format!("SELECT * FROM \"{name}\""));
+            rows.sort();
+            rows
+        };
+        names.map(|name| (name.clone(), rows(&name))).collect()
     }
 
     /// The blocking driver must not run inside a test's runtime.
