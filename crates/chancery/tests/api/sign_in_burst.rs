@@ -38,7 +38,12 @@ async fn a_burst_at_one_build_delays_no_sign_in_at_another() {
             };
             let mut statuses = Vec::new();
             while !over.load(Ordering::Relaxed) {
-                statuses.push(client.login(username, password).await.status);
+                let reply = client.login(username, password).await;
+                statuses.push(reply.status);
+                // Whoever is turned away comes again when he was told to.
+                if let Ok(seconds) = reply.header("retry-after").parse() {
+                    tokio::time::sleep(Duration::from_secs(seconds)).await;
+                }
             }
             statuses
         });

@@ -33,7 +33,7 @@ async fn a_configuration_vouches_for_what_its_last_changer_holds() {
     let client = process.client("localhost");
     // By a super admin, by an administrator, by one who is deleted, by the command line.
     for (kind, statuses) in [
-        // Whoever is gone holds nothing, and who has no role holds no more than that.
+        // "gone: nothing": his configuration vouches with nothing, and whoever has no role holds no more than that.
         ("plain", [200, 200, 200, 200]),
         ("weaker", [200, 200, 401, 200]),
         ("stronger", [200, 401, 401, 200]),
