@@ -53,40 +53,57 @@ impl Installation {
     /// Runs one statement of SQL on `control` or a build (`build_1`), beside a server or without one, and without
     /// migrating it: its rows.
     pub fn sql(&self, database: &str, statement: &str) -> Vec<TextRow> {
+        let statement = statement.to_owned();
+        self.query(database, move |query| query(&statement))
+    }
+
+    /// Every row of a build's tables, for comparisons: each table's rows in the order of their texts.
+    pub fn tables(&self, build: &str) -> BTreeMap<String, Vec<TextRow>> {
+        let names = match self.database_url() {
+            Some(_) => format!("SELECT tablename FROM pg_tables WHERE schemaname = '{build}'"),
+            None => "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'".to_owned(),
+        };
+        self.query(build, move |query| {
+            let names = query(&names).into_iter().filter_map(|row| row.into_iter().next().flatten());
+            names
+                .map(|name| {
+                    let mut rows = query(&format!("SELECT * FROM \"{name}\""));
+                    rows.sort();
+                    (name, rows)
+                })
+                .collect()
+        })
+    }
+
+    /// Hands out a connection to a database, as a function of statements.
+    fn query<T: Send + 'static>(
+        &self,
+        database: &str,
+        script: impl FnOnce(&mut dyn FnMut(&str) -> Vec<TextRow>) -> T + Send + 'static,
+    ) -> T {
         if self.database_url().is_some() {
             let schema = if database == "control" { "chancery" } else { database };
-            let (schema, statement) = (format!("SET search_path TO \"{schema}\""), statement.to_owned());
+            let schema = format!("SET search_path TO \"{schema}\"");
             return self.postgresql_client(move |client| {
                 client.batch_execute(&schema)?;
-                let messages = client.simple_query(&statement)?;
-                let rows = messages.iter().filter_map(|message| match message {
-                    postgres::SimpleQueryMessage::Row(row) => Some(row),
-                    _ => None,
-                });
-                Ok(rows.map(|row| (0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()).collect())
+                let mut query = |statement: &str| {
+                    let messages = client.simple_query(statement);
+                    let messages = messages.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+                    messages.iter().filter_map(text_row).collect()
+                };
+                Ok(script(&mut query))
             });
         }
         let file = match database {
             "control" => self.data().join("control.db"),
             build => self.data().join("builds").join(format!("{build}.db")),
         };
-        sqlite(&file, statement).unwrap_or_else(|error| panic!("{}: {statement}: {error}", file.display()))
-    }
-
-    /// Every row of a build's tables, for comparisons: each table's rows in the order of their texts.
-    pub fn tables(&self, build: &str) -> BTreeMap<String, Vec<TextRow>> {
-        let names = if self.database_url().is_some() {
-            format!("SELECT tablename FROM pg_tables WHERE schemaname = '{build}'")
-        } else {
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'".to_owned()
+        let connection =
+            rusqlite::Connection::open(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let mut query = |statement: &str| {
+            sqlite(&connection, statement).unwrap_or_else(|error| panic!("{}: {statement}: {error}", file.display()))
         };
-        let names = self.sql(build, &names).into_iter().filter_map(|row| row.into_iter().next().flatten());
-        let rows = |name: &String| {
-            let mut rows = self.sql(build, &format!("SELECT * FROM \"{name}\""));
-            rows.sort();
-            rows
-        };
-        names.map(|name| (name.clone(), rows(&name))).collect()
+        script(&mut query)
     }
 
     /// The blocking driver must not run inside a test's runtime.
@@ -101,8 +118,12 @@ impl Installation {
     }
 }
 
-fn sqlite(file: &Path, statement: &str) -> rusqlite::Result<Vec<TextRow>> {
-    let database = rusqlite::Connection::open(file)?;
+fn text_row(message: &postgres::SimpleQueryMessage) -> Option<TextRow> {
+    let postgres::SimpleQueryMessage::Row(row) = message else { return None };
+    Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
+}
+
+fn sqlite(database: &rusqlite::Connection, statement: &str) -> rusqlite::Result<Vec<TextRow>> {
     database.busy_timeout(std::time::Duration::from_secs(10))?;
     let mut prepared = database.prepare(statement)?;
     let columns = prepared.column_count();

@@ -342,13 +342,15 @@ async fn the_same_writes_take_effect_when_nothing_is_lost() {
     // What ends the caller's session comes last.
     let mut writes: Vec<&Write> = scene.writes.iter().collect();
     writes.sort_by_key(|write| write.route.path == OWN_SESSION);
+    let mut before = scene.stored();
     for write in writes {
-        let before = scene.stored();
         let (status, text) = begin(process.api(), &caller, write).await.finish().await;
         assert_eq!(status, write.route.status, "{} {}: {text}", write.route.method, write.path);
         // A test of the mail settings and the beginning of a link are told to others alone.
         let is_stored = !write.path.ends_with("/test/") && !write.path.ends_with("/link/");
-        assert_eq!(scene.stored() != before, is_stored, "{} {}", write.route.method, write.path);
+        let after = scene.stored();
+        assert_eq!(after != before, is_stored, "{} {}", write.route.method, write.path);
+        before = after;
     }
     assert!(scene.mail.heard().contains(&"connected".to_owned()));
     assert!(!scene.forger.state().calls.is_empty());
