@@ -127,8 +127,8 @@ async fn hog(address: SocketAddr, open: Arc<AtomicUsize>, most: Arc<AtomicUsize>
             open.fetch_sub(1, Ordering::Relaxed);
         }
         // Who is turned away comes again, but not at once.
-        if begun.elapsed() < Duration::from_millis(100) {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        if begun.elapsed() < Duration::from_secs(1) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 }

@@ -221,7 +221,7 @@ impl Maker {
             ("Disabled", api, Some(api)),
         ] {
             let path = make(maker, &format!("{name}, at first")).await;
-            changer.unwrap_or(maker).patch(&path, json!({"name": name})).await.ok();
+            changer.unwrap_or(maker).patch(&path, json!({"name": name, "is_enabled": true})).await.ok();
         }
         // No command makes one.
         let sql = "UPDATE single_sign_on SET modified_by = NULL WHERE name = 'By the command line'";
