@@ -32,6 +32,7 @@ mod reply;
 mod s3;
 mod server;
 mod small_disk;
+mod stored;
 mod trace;
 
 pub use certificates::Authority;
@@ -51,6 +52,7 @@ pub use reply::Reply;
 pub use s3::S3;
 pub use server::{ADMIN, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tenant};
 pub use small_disk::SmallDisk;
+pub use stored::TextRow;
 pub use trace::{Call as SystemCall, Trace};
 
 /// The binary's own. The usual one keeps what each thread has freed, which after a hundred servers is gigabytes.

@@ -161,7 +161,7 @@ fn parent_of(id: u32) -> Option<u32> {
 }
 
 /// The directory of the server's programs, which Debian keeps out of the path.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut kept: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();

@@ -25,6 +25,8 @@ pub struct Installation {
     database: Option<Database>,
     is_traced: bool,
     disk: Option<SmallDisk>,
+    listen: String,
+    descriptors: Option<u32>,
 }
 
 /// What a command wrote before it ended.
@@ -51,6 +53,8 @@ impl Installation {
             database: None,
             is_traced: false,
             disk: None,
+            listen: "127.0.0.1:0".to_owned(),
+            descriptors: None,
         }
     }
 
@@ -86,6 +90,24 @@ impl Installation {
         self.environment.retain(|(known, _)| known != name);
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Listens at this address, with port 0 for any that is free.
+    pub fn listening_at(mut self, address: &str) -> Installation {
+        self.listen = address.to_owned();
+        self
+    }
+
+    /// Gives its processes so many file descriptors, and no way to more (`ulimit -n`).
+    pub fn with_descriptors(mut self, most: u32) -> Installation {
+        self.descriptors = Some(most);
+        self
+    }
+
+    /// Where its database is, when it is on PostgreSQL.
+    pub fn database_url(&self) -> Option<&str> {
+        let setting = self.environment.iter().find(|(name, _)| name == "CHANCERY_DATABASE_URL");
+        setting.map(|(_, url)| url.as_str())
     }
 
     /// With a trace of the system calls by which its processes write, sync, name and send ([`Installation::trace`]). Needs
@@ -143,7 +165,14 @@ impl Installation {
         let mut command = match &self.disk {
             Some(disk) => disk.command(self.home(), &self.binary),
             None if self.is_traced => Trace::command(&self.home().join("trace"), &self.binary),
-            None => Command::new(&self.binary),
+            None => match self.descriptors {
+                Some(most) => {
+                    let mut command = Command::new("sh");
+                    command.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]).arg(&self.binary);
+                    command
+                }
+                None => Command::new(&self.binary),
+            },
         };
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CHANCERY_") || name == "RUST_LOG" {
@@ -233,7 +262,7 @@ impl Installation {
         let (stdout, stderr) = (self.home().join(format!("serve-{n}.out")), self.home().join(format!("serve-{n}.err")));
         let file = |path: &Path| File::create(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut command = self.command(args);
-        command.args(["--listen", "127.0.0.1:0", "--history-listen", "127.0.0.1:0"]);
+        command.args(["--listen", &self.listen, "--history-listen", "127.0.0.1:0"]);
         let child = command.stdout(file(&stdout)).stderr(file(&stderr)).spawn();
         let child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         Process { child, stdout, stderr, api: None, history: None }
@@ -295,8 +324,17 @@ impl Process {
 
     /// The most memory that it has held, in MiB, as Linux tells it.
     pub fn peak_memory(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// The memory that it holds now, in MiB.
+    pub fn held_memory(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         kib.unwrap_or_else(|| panic!("its memory is not told: {status}")) / 1024
     }

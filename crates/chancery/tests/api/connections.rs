@@ -3,7 +3,9 @@
 
 use crate::BINARY;
 use serde_json::json;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{ADMIN, Client, Installation, PASSWORD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -103,4 +105,95 @@ async fn thousands_of_connections_end_within_15_seconds_and_disturb_nobody() {
         seen.growth
     );
     assert!(seen.reaped <= REAPED && p99 <= Duration::from_millis(250) && seen.growth <= 256);
+}
+
+/// An address of this machine that is not loopback: who connects there is a peer that is bounded. `None`: it has none.
+fn own_address() -> Option<IpAddr> {
+    // Nothing is sent by that.
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("198.51.100.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+/// Opens one connection after the other and holds each as long as it is let, until the test ends.
+async fn hog(address: SocketAddr, open: Arc<AtomicUsize>, most: Arc<AtomicUsize>) {
+    loop {
+        let begun = Instant::now();
+        if let Ok(mut stream) = TcpStream::connect(address).await {
+            most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let _ = stream.write_all(b"GET /api/users/me/ HTTP/1.1\r\nHost: loc").await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+        // Who is turned away comes again, but not at once.
+        if begun.elapsed() < Duration::from_secs(1) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// A call over a connection of its own: how long it took, `None` when it was not served.
+async fn call_anew(address: SocketAddr) -> Option<Duration> {
+    let begun = Instant::now();
+    let call = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let request = "GET /api/security/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok()?;
+        answer.starts_with(b"HTTP/1.1 200 ").then_some(())
+    };
+    tokio::time::timeout(Duration::from_secs(10), call).await.ok()??;
+    Some(begun.elapsed())
+}
+
+/// One peer wants all connections of a server with so many file descriptors; what others' calls took, sorted.
+async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) -> Option<Vec<Duration>> {
+    let Some(address) = own_address() else {
+        println!("SKIPPED: this machine has no address but loopback, which is not bounded");
+        return None;
+    };
+    let installation = Installation::with_build(BINARY).listening_at("0.0.0.0:0").with_descriptors(descriptors);
+    let process = installation.serve();
+    let port = process.api().port();
+    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut hogs = JoinSet::new();
+    for _ in 0..wanted {
+        hogs.spawn(hog(SocketAddr::new(address, port), open.clone(), most.clone()));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // From loopback: another peer.
+    let (begun, mut times, mut unserved) = (Instant::now(), Vec::new(), 0);
+    while begun.elapsed() < lasts {
+        match call_anew(SocketAddr::from(([127, 0, 0, 1], port))).await {
+            Some(time) => times.push(time),
+            None => unserved += 1,
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    hogs.abort_all();
+    times.sort();
+    println!(
+        "{descriptors} descriptors, one peer with up to {} connections of {wanted}; {} honest calls on new connections, \
+         p99 {:.1} ms, {unserved} not served",
+        most.load(Ordering::Relaxed),
+        times.len(),
+        times.get(times.len() * 99 / 100).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+    );
+    assert_eq!(unserved, 0);
+    assert!(times.len() > 10 && open.load(Ordering::Relaxed) > 0);
+    Some(times)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_peer_does_not_close_the_door_to_others() {
+    one_peer_wants_all(256, 400, Duration::from_secs(3)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it is timed and needs many file descriptors: reliability/descriptors"]
+async fn with_1024_descriptors_one_peer_does_not_close_the_door_to_others() {
+    let Some(times) = one_peer_wants_all(1024, 3000, Duration::from_secs(20)).await else { return };
+    assert!(times[times.len() * 99 / 100] <= Duration::from_millis(250));
 }

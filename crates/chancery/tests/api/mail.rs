@@ -309,7 +309,7 @@ fn at(fake: &FakeServer, tls: bool) -> Value {
 }
 
 /// A server without encryption that takes every message.
-fn takes_all(line: &str) -> Option<&'static str> {
+pub fn takes_all(line: &str) -> Option<&'static str> {
     Some(match line.split(' ').next().unwrap_or("") {
         "EHLO" => "250-mail.test\r\n250 AUTH PLAIN\r\n",
         "AUTH" => "235 welcome\r\n",

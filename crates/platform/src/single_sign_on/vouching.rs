@@ -127,7 +127,7 @@ pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), Error> 
 }
 
 /// What configurations vouch for that were made before anybody vouched: the last change counts as the word of whoever
-/// made it, with what he holds now; nothing where he is deleted or anonymized.
+/// made it, with what he holds now, which is nothing where he is deleted or anonymized.
 pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
     let sql = Sql::new(
         "SELECT t.id, t.modified_by, CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
@@ -140,7 +140,7 @@ pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
             Some(by) => Vouching::by_account(conn, by)?,
         };
         match word {
-            Vouching::Within(_) if is_gone => Vouching::Nothing.store(conn, configuration, None)?,
+            Vouching::Within(_) if is_gone => Vouching::Within(Permissions::NONE).store(conn, configuration, by)?,
             word => word.store(conn, configuration, by)?,
         }
     }

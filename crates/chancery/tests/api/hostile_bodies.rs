@@ -1,0 +1,178 @@
+//! Whatever bodies are sent, memory stays bounded and others are served (security, promise "resources stay bounded").
+//! `reliability/bodies` sends 200 at once of each shape to a release build.
+
+use crate::BINARY;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The largest body of the main API.
+const LARGEST: usize = 2 * 1024 * 1024;
+/// What memory may grow by, in MiB.
+const GROWTH: u64 = 256;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where bodies go, and whether a user who is signed in sends them.
+const TARGETS: [(&str, &str, bool); 5] = [
+    ("POST", "/api/auth/login/", false),
+    ("POST", "/api/auth/password-reset/", false),
+    // Whoever is nobody gets his 401 before he has sent anything.
+    ("POST", "/api/users/", false),
+    ("PATCH", "/api/users/me/", true),
+    ("POST", "/api/roles/", true),
+];
+
+/// What is sent: its name, and a body that is just small enough.
+fn shapes() -> Vec<(&'static str, Vec<u8>)> {
+    let repeated = |begin: &str, part: &str, end: &str| {
+        let count = (LARGEST - begin.len() - end.len()) / part.len();
+        [begin, part.repeat(count).trim_end_matches(','), end].concat().into_bytes()
+    };
+    let deep = |open: &str, middle: &str, close: &str| {
+        let count = (LARGEST - middle.len()) / (open.len() + close.len());
+        [open.repeat(count), middle.to_owned(), close.repeat(count)].concat().into_bytes()
+    };
+    let keys: String = (0..).map(|n| format!("\"{n:x}\":0,")).take(160_000).collect();
+    vec![
+        ("lists in a list", repeated("[", "[0],", "]")),
+        ("numbers in a list", repeated("[", "0,", "]")),
+        ("objects in a list", repeated("[", "{},", "]")),
+        ("numbers in a field", repeated("{\"permissions\":[", "0,", "]}")),
+        ("deep lists", deep("[", "", "]")),
+        ("deep objects", deep("{\"a\":", "0", "}")),
+        ("escapes in a text", repeated("{\"first_name\":\"", "\\u0041", "\"}")),
+        ("many keys", format!("{{{}}}", keys.trim_end_matches(',')).into_bytes()),
+        ("no JSON", vec![b'{'; LARGEST]),
+    ]
+}
+
+/// Sends what there is of a body and waits so long; the status, 0 when the connection was closed without one.
+async fn send(address: SocketAddr, head: Arc<String>, body: Arc<Vec<u8>>, patience: Duration) -> u16 {
+    let Ok(mut stream) = TcpStream::connect(address).await else { return 0 };
+    let mut answer = [0; 12];
+    let exchange = async {
+        // Whoever is refused early may find the connection closed.
+        let _ = stream.write_all(head.as_bytes()).await;
+        let _ = stream.write_all(&body).await;
+        let _ = stream.read_exact(&mut answer).await;
+    };
+    let _ = tokio::time::timeout(patience, exchange).await;
+    std::str::from_utf8(&answer).ok().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.parse().ok()).unwrap_or(0)
+}
+
+/// Honest calls, one after the other, until the others are done: how long each took.
+async fn honest(client: Client, done: watch::Receiver<bool>) -> Vec<Duration> {
+    let mut times = Vec::new();
+    while !*done.borrow() {
+        for method in ["GET", "PATCH"] {
+            let call = client.call(method, "/api/users/me/");
+            let call = if method == "GET" { call } else { call.json(&json!({"phone": "1"})) };
+            let begun = Instant::now();
+            call.send().await.ok();
+            times.push(begun.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    times
+}
+
+/// What came of the bodies of one shape.
+struct Seen {
+    honest: Vec<Duration>,
+    /// How often each status was answered.
+    statuses: BTreeMap<u16, usize>,
+}
+
+/// Sends so many of a body to each target: whole ones to one target after the other, or, when `held` says how long,
+/// halves to all of them at once, of which the rest never comes.
+async fn attack(process: &Process, caller: &Client, count: usize, body: Vec<u8>, held: Option<Duration>) -> Seen {
+    let (tell, done) = watch::channel(false);
+    let honest = tokio::spawn(honest(caller.clone(), done));
+    let body = Arc::new(body);
+    let length = if held.is_some() { 2 * body.len() } else { body.len() };
+    let mut statuses = BTreeMap::new();
+    let mut sending = JoinSet::new();
+    for (method, path, is_signed_in) in TARGETS {
+        let authorization =
+            if is_signed_in { format!("Authorization: JWT {}\r\n", caller.token) } else { String::new() };
+        let head = Arc::new(format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{authorization}\
+             Content-Length: {length}\r\n\r\n"
+        ));
+        for _ in 0..count {
+            sending.spawn(send(process.api(), head.clone(), body.clone(), held.unwrap_or(PATIENCE)));
+        }
+        while held.is_none()
+            && let Some(status) = sending.join_next().await
+        {
+            *statuses.entry(status.unwrap()).or_insert(0) += 1;
+        }
+    }
+    for status in sending.join_all().await {
+        *statuses.entry(status).or_insert(0) += 1;
+    }
+    tell.send_replace(true);
+    Seen { honest: honest.await.unwrap(), statuses }
+}
+
+async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Duration>) {
+    let installation = Installation::with_build(BINARY).set("CHANCERY_ADDRESS_ATTEMPTS", "0");
+    let process = installation.serve();
+    let caller = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    caller.patch("/api/users/me/", json!({"phone": "1"})).await.ok();
+    let before = process.peak_memory();
+    let mut times = Vec::new();
+    let shapes = shapes().into_iter().map(|(shape, body)| (shape, body, None));
+    let halves = [("half of a body", vec![b' '; LARGEST / 2], Some(held))];
+    for (shape, body, held) in shapes.chain(halves) {
+        let mut seen = attack(&process, &caller, count, body, held).await;
+        seen.honest.sort();
+        println!(
+            "{count} at once, {shape}: {:?}; memory has grown by {} MiB so far; {} honest calls, p99 {:.1} ms",
+            seen.statuses,
+            process.peak_memory() - before,
+            seen.honest.len(),
+            p99(&seen.honest).as_secs_f64() * 1000.0
+        );
+        let is_fault = |status: &&u16| **status >= 500 && **status != 503;
+        assert!(!seen.statuses.keys().any(|status| is_fault(&status)), "{shape}: {:?}", seen.statuses);
+        assert!(
+            process.peak_memory() - before <= GROWTH,
+            "{shape}: memory grew by {} MiB",
+            process.peak_memory() - before
+        );
+        times.extend(seen.honest);
+    }
+    caller.get("/api/users/me/").await.ok();
+    times.sort();
+    (process.peak_memory() - before, times)
+}
+
+fn p99(sorted: &[Duration]) -> Duration {
+    sorted[sorted.len() * 99 / 100]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_shape_of_a_body_takes_much_memory() {
+    attack_with_each_shape(8, Duration::from_secs(2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it is timed: reliability/bodies"]
+async fn two_hundred_bodies_of_any_shape_disturb_nobody() {
+    let (growth, times) = attack_with_each_shape(200, Duration::from_secs(8)).await;
+    println!(
+        "{} honest calls, p99 {:.1} ms; memory grew by {growth} MiB",
+        times.len(),
+        p99(&times).as_secs_f64() * 1000.0
+    );
+    assert!(p99(&times) <= Duration::from_millis(250));
+}

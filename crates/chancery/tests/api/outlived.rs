@@ -1,0 +1,362 @@
+//! No request outlives its caller's rights: whoever loses them while the body of his write is still on its way changes
+//! nothing, on any route (security, promise "a right that ended does nothing more"; document 4, section 7, "what a request
+//! may do").
+//!
+//! The callers are served by one process; on PostgreSQL another one takes their rights, too, and everywhere the command
+//! line does.
+
+use crate::{BINARY, message};
+use http::Method;
+use platform::routes::{Access, Route, Table};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+use testkit::{ADMIN, Client, FakeServer, Forger, Installation, PASSWORD, Process, TextRow};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const CALLER: &str = "caller@example.com";
+/// Where the caller ends the session that he calls with.
+const OWN_SESSION: &str = "/api/users/me/sessions/{id}/";
+
+/// How a caller loses the right to what he has begun.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Loss {
+    Deactivated,
+    SignedOut,
+    /// The command line, a process of its own, sets his password.
+    NewPassword,
+    /// His access token is too old.
+    Expired,
+    /// He may not call from this address any more.
+    Barred,
+    /// He is an `external` user from now on.
+    Demoted,
+}
+
+/// A write that succeeds.
+struct Write {
+    route: &'static Route,
+    path: String,
+    body: Value,
+}
+
+/// A write of which half the body was sent.
+struct HalfSent<'a> {
+    write: &'a Write,
+    stream: TcpStream,
+    rest: String,
+}
+
+/// A build whose super admin `caller@example.com` may do everything, and what his writes need.
+struct Scene {
+    installation: Installation,
+    mail: FakeServer,
+    forger: Forger,
+    writes: Vec<Write>,
+}
+
+impl Scene {
+    async fn set() -> Scene {
+        let forger = Forger::start().await;
+        forger.state().now = platform::clock::Clock::system().now() / 1_000_000;
+        let mail = FakeServer::start("220 mail.test\r\n", crate::mail::takes_all).await;
+        let installation = Installation::with_build(BINARY)
+            .set("CHANCERY_SSO_PROVIDER_B_ISSUER", &forger.issuer_setting())
+            .set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")
+            // Nobody takes events, so that what is stored changes by requests alone.
+            .set("CHANCERY_HISTORY_URL", "http://127.0.0.1:1");
+        let account = ["--username", CALLER, "--account-type", "super_admin", "--password", PASSWORD];
+        installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &account[..]].concat());
+        let mut scene = Scene { installation, mail, forger, writes: Vec::new() };
+        let process = scene.installation.serve_api();
+        let client = process.client("localhost");
+        let admin = client.sign_in(ADMIN, PASSWORD).await;
+        for route in Table::get().routes() {
+            let is_write = matches!(route.method, Method::POST | Method::PATCH | Method::PUT | Method::DELETE);
+            if is_write && route.access != Access::Public {
+                let (path, body) = scene.example(route, &admin).await;
+                scene.writes.push(Write { route, path, body });
+            }
+        }
+        process.stop();
+        scene
+    }
+
+    /// What a write of a route that succeeds looks like. It has rows of its own, so that none is in another's way.
+    async fn example(&self, route: &Route, admin: &Client) -> (String, Value) {
+        let n = self.writes.len();
+        let account = |name: &str| {
+            json!({
+                "username": format!("{name}.{n}@example.com"), "account_type": "internal", "first_name": "A",
+                "last_name": "B", "delay_activation": true,
+            })
+        };
+        let single_sign_on = json!({
+            "name": format!("Company {n}"), "client_id": testkit::CLIENT_ID, "client_secret": testkit::CLIENT_SECRET,
+            "tenant_id": testkit::TENANT_ID, "provider": "provider_b", "is_enabled": true,
+        });
+        let object = json!({"name": format!("Object {n}"), "provider": "basic"});
+        let name = json!({"name": format!("Name {n}")});
+        let settings = json!({
+            "host": "127.0.0.1", "port": self.mail.address.port(), "tls": false, "username": "u", "password": "p",
+            "from_email": "no-reply@a.example", "failure_email": "ops@a.example",
+        });
+        let make = async |path: &str, body: &Value| admin.post(path, body.clone()).await.id();
+        let changed = json!({"description": "changed"});
+        let single =
+            async |path: &'static str, body: &Value| route.path.replace("{id}", &make(path, body).await.to_string());
+        let body = match (route.method.as_str(), route.path) {
+            ("POST", "/api/auth/password-change/") => {
+                json!({"current_password": PASSWORD, "new_password": "another battery"})
+            }
+            ("POST", "/api/users/") => account("new"),
+            (_, path) if path.starts_with("/api/users/{id}/") => {
+                let id = make("/api/users/", &account("user")).await;
+                let action = path.trim_start_matches("/api/users/{id}/").trim_end_matches('/');
+                if action == "reactivate" {
+                    admin.post(&format!("/api/users/{id}/deactivate/"), json!({})).await.ok();
+                } else if action == "unlock" {
+                    let locked = "UPDATE users SET status = 'active', locked_until = 9000000000000000 WHERE id = ";
+                    self.installation.sql("build_1", &format!("{locked}{id}"));
+                }
+                let is_edit = action.is_empty() && route.method == Method::PATCH;
+                let body = if is_edit { json!({"first_name": "Changed"}) } else { json!({}) };
+                return (path.replace("{id}", &id.to_string()), body);
+            }
+            ("PATCH", "/api/users/me/") => json!({"first_name": "Changed"}),
+            // The caller's own, which `begin` knows.
+            ("DELETE", OWN_SESSION) => json!({}),
+            ("POST", "/api/roles/" | "/api/user-groups/") => name,
+            ("PATCH", "/api/roles/{id}/") => return (single("/api/roles/", &name).await, changed),
+            ("DELETE", "/api/roles/{id}/") => return (single("/api/roles/", &name).await, json!({})),
+            (_, path) if path.starts_with("/api/user-groups/{group_id}/") => {
+                return self.example_of_group(route, admin, make("/api/user-groups/", &name).await).await;
+            }
+            ("PATCH", "/api/security/") => json!({"password_complexity": {"min_length": 7}}),
+            ("PATCH", "/api/administration/company-details/") => json!({"admin_last_name": "Changed"}),
+            ("PATCH", "/api/administration/smtp-settings/") => settings,
+            ("POST", "/api/administration/smtp-settings/test/") => settings,
+            ("POST", "/api/authentication-objects/") => object,
+            ("PATCH", "/api/authentication-objects/{id}/") => {
+                return (single("/api/authentication-objects/", &object).await, json!({"scope": "changed"}));
+            }
+            ("DELETE", "/api/authentication-objects/{id}/") => {
+                return (single("/api/authentication-objects/", &object).await, json!({}));
+            }
+            ("POST", "/api/single-sign-on/") => single_sign_on,
+            ("PATCH", "/api/single-sign-on/{id}/") => {
+                return (single("/api/single-sign-on/", &single_sign_on).await, json!({"name": "Changed"}));
+            }
+            (_, "/api/single-sign-on/{id}/" | "/api/single-sign-on/{id}/link/") => {
+                return (single("/api/single-sign-on/", &single_sign_on).await, json!({}));
+            }
+            (method, path) => panic!("{method} {path} is new: say here how a call of it succeeds"),
+        };
+        (route.path.to_owned(), body)
+    }
+
+    /// The same below a group of its own.
+    async fn example_of_group(&self, route: &Route, admin: &Client, group: i64) -> (String, Value) {
+        let here = format!("/api/user-groups/{group}/");
+        let path = route.path.replace("/api/user-groups/{group_id}/", &here);
+        let sets = format!("{here}permission-sets/");
+        let is_delete = route.method == Method::DELETE;
+        let below = route.path.trim_start_matches("/api/user-groups/{group_id}/");
+        if below.is_empty() || below == "permission-sets/" {
+            let is_set = below == "permission-sets/";
+            let body = if is_set { json!({"name": "Set"}) } else { json!({"description": "changed"}) };
+            return (path, if is_delete { json!({}) } else { body });
+        }
+        let set = admin.post(&sets, json!({"name": "Of this"})).await.id();
+        let path = path.replace("{set_id}", &set.to_string());
+        if path.ends_with(&format!("/{set}/")) {
+            return (path, if is_delete { json!({}) } else { json!({"name": "Changed"}) });
+        }
+        let other = match path.ends_with("/user-groups/") {
+            true => admin.post("/api/user-groups/", json!({"name": format!("Beside {group}")})).await.id(),
+            false => {
+                let user = json!({
+                    "username": format!("somebody.{group}@example.com"), "account_type": "internal",
+                    "first_name": "S", "last_name": "B", "delay_activation": true,
+                });
+                admin.post("/api/users/", user).await.id()
+            }
+        };
+        if is_delete {
+            admin.post(&path, json!([other])).await.created();
+        }
+        (path, json!([other]))
+    }
+
+    /// Everything that is stored but who delivers events at the moment.
+    fn stored(&self) -> BTreeMap<String, Vec<TextRow>> {
+        let mut tables = self.installation.tables("build_1");
+        tables.remove("outbox_claim");
+        tables
+    }
+
+    /// The caller begins every write at one process, loses his right to them by what `admin` does there or elsewhere, and
+    /// goes on.
+    async fn loses(&self, loss: Loss, process: &Process, admin: &Client, is_elsewhere: bool) {
+        let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
+        // What may be done without any right is no loss.
+        let counts = |write: &&Write| loss != Loss::Demoted || write.route.access != Access::Authenticated;
+        let mut begun = Vec::new();
+        for write in self.writes.iter().filter(counts) {
+            begun.push(begin(process.api(), &caller, write).await);
+        }
+        let path = format!("/api/users/{}/", caller.id);
+        match loss {
+            Loss::Deactivated => drop(admin.post(&format!("{path}deactivate/"), json!({})).await.ok()),
+            Loss::SignedOut => {
+                let token = json!({"refresh_token": caller.refresh_token});
+                admin.anonymous().post("/api/auth/logout/", token).await.is_empty();
+            }
+            Loss::NewPassword => {
+                let account = ["user", "set-password", "--build", "localhost", "--username", CALLER];
+                self.installation.succeeds(&[&account[..], &["--password", PASSWORD]].concat());
+            }
+            Loss::Expired => tokio::time::sleep(TOKENS_LAST).await,
+            Loss::Barred => {
+                let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["203.0.113.0/24"]});
+                admin.patch(&path, elsewhere).await.ok();
+            }
+            Loss::Demoted => drop(admin.patch(&path, json!({"account_type": "external"})).await.ok()),
+        }
+        let before = self.stored();
+        let mut wrong = Vec::new();
+        for half in begun {
+            let (method, path) = (half.write.route.method.clone(), half.write.route.path);
+            let (status, text) = half.finish().await;
+            let detail: Value = serde_json::from_str(&text).unwrap_or_default();
+            // A link that is begun changes nothing; its callback looks again. So it may go by what the process knows.
+            let is_begun = status == 200 && path.ends_with("/link/") && (is_elsewhere || loss == Loss::NewPassword);
+            let is_right = match loss {
+                _ if is_begun => true,
+                Loss::Barred => status == 403 && detail == message::detail("Access from this address is not allowed."),
+                Loss::Demoted => matches!(status, 403 | 404),
+                _ => status == 401 && detail == message::bad_token(),
+            };
+            if !is_right {
+                wrong.push(format!("{method} {path}: {status} {text:.80}"));
+            }
+        }
+        let after = self.stored();
+        let changed: Vec<_> = after.iter().filter(|(table, rows)| before[*table] != **rows).collect();
+        assert!(wrong.is_empty(), "{loss:?} while the body was on its way, and served: {wrong:#?}");
+        assert!(changed.is_empty(), "{loss:?} while the body was on its way, and changed {changed:#?}");
+        assert_eq!(self.mail.heard(), Vec::<String>::new(), "{loss:?} while the body was on its way, and sent a mail");
+        match loss {
+            Loss::Deactivated => drop(admin.post(&format!("{path}reactivate/"), json!({})).await.ok()),
+            Loss::Barred => drop(admin.patch(&path, json!({"is_ip_restriction_enabled": false})).await.ok()),
+            Loss::Demoted => drop(admin.patch(&path, json!({"account_type": "super_admin"})).await.ok()),
+            Loss::SignedOut | Loss::NewPassword | Loss::Expired => {}
+        }
+    }
+}
+
+/// How long access tokens last where that is tried.
+const TOKENS_LAST: Duration = Duration::from_secs(6);
+
+/// Sends the header and half of the body, and returns when the server asks for the body: it has admitted the caller.
+async fn begin<'a>(address: SocketAddr, caller: &Client, write: &'a Write) -> HalfSent<'a> {
+    let body = write.body.to_string();
+    let (half, rest) = body.split_at(body.len() / 2);
+    let mut path = write.path.clone();
+    if path == OWN_SESSION {
+        let sessions = caller.get("/api/users/me/sessions/?limit=1000").await.ok();
+        let own = sessions["results"].as_array().unwrap().iter().find(|session| session["is_current"] == true).unwrap();
+        path = path.replace("{id}", &own["id"].to_string());
+    }
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "{} {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
+        write.route.method,
+        path,
+        caller.token,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut said = Vec::new();
+    while !said.ends_with(b"\r\n\r\n") {
+        let byte = tokio::time::timeout(Duration::from_secs(30), stream.read_u8()).await;
+        said.push(byte.expect("the body is asked for").unwrap());
+    }
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.starts_with("HTTP/1.1 100 "), "{} {path}: {said}", write.route.method);
+    stream.write_all(half.as_bytes()).await.unwrap();
+    HalfSent { write, stream, rest: rest.to_owned() }
+}
+
+impl HalfSent<'_> {
+    /// The answer to the whole: its status and body.
+    async fn finish(mut self) -> (u16, String) {
+        // Whoever is refused already may find the connection closed.
+        let _ = self.stream.write_all(self.rest.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = self.stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status.unwrap_or(0), body.to_owned())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
+    let scene = Scene::set().await;
+    let process = scene.installation.serve_api();
+    let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let losses = [Loss::Deactivated, Loss::SignedOut, Loss::NewPassword, Loss::Barred, Loss::Demoted];
+    for loss in losses {
+        scene.loses(loss, &process, &admin, false).await;
+    }
+    // Whom another process deprives, this one does not hear of at once.
+    if scene.installation.database_url().is_some() {
+        let other = scene.installation.serve_api();
+        let admin = other.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        for loss in losses {
+            scene.loses(loss, &process, &admin, true).await;
+        }
+        other.stop();
+    }
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_holds_a_token_that_expires_while_his_body_is_on_its_way_changes_nothing() {
+    let mut scene = Scene::set().await;
+    let seconds = TOKENS_LAST.as_secs().to_string();
+    scene.installation = scene.installation.set("CHANCERY_ACCESS_TOKEN_SECONDS", &seconds);
+    let process = scene.installation.serve_api();
+    let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    scene.loses(Loss::Expired, &process, &admin, false).await;
+    process.stop();
+}
+
+/// Else the tests above would show nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_writes_take_effect_when_nothing_is_lost() {
+    let scene = Scene::set().await;
+    let process = scene.installation.serve_api();
+    let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
+    // What ends the caller's session comes last.
+    let mut writes: Vec<&Write> = scene.writes.iter().collect();
+    writes.sort_by_key(|write| write.route.path == OWN_SESSION);
+    let mut before = scene.stored();
+    for write in writes {
+        let (status, text) = begin(process.api(), &caller, write).await.finish().await;
+        assert_eq!(status, write.route.status, "{} {}: {text}", write.route.method, write.path);
+        // A test of the mail settings and the beginning of a link are told to others alone.
+        let is_stored = !write.path.ends_with("/test/") && !write.path.ends_with("/link/");
+        let after = scene.stored();
+        assert_eq!(after != before, is_stored, "{} {}", write.route.method, write.path);
+        before = after;
+    }
+    assert!(scene.mail.heard().contains(&"connected".to_owned()));
+    assert!(!scene.forger.state().calls.is_empty());
+    process.stop();
+}

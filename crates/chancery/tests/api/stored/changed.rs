@@ -1,0 +1,153 @@
+//! What this version does with stored data that the version which made it did not.
+
+use super::*;
+
+/// The lines of the log that warn.
+fn warnings(process: &Process) -> Vec<Value> {
+    let lines = process.stderr();
+    let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["level"] == "WARN").collect()
+}
+
+/// The warnings of which the text says this, once there are so many.
+async fn warnings_of(process: &Process, text: &str, count: usize) -> Vec<Value> {
+    for _ in 0..200 {
+        let found: Vec<Value> = warnings(process).into_iter().filter(|line| line.to_string().contains(text)).collect();
+        if found.len() >= count {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{count} warnings of {text} are expected in: {}", process.stderr());
+}
+
+/// A version's data, which it alone has: later ones have it mended already.
+async fn of_0003() -> Stored {
+    Stored::restore("0003").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_vouches_for_what_its_last_changer_holds() {
+    let stored = of_0003().await;
+    let process = stored.installation.serve_api();
+    let client = process.client("localhost");
+    // By a super admin, by an administrator, by one who is deleted, by the command line.
+    for (kind, statuses) in [
+        // "gone: nothing": his configuration vouches with nothing, and whoever has no role holds no more than that.
+        ("plain", [200, 200, 200, 200]),
+        ("weaker", [200, 200, 401, 200]),
+        ("stronger", [200, 401, 401, 200]),
+        ("owner", [200, 401, 401, 200]),
+        ("assignee", [200, 401, 401, 200]),
+    ] {
+        for (configuration, status) in CONFIGURATIONS.into_iter().zip(statuses) {
+            let name = format!("{kind}.{configuration}");
+            let reply = through(&client, &stored.forger, configuration, &name).await;
+            assert_eq!(reply.status, status, "{name} through {configuration}: {reply:?}");
+            if status == 401 {
+                let sql = "SELECT body FROM outbox ORDER BY n DESC LIMIT 1";
+                let event = stored.installation.sql("build_1", sql)[0][0].clone().unwrap();
+                assert!(event.contains("not_vouched"), "{event}");
+            }
+        }
+    }
+    let api = client.sign_in(ADMIN, PASSWORD).await;
+    let vouched_by = async |configuration: i64| {
+        let shown = api.get(&format!("/api/single-sign-on/{configuration}/")).await.ok();
+        shown["_meta"]["labels"]["vouched_by"].clone()
+    };
+    assert_eq!(vouched_by(1).await, "super_admin");
+    assert_eq!(vouched_by(2).await, address("administrator"));
+    assert_eq!(vouched_by(4).await, "super_admin");
+
+    let named = warnings_of(&process, "\"single_sign_on\":", 2).await;
+    let named: Vec<String> = named.iter().map(Value::to_string).collect();
+    assert_eq!(named.len(), 2, "{named:#?}");
+    for (line, configuration) in named.iter().zip([2, 3]) {
+        assert!(line.contains(&format!("\"single_sign_on\":{configuration}")), "{line}");
+    }
+    // A super admin takes one over.
+    api.patch("/api/single-sign-on/2/", json!({"is_enabled": true})).await.ok();
+    through(&client, &stored.forger, 2, "stronger.2").await.ok();
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_who_was_anonymized() {
+    let stored = of_0003().await;
+    let before = format!("{:?}", stored.installation.sql("build_1", "SELECT * FROM administration_log"));
+    assert!(before.to_lowercase().contains("zander"), "there is something to be blanked");
+    let process = stored.installation.serve_api();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let anonymized = &stored.known["anonymized"];
+    let path = format!("/api/administration/log/?resource=users&object_id={}&limit=1000", anonymized["id"]);
+    let entries = api.get(&path).await.ok();
+    assert!(entries["results"].as_array().unwrap().len() >= 3, "the entries stay: {entries}");
+    let log = format!("{:?}", stored.installation.sql("build_1", "SELECT * FROM administration_log")).to_lowercase();
+    for text in stored.texts(&anonymized["texts"]) {
+        assert!(!entries.to_string().to_lowercase().contains(text), "{text} is told: {entries:#}");
+        assert!(!log.contains(text), "{text} is in {log}");
+    }
+    let sessions = "SELECT DISTINCT ip, user_agent FROM sessions WHERE user_id = ";
+    let sessions = stored.installation.sql("build_1", &format!("{sessions}{}", anonymized["id"]));
+    assert_eq!(sessions, [[Some(String::new()), Some(String::new())]]);
+    // Others keep theirs.
+    let others = "SELECT id FROM sessions WHERE user_agent <> '' OR ip <> ''";
+    assert!(!stored.installation.sql("build_1", others).is_empty());
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_a_configuration_that_is_disabled_ends_at_its_refresh() {
+    let stored = of_0003().await;
+    let process = stored.installation.serve_api();
+    let client = process.client("localhost");
+    let session = stored.sessions().find(|session| session["configuration"] == 5).unwrap();
+    let refresh = json!({"refresh_token": session["refresh_token"]});
+    client.post("/api/auth/refresh/", refresh).await.is(401, crate::message::bad_token());
+    let token = session["access_token"].as_str().unwrap();
+    client.with_token(token).get("/api/users/me/").await.is(401, crate::message::bad_token());
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mails_with_an_access_token_are_sent_with_tls_whatever_is_stored() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let root = authority.write_root(certificates.path());
+    let mut stored = of_0003().await;
+    assert_eq!(stored.installation.sql("build_2", "SELECT tls FROM smtp_settings"), [[Some("0".to_owned())]]);
+    let mail = MailServer::start(&authority, &MailOptions::default());
+    stored.installation = stored.installation.set("SSL_CERT_FILE", root.to_str().unwrap());
+    stored.lead_mails_to(&mail);
+    let process = stored.installation.serve_api();
+    let messages = mail.wait_for(5).await;
+    let there = messages.iter().find(|message| message.to[0] == address("waiting.there")).unwrap();
+    assert!(there.is_secured && there.is_signed_in, "{there:?}");
+    let warned = warnings_of(&process, "tls", 1).await;
+    assert!(warned[0].to_string().contains("b.example"), "{warned:?}");
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_on_a_short_key_warns_each_time_and_any_key_can_be_changed() {
+    let stored = of_0003().await;
+    // The embedded one was generated.
+    let is_short = stored.known["secret_key"] == SHORT_KEY;
+    for _ in 0..if is_short { 2 } else { 0 } {
+        let process = stored.installation.serve_api();
+        warnings_of(&process, "CHANCERY_SECRET_KEY", 1).await;
+        process.stop();
+    }
+    let installation = stored.installation.set("CHANCERY_NEW_SECRET_KEY", LONG_KEY);
+    installation.succeeds(&["keys", "rotate"]);
+    let installation = installation.set("CHANCERY_SECRET_KEY", LONG_KEY);
+    let process = installation.serve_api();
+    let client = process.client("localhost");
+    client.sign_in(ADMIN, PASSWORD).await;
+    // The secrets of the configurations are open, and the sessions ended.
+    through(&client, &stored.forger, 1, "plain.1").await.ok();
+    let refresh = json!({"refresh_token": stored.known["sessions"][0]["refresh_token"]});
+    client.post("/api/auth/refresh/", refresh).await.is(401, crate::message::bad_token());
+    assert!(!process.stderr().contains("CHANCERY_SECRET_KEY"), "{}", process.stderr());
+    process.stop();
+}
