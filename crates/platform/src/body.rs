@@ -10,7 +10,7 @@ use crate::listener::{BodyError, BodyReader};
 use crate::routes::{Access, Route, Schema};
 use http::header::{self, HeaderMap};
 use http::{Method, StatusCode};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use resource::{Body, Query};
 use serde_json::{Map, Value as Json};
 use std::time::Duration;
@@ -31,16 +31,18 @@ const SHORT: usize = 64 * 1024;
 /// How many of the larger ones are read at a time.
 const PARSED_AT_A_TIME: usize = 2;
 /// How long a body waits for room.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What a long body must bring, in bytes a second over all of it, since it keeps others from their room.
+const SLOWEST_LONG: f64 = 16.0 * 1024.0;
 
 /// An answer with more bytes than this takes room until it is sent.
 const LARGE_ANSWER: usize = 64 * 1024;
 
 /// What the bodies in flight of a process may take, those of requests and those of answers.
 pub struct Bodies {
-    /// The first bytes of each, as many as a public one may have: large bodies leave room for them.
+    /// Bodies that a stranger may send, too: more than half of all connections bring, which is what one peer may have.
     short: Room,
-    /// What they have beyond that.
+    /// Longer ones.
     long: Room,
     parsing: Semaphore,
     answers: Room,
@@ -48,7 +50,7 @@ pub struct Bodies {
 
 impl Default for Bodies {
     fn default() -> Bodies {
-        let [short, long, answers] = [32, 64, 64].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
+        let [short, long, answers] = [96, 48, 48].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
         Bodies { short, long, answers, parsing: Semaphore::new(PARSED_AT_A_TIME) }
     }
 }
@@ -61,7 +63,7 @@ pub struct BodiesOfBuild {
 
 impl Default for BodiesOfBuild {
     fn default() -> BodiesOfBuild {
-        let [long, answers] = [16, 16].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
+        let [long, answers] = [12, 12].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
         BodiesOfBuild { long, answers }
     }
 }
@@ -119,32 +121,48 @@ pub async fn read(
     Ok((parsed, taken))
 }
 
-/// The bytes of a body, in memory for which there was room.
+/// The bytes of a body, in memory for which there is room.
 async fn bytes(app: &App, build: &Build, most: usize, body: Incoming) -> Result<(Vec<u8>, Taken), Refusal> {
-    let (mut bytes, mut taken) = (Vec::new(), Taken::default());
+    let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let mut reader = BodyReader::new(body, most as u64, PROGRESS).map_err(refuse)?;
-    while let Some(chunk) = reader.chunk().await.map_err(refuse)? {
+    let (mut bytes, mut taken) = (Vec::new(), Taken::default());
+    if announced.is_none_or(|announced| announced <= MAX_PUBLIC_BODY) {
+        // As its bytes come: one that drips has little.
+        loop {
+            let Some(chunk) = reader.chunk().await.map_err(refuse)? else { return Ok((bytes, taken)) };
+            let needed = bytes.len() + chunk.len();
+            let larger = needed.next_power_of_two();
+            if needed > bytes.capacity() {
+                if !app.bodies.short.take(larger - bytes.capacity(), PATIENCE, &mut taken).await {
+                    return Err(busy());
+                }
+                bytes.reserve_exact(larger - bytes.len());
+            }
+            bytes.extend_from_slice(&chunk);
+            if needed > MAX_PUBLIC_BODY {
+                break;
+            }
+        }
+    }
+    // All of it before the next byte, in turns: of many that had a part each, none would come to its end.
+    let (long, all, own) = (announced.unwrap_or(most), &app.bodies.long, &build.bodies.long);
+    if !(own.take(long, PATIENCE, &mut taken).await && all.take(long, PATIENCE, &mut taken).await) {
+        return Err(busy());
+    }
+    let time = PROGRESS + Duration::from_secs_f64(long as f64 / SLOWEST_LONG);
+    let read = tokio::time::timeout(time, rest(reader, bytes)).await;
+    Ok((read.map_err(|_| refuse(BodyError::Slow))?.map_err(refuse)?, taken))
+}
+
+async fn rest(mut reader: BodyReader, mut bytes: Vec<u8>) -> Result<Vec<u8>, BodyError> {
+    while let Some(chunk) = reader.chunk().await? {
         let needed = bytes.len() + chunk.len();
         if needed > bytes.capacity() {
-            let larger = match needed <= MAX_PUBLIC_BODY {
-                true => needed.next_power_of_two(),
-                false => needed.next_multiple_of(STEP),
-            };
-            let (all, own) = (&app.bodies, &build.bodies);
-            let short = MAX_PUBLIC_BODY.min(larger).saturating_sub(bytes.capacity());
-            let long = larger - bytes.capacity() - short;
-            let has_room = (short == 0 || all.short.take(short, PATIENCE, &mut taken).await)
-                && (long == 0
-                    || own.long.take(long, PATIENCE, &mut taken).await
-                        && all.long.take(long, PATIENCE, &mut taken).await);
-            if !has_room {
-                return Err(busy());
-            }
-            bytes.reserve_exact(larger - bytes.len());
+            bytes.reserve_exact(needed.next_multiple_of(STEP) - bytes.len());
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok((bytes, taken))
+    Ok(bytes)
 }
 
 async fn parse(app: &App, bytes: Vec<u8>, most_values: usize) -> Result<Body, (StatusCode, String)> {
