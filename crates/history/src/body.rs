@@ -103,6 +103,10 @@ impl Room {
         let mut packing = Packing::of(headers)?;
         let expected = match (&packing, body.size_hint().exact()) {
             (Packing::Plain(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
+            // What is packed grows a thousandfold at most.
+            (_, Some(length)) => {
+                usize::try_from(length.saturating_mul(1032)).unwrap_or(usize::MAX).saturating_add(1024).min(LARGEST)
+            }
             _ => LARGEST,
         };
         if expected > LARGEST {

@@ -13,9 +13,10 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use resource::Query;
 use serde::de::DeserializeSeed;
+use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
@@ -52,6 +53,8 @@ pub struct Service {
     /// Where the files of events are kept.
     pub(crate) files: Files,
     pub(crate) settings: Settings,
+    /// What describes it, made once: anybody may ask for it.
+    description: OnceLock<Json>,
     /// Turns of batches that are read.
     pub(crate) reading: Semaphore,
     /// Memory for bodies.
@@ -153,6 +156,7 @@ impl Service {
             engine,
             files,
             settings,
+            description: OnceLock::new(),
             reading: Semaphore::new(READING),
             room: Room::default(),
             known: Mutex::default(),
@@ -224,7 +228,10 @@ impl Service {
         match route.endpoint {
             Endpoint::Health => Ok(Reply::json(StatusCode::OK, &serde_json::json!({"status": "ok"}))),
             Endpoint::Readiness => self.readiness().await,
-            Endpoint::Description => Ok(Reply::json(StatusCode::OK, &openapi::document(self.settings.batch_events))),
+            Endpoint::Description => {
+                let document = self.description.get_or_init(|| openapi::document(self.settings.batch_events));
+                Ok(Reply::json(StatusCode::OK, document))
+            }
             Endpoint::CreateEvent => create_event::create(self, client, &parts.headers, body).await,
             Endpoint::Initialize => tenants::initialize(self, &parts.headers, body).await,
             Endpoint::Batch => batch::create(self, named()?, &parts.headers, body).await,

@@ -13,6 +13,7 @@ use http::{Method, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use resource::{Body, Query};
 use serde_json::{Map, Value as Json};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use web::room::{Room, Taken};
@@ -37,6 +38,8 @@ const SLOWEST_LONG: f64 = 16.0 * 1024.0;
 
 /// An answer with more bytes than this takes room until it is sent.
 const LARGE_ANSWER: usize = 64 * 1024;
+/// What those of a build take at most.
+const ANSWERS_OF_BUILD: usize = 12 * 1024 * 1024;
 
 /// What the bodies in flight of a process may take, those of requests and those of answers.
 pub struct Bodies {
@@ -44,14 +47,14 @@ pub struct Bodies {
     short: Room,
     /// Longer ones.
     long: Room,
-    parsing: Semaphore,
+    parsing: Arc<Semaphore>,
     answers: Room,
 }
 
 impl Default for Bodies {
     fn default() -> Bodies {
         let [short, long, answers] = [96, 48, 48].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
-        Bodies { short, long, answers, parsing: Semaphore::new(PARSED_AT_A_TIME) }
+        Bodies { short, long, answers, parsing: Arc::new(Semaphore::new(PARSED_AT_A_TIME)) }
     }
 }
 
@@ -63,17 +66,19 @@ pub struct BodiesOfBuild {
 
 impl Default for BodiesOfBuild {
     fn default() -> BodiesOfBuild {
-        let [long, answers] = [12, 12].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
-        BodiesOfBuild { long, answers }
+        BodiesOfBuild { long: Room::new(12 * 1024 * 1024), answers: Room::new(ANSWERS_OF_BUILD) }
     }
 }
 
-/// The room of an answer until it is sent, which a slow reader may hold up; 503 where there is none.
-pub async fn of_answer(app: &App, build: &Build, bytes: usize) -> Result<Taken, Refusal> {
+/// The room of an answer until it is sent, which a slow reader may hold up; 503 where there is none. What was done is
+/// not refused afterwards: the answer to a write waits, and goes out all the same.
+pub async fn of_answer(app: &App, build: &Build, bytes: usize, is_read: bool) -> Result<Taken, Refusal> {
     let (mut taken, all, own) = (Taken::default(), &app.bodies.answers, &build.bodies.answers);
+    // One that is larger than all the room has the whole of it.
+    let bytes = bytes.min(ANSWERS_OF_BUILD);
     let has_room = bytes <= LARGE_ANSWER
         || own.take(bytes, PATIENCE, &mut taken).await && all.take(bytes, PATIENCE, &mut taken).await;
-    if has_room { Ok(taken) } else { Err(busy()) }
+    if has_room || !is_read { Ok(taken) } else { Err(busy()) }
 }
 
 fn busy() -> Refusal {
@@ -110,15 +115,14 @@ pub async fn read(
     let media_type = headers.get(header::CONTENT_TYPE).map_or(untyped, |value| value.to_str().unwrap_or("?"));
     let essence = media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     let most_values = if is_public { MAX_PUBLIC_VALUES } else { usize::MAX };
-    let parsed = match (&route.body, essence.as_str()) {
-        (Schema::Form(_), "application/x-www-form-urlencoded") => form(&bytes, most_values),
-        (_, "application/json") => parse(app, bytes, most_values).await,
+    Ok(match (&route.body, essence.as_str()) {
+        (Schema::Form(_), "application/x-www-form-urlencoded") => (form(&bytes, most_values), taken),
+        (_, "application/json") => parse(app, bytes, most_values, taken).await,
         _ => {
             let detail = format!("Unsupported media type \"{media_type}\" in request.");
-            Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+            (Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)), taken)
         }
-    };
-    Ok((parsed, taken))
+    })
 }
 
 /// The bytes of a body, in memory for which there is room.
@@ -136,6 +140,7 @@ async fn bytes(app: &App, build: &Build, most: usize, body: Incoming) -> Result<
                 if !app.bodies.short.take(larger - bytes.capacity(), PATIENCE, &mut taken).await {
                     return Err(busy());
                 }
+                reader.begin_anew();
                 bytes.reserve_exact(larger - bytes.len());
             }
             bytes.extend_from_slice(&chunk);
@@ -149,6 +154,7 @@ async fn bytes(app: &App, build: &Build, most: usize, body: Incoming) -> Result<
     if !(own.take(long, PATIENCE, &mut taken).await && all.take(long, PATIENCE, &mut taken).await) {
         return Err(busy());
     }
+    reader.begin_anew();
     let time = PROGRESS + Duration::from_secs_f64(long as f64 / SLOWEST_LONG);
     let read = tokio::time::timeout(time, rest(reader, bytes)).await;
     Ok((read.map_err(|_| refuse(BodyError::Slow))?.map_err(refuse)?, taken))
@@ -165,24 +171,27 @@ async fn rest(mut reader: BodyReader, mut bytes: Vec<u8>) -> Result<Vec<u8>, Bod
     Ok(bytes)
 }
 
-async fn parse(app: &App, bytes: Vec<u8>, most_values: usize) -> Result<Body, (StatusCode, String)> {
-    let parsed = if bytes.len() <= SHORT {
-        Body::parse(bytes, most_values)
+async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, taken: Taken) -> Read {
+    let (parsed, taken) = if bytes.len() <= SHORT {
+        (Body::parse(bytes, most_values), taken)
     } else {
-        // It is never closed.
-        let _turn = app.bodies.parsing.acquire().await;
-        let parsing = tokio::task::spawn_blocking(move || Body::parse(bytes, most_values));
-        parsing.await.unwrap_or_else(|error| Err(error.to_string()))
+        // It is never closed. The turn and the room stay with the bytes, also when the client hangs up meanwhile.
+        let turn = app.bodies.parsing.clone().acquire_owned().await;
+        let parsing = tokio::task::spawn_blocking(move || {
+            let parsed = Body::parse(bytes, most_values);
+            drop(turn);
+            (parsed, taken)
+        });
+        parsing.await.unwrap_or_else(|error| (Err(error.to_string()), Taken::default()))
     };
-    parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}")))
+    (parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}"))), taken)
 }
 
 /// The fields of a form, as the object that they are.
 fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> {
     let text = String::from_utf8_lossy(bytes);
-    let fields = Query::parse(&text);
-    let fields: Map<String, Json> =
-        fields.pairs().take(most_values).map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let fields = Query::parse_first(&text, most_values);
+    let fields: Map<String, Json> = fields.pairs().map(|(name, value)| (name.to_owned(), value.into())).collect();
     Ok(Body::of(&Json::Object(fields)))
 }
 

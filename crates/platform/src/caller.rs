@@ -190,8 +190,12 @@ pub fn readmit(request: &Request, conn: &mut Conn) -> Result<Option<Request>, Re
     if request.token_expires_at <= now {
         return Err(Refusal::bad_token());
     }
-    // Whatever ends a session but its time, or narrows addresses or rights, raises the version.
-    if version(conn)? == caller.version && caller.session_expires_at > now {
+    // Whatever ends a session but its time, or narrows addresses or rights, raises the version; the write itself, too.
+    let own = request.effects.raised_to();
+    if version(conn)? == caller.version.max(own)
+        && (own == 0 || own == caller.version + 1)
+        && caller.session_expires_at > now
+    {
         return Ok(None);
     }
     let found = load(conn, caller.session, now)?.filter(|found| found.user == caller.user);

@@ -92,6 +92,10 @@ impl Effects {
     pub fn rights_changed(&self, version: i64) {
         self.rights.fetch_max(version, Ordering::Relaxed);
     }
+    /// The version that the write has raised the rights to; 0 if it has not.
+    pub fn raised_to(&self) -> i64 {
+        self.rights.load(Ordering::Relaxed)
+    }
     /// A message waits in the queue.
     pub fn mail_queued(&self) {
         self.mail.store(true, Ordering::Relaxed);

@@ -5,6 +5,7 @@
 //! turns: the builds, and in a build the networks that its requests come from (document 4, section 7, "attempts of one
 //! address").
 
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -44,10 +45,15 @@ pub struct Turn([String; 3]);
 impl Turn {
     /// The turn of who sent the request.
     pub fn of(request: &Request) -> Turn {
-        let mut networks = networks(request.address).into_iter();
-        let (narrow, wide) = (networks.next(), networks.next());
-        let [narrow, wide] = [narrow, wide].map(|network| network.map_or_else(String::new, |network| name(&network)));
-        Turn([request.build.uid.clone(), wide, narrow])
+        Turn::at(&request.build.uid, request.address)
+    }
+
+    fn at(build: &str, address: IpAddr) -> Turn {
+        let mut networks = networks(address).into_iter();
+        let narrow = networks.next().map_or_else(String::new, |network| name(&network));
+        // An address of IPv4 has no wider network: it is one of its own among them.
+        let wide = networks.next().map_or_else(|| narrow.clone(), |network| name(&network));
+        Turn([build.to_owned(), wide, narrow])
     }
 
     /// The turn of a command.
@@ -258,6 +264,15 @@ mod tests {
 
     fn anybodys() -> Turn {
         turn("a", "192.0.2.1")
+    }
+
+    #[test]
+    fn each_address_of_ipv4_has_a_turn_as_each_48_of_ipv6_has() {
+        let turn = |address: &str| Turn::at("a", address.parse().unwrap()).0;
+        let ([_, one, _], [_, other, _]) = (turn("192.0.2.1"), turn("192.0.2.2"));
+        assert_ne!(one, other);
+        let ([_, one, first], [_, same, second]) = (turn("2001:db8:1:1::1"), turn("2001:db8:1:2::1"));
+        assert!(one == same && first != second);
     }
 
     #[tokio::test]

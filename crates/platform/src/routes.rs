@@ -8,7 +8,7 @@ use resource::{Resource, openapi};
 use serde_json::{Value as Json, json};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use store::Conn;
 
 /// Who may call a route.
@@ -131,6 +131,8 @@ pub struct Route {
     pub otherwise: Vec<(u16, Schema)>,
     /// The declaration whose filters and ordering a list has.
     pub selects: Option<Declared>,
+    /// See [`Route::declared_names`].
+    names: OnceLock<Option<Vec<String>>>,
     /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
     pub while_expired: bool,
     /// Whether its failures count towards `CHANCERY_ADDRESS_ATTEMPTS`: beyond it, an address is refused before anything
@@ -140,13 +142,14 @@ pub struct Route {
 
 impl Route {
     /// The names of what a body may have, as far as the route declares them; `None`: any.
-    pub fn declared_names(&self) -> Option<Vec<String>> {
-        match &self.body {
+    pub fn declared_names(&self) -> Option<&[String]> {
+        let names = || match &self.body {
             Schema::Body(declared, _) => Some(declared.fields.iter().map(|field| field.name.to_string()).collect()),
             Schema::Form(fields) => Some(fields.iter().map(|name| (*name).to_owned()).collect()),
             Schema::Json(schema) => Some(schema().get("properties")?.as_object()?.keys().cloned().collect()),
             _ => None,
-        }
+        };
+        self.names.get_or_init(names).as_deref()
     }
     /// A route that needs sign-in and answers 200.
     pub fn new(method: Method, path: &'static str, summary: &'static str, handler: Handler) -> Route {
@@ -161,6 +164,7 @@ impl Route {
             answer: Schema::Nothing,
             otherwise: Vec::new(),
             selects: None,
+            names: OnceLock::new(),
             while_expired: false,
             is_counted: false,
         }

@@ -119,12 +119,10 @@ fn condition_on_members(sql: &mut Sql, members: &Members, predicate: Predicate, 
     let held = |sql: &mut Sql, what: &'static str| {
         sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = t.id");
     };
-    let mut distinct: Vec<Value> = Vec::new();
-    operands.iter().for_each(|operand| {
-        if !distinct.contains(operand) {
-            distinct.push(operand.clone())
-        }
-    });
+    let mut ids: Vec<i64> = operands.iter().flat_map(Value::ids).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let distinct: Vec<Value> = ids.into_iter().map(Value::Int).collect();
     if predicate == Predicate::Exact {
         held(sql, "(SELECT count(*) FROM ");
         sql.push(") = ").bind(distinct.len() as i64).push(" AND ");

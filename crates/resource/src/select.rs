@@ -15,29 +15,48 @@ pub const MAX_FILTERS: usize = 50;
 /// Wrong values that are told of one parameter: thousands fit into it.
 const TOLD: usize = 100;
 
-/// The parameters of a request's address, decoded, in the order sent.
+/// The parameters of a request's address, decoded, in the order sent. Kept in little more than the bytes that were sent:
+/// anybody may send many.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Query(Vec<(String, String)>);
+pub struct Query {
+    /// All names and values, one behind the other.
+    text: String,
+    /// Where each name and its value end there.
+    ends: Vec<(u32, u32)>,
+}
 
 impl Query {
     /// Reads what stands behind the question mark.
     pub fn parse(text: &str) -> Query {
-        let decode = |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
-        let pairs = text.split('&').filter(|pair| !pair.is_empty());
-        Query(
-            pairs
-                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-                .map(|(name, value)| (decode(name), decode(value)))
-                .collect(),
-        )
+        Query::parse_first(text, usize::MAX)
+    }
+    /// As [`Query::parse`], at most so many parameters.
+    pub fn parse_first(text: &str, most: usize) -> Query {
+        let mut query = Query::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()).take(most) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let ends = [name, value].map(|part| {
+                query.text.push_str(&percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy());
+                // A request's first line is far shorter than that, and so is a form.
+                u32::try_from(query.text.len()).unwrap_or(u32::MAX)
+            });
+            query.ends.push((ends[0], ends[1]));
+        }
+        query.text.shrink_to_fit();
+        query.ends.shrink_to_fit();
+        query
     }
     /// The last value of a parameter.
     pub fn last(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.pairs().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
     /// All parameters.
-    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+        (0..self.ends.len()).map(|at| {
+            let begin = at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(_, end)| *end as usize);
+            let (name, value) = self.ends[at];
+            (&self.text[begin..name as usize], &self.text[name as usize..value as usize])
+        })
     }
 }
 
@@ -382,6 +401,16 @@ mod tests {
             .into_iter()
             .chain(Field::audit()),
         )
+    }
+
+    #[test]
+    fn parameters_are_decoded_in_their_order() {
+        let query = Query::parse("a=1&&b=%C3%A4+x%3D&a=%ff&c&=d");
+        let pairs: Vec<_> = query.pairs().collect();
+        assert_eq!(pairs, [("a", "1"), ("b", "ä x="), ("a", "\u{fffd}"), ("c", ""), ("", "d")]);
+        assert_eq!((query.last("a"), query.last("c"), query.last("d")), (Some("\u{fffd}"), Some(""), None));
+        assert_eq!(Query::parse_first("a=1&b=2", 1), Query::parse("a=1"));
+        assert_eq!(Query::parse("").pairs().count(), 0);
     }
 
     fn errors(query: &str) -> serde_json::Value {

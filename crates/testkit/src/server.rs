@@ -232,7 +232,7 @@ impl Tenant {
             method: route.method.clone(),
             path: route.path.to_owned(),
             query: Query::parse(query),
-            body: Ok(Body::of(&names.into_iter().flatten().map(|name| (name, Json::from("x"))).collect())),
+            body: Ok(Body::of(&names.into_iter().flatten().map(|name| (name.clone(), Json::from("x"))).collect())),
             room: Taken::default(),
             headers: Default::default(),
             address: [127, 0, 0, 1].into(),

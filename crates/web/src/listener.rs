@@ -289,7 +289,8 @@ where
     });
     answered.await.unwrap_or_else(|| {
         // The panic hook has told what and where. Without the query, which may hold a secret.
-        tracing::error!(%method, path = uri.path(), "a handler panicked");
+        let path = uri.path().get(..200).unwrap_or(uri.path());
+        tracing::error!(%method, path, "a handler panicked");
         let mut response = Response::new(B::from(Full::from(r#"{"detail":"A server error occurred."}"#)));
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -339,6 +340,12 @@ where
         })
     }
 
+    /// Sets the clock anew, after a wait that was not the client's.
+    pub fn begin_anew(&mut self) {
+        self.deadline = Instant::now() + self.timeout;
+        self.since_deadline_was_set = 0;
+    }
+
     /// The next bytes, or `None` at the end of the body.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
@@ -356,8 +363,7 @@ where
     fn note_progress(&mut self, count: u64) {
         self.since_deadline_was_set += count;
         if self.since_deadline_was_set as f64 >= MINIMUM_RATE as f64 * self.timeout.as_secs_f64() {
-            self.deadline = Instant::now() + self.timeout;
-            self.since_deadline_was_set = 0;
+            self.begin_anew();
         }
     }
 }

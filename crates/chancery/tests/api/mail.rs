@@ -229,6 +229,8 @@ async fn stored_settings_without_tls_are_sent_with_it() {
     assert_eq!(mail.sign_ins(), [("XOAUTH2".to_owned(), true)]);
     let warning = "the mail settings have no tls, which their method requires; mail is sent with it";
     assert!(process.stderr().contains(warning), "{}", process.stderr());
+    // Their other fields change as before.
+    api.patch(SETTINGS, json!({"failure_email": "else@example.com"})).await.ok();
 
     // Where the connection cannot be secured, no token is asked for.
     let open = FakeServer::start("220 mail.test\r\n", takes_all).await;

@@ -8,6 +8,7 @@ use platform::routes::{Access, Handler, Route, Table};
 use platform::serve::write;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Conn, Error, Sql};
 use testkit::{Client, MINUTE, Server};
 
@@ -138,6 +139,31 @@ async fn rights_that_others_lost_are_no_reason_to_refuse() {
     for write in writes {
         write.await.unwrap().created();
     }
+}
+
+/// On SQLite nobody else writes meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_ends_while_a_write_waits_ends_it() {
+    let server = Server::start().await;
+    if server.app.store.is_embedded() {
+        return;
+    }
+    let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
+    admin.post("/api/roles/", json!({"name": "Role", "description": "as it was"})).await.created();
+    let route = Table::get().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
+    let request = Arc::new(server.request(Some(&other), route, "").await);
+    let writing = tokio::spawn(async move {
+        let waits = |_: &Request, conn: &mut Conn| {
+            conn.exec(&Sql::new("UPDATE roles SET description = 'changed'"))?;
+            std::thread::sleep(Duration::from_millis(1500));
+            Ok(Answer::empty())
+        };
+        told(write(&request, waits).await)
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    admin.post(&format!("/api/users/{}/deactivate/", other.id), json!({})).await.ok();
+    assert_eq!(writing.await.unwrap(), (401, message::bad_token()));
+    assert_eq!(admin.get("/api/roles/1/").await.ok()["description"], "as it was");
 }
 
 #[tokio::test]

@@ -80,10 +80,14 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
     let checked = hash.clone();
     let is_right = request.app.hasher.verify(&Turn::of(request), passwords::cut(&password), hash).await?;
     attempt.tried();
-    let tokens =
-        write(request, move |request, conn| settle(request, conn, &username, checked.as_deref(), is_right)).await??;
-    attempt.succeeded();
-    Ok(tokens)
+    let decided =
+        write(request, move |request, conn| settle(request, conn, &username, checked.as_deref(), is_right)).await;
+    let is_decided = decided.as_ref().is_ok_and(Result::is_ok);
+    // A right password that the store could not take counts for nobody either.
+    if is_decided || is_right && decided.as_ref().is_err_and(|refusal| refusal.cause.is_some()) {
+        attempt.succeeded();
+    }
+    decided?
 }
 
 /// Decides about a password that was checked, on the account as it is now: what parallel guesses have done to it

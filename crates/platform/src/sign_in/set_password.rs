@@ -57,7 +57,7 @@ fn confirm(request: Arc<Request>) -> Pending {
 }
 
 /// Sets a password by the token of a mailed link. What a stranger can be refused for is looked at before anything is
-/// hashed, and whatever fails counts for the address, so that there is a bound on the events of it.
+/// hashed. A token that is wrong counts for the address, so that there is a bound on the events of it.
 pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: Kind) -> Outcome {
     let mut attempt = Attempt::begin(request)?;
     let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
@@ -67,24 +67,33 @@ pub async fn by_link(request: &Arc<Request>, token: String, password: String, ki
         .read(move |conn| {
             check_address(&shared, conn)?;
             let (token, password) = &sent;
-            let Some(user) = links::user_of(conn, token, kind, shared.now)? else { return Ok(Err(invalid_token())) };
+            let Some(user) = links::user_of(conn, token, kind, shared.now)? else {
+                return Ok(Err((invalid_token(), true)));
+            };
             let salt = passwords::salt(conn, user)?;
-            Ok::<_, Refusal>(check_rules(conn, user, "password", password, None).map(|()| salt))
+            // Whoever has the link may look for a password that will do.
+            let checked = check_rules(conn, user, "password", password, None);
+            Ok::<_, Refusal>(checked.map(|()| salt).map_err(|refusal| (refusal, false)))
         })
         .await?;
     attempt.check()?;
-    let outcome = match looked {
+    let (outcome, counts) = match looked {
         Ok(salt) => {
             let prepared = passwords::prepare(&request.app, &Turn::of(request), &password, salt).await?;
             attempt.tried();
-            write(request, move |request, conn| set_by_link(request, conn, &token, &password, kind, &prepared)).await
+            let set = move |request: &Request, conn: &mut Conn| {
+                set_by_link(request, conn, &token, &password, kind, &prepared)
+            };
+            (write(request, set).await, true)
         }
-        Err(refusal) => Err(refusal),
+        Err((refusal, counts)) => (Err(refusal), counts),
     };
     match outcome {
         Err(refusal) if refusal.cause.is_none() => {
-            attempt.tried();
-            note_failure(request, kind, refusal).await
+            if counts {
+                attempt.tried();
+            }
+            note_failure(request, kind, refusal, counts).await
         }
         Err(refusal) => Err(refusal),
         Ok(answer) => {
@@ -119,10 +128,12 @@ fn set_by_link(
 }
 
 /// A failure is undone, and so noted by itself; beyond the bound of the address it is refused for that, without an event.
-async fn note_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal) -> Outcome {
+async fn note_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal, counts: bool) -> Outcome {
     let note = move |request: &Request, conn: &mut Conn| {
         check_address(request, conn)?;
-        count_address(request, conn)?;
+        if counts {
+            count_address(request, conn)?;
+        }
         match kind {
             Kind::Reset => system_events::note(request, conn, Event::PasswordResetFailed, None, None),
             Kind::Activation => Ok(()),

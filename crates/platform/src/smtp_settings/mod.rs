@@ -159,7 +159,9 @@ fn checked(
             if after.get(&OBJECT).is_none() && !errors.has(OBJECT.name()) {
                 errors.add(OBJECT.name(), message::REQUIRED);
             }
-            if after.get(&TLS) != Some(true) && !errors.has(TLS.name()) {
+            // What was stored without it before is sent with it, and may stay as it is.
+            let is_decided = !is_set || body.contains_key(TLS.name()) || body.contains_key(METHOD.name());
+            if is_decided && after.get(&TLS) != Some(true) && !errors.has(TLS.name()) {
                 errors.add(TLS.name(), TLS_REQUIRED);
             }
         }
