@@ -187,7 +187,11 @@ fn response(text: &str, schema: Option<Json>) -> Json {
 
 fn refusal(status: u16, text: &str) -> Json {
     let schema = if status == 422 { "Problems" } else { "Refusal" };
-    response(text, Some(json!({"$ref": format!("#/components/schemas/{schema}")})))
+    let mut refusal = response(text, Some(json!({"$ref": format!("#/components/schemas/{schema}")})));
+    if status == 503 {
+        refusal["headers"] = json!({"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}});
+    }
+    refusal
 }
 
 /// The signed addresses of files in the data directory.

@@ -76,7 +76,11 @@ pub struct Refusal {
 impl Refusal {
     /// `{"detail": …}`
     pub fn new(status: StatusCode, detail: &str) -> Refusal {
-        Refusal { reply: Reply::json(status, &json!({"detail": detail})), cause: None }
+        let reply = Reply::json(status, &json!({"detail": detail}));
+        // What is not possible now may be in a moment.
+        let is_passing = status == StatusCode::SERVICE_UNAVAILABLE;
+        let reply = if is_passing { reply.with(header::RETRY_AFTER, "1") } else { reply };
+        Refusal { reply, cause: None }
     }
 
     /// 400
