@@ -92,6 +92,11 @@ pub enum BuildCommand {
         #[arg(long)]
         with_history: bool,
     },
+    /// Let a build's super admins sign in with passwords again, when their identity provider is gone
+    AllowPasswords {
+        /// Its domain
+        domain: String,
+    },
 }
 
 /// Commands on users.

@@ -233,6 +233,14 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
                 }
             }
         }
+        BuildCommand::AllowPasswords { domain } => {
+            let build = builds::find(&app, &domain).await?;
+            builds::allow_passwords(&app, &build).await?;
+            println!(
+                "Super admins of {} may sign in with passwords; `chancery user set-password` gives one.",
+                build.domain
+            );
+        }
     }
     app.store.close().await;
     Ok(())

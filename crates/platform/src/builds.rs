@@ -9,6 +9,7 @@ use crate::http::Refusal;
 use crate::password::Turn;
 use crate::passwords;
 use crate::rows;
+use crate::security;
 use crate::sign_in::sessions;
 use crate::users::{self, USER};
 use resource::Body;
@@ -223,6 +224,12 @@ async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> 
 pub async fn find(app: &App, name: &str) -> Result<Arc<Build>, Failure> {
     let domain = domain(name)?;
     app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))
+}
+
+/// Lets super admins sign in with passwords.
+pub async fn allow_passwords(app: &App, build: &Build) -> Result<(), Failure> {
+    let now = app.clock.now();
+    build.db.write(move |conn| security::allow_passwords(conn, now)).await.map_err(in_words)
 }
 
 /// Makes an active user with a password.

@@ -5,6 +5,7 @@ use http::Method;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
+use store::{Conn, Sql};
 use testkit::{ADMIN, Client, Installation, PASSWORD, Process, SECRET_KEY};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -506,6 +507,43 @@ async fn every_request_is_a_line_of_the_log_without_secrets() {
     for secret in [PASSWORD, &admin.token, &admin.refresh_token, "secret-search"] {
         assert!(!log.contains(secret), "{secret} stands in the log");
     }
+}
+
+#[tokio::test]
+async fn a_long_path_is_cut_in_the_log() {
+    let installation = Installation::with_build(BINARY);
+    let server = installation.serve_api();
+    let path = format!("/api/{}/", "x".repeat(20_000));
+    let reply = server.client("localhost").call("GET", &path).header("x-request-id", "find-me").send().await;
+    assert_eq!(reply.status, 404);
+    let log = server.stderr();
+    let line = log.lines().find(|line| line.contains("find-me")).unwrap_or_else(|| panic!("not in {log}"));
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["path"], path[..200]);
+}
+
+#[tokio::test]
+async fn an_operator_lets_super_admins_sign_in_with_passwords_again() {
+    let installation = Installation::with_build(BINARY);
+    let sso = Sql::new("UPDATE security SET method_super_admin = 'sso'");
+    let store = installation.store().await;
+    store.database("build_1").write(move |conn: &mut Conn| conn.exec(&sso)).await.unwrap();
+    store.close().await;
+    let server = installation.serve_api();
+    let anyone = server.client("localhost");
+    assert_eq!(anyone.login(ADMIN, PASSWORD).await.status, 401);
+
+    let output = installation.run(&["build", "allow-passwords", "nobody.example"]);
+    assert_eq!((output.code, output.stderr.as_str()), (1, "nobody.example: there is no such build\n"));
+    installation.succeeds(&["build", "allow-passwords", "localhost"]);
+
+    let admin = anyone.sign_in(ADMIN, PASSWORD).await;
+    assert_eq!(admin.get("/api/security/").await.ok()["authentication_method"]["super_admin"], "any");
+    let entry = admin.get("/api/administration/log/?resource=standard_authentication").await.ok()["results"][0].take();
+    assert_eq!(
+        (&entry["by"], &entry["action"], &entry["changes"]),
+        (&json!(null), &json!("edit"), &json!({"super_admin": ["sso", "any"]}))
+    );
 }
 
 /// Sends a request whose body is only half there.
