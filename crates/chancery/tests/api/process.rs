@@ -534,7 +534,7 @@ async fn an_operator_lets_super_admins_sign_in_with_passwords_again() {
     assert_eq!(anyone.login(ADMIN, PASSWORD).await.status, 401);
 
     let output = installation.run(&["build", "allow-passwords", "nobody.example"]);
-    assert_eq!((output.code, output.stderr.as_str()), (1, "nobody.example: there is no such build\n"));
+    assert_eq!((output.code, output.stderr.as_str()), (1, "chancery: nobody.example: there is no such build\n"));
     installation.succeeds(&["build", "allow-passwords", "localhost"]);
 
     let admin = anyone.sign_in(ADMIN, PASSWORD).await;
