@@ -311,7 +311,7 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
     match rotated {
         None => println!("The secret key is the new one already."),
         Some(secret_key::Rotated { builds, unopened }) => {
-            println!("The secret key was changed, in {builds} builds. All sessions and links in mails have ended.");
+            println!("The secret key was changed (builds: {builds}). All sessions and links in mails have ended.");
             if unopened > 0 {
                 println!("{unopened} sealed values were opened by neither key, and stay as they are.");
             }

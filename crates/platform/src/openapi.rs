@@ -168,7 +168,8 @@ fn responses(route: &Route) -> Json {
     let refusals = [
         (400, "What is wrong with the request", writes || route.selects.is_some()),
         (401, "Not signed in", !is_public || route.path.starts_with("/api/auth/") || is_security),
-        (403, "Not allowed", !is_public || is_security),
+        // Of a public POST: to the page of another site.
+        (403, "Not allowed", !is_public || is_security || writes),
         (404, "Not found", route.path.contains('{')),
         (408, "The body did not arrive in time", writes),
         (412, "Changed meanwhile", is_conditional(route)),

@@ -157,7 +157,7 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
 
         let told = installation.succeeds(&rotate);
 
-        let done = "The secret key was changed, in 1 builds. All sessions and links in mails have ended.\n";
+        let done = "The secret key was changed (builds: 1). All sessions and links in mails have ended.\n";
         assert!(told.starts_with(done), "{told}");
         assert_eq!(sealed(&installation, &old).await, Sealed::default());
         assert_eq!(sealed(&installation, &Keys::new(LONG)).await, before);
