@@ -58,7 +58,7 @@ async fn synchronous(store: &Store, writes: bool) -> f64 {
                     };
                     database.write(script).await
                 } else {
-                    database.peek(move |conn| get(conn, id)).await.map(drop)
+                    database.read_short(move |conn| get(conn, id)).await.map(drop)
                 };
                 done += u32::from(answer.is_ok());
                 if Instant::now() > end {

@@ -11,7 +11,7 @@ use crate::service::Service;
 use http::StatusCode;
 use resource::select::{MAX_FILTERS, bound_filters};
 use resource::time;
-use resource::{Query, Unselectable};
+use resource::{Query, SelectError};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use uuid::Uuid;
@@ -97,7 +97,7 @@ pub fn unread(error: Error) -> Refusal {
 
 pub(crate) fn page(filters: &[Filter], query: &Query) -> Result<Page, Refusal> {
     let mut problems = Problems::default();
-    if let Err(Unselectable::TooManyFilters(most)) =
+    if let Err(SelectError::TooManyFilters(most)) =
         bound_filters(query, MAX_FILTERS, |name| parts(filters, name).is_some())
     {
         problems.add(&[Step::Name("query")], Problem::TooManyFilters(most));

@@ -60,7 +60,7 @@ impl Sqlite {
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants WHERE client_id = $1 AND state = 'active'",
         );
         let sql = sql.arg(client_id.to_string());
-        self.store.control().peek(move |conn| Ok(conn.opt(&sql, tenant)?)).await
+        self.store.control().read_short(move |conn| Ok(conn.opt(&sql, tenant)?)).await
     }
 
     pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, Error> {
@@ -68,7 +68,7 @@ impl Sqlite {
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants WHERE database_name = $1 AND state = 'active'",
         );
         let sql = sql.arg(database_name);
-        self.store.control().peek(move |conn| Ok(conn.opt(&sql, tenant)?)).await
+        self.store.control().read_short(move |conn| Ok(conn.opt(&sql, tenant)?)).await
     }
 
     /// The database first: a process that dies in between leaves a file that nobody names, and no name that is taken.
@@ -129,7 +129,7 @@ impl Sqlite {
     pub(crate) async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, Error> {
         let mut sql = Sql::new(HISTORY_COLUMNS);
         sql.push(" WHERE id = ").bind(id.as_bytes().to_vec());
-        self.database(tenant).peek(move |conn| Ok(conn.opt(&sql, history_event)?)).await
+        self.database(tenant).read_short(move |conn| Ok(conn.opt(&sql, history_event)?)).await
     }
 
     pub(crate) async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {

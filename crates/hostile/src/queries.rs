@@ -3,7 +3,7 @@
 use crate::declared;
 use history::readers;
 use resource::select::MAX_LIMIT;
-use resource::{Predicate, Query, Resource, Unselectable, select};
+use resource::{Predicate, Query, Resource, SelectError, select};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
 
@@ -32,11 +32,11 @@ pub fn queries(data: &[u8]) {
 fn selects(resource: &Resource, query: &Query) {
     let select = match select(resource, query) {
         Ok(select) => select,
-        Err(Unselectable::TooManyFilters(most)) => {
+        Err(SelectError::TooManyFilters(most)) => {
             assert!(query.pairs().count() > most, "{query:?}");
             return;
         }
-        Err(Unselectable::Wrong(errors)) => {
+        Err(SelectError::Wrong(errors)) => {
             let errors = errors.to_json();
             let named: Vec<&String> = errors.as_object().into_iter().flat_map(Map::keys).collect();
             assert!(!named.is_empty());

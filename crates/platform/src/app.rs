@@ -194,7 +194,7 @@ impl App {
             return Ok(fresh);
         }
         let (name, asked) = (domain.to_owned(), Instant::now());
-        let found = self.store.control().peek(move |conn| find(conn, &name)).await?;
+        let found = self.store.control().read_short(move |conn| find(conn, &name)).await?;
         let Some((id, uid, key)) = found else {
             self.builds().note_stranger(domain, asked);
             return Ok(None);

@@ -140,7 +140,7 @@ pub async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Op
     let (known, fresh) = build.callers.get(claims.session);
     let mut found = known;
     if found.is_some() && !fresh {
-        build.callers.asked(build.db.peek(version).await?);
+        build.callers.asked(build.db.read_short(version).await?);
         found = build.callers.get(claims.session).0;
     }
     let caller = match found {

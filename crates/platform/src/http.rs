@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::routes::Route;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use resource::{Body, Errors, Object, Query, Sent, Unselectable, message};
+use resource::{Body, Errors, Object, Query, SelectError, Sent, message};
 use serde_json::{Value as Json, json};
 use std::fmt;
 use std::net::IpAddr;
@@ -364,8 +364,8 @@ impl From<Errors> for Refusal {
     }
 }
 
-impl From<Unselectable> for Refusal {
-    fn from(wrong: Unselectable) -> Self {
+impl From<SelectError> for Refusal {
+    fn from(wrong: SelectError) -> Self {
         Refusal { status: StatusCode::BAD_REQUEST, body: wrong.to_json(), headers: Vec::new(), cause: None }
     }
 }

@@ -1,6 +1,6 @@
 //! Lists and instances that are shown again: most of what a read costs is done once as long as nothing is written.
 //!
-//! An answer is given again only while its build's database is known to be what it was: its stamp ([`store::Stamp`]) is
+//! An answer is given again only while its build's database is known to be what it was: its stamp ([`store::StateTag`]) is
 //! asked for in each request, and changes with every commit of any process. So nothing is ever shown that a new look
 //! would not show, and nothing needs to be told of changes. Of what an answer depends on besides, the key holds
 //! everything but time, and time is the answer's own ([`Answer::holds_until`]).
@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use store::Stamp;
+use store::StateTag;
 
 /// What all answers together may take, in bytes.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -55,7 +55,7 @@ struct Shown {
     /// The moments at which it is right.
     moments: Range<i64>,
     /// The state of the database, as each of its sources names it.
-    stamps: Box<[Stamp]>,
+    stamps: Box<[StateTag]>,
 }
 
 /// The answers of a process that may be given again.
@@ -73,7 +73,7 @@ pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) 
     let Some(key) = Key::of(&request) else { return look(request).await };
     let (db, app, now) = (request.build.db.clone(), request.app.clone(), request.now);
     let Some(known) = app.pages.known(&key, db.writes()) else { return look(request).await };
-    let before = db.stamp().await?;
+    let before = db.state_tag().await?;
     if let Some(answer) = known.shown_again(before.as_ref(), now) {
         app.pages.shown_again.fetch_add(1, Ordering::Relaxed);
         return Ok(answer);
@@ -84,7 +84,7 @@ pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) 
         return Ok(answer);
     };
     // Nothing was committed around it, so the answer shows the state that the stamp names.
-    if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.stamp()).await
+    if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.state_tag()).await
         && after == stamp
     {
         app.pages.keep(key, &known, stamp, now..until, &answer);
@@ -148,7 +148,7 @@ impl Pages {
         less.is_err().then_some(known)
     }
 
-    fn keep(&self, key: Key, known: &Known, stamp: Stamp, moments: Range<i64>, answer: &Answer) {
+    fn keep(&self, key: Key, known: &Known, stamp: StateTag, moments: Range<i64>, answer: &Answer) {
         // Headers of its own have no place in what is kept.
         if answer.body.len() > LARGEST || !answer.headers.is_empty() {
             return;
@@ -167,7 +167,7 @@ impl Pages {
 }
 
 impl Known {
-    fn shown_again(&self, stamp: Option<&Stamp>, now: i64) -> Option<Answer> {
+    fn shown_again(&self, stamp: Option<&StateTag>, now: i64) -> Option<Answer> {
         let (shown, stamp) = (self.shown.as_ref()?, stamp?);
         if shown.stamps.contains(stamp) {
             self.in_vain.store(0, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Known {
 
 impl Shown {
     /// The same, which another source has named the state of, or the same source another state.
-    fn also_at(&self, stamp: Stamp, since: i64) -> Shown {
+    fn also_at(&self, stamp: StateTag, since: i64) -> Shown {
         let others = self.stamps.iter().filter(|known| !known.is_of_same_source(&stamp)).take(MOST_STAMPS).cloned();
         let stamps = std::iter::once(stamp.clone()).chain(others).collect();
         let moments = self.moments.start.max(since)..self.moments.end;

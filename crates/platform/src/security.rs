@@ -45,7 +45,7 @@ static SYSTEMCONF: LazyLock<Resource> = LazyLock::new(|| {
 static METHOD: LazyLock<Resource> = LazyLock::new(|| {
     let method = |name: &'static str| Field::new(name, Kind::choices(METHODS)).column(format!("method_{name}"));
     let mut fields = ["internal", "external", "full", "super_admin"].map(method).to_vec();
-    fields.extend(SERVICES.map(|name| method(name).elsewhere()));
+    fields.extend(SERVICES.map(|name| method(name).stored_by_resource()));
     group("authentication_method", fields)
 });
 

@@ -144,7 +144,7 @@ async fn run(request: Arc<Request>) -> Outcome {
     match request.route.handler {
         Handler::Plain(handler) => handler(&request),
         Handler::Peek(handler) => {
-            pages::answer(request, async move |request| db.peek(move |conn| handler(&request, conn)).await).await
+            pages::answer(request, async move |request| db.read_short(move |conn| handler(&request, conn)).await).await
         }
         Handler::Read(handler) => {
             pages::answer(request, async move |request| db.read(move |conn| handler(&request, conn)).await).await

@@ -3,7 +3,7 @@
 use crate::{Field, Kind, Sent, Value, message, time};
 
 /// The largest text of an object: what people choose from fits many times over.
-const LARGEST_OBJECT: usize = 64 * 1024;
+const MAX_OBJECT_BYTES: usize = 64 * 1024;
 
 /// Checks what was sent for a field; all its messages when it is wrong.
 pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
@@ -108,7 +108,7 @@ pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>>
             if text.len() > *max_bytes { Err(vec![message::TOO_LARGE.to_owned()]) } else { Ok(Value::JsonText(text)) }
         }
         Kind::Object if sent.type_name() != "dict" => Err(vec![message::not_an_object(sent.type_name())]),
-        Kind::Object if sent.text().len() > LARGEST_OBJECT => Err(vec![message::TOO_LARGE.to_owned()]),
+        Kind::Object if sent.text().len() > MAX_OBJECT_BYTES => Err(vec![message::TOO_LARGE.to_owned()]),
         Kind::Object => Ok(Value::Json(sent.to_json())),
         Kind::List => Err(vec![message::VALUE.to_owned()]),
     }

@@ -4,8 +4,8 @@
 //! one are complemented and followed by `~`, so that a longer operand of a filter still compares as a number does.
 
 /// The most whole digits and decimal places (document 5, section 2: precision up to 30, scale up to 10).
-const WHOLE: usize = 30;
-const PLACES: usize = 10;
+const WHOLE_DIGITS: usize = 30;
+const DECIMAL_PLACES: usize = 10;
 
 /// The stored form of `[-]digits[.digits]`.
 pub fn encode(text: &str) -> String {
@@ -13,8 +13,8 @@ pub fn encode(text: &str) -> String {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let whole = whole.trim_start_matches('0');
     // More than fits is beyond everything that is stored.
-    let whole = if whole.len() > WHOLE { "9".repeat(WHOLE) } else { format!("{whole:0>WHOLE$}") };
-    let digits = format!("{whole}.{fraction:0<PLACES$}");
+    let whole = if whole.len() > WHOLE_DIGITS { "9".repeat(WHOLE_DIGITS) } else { format!("{whole:0>WHOLE_DIGITS$}") };
+    let digits = format!("{whole}.{fraction:0<DECIMAL_PLACES$}");
     let is_zero = digits.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     if is_negative && !is_zero { format!("0{}~", complement(&digits)) } else { format!("1{digits}") }
 }

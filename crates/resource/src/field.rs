@@ -370,7 +370,7 @@ impl Field {
         self
     }
     /// Stored and shown by the resource itself.
-    pub fn elsewhere(mut self) -> Field {
+    pub fn stored_by_resource(mut self) -> Field {
         self.source = Source::None;
         self
     }

@@ -26,6 +26,6 @@ pub use errors::{Errors, message};
 pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Resource, Source, TOKEN, Target};
 pub use fold::fold;
 pub use key::{After, Changes, FromValue, Key};
-pub use select::{Filter, Order, Predicate, Query, Select, Unselectable, select};
+pub use select::{Filter, Order, Predicate, Query, Select, SelectError, select};
 pub use sent::{Body, Object, Sent};
 pub use value::{Value, type_name};

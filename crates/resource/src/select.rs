@@ -13,7 +13,7 @@ pub const DEFAULT_LIMIT: i64 = 25;
 /// How many parameters of a request may be filters, unless a declaration says otherwise (document 4, section 7).
 pub const MAX_FILTERS: usize = 50;
 /// Wrong values that are told of one parameter: thousands fit into it.
-const TOLD: usize = 100;
+const MAX_TOLD: usize = 100;
 
 /// The parameters of a request's address, decoded, in the order sent. Kept in little more than the bytes that were sent:
 /// anybody may send many.
@@ -187,31 +187,31 @@ pub struct Select<'r> {
 
 /// Why there is no list to the parameters of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Unselectable {
+pub enum SelectError {
     /// More of them are filters than this.
     TooManyFilters(usize),
     /// Every wrong one with its messages.
     Wrong(Errors),
 }
 
-impl Unselectable {
+impl SelectError {
     /// The body of the 400.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
-            Unselectable::TooManyFilters(most) => serde_json::json!({"detail": message::too_many_filters(*most)}),
-            Unselectable::Wrong(errors) => errors.to_json(),
+            SelectError::TooManyFilters(most) => serde_json::json!({"detail": message::too_many_filters(*most)}),
+            SelectError::Wrong(errors) => errors.to_json(),
         }
     }
 }
 
 /// Counts the parameters that are filters, before anything else is made of them; the same one twice counts twice.
-pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> bool) -> Result<(), Unselectable> {
+pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> bool) -> Result<(), SelectError> {
     let is_over = query.pairs().filter(|(name, _)| is_filter(name)).nth(most).is_some();
-    if is_over { Err(Unselectable::TooManyFilters(most)) } else { Ok(()) }
+    if is_over { Err(SelectError::TooManyFilters(most)) } else { Ok(()) }
 }
 
 /// Checks the parameters of a list; every wrong one is named.
-pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, Unselectable> {
+pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, SelectError> {
     if resource.is_selectable {
         bound_filters(query, resource.max_filters, |parameter| filtered(resource, parameter).is_some())?;
     }
@@ -231,7 +231,7 @@ pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, U
             }
         }
     }
-    if errors.is_empty() { Ok(select) } else { Err(Unselectable::Wrong(errors)) }
+    if errors.is_empty() { Ok(select) } else { Err(SelectError::Wrong(errors)) }
 }
 
 fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i64>, errors: &mut Errors) -> i64 {
@@ -294,7 +294,7 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
             Err(message) if wrong.contains(&message) => {}
             Err(message) => wrong.push(message),
         }
-        if wrong.len() == TOLD {
+        if wrong.len() == MAX_TOLD {
             break;
         }
     }

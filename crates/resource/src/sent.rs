@@ -16,7 +16,7 @@ use std::fmt;
 pub const MAX_DEPTH: usize = 100;
 
 /// How much of a value is repeated in a message, in characters.
-const LONGEST_IN_MESSAGE: usize = 1000;
+const MAX_CHARS_IN_MESSAGE: usize = 1000;
 
 /// A body that is JSON.
 #[derive(Clone, Debug, PartialEq)]
@@ -374,7 +374,7 @@ impl<'a> Sent<'a> {
             (.., Some(number)) => number.to_string().into(),
             _ => self.compact().into(),
         };
-        match whole.char_indices().nth(LONGEST_IN_MESSAGE) {
+        match whole.char_indices().nth(MAX_CHARS_IN_MESSAGE) {
             Some((end, _)) => format!("{}…", &whole[..end]),
             None => whole.into_owned(),
         }

@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 
 use crate::error::Error;
 use crate::sql::{Sql, Value};
-use crate::stamp::Stamp;
+use crate::state_tag::StateTag;
 use crate::{postgresql, sqlite};
 
 /// A connection to one database, lent to a script.
@@ -16,21 +16,21 @@ use crate::{postgresql, sqlite};
 /// made so, because a script that goes on there would be lost here. Where a refusal is expected, say so in SQL
 /// (`ON CONFLICT DO NOTHING`).
 pub struct Conn {
-    link: Link,
+    connection: Connection,
     deadline: Instant,
     in_transaction: bool,
     failed: Option<Error>,
     statements: u64,
 }
 
-enum Link {
-    Sqlite(sqlite::Link),
-    Postgres(Box<postgresql::Link>),
-    Ahead(Box<postgresql::Ahead>),
+enum Connection {
+    Sqlite(sqlite::Connection),
+    Postgres(Box<postgresql::Connection>),
+    LookAhead(Box<postgresql::LookAhead>),
 }
 
 /// Why a query ended early.
-pub(crate) enum Stop {
+pub(crate) enum QueryError {
     /// The engine refused the statement.
     Refused(Error),
     /// The caller could not use a row.
@@ -41,21 +41,21 @@ pub(crate) enum Stop {
 pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), Error>;
 
 impl Conn {
-    pub(crate) fn sqlite(link: sqlite::Link) -> Conn {
-        Conn::new(Link::Sqlite(link))
+    pub(crate) fn sqlite(connection: sqlite::Connection) -> Conn {
+        Conn::new(Connection::Sqlite(connection))
     }
 
-    pub(crate) fn postgres(link: postgresql::Link) -> Conn {
-        Conn::new(Link::Postgres(Box::new(link)))
+    pub(crate) fn postgres(connection: postgresql::Connection) -> Conn {
+        Conn::new(Connection::Postgres(Box::new(connection)))
     }
 
     /// Without a database: to learn what a script asks.
-    pub(crate) fn ahead(ahead: postgresql::Ahead) -> Conn {
-        Conn::new(Link::Ahead(Box::new(ahead)))
+    pub(crate) fn look_ahead(look_ahead: postgresql::LookAhead) -> Conn {
+        Conn::new(Connection::LookAhead(Box::new(look_ahead)))
     }
 
-    fn new(link: Link) -> Conn {
-        Conn { link, deadline: Instant::now(), in_transaction: false, failed: None, statements: 0 }
+    fn new(connection: Connection) -> Conn {
+        Conn { connection, deadline: Instant::now(), in_transaction: false, failed: None, statements: 0 }
     }
 
     /// How many statements the script has run: what a list costs must not grow with its page.
@@ -99,10 +99,10 @@ impl Conn {
     /// keys did besides is not counted).
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
         self.may_go_on()?;
-        let result = match &mut self.link {
-            Link::Sqlite(link) => link.exec(sql),
-            Link::Postgres(link) => link.exec(sql),
-            Link::Ahead(ahead) => ahead.exec(),
+        let result = match &mut self.connection {
+            Connection::Sqlite(connection) => connection.exec(sql),
+            Connection::Postgres(connection) => connection.exec(sql),
+            Connection::LookAhead(look_ahead) => look_ahead.exec(),
         };
         result.map_err(|error| self.refused(error))
     }
@@ -115,42 +115,44 @@ impl Conn {
         rows: impl ExactSizeIterator<Item = [Value<'a>; N]>,
         mut done: impl FnMut(u64),
     ) -> Result<(), Error> {
-        if let Link::Sqlite(link) = &mut self.link {
-            let enlarged = link.expect_rows(rows.len());
+        if let Connection::Sqlite(connection) = &mut self.connection {
+            let enlarged = connection.expect_rows(rows.len());
             enlarged.map_err(|error| self.refused(error))?;
         }
         let sql = Sql::new(text);
         for row in rows {
             self.may_go_on()?;
-            let result = match &mut self.link {
-                Link::Sqlite(link) => link.exec_with(&sql, &row),
-                Link::Ahead(ahead) => ahead.exec(),
-                Link::Postgres(link) => link.exec(&row.into_iter().fold(Sql::new(text), |sql, value| sql.arg(value))),
+            let result = match &mut self.connection {
+                Connection::Sqlite(connection) => connection.exec_with(&sql, &row),
+                Connection::LookAhead(look_ahead) => look_ahead.exec(),
+                Connection::Postgres(connection) => {
+                    connection.exec(&row.into_iter().fold(Sql::new(text), |sql, value| sql.arg(value)))
+                }
             };
             done(result.map_err(|error| self.refused(error))?);
         }
         Ok(())
     }
 
-    /// See [`crate::Database::stamp`].
-    pub(crate) fn stamp(&mut self) -> Result<Option<Stamp>, Error> {
-        match &mut self.link {
-            Link::Sqlite(link) => link.stamp().map(Some),
-            Link::Postgres(link) => link.stamp(),
-            Link::Ahead(ahead) => ahead.stamp(),
+    /// See [`crate::Database::state_tag`].
+    pub(crate) fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
+        match &mut self.connection {
+            Connection::Sqlite(connection) => connection.state_tag().map(Some),
+            Connection::Postgres(connection) => connection.state_tag(),
+            Connection::LookAhead(look_ahead) => look_ahead.state_tag(),
         }
     }
 
     fn query(&mut self, sql: &Sql, row: OnRow<'_>) -> Result<(), Error> {
         self.may_go_on()?;
-        let result = match &mut self.link {
-            Link::Sqlite(link) => link.query(sql, row),
-            Link::Postgres(link) => link.query(sql, row),
-            Link::Ahead(ahead) => ahead.query(sql, row),
+        let result = match &mut self.connection {
+            Connection::Sqlite(connection) => connection.query(sql, row),
+            Connection::Postgres(connection) => connection.query(sql, row),
+            Connection::LookAhead(look_ahead) => look_ahead.query(sql, row),
         };
         result.map_err(|stop| match stop {
-            Stop::Refused(error) => self.refused(error),
-            Stop::Row(error) => error,
+            QueryError::Refused(error) => self.refused(error),
+            QueryError::Row(error) => error,
         })
     }
 
@@ -176,15 +178,15 @@ impl Conn {
         self.in_transaction = in_transaction;
         self.failed = None;
         self.statements = 0;
-        if let Link::Sqlite(link) = &mut self.link {
-            link.start(self.deadline);
+        if let Connection::Sqlite(connection) = &mut self.connection {
+            connection.start(self.deadline);
         }
     }
 
     /// Called after each run of a script: why its transaction is lost, if it is.
     pub(crate) fn finish(&mut self) -> Option<Error> {
-        if let Link::Sqlite(link) = &self.link {
-            link.finish();
+        if let Connection::Sqlite(connection) = &self.connection {
+            connection.finish();
         }
         self.failed.take()
     }
@@ -193,9 +195,9 @@ impl Conn {
     ///
     /// # Panics
     /// On the other engine; only the module `sqlite` calls this, on what it made itself.
-    pub(crate) fn as_sqlite(&mut self) -> &mut sqlite::Link {
-        match &mut self.link {
-            Link::Sqlite(link) => link,
+    pub(crate) fn as_sqlite(&mut self) -> &mut sqlite::Connection {
+        match &mut self.connection {
+            Connection::Sqlite(connection) => connection,
             _ => unreachable!("a connection of PostgreSQL among SQLite's"),
         }
     }
@@ -204,17 +206,17 @@ impl Conn {
     ///
     /// # Panics
     /// On the other engine; only the module `postgresql` calls this, on what it made itself.
-    pub(crate) fn as_postgres(&mut self) -> &mut postgresql::Link {
-        match &mut self.link {
-            Link::Postgres(link) => link,
+    pub(crate) fn as_postgres(&mut self) -> &mut postgresql::Connection {
+        match &mut self.connection {
+            Connection::Postgres(connection) => connection,
             _ => unreachable!("a connection of SQLite among PostgreSQL's"),
         }
     }
 
     /// What a script was found to ask; `None` on a real connection.
-    pub(crate) fn into_ahead(self) -> Option<postgresql::Ahead> {
-        match self.link {
-            Link::Ahead(ahead) => Some(*ahead),
+    pub(crate) fn into_look_ahead(self) -> Option<postgresql::LookAhead> {
+        match self.connection {
+            Connection::LookAhead(look_ahead) => Some(*look_ahead),
             _ => None,
         }
     }

@@ -14,8 +14,8 @@ mod migrate;
 mod postgresql;
 mod sql;
 mod sqlite;
-mod stamp;
-mod turns;
+mod state_tag;
+mod task_queue;
 mod work;
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub use conn::{Conn, Row};
 pub use error::Error;
 pub use sql::{Arg, Sql, Value};
 pub use sqlite::make_directory;
-pub use stamp::Stamp;
+pub use state_tag::StateTag;
 
 use work::{Outcome, Slot, Work, lock, work};
 
@@ -151,7 +151,7 @@ enum Backend {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Read,
-    Peek,
+    ShortRead,
     Write,
 }
 
@@ -332,7 +332,7 @@ impl Database {
     ///
     /// Embedded: no change of thread, no transaction. PostgreSQL: the same for one that asks once, which is run twice: to
     /// learn what it asks, and with the rows; others as [`Database::read`], but without a transaction.
-    pub async fn peek<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    pub async fn read_short<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
@@ -342,7 +342,7 @@ impl Database {
             Backend::Sqlite(sqlite) if self.slot.is_prepared() => {
                 // A task that does nothing but peek lets others have their turn, too.
                 tokio::task::coop::consume_budget().await;
-                return sqlite.peek(&self.slot, &script);
+                return sqlite.read_short(&self.slot, &script);
             }
             Backend::Sqlite(_) => script,
             Backend::Postgres(postgres) => match postgres.ask(&self.slot, script).await {
@@ -350,19 +350,19 @@ impl Database {
                 Err(script) => script,
             },
         };
-        self.run(Mode::Peek, script).await
+        self.run(Mode::ShortRead, script).await
     }
 
     /// What names the present state of the database; `None` where nothing does. It costs one short statement.
     ///
     /// # Errors
-    /// As [`Database::peek`].
-    pub async fn stamp(&self) -> Result<Option<Stamp>, Error> {
-        self.peek(|conn: &mut Conn| conn.stamp()).await
+    /// As [`Database::read_short`].
+    pub async fn state_tag(&self) -> Result<Option<StateTag>, Error> {
+        self.read_short(|conn: &mut Conn| conn.state_tag()).await
     }
 
-    /// How many writes of this process have ended that make the stamps of this database others: a guess, which costs
-    /// nothing, at whether a stamp has changed.
+    /// How many writes of this process have ended that make the state tags of this database others: a guess, which costs
+    /// nothing, at whether the state tag has changed.
     pub fn writes(&self) -> u64 {
         self.count_of_writes().load(Ordering::Relaxed)
     }
@@ -370,7 +370,7 @@ impl Database {
     fn count_of_writes(&self) -> &AtomicU64 {
         match &self.store.backend {
             Backend::Sqlite(_) => &self.slot.writes,
-            // There any write makes the stamps of all databases others.
+            // There any write makes the state tags of all databases others.
             Backend::Postgres(_) => &self.store.control.writes,
         }
     }

@@ -38,12 +38,12 @@ pub(crate) fn lacking(name: &str, version: i64, known: usize) -> Result<usize, E
 }
 
 /// How long what follows the SQL of a migration may take, on the embedded engine; PostgreSQL has its own limit.
-const PATIENCE: Duration = Duration::from_secs(600);
+const MAX_STEP_TIME: Duration = Duration::from_secs(600);
 
 /// Does what follows the SQL of a migration, in its transaction.
 pub(crate) fn then(migration: &Migration, conn: &mut Conn) -> Result<(), Error> {
     let Some(then) = migration.then else { return Ok(()) };
-    conn.start(true, PATIENCE);
+    conn.start(true, MAX_STEP_TIME);
     let done = then(conn);
     conn.finish().map_or(done, Err)
 }

@@ -97,7 +97,7 @@ impl<T: Into<Arg>> From<Option<T>> for Arg {
 }
 
 /// In bytes; what the program's own statements have of text is well below.
-const LONGEST_KEPT: usize = 8 * 1024;
+const MAX_KEPT_BYTES: usize = 8 * 1024;
 
 /// One statement and its arguments.
 ///
@@ -202,7 +202,7 @@ impl Sql {
     /// Whether connections keep it once it is prepared. Longer ones are hardly asked again: they hold lists of values as
     /// long as an address may be, and each of another length would be another one to keep.
     pub(crate) fn is_kept(&self) -> bool {
-        self.text.len() <= LONGEST_KEPT
+        self.text.len() <= MAX_KEPT_BYTES
     }
 
     /// The arguments so far; `$1` is the first.

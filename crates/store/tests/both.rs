@@ -37,7 +37,7 @@ on_both! {
     tables_made_at_run_time,
     the_control_database,
     nobody_is_alone_beside_others,
-    stamps,
+    state_tags,
     closing,
 }
 
@@ -75,12 +75,12 @@ async fn reads_and_writes(fixture: &mut Fixture) {
             let sql = Sql::new("SELECT email FROM users WHERE name = $1").arg("Ada");
             conn.one(&sql, |row| row.text(0).map(str::to_owned))
         };
-        assert_eq!(database.peek::<_, Error>(email).await.unwrap(), "ada@example.com");
+        assert_eq!(database.read_short::<_, Error>(email).await.unwrap(), "ada@example.com");
         assert_eq!(database.read::<_, Error>(email).await.unwrap(), "ada@example.com");
     }
     let nobody = || Sql::new("SELECT id FROM users WHERE name = $1").arg("Bob");
-    assert_eq!(database.peek(move |conn| conn.opt(&nobody(), |row| row.int(0))).await, Ok::<_, Error>(None));
-    assert_eq!(database.peek(move |conn| conn.one(&nobody(), |row| row.int(0))).await, Err(Error::NotFound));
+    assert_eq!(database.read_short(move |conn| conn.opt(&nobody(), |row| row.int(0))).await, Ok::<_, Error>(None));
+    assert_eq!(database.read_short(move |conn| conn.one(&nobody(), |row| row.int(0))).await, Err(Error::NotFound));
 
     let mut sum = 0;
     database.write(|conn| insert(conn, "Bob")).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_panic_harms_nobody(fixture: &mut Fixture) {
         assert!(matches!(panics.await, Err(Error::Db(text)) if text.contains("as the test wants it")));
         let panics = database.read::<i64, Error>(|_| panic!("as the test wants it"));
         assert!(matches!(panics.await, Err(Error::Db(_))));
-        let panics = database.peek::<i64, Error>(|conn| {
+        let panics = database.read_short::<i64, Error>(|conn| {
             conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |_| panic!("as the test wants it"))
         });
         assert!(matches!(panics.await, Err(Error::Db(_))));
@@ -263,7 +263,8 @@ async fn sixty_writers(fixture: &mut Fixture) {
                     let id = database.write(move |conn| insert(conn, &name)).await.unwrap();
                     // What was answered is there for everybody.
                     let sql = Sql::new("SELECT name FROM users WHERE id = $1").arg(id);
-                    let name = database.peek(move |conn| conn.one(&sql, |row| row.text(0).map(str::to_owned))).await;
+                    let name =
+                        database.read_short(move |conn| conn.one(&sql, |row| row.text(0).map(str::to_owned))).await;
                     assert_eq!(name, Ok::<_, Error>(format!("user {at} {turn}")));
                 }
             })
@@ -350,7 +351,7 @@ async fn missing_databases(fixture: &mut Fixture) {
     let database = fixture.store.database(&name);
     for _ in 0..2 {
         assert_eq!(database.read(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
-        assert_eq!(database.peek(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        assert_eq!(database.read_short(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
         assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
     }
     fixture.store.create(&name).await.unwrap();
@@ -364,7 +365,7 @@ async fn create_drop_create(fixture: &mut Fixture) {
     for _ in 0..3 {
         store.drop(&name).await.unwrap();
         store.drop(&name).await.unwrap();
-        assert_eq!(database.peek(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        assert_eq!(database.read_short(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
         assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
         store.create(&name).await.unwrap();
         assert_eq!(store.create(&name).await, Err(Error::Exists));
@@ -372,7 +373,7 @@ async fn create_drop_create(fixture: &mut Fixture) {
         assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Ok(1));
         let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
         for _ in 0..8 {
-            assert_eq!(database.peek(all).await, Ok::<_, Error>(1));
+            assert_eq!(database.read_short(all).await, Ok::<_, Error>(1));
             assert_eq!(database.read(all).await, Ok::<_, Error>(1));
         }
     }
@@ -389,7 +390,9 @@ async fn dropped_while_in_use(fixture: &mut Fixture) {
                     let outcome = match at % 3 {
                         0 => database.write(move |conn| insert(conn, &name)).await,
                         1 => {
-                            database.peek(|conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0))).await
+                            database
+                                .read_short(|conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0)))
+                                .await
                         }
                         _ => {
                             database.read(|conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0))).await
@@ -487,7 +490,7 @@ async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
     });
     assert_eq!(update.await, Err(Error::Slow));
     assert_eq!(database.read(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
-    assert_eq!(database.peek(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
+    assert_eq!(database.read_short(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
     // Many short statements are no way around it.
     let many = database.write(|conn| {
         loop {
@@ -561,7 +564,7 @@ async fn tables_made_at_run_time(fixture: &mut Fixture) {
     assert_eq!(database.write(move |conn| conn.exec(&insert)).await, Ok::<_, Error>(1));
     // On every connection, before and after the table changes.
     for _ in 0..8 {
-        assert_eq!(database.peek(select.clone()).await, Ok::<_, Error>(vec![Some("one".to_owned())]));
+        assert_eq!(database.read_short(select.clone()).await, Ok::<_, Error>(vec![Some("one".to_owned())]));
         assert_eq!(database.read(select.clone()).await, Ok::<_, Error>(vec![Some("one".to_owned())]));
     }
     let add = table("ALTER TABLE ", " ADD COLUMN f2 TEXT");
@@ -575,7 +578,7 @@ async fn tables_made_at_run_time(fixture: &mut Fixture) {
     }
     database.write(move |conn| conn.exec(&remake)).await.map_err(|error: Error| error).unwrap();
     for _ in 0..8 {
-        assert_eq!(database.peek(star_again.clone()).await, Ok::<_, Error>(true));
+        assert_eq!(database.read_short(star_again.clone()).await, Ok::<_, Error>(true));
         assert_eq!(database.read(star_again.clone()).await, Ok::<_, Error>(true));
         assert_eq!(database.write(star_again.clone()).await, Ok::<_, Error>(true));
     }
@@ -661,30 +664,30 @@ async fn the_control_database(fixture: &mut Fixture) {
     assert_eq!(control.write(move |conn| conn.exec(&delete)).await, Ok::<_, Error>(1));
 }
 
-async fn stamps(fixture: &mut Fixture) {
+async fn state_tags(fixture: &mut Fixture) {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
-    let stamp = database.stamp().await.unwrap().unwrap();
+    let tag = database.state_tag().await.unwrap().unwrap();
     // Reading changes nothing, nor does what is undone.
     assert_eq!(count(&database).await, 1);
     let undone = |conn: &mut Conn| insert(conn, "Bob").and(Err::<(), _>(Error::NotFound));
     database.write(undone).await.unwrap_err();
     if fixture.store.is_embedded() {
-        assert_eq!(database.stamp().await.unwrap().unwrap(), stamp);
+        assert_eq!(database.state_tag().await.unwrap().unwrap(), tag);
     }
     // Every commit does, whichever process it is of.
     let options = Options { postgres_connections: 2, ..Options::default() };
     let other = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
     let there = other.database(database.name());
-    let mut seen = vec![stamp];
+    let mut seen = vec![tag];
     for n in 0..10 {
         let writer = if n % 2 == 0 { &database } else { &there };
         writer.write(move |conn| insert(conn, &format!("Carol {n}"))).await.unwrap();
-        let stamp = database.stamp().await.unwrap().unwrap();
-        assert!(!seen.contains(&stamp), "{n}: {stamp:?} of {seen:?}");
-        assert!(stamp.is_of_same_source(&seen[0]));
-        assert_eq!(database.stamp().await.unwrap().unwrap(), stamp);
-        seen.push(stamp);
+        let tag = database.state_tag().await.unwrap().unwrap();
+        assert!(!seen.contains(&tag), "{n}: {tag:?} of {seen:?}");
+        assert!(tag.is_of_same_source(&seen[0]));
+        assert_eq!(database.state_tag().await.unwrap().unwrap(), tag);
+        seen.push(tag);
     }
     other.close().await;
 }
@@ -710,7 +713,7 @@ async fn closing(fixture: &mut Fixture) {
     }
     assert_eq!(count(&database).await, acknowledged);
     for _ in 0..2 {
-        assert!(matches!(same.peek(all).await, Err::<i64, _>(Error::Unavailable(_))));
+        assert!(matches!(same.read_short(all).await, Err::<i64, _>(Error::Unavailable(_))));
         assert!(matches!(same.read(all).await, Err::<i64, _>(Error::Unavailable(_))));
         assert!(matches!(same.write(all).await, Err::<i64, _>(Error::Unavailable(_))));
     }

@@ -205,7 +205,7 @@ async fn more_databases_than_open_files() {
         for database in &databases {
             database.write(move |conn| insert(conn, &format!("user {turn}"))).await.unwrap();
             let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
-            assert_eq!(database.peek(all).await, Ok::<_, Error>(turn));
+            assert_eq!(database.read_short(all).await, Ok::<_, Error>(turn));
             assert_eq!(count(database).await, turn);
         }
     }

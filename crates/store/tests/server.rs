@@ -72,7 +72,7 @@ async fn a_write_on_a_dying_connection_is_not_repeated() {
         conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))
     });
     assert_eq!(killed.await, Ok::<_, Error>(0));
-    let killed = database.peek(move |conn| conn.one(&kill(), |row| row.int(0)));
+    let killed = database.read_short(move |conn| conn.one(&kill(), |row| row.int(0)));
     assert!(matches!(killed.await, Err(Error::Unavailable(_))));
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert_eq!(count(&database).await, 1);
@@ -88,12 +88,12 @@ async fn a_schema_dropped_elsewhere_is_missing() {
     let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
     for _ in 0..2 {
         assert_eq!(count(&database).await, 0);
-        assert_eq!(database.peek(all).await, Ok::<_, Error>(0));
+        assert_eq!(database.read_short(all).await, Ok::<_, Error>(0));
         database.write(|conn| insert(conn, "Ada")).await.unwrap();
         other.drop(database.name()).await.unwrap();
         assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
         assert_eq!(database.read(all).await, Err::<i64, _>(Error::Missing));
-        assert_eq!(database.peek(all).await, Err::<i64, _>(Error::Missing));
+        assert_eq!(database.read_short(all).await, Err::<i64, _>(Error::Missing));
         other.create(database.name()).await.unwrap();
     }
     // A table that is missing is another matter.
@@ -119,7 +119,7 @@ async fn databases_do_not_see_each_other() {
                 database.write(move |conn| insert(conn, &format!("user {at}"))).await.unwrap();
                 let schema =
                     |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema()"), |r| r.text(0).map(str::to_owned));
-                assert_eq!(database.peek::<_, Error>(schema).await.unwrap(), database.name());
+                assert_eq!(database.read_short::<_, Error>(schema).await.unwrap(), database.name());
             })
         })
         .collect();
@@ -150,7 +150,7 @@ async fn short_reads_that_are_asked_together_get_each_their_own_answer() {
             };
             let kill = || Sql::new("SELECT pg_terminate_backend(pg_backend_pid())");
             let seen = runs.clone();
-            let peek = database.peek(move |conn| {
+            let read = database.read_short(move |conn| {
                 seen.fetch_add(1, Ordering::Relaxed);
                 match at % 60 {
                     7 => conn.one(&Sql::new("SELECT 1 / 0"), |row| row.int(0)).map(|_| (0, String::new())),
@@ -162,7 +162,7 @@ async fn short_reads_that_are_asked_together_get_each_their_own_answer() {
                     _ => number(conn, at),
                 }
             });
-            let answer: Result<(i64, String), Error> = peek.await;
+            let answer: Result<(i64, String), Error> = read.await;
             match at % 60 {
                 7 => assert!(matches!(answer, Err(Error::Db(_))), "{answer:?}"),
                 8 => assert_eq!(answer, Ok((at * 2, database.name().to_owned()))),
@@ -175,8 +175,8 @@ async fn short_reads_that_are_asked_together_get_each_their_own_answer() {
     };
     for from in (0..600).step_by(30) {
         let asked: Vec<_> = (from..from + 30).map(ask).collect();
-        for peek in asked {
-            peek.await.unwrap();
+        for read in asked {
+            read.await.unwrap();
         }
     }
     // Once to learn what is asked, and once with the answer.
@@ -196,13 +196,13 @@ async fn a_line_serves_one_database_after_another() {
         for database in &databases {
             // Who gives up while it is asked leaves the line to others.
             let slow = |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema(), pg_sleep(0.02)"), |_| Ok(()));
-            let given_up = tokio::time::timeout(Duration::from_millis(5), database.peek::<_, Error>(slow));
+            let given_up = tokio::time::timeout(Duration::from_millis(5), database.read_short::<_, Error>(slow));
             assert!(given_up.await.is_err());
             for _ in 0..3 {
-                assert_eq!(database.peek::<_, Error>(schema).await.unwrap(), database.name());
+                assert_eq!(database.read_short::<_, Error>(schema).await.unwrap(), database.name());
             }
         }
-        // Idle for so long, lines may be given to others.
+        // Idle for so long, connections may be given to others.
         tokio::time::sleep(Duration::from_millis(120)).await;
     }
     fixture.end().await;
@@ -212,15 +212,15 @@ async fn a_line_serves_one_database_after_another() {
 async fn a_short_read_that_takes_long_holds_up_nobody() {
     let Some(mut fixture) = fixture().await else { return };
     let database = fixture.database().await;
-    let quick = || database.peek::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0)));
-    // The lines are there.
+    let quick = || database.read_short::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0)));
+    // The connections are there.
     for _ in 0..100 {
         assert_eq!(quick().await, Ok(1));
     }
     let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(3)"), |_| Ok(()));
     let [slow, given_up] = [(); 2].map(|()| {
         let database = database.clone();
-        tokio::spawn(async move { database.peek::<_, Error>(sleep).await })
+        tokio::spawn(async move { database.read_short::<_, Error>(sleep).await })
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
     given_up.abort();
@@ -239,11 +239,14 @@ async fn a_short_read_that_takes_too_long_is_stopped_once() {
     let Some(mut fixture) = Fixture::postgres(limited).await else { return };
     let database = fixture.database().await;
     for _ in 0..100 {
-        assert_eq!(database.peek::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await, Ok(1));
+        assert_eq!(
+            database.read_short::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await,
+            Ok(1)
+        );
     }
     let begun = Instant::now();
     let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(5)"), |_| Ok(()));
-    assert_eq!(database.peek::<_, Error>(sleep).await, Err(Error::Slow));
+    assert_eq!(database.read_short::<_, Error>(sleep).await, Err(Error::Slow));
     assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
     fixture.end().await;
 }
@@ -265,7 +268,10 @@ async fn slow_scripts_hold_up_nobody() {
     // At once, while the threads are not known to be slow, and later.
     let begun = Instant::now();
     for _ in 0..40 {
-        assert_eq!(database.peek::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await, Ok(1));
+        assert_eq!(
+            database.read_short::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await,
+            Ok(1)
+        );
         assert_eq!(count(&database).await, 0);
     }
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
@@ -347,7 +353,7 @@ async fn a_server_that_stands_still_holds_nobody() {
                 std::thread::sleep(Duration::from_secs(5));
                 Ok::<_, Error>(())
             };
-            database.peek(sleep).await
+            database.read_short(sleep).await
         })
     };
     for task in [stand_still(), stand_still()] {
@@ -466,7 +472,7 @@ async fn the_server_goes_away_and_comes_back() {
             let started = Instant::now();
             assert!(matches!(database.write(touch).await, Err::<u64, _>(Error::Unavailable(_))));
             assert!(matches!(database.read(touch).await, Err::<u64, _>(Error::Unavailable(_))));
-            assert!(matches!(database.peek(touch).await, Err::<u64, _>(Error::Unavailable(_))));
+            assert!(matches!(database.read_short(touch).await, Err::<u64, _>(Error::Unavailable(_))));
             assert!(store.ready().await.is_err());
             assert!(started.elapsed() < Duration::from_secs(40));
         }

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 use crate::room::Taken;
 
 /// How much of a file is held at once.
-const PIECE: usize = 128 * 1024;
+const CHUNK: usize = 128 * 1024;
 
 /// A body that is there already, or a file.
 pub enum Content {
@@ -47,7 +47,7 @@ impl Body for Content {
             }
             Content::File { left: 0, .. } => Poll::Ready(None),
             Content::File { file, left } => {
-                let piece = usize::try_from(*left).unwrap_or(PIECE).min(PIECE);
+                let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
                 let mut bytes = BytesMut::with_capacity(piece);
                 let mut room = (&mut bytes).limit(piece);
                 // It keeps nothing from one call to the next but what the file itself keeps, so it can begin anew.
@@ -96,14 +96,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_is_sent_as_long_as_it_was_announced() {
-        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE + 7] {
+        for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 7] {
             let body = content(length, length).await;
             assert_eq!(body.size_hint().exact(), Some(length as u64));
             let sent = body.collect().await.unwrap().to_bytes();
             assert!(sent.len() == length && sent.iter().enumerate().all(|(at, byte)| *byte == (at / 1000) as u8));
         }
         // It may have grown meanwhile.
-        assert_eq!(content(PIECE + 10, PIECE + 3).await.collect().await.unwrap().to_bytes().len(), PIECE + 3);
+        assert_eq!(content(CHUNK + 10, CHUNK + 3).await.collect().await.unwrap().to_bytes().len(), CHUNK + 3);
     }
 
     #[tokio::test]
@@ -118,7 +118,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_ends_early_is_no_whole_answer() {
-        let error = content(PIECE, PIECE + 1).await.collect().await.unwrap_err();
+        let error = content(CHUNK, CHUNK + 1).await.collect().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -93,7 +93,7 @@ fn sign_in_elsewhere(request: Arc<Request>) -> Pending {
 
 /// The page to sign in, with what went wrong.
 pub async fn sign_in_failed(request: &Request, refusal: &Refusal) -> Outcome {
-    let enabled = request.build.db.peek(single_sign_on::enabled).await?;
+    let enabled = request.build.db.read_short(single_sign_on::enabled).await?;
     Ok(sign_in_page(refusal.status, &messages(refusal).join(" "), &enabled))
 }
 

@@ -69,7 +69,7 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
                 .charset(TOKEN)
                 .advertise(256)
                 .write_only()
-                .elsewhere(),
+                .stored_by_resource(),
             credential(&TENANT_ID),
             PROVIDER.is(Kind::choices(PROVIDERS)).required().create_only().filter(),
             IS_ENABLED.boolean().default(false).filter(),
@@ -84,8 +84,8 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
                 })
                 .members("single_sign_on_roles", "single_sign_on_id", "role_id"),
             DOCS_ADDIN.boolean().default(false).filter(),
-            Field::new("redirect_uri", Kind::Url { max: 2048 }).read_only().elsewhere(),
-            Field::new("logout_url", Kind::Url { max: 2048 }).read_only().elsewhere().detail_only(),
+            Field::new("redirect_uri", Kind::Url { max: 2048 }).read_only().stored_by_resource(),
+            Field::new("logout_url", Kind::Url { max: 2048 }).read_only().stored_by_resource().detail_only(),
             created_at.sort(),
             created_by,
             modified_at.sort(),

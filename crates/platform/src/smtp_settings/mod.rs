@@ -60,7 +60,7 @@ static SETTINGS: LazyLock<Resource> = LazyLock::new(|| {
             FAILURE_EMAIL.text(255).charset(LINE).required(),
             METHOD.is(Kind::choices(METHODS)).default(BY_PASSWORD),
             OBJECT.is(Kind::Reference { target: object }).nullable(),
-            PASSWORD.is(Kind::Secret { max: 128 }).not_blank().write_only().elsewhere(),
+            PASSWORD.is(Kind::Secret { max: 128 }).not_blank().write_only().stored_by_resource(),
         ],
     )
 });

@@ -41,7 +41,7 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
         Field::id(),
         NAME.text(100).min_length(1).required().unique("user_group_permission_sets_name").folded().reserved(&RESERVED),
         TYPE.is(Kind::Enum { choices: types.to_vec() }).read_only(),
-        GRANTS.is(Kind::Object).elsewhere(),
+        GRANTS.is(Kind::Object).stored_by_resource(),
     ];
     let fields = fields.into_iter().chain(Field::audit());
     Resource::new("user_group_permission_sets", "UserGroupPermissionSet", "user_group_permission_sets", fields)

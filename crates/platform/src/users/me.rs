@@ -39,7 +39,7 @@ static SESSION: LazyLock<Resource> = LazyLock::new(|| {
             Field::new("last_used_at", Kind::DateTime).read_only(),
             Field::new("ip", Kind::text(45)).read_only(),
             Field::new("user_agent", Kind::text(255)).read_only(),
-            Field::new("is_current", Kind::Boolean).read_only().elsewhere(),
+            Field::new("is_current", Kind::Boolean).read_only().stored_by_resource(),
         ],
     )
     .unselectable()

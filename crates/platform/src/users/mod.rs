@@ -95,7 +95,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             COMPANY_NAME.text(100).default("").detail_only().personal(),
             PHONE.text(20).default("").detail_only().personal(),
             MOBILE.text(20).default("").detail_only().personal(),
-            PASSWORD.is(Kind::Secret { max: passwords::MAX_LENGTH }).write_only().elsewhere(),
+            PASSWORD.is(Kind::Secret { max: passwords::MAX_LENGTH }).write_only().stored_by_resource(),
             ROLES
                 .is(Kind::References {
                     target: Target {
@@ -106,7 +106,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
                 })
                 .members("user_roles", "user_id", "role_id")
                 .filter(),
-            DELAY_ACTIVATION.boolean().write_only().elsewhere(),
+            DELAY_ACTIVATION.boolean().write_only().stored_by_resource(),
             TIMEZONE
                 .is(Kind::Listed { is_listed: timezones::is_timezone, all: timezones::all })
                 .default("UTC")
@@ -133,7 +133,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             moment("password_expires_at").sql(EXPIRES_AT),
             moment("link_sent_at").filter().sort(),
             Field::new("link_sent_by", Kind::User).read_only().nullable().filter(),
-            Field::new("next_actions", Kind::List).read_only().elsewhere(),
+            Field::new("next_actions", Kind::List).read_only().stored_by_resource(),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -328,7 +328,7 @@ fn edit(request: Arc<Request>) -> Pending {
         let sent = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
         let target = match sent.filter(|_| is_super_admin) {
             Some(password) => {
-                let salt = request.build.db.peek(move |conn| rules::salt_of_service(conn, id)).await?;
+                let salt = request.build.db.read_short(move |conn| rules::salt_of_service(conn, id)).await?;
                 match salt {
                     Some(salt) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, salt).await?),
                     None => None,

@@ -9,18 +9,18 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::link::plain;
+use super::connection::plain;
 use crate::error;
 use crate::sql::Sql;
 
 /// What moves a connection's bytes; it ends with the connection.
-pub(super) type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+pub(super) type ConnectionFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// Connects, with encryption where it is given.
 pub(super) async fn dial(
     config: &Config,
     tls: Option<&MakeRustlsConnect>,
-) -> Result<(tokio_postgres::Client, Connection), Error> {
+) -> Result<(tokio_postgres::Client, ConnectionFuture), Error> {
     Ok(match tls {
         Some(tls) => config.connect(tls.clone()).await.map(|(client, it)| (client, Box::pin(it) as _))?,
         None => config.connect(NoTls).await.map(|(client, it)| (client, Box::pin(it) as _))?,
@@ -31,7 +31,7 @@ pub(super) async fn dial(
 pub(super) struct Client {
     client: tokio_postgres::Client,
     /// `None` when it has ended.
-    connection: Option<Connection>,
+    connection: Option<ConnectionFuture>,
     runtime: Runtime,
 }
 

@@ -1,14 +1,14 @@
 //! PostgreSQL: one schema per database, on a fixed set of threads, each with a connection; short reads are asked on lines
-//! of the callers' own (`lines.rs`).
+//! of the callers' own (`short_reads.rs`).
 //!
 //! A thread's connection is made when its thread first has something to do, and again after it was lost. Work goes to an
 //! idle thread whose connection served the same database last, where there is one: when the search path changes, the
 //! server makes its plans anew (design: the store, 488 against 256 microseconds).
 
 mod client;
-mod lines;
-mod link;
+mod connection;
 mod pool;
+mod short_reads;
 mod types;
 
 use std::sync::{Arc, Mutex};
@@ -26,17 +26,17 @@ use crate::work::{Slot, Work, lock, work};
 use crate::{Migrations, Mode, Options};
 
 use client::Client;
-pub(crate) use lines::Ahead;
-use lines::Lines;
-pub(crate) use link::Link;
-use link::{Make, plain, prepare_schema};
-use pool::{Kind, Pool};
+pub(crate) use connection::Connection;
+use connection::{Create, plain, prepare_schema};
+use pool::{Pool, TaskKind};
+pub(crate) use short_reads::LookAhead;
+use short_reads::ShortReads;
 pub(crate) use types::{blob, int, text};
 
 /// After a failed attempt to connect, others fail at once for this long, so that callers do not queue up.
-const REST: Duration = Duration::from_secs(1);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// How long a task is taken for a short one, and how long one waits at most while somebody could see to it.
-const SHORT: Duration = Duration::from_millis(10);
+const SHORT_TASK: Duration = Duration::from_millis(10);
 
 /// The server has the question, and does not answer it. A write may be done later, or not.
 pub(crate) fn no_answer() -> Error {
@@ -60,7 +60,7 @@ pub(crate) struct Postgres {
     /// How long a caller, or the end of the process, waits for a script; the server itself should have stopped it by then.
     pub patience: Duration,
     pool: Arc<Pool>,
-    lines: Arc<Lines>,
+    short_reads: Arc<ShortReads>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -81,16 +81,16 @@ impl Postgres {
             threads.push(thread.spawn(move || pool.serve(at, &settings))?);
         }
         let patience = options.time_limit * 3 / 2;
-        let lines = Arc::new(Lines::new(settings, patience));
-        let postgres = Postgres { migrations, patience, pool, lines, threads: Mutex::new(threads) };
+        let short_reads = Arc::new(ShortReads::new(settings, patience));
+        let postgres = Postgres { migrations, patience, pool, short_reads, threads: Mutex::new(threads) };
         let slot = control.clone();
-        let make = move |conn: &mut Conn| prepare_schema(conn, &slot, migrations.control, Make::IfMissing);
+        let make = move |conn: &mut Conn| prepare_schema(conn, &slot, migrations.control, Create::IfMissing);
         postgres.schema(control, make).await?;
         Ok(postgres)
     }
 
     pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
-        self.pool.submit(slot, Kind::Script(mode), work)
+        self.pool.submit(slot, TaskKind::Script(mode), work)
     }
 
     /// What a short read comes to; gives the script back where it is to be submitted.
@@ -99,12 +99,12 @@ impl Postgres {
         F: Fn(&mut Conn) -> Result<T, E>,
         E: From<Error>,
     {
-        self.lines.ask(slot, script).await
+        self.short_reads.ask(slot, script).await
     }
 
     pub async fn create(&self, slot: Arc<Slot>) -> Result<(), Error> {
         let (made, migrations) = (slot.clone(), migrate::migrations_of(&self.migrations, &slot));
-        self.schema(slot, move |conn| prepare_schema(conn, &made, migrations, Make::New)).await
+        self.schema(slot, move |conn| prepare_schema(conn, &made, migrations, Create::New)).await
     }
 
     pub async fn drop(&self, slot: Arc<Slot>) -> Result<(), Error> {
@@ -118,12 +118,12 @@ impl Postgres {
         run: impl Fn(&mut Conn) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let (work, outcome) = work(run);
-        self.pool.submit(&slot, Kind::Schema, work)?;
+        self.pool.submit(&slot, TaskKind::Schema, work)?;
         outcome.await.unwrap_or_else(|_| Err(Error::Unavailable("the work was given up".to_owned())))
     }
 
     pub async fn close(&self) {
-        self.lines.close();
+        self.short_reads.close();
         self.pool.close();
         let threads = std::mem::take(&mut *lock(&self.threads));
         let end = Instant::now() + self.patience;
@@ -140,7 +140,7 @@ impl Postgres {
 impl Drop for Postgres {
     /// The threads end when the queue is empty; only `close` waits for that.
     fn drop(&mut self) {
-        self.lines.close();
+        self.short_reads.close();
         self.pool.close();
     }
 }
@@ -175,14 +175,14 @@ impl Settings {
             return Err(error.clone());
         }
         let client = Client::connect(&self.config, self.tls.as_ref());
-        match client.and_then(|client| Link::new(client, self.time_limit, self.alone)) {
-            Ok(link) => {
+        match client.and_then(|client| Connection::new(client, self.time_limit, self.alone)) {
+            Ok(connection) => {
                 *lock(&self.down) = None;
-                Ok(Conn::postgres(link))
+                Ok(Conn::postgres(connection))
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection to PostgreSQL");
-                *lock(&self.down) = Some((Instant::now() + REST, error.clone()));
+                *lock(&self.down) = Some((Instant::now() + RECONNECT_PAUSE, error.clone()));
                 Err(error)
             }
         }

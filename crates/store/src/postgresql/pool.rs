@@ -2,32 +2,32 @@
 //!
 //! Short tasks are done by few threads, so that a thread, its connection and the server's process behind it go from one
 //! to the next without falling asleep: on two cores, four did 1.2 to 1.7 times what sixteen did. What takes longer than
-//! [`SHORT`] is not counted among them, and what has waited for as long gets another thread: so slow scripts hold up
+//! [`SHORT_TASK`] is not counted among them, and what has waited for as long gets another thread: so slow scripts hold up
 //! nobody, and a distant server or a slow disk is asked for more at a time. How many a database may hold up, and whose turn
-//! it is, is for `turns.rs` to say.
+//! it is, is for `task_queue.rs` to say.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::link::{BEGIN_SCHEMA, Trouble, enter};
-use super::{SHORT, Settings, no_answer};
+use super::connection::{BEGIN_SCHEMA, Trouble, enter};
+use super::{SHORT_TASK, Settings, no_answer};
 use crate::Mode;
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::migrate;
-use crate::turns::Turns;
+use crate::task_queue::TaskQueue;
 use crate::work::{Slot, Work, lock, panicked};
 
 /// How often a task may be passed over for one that suits a thread's connection better.
-const PATIENCE: u32 = 8;
+const MAX_PASSED_OVER: u32 = 8;
 /// Runs of one script at most.
-const ATTEMPTS: u32 = 3;
+const MAX_RUNS: u32 = 3;
 
 /// How a script is to be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TaskKind {
     /// In its database.
     Script(Mode),
     /// On the bare connection: it makes or removes the schema.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 
 struct Task {
     slot: Arc<Slot>,
-    kind: Kind,
+    kind: TaskKind,
     work: Box<dyn Work>,
     since: Instant,
 }
@@ -55,7 +55,7 @@ struct State {
     /// Idle threads, the one that has been idle for the longest first.
     idle: VecDeque<usize>,
     /// Tasks that found no idle thread, and how many threads each database has.
-    turns: Turns<Task>,
+    queue: TaskQueue<Task>,
     /// How often the first of those has been passed over.
     passed: u32,
     /// How many threads do short tasks at a time.
@@ -83,12 +83,12 @@ impl Pool {
     pub fn new(count: usize, time_limit: Duration) -> Pool {
         let workers = (0..count).map(|_| Worker::default()).collect();
         let few = 2 * std::thread::available_parallelism().map_or(2, usize::from);
-        let (idle, turns) = (VecDeque::new(), Turns::new(count));
-        let state = State { workers, idle, turns, passed: 0, few, is_watched: false, closed: false };
+        let (idle, queue) = (VecDeque::new(), TaskQueue::new(count));
+        let state = State { workers, idle, queue, passed: 0, few, is_watched: false, closed: false };
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, kind: Kind, work: Box<dyn Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<dyn Work>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if state.closed {
             return Err(Error::Unavailable("the store is closed".to_owned()));
@@ -96,7 +96,7 @@ impl Pool {
         let task = Task { slot: slot.clone(), kind, work, since: Instant::now() };
         if state.has_few_at_work()
             && !state.idle.is_empty()
-            && state.turns.start(slot)
+            && state.queue.start(slot)
             && let Some(at) = state.choose(slot)
         {
             state.workers[at].next = Some(task);
@@ -107,7 +107,7 @@ impl Pool {
         if state.is_stuck(slot, self.time_limit) {
             return Err(no_answer());
         }
-        state.turns.push(slot, task)?;
+        state.queue.push(slot, task)?;
         self.call_watcher(state);
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Pool {
     /// Sees to it that somebody watches the queue while there are idle threads.
     fn call_watcher(&self, state: MutexGuard<'_, State>) {
         if !state.is_watched
-            && state.turns.first().is_some()
+            && state.queue.first().is_some()
             && let Some(&at) = state.idle.front()
         {
             drop(state);
@@ -133,9 +133,9 @@ impl Pool {
     fn take(&self, at: usize) -> Option<Task> {
         let mut state = lock(&self.state);
         let worker = &mut state.workers[at];
-        worker.was_short = worker.began.take().is_some_and(|began| began.elapsed() < SHORT);
+        worker.was_short = worker.began.take().is_some_and(|began| began.elapsed() < SHORT_TASK);
         if let Some(slot) = worker.slot.take() {
-            state.turns.done(&slot);
+            state.queue.done(&slot);
         }
         state.idle.push_back(at);
         let mut is_awake = true;
@@ -147,18 +147,18 @@ impl Pool {
                 state.idle.retain(|&idle| idle != at);
                 break task;
             }
-            if state.closed && state.turns.is_empty() {
+            if state.closed && state.queue.is_empty() {
                 drop(state);
                 // Those that found nothing that they might do have nothing more to wait for.
                 self.wake.iter().for_each(Condvar::notify_one);
                 return None;
             }
             is_awake = false;
-            if state.turns.first().is_none() || state.is_watched {
+            if state.queue.first().is_none() || state.is_watched {
                 state = self.wake[at].wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
                 state.is_watched = true;
-                (state, _) = self.wake[at].wait_timeout(state, SHORT).unwrap_or_else(PoisonError::into_inner);
+                (state, _) = self.wake[at].wait_timeout(state, SHORT_TASK).unwrap_or_else(PoisonError::into_inner);
                 state.is_watched = false;
             }
         };
@@ -172,7 +172,7 @@ impl Pool {
         let mut conn = None;
         while let Some(mut task) = self.take(at) {
             // A write is done even if nobody waits for its outcome any more.
-            let is_wanted = task.kind != Kind::Script(Mode::Read) || task.work.is_wanted();
+            let is_wanted = task.kind != TaskKind::Script(Mode::Read) || task.work.is_wanted();
             if !is_wanted || task.since.elapsed() > settings.time_limit {
                 task.work.fail(Error::Busy);
             } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
@@ -201,7 +201,7 @@ impl State {
     /// Whether a database has no thread to hope for: all that it might have wait for a server that does not answer.
     fn is_stuck(&self, slot: &Slot, time_limit: Duration) -> bool {
         let is_stuck = |worker: &Worker| worker.began.is_some_and(|began| began.elapsed() > time_limit);
-        if self.turns.may_have_more(slot) {
+        if self.queue.may_have_more(slot) {
             return false;
         }
         let mut own = self.workers.iter().filter(|worker| worker.slot.as_ref().is_some_and(|own| own.id == slot.id));
@@ -212,22 +212,22 @@ impl State {
     }
 
     fn has_few_at_work(&self) -> bool {
-        let is_at_short = |worker: &&Worker| worker.began.is_some_and(|began| began.elapsed() < SHORT);
+        let is_at_short = |worker: &&Worker| worker.began.is_some_and(|began| began.elapsed() < SHORT_TASK);
         self.workers.iter().filter(is_at_short).count() < self.few
     }
 
     /// What a thread is to do of what waits: one that has just done something else, or one that has been woken, which is
     /// to leave alone what the others will come to soon.
     fn pick(&mut self, at: usize, is_awake: bool) -> Option<Task> {
-        let (first, task) = self.turns.first()?;
-        let (first, is_due) = (first.id, task.since.elapsed() >= SHORT);
+        let (first, task) = self.queue.first()?;
+        let (first, is_due) = (first.id, task.since.elapsed() >= SHORT_TASK);
         let may = is_due || self.closed || is_awake && self.has_few_at_work();
         if !may {
             return None;
         }
         // Who has just waited for something slow is not to wait for the next of the same.
-        let suits = self.workers[at].last.filter(|_| self.passed < PATIENCE && self.workers[at].was_short);
-        let (slot, task) = self.turns.take(suits)?;
+        let suits = self.workers[at].last.filter(|_| self.passed < MAX_PASSED_OVER && self.workers[at].was_short);
+        let (slot, task) = self.queue.take(suits)?;
         self.passed = if slot.id == first { 0 } else { self.passed + 1 };
         let worker = &mut self.workers[at];
         (worker.last, worker.slot) = (Some(slot.id), Some(slot));
@@ -237,7 +237,7 @@ impl State {
 
 /// Runs a task, again if that may help; the outcome stands in it afterwards.
 fn serve(conn: &mut Option<Conn>, settings: &Settings, task: &mut Task) {
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 1..=MAX_RUNS {
         let again = run(conn, settings, task);
         if conn.as_mut().is_some_and(|conn| conn.as_postgres().take_trouble() == Some(Trouble::Broken)) {
             *conn = None;
@@ -245,7 +245,7 @@ fn serve(conn: &mut Option<Conn>, settings: &Settings, task: &mut Task) {
         if !again {
             break;
         }
-        if attempt < ATTEMPTS && conn.is_some() {
+        if attempt < MAX_RUNS && conn.is_some() {
             // Whoever it collided with gets a moment to finish.
             std::thread::sleep(Duration::from_millis(u64::from(attempt) * 5));
         }
@@ -265,27 +265,27 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         },
     };
     let begin = match task.kind {
-        Kind::Script(Mode::Read) => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-        Kind::Script(Mode::Write) => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
-        Kind::Script(Mode::Peek) => None,
-        Kind::Schema => Some(BEGIN_SCHEMA),
+        TaskKind::Script(Mode::Read) => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        TaskKind::Script(Mode::Write) => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        TaskKind::Script(Mode::ShortRead) => None,
+        TaskKind::Schema => Some(BEGIN_SCHEMA),
     };
-    let only_reads = matches!(task.kind, Kind::Script(Mode::Read | Mode::Peek));
+    let only_reads = matches!(task.kind, TaskKind::Script(Mode::Read | Mode::ShortRead));
     let entered = match task.kind {
-        Kind::Schema => Ok(()),
-        Kind::Script(_) => enter(conn, &task.slot, migrate::migrations_of(&settings.migrations, &task.slot)),
+        TaskKind::Schema => Ok(()),
+        TaskKind::Script(_) => enter(conn, &task.slot, migrate::migrations_of(&settings.migrations, &task.slot)),
     };
-    let link = conn.as_postgres();
-    if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| link.control(sql))) {
+    let connection = conn.as_postgres();
+    if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| connection.control(sql))) {
         task.work.fail(error);
         // Nothing has been done yet, so even a write can be done on another connection.
-        return is_worth_another_try(link.take_trouble(), kept);
+        return is_worth_another_try(connection.take_trouble(), kept);
     }
 
     conn.start(begin.is_some(), settings.time_limit);
     let keep = task.work.run(conn);
-    let link = conn.as_postgres();
-    let trouble = link.take_trouble();
+    let connection = conn.as_postgres();
+    let trouble = connection.take_trouble();
     if trouble == Some(Trouble::Broken) {
         *kept = None;
         return only_reads;
@@ -294,12 +294,12 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         return trouble.is_some();
     }
     if !keep || trouble.is_some() {
-        link.roll_back();
+        connection.roll_back();
         return trouble.is_some();
     }
-    if let Err(error) = link.control("COMMIT") {
+    if let Err(error) = connection.control("COMMIT") {
         task.work.fail(error);
-        let trouble = link.take_trouble();
+        let trouble = connection.take_trouble();
         if trouble == Some(Trouble::Broken) {
             // Whether it was committed is not known, so it must not be done again.
             *kept = None;

@@ -4,8 +4,8 @@
 //! remove files, and `open`, which they hold as long as they have the databases open. Writes go to a writer thread per database ([`writer`]), reads to a few reader threads, and short
 //! reads stay on the caller's thread ([`reader`]).
 
-mod files;
-mod link;
+mod connection;
+mod open_connections;
 mod reader;
 mod writer;
 
@@ -22,9 +22,9 @@ use crate::error::Error;
 use crate::work::{Slot, Work, lock};
 use crate::{Migrations, Mode, Options};
 
-use files::Files;
-pub(crate) use link::Link;
-use link::Purpose;
+pub(crate) use connection::Connection;
+use connection::Purpose;
+use open_connections::OpenConnections;
 use reader::Readers;
 use writer::{Task, Writer};
 
@@ -32,22 +32,22 @@ use writer::{Task, Writer};
 pub(crate) struct Settings {
     migrations: Migrations,
     options: Options,
-    open_files: OpenFiles,
+    open_limits: OpenLimits,
 }
 
 /// How many files one thread keeps open, by what it does.
-struct OpenFiles {
+struct OpenLimits {
     reader: usize,
     writer: usize,
     /// A thread of callers, which peek.
     caller: usize,
 }
 
-impl OpenFiles {
-    fn of(options: &Options) -> OpenFiles {
+impl OpenLimits {
+    fn of(options: &Options) -> OpenLimits {
         let callers = std::thread::available_parallelism().map_or(1, usize::from);
         let each = options.open_files / (options.readers.max(1) + options.writers.max(1) + callers);
-        OpenFiles { reader: each.clamp(1, 16), writer: each.clamp(1, 32), caller: each.clamp(1, 16) }
+        OpenLimits { reader: each.clamp(1, 16), writer: each.clamp(1, 32), caller: each.clamp(1, 16) }
     }
 }
 
@@ -81,15 +81,15 @@ impl Sqlite {
         options: Options,
         control: Arc<Slot>,
     ) -> Result<Sqlite, Error> {
-        let open_files = OpenFiles::of(&options);
-        let settings = Arc::new(Settings { migrations, options, open_files });
+        let open_limits = OpenLimits::of(&options);
+        let settings = Arc::new(Settings { migrations, options, open_limits });
         let (here, with) = (directory.clone(), settings.clone());
         let opening = tokio::task::spawn_blocking(move || {
             make_directory(&here.join(with.options.folder))?;
             let held = hold(&here, with.options.alone)?;
             let _lock = lock_directory(&here)?;
             make_empty(&control.file)?;
-            Link::open(&with, &control, Purpose::Read).map(|_| held)
+            Connection::open(&with, &control, Purpose::Read).map(|_| held)
         });
         let held = opening.await.map_err(|error| Error::Db(error.to_string()))??;
 
@@ -117,16 +117,16 @@ impl Sqlite {
     pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
         match mode {
             Mode::Write => self.writer(slot).submit(slot, Task::Write(work)),
-            Mode::Read | Mode::Peek => self.readers.submit(slot, mode, work),
+            Mode::Read | Mode::ShortRead => self.readers.submit(slot, mode, work),
         }
     }
 
-    pub fn peek<T, E: From<Error>>(
+    pub fn read_short<T, E: From<Error>>(
         &self,
         slot: &Arc<Slot>,
         script: &impl Fn(&mut Conn) -> Result<T, E>,
     ) -> Result<T, E> {
-        reader::peek(&self.settings, slot, script)
+        reader::read_short(&self.settings, slot, script)
     }
 
     /// A database always has the same writer: SQLite allows one at a time, and groups form in its queue.
@@ -137,14 +137,14 @@ impl Sqlite {
     pub async fn create(&self, slot: Arc<Slot>) -> Result<(), Error> {
         let (directory, settings, template) = (self.directory.clone(), self.settings.clone(), self.template.clone());
         let file = slot.clone();
-        self.files(&slot, move |files| {
-            files.close(&file);
+        self.files(&slot, move |open| {
+            open.close(&file);
             let _lock = lock_directory(&directory)?;
             let template = template_of(&template, &directory, &settings)?;
             put_file(&file.file, &template)?;
             file.renew();
             file.set_prepared(file.generation());
-            files::clear();
+            open_connections::clear();
             Ok(())
         })
         .await
@@ -152,14 +152,14 @@ impl Sqlite {
 
     pub async fn drop(&self, slot: Arc<Slot>) -> Result<(), Error> {
         let (directory, readers, file) = (self.directory.clone(), self.readers.clone(), slot.clone());
-        self.files(&slot, move |files| {
+        self.files(&slot, move |open| {
             let _lock = lock_directory(&directory)?;
-            files.close(&file);
+            open.close(&file);
             let removed = remove_file(&file.file);
             // Only now, so that no connection to the removed file counts as new. Those that are still open keep it
             // until they are dropped; SQLite sees that it was removed, and leaves alone what may by then have its name.
             file.renew();
-            files::clear();
+            open_connections::clear();
             readers.sweep();
             removed
         })
@@ -170,11 +170,11 @@ impl Sqlite {
     async fn files(
         &self,
         slot: &Arc<Slot>,
-        run: impl FnOnce(&mut Files) -> Result<(), Error> + Send + 'static,
+        run: impl FnOnce(&mut OpenConnections) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let (reply, outcome) = oneshot::channel();
         // The caller may have gone; the work is done all the same.
-        let task = move |files: &mut Files| drop(reply.send(run(files)));
+        let task = move |open: &mut OpenConnections| drop(reply.send(run(open)));
         self.writer(slot).submit(slot, Task::Files(Box::new(task)))?;
         outcome.await.unwrap_or_else(|_| Err(Error::Db("the work was given up".to_owned())))
     }
@@ -190,7 +190,7 @@ impl Sqlite {
                 return Err(Error::Exists);
             }
             remove_if_there(&partial)?;
-            Link::open(&settings, &slot, Purpose::Write)?.copy_into(name)?;
+            Connection::open(&settings, &slot, Purpose::Write)?.copy_into(name)?;
             #[cfg(unix)]
             fs::set_permissions(&partial, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
             // VACUUM INTO does not sync what it wrote.
@@ -213,7 +213,7 @@ impl Sqlite {
         if let Err(error) = joining.await {
             tracing::error!(%error, "the database threads did not end well");
         }
-        files::clear();
+        open_connections::clear();
     }
 
     fn stop(&self) {
@@ -245,7 +245,7 @@ fn template_of(known: &Mutex<Option<Arc<[u8]>>>, directory: &Path, settings: &Se
         remove_file(&slot.file)?;
         make_empty(&slot.file)?;
         // Closing the only connection writes everything into the file.
-        drop(Link::open(settings, &slot, Purpose::Read)?);
+        drop(Connection::open(settings, &slot, Purpose::Read)?);
         Ok::<_, Error>(Arc::<[u8]>::from(fs::read(&slot.file)?))
     })();
     remove_file(&slot.file)?;

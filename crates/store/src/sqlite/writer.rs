@@ -2,43 +2,43 @@
 //!
 //! A commit costs a sync of the disk, whatever it holds. So a writer takes all scripts that wait for the same database
 //! and commits them together, and nobody is answered before COMMIT (design: the store, 13,400 durable inserts a second
-//! against 4,800). A script that fails must leave no trace in what is committed: see [`Care`].
+//! against 4,800). A script that fails must leave no trace in what is committed: see [`Isolation`].
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::files::Files;
-use super::link::Purpose;
+use super::connection::Purpose;
+use super::open_connections::OpenConnections;
 use super::{Settings, is_closed};
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::work::{Slot, Work, lock, panicked};
 
 /// Scripts in one commit at most.
-const GROUP: usize = 64;
+const MAX_GROUP: usize = 64;
 /// A group that has run for this long is committed, so that its first script need not wait for slow neighbours.
-const PATIENCE: Duration = Duration::from_millis(200);
+const MAX_GROUP_TIME: Duration = Duration::from_millis(200);
 /// Tasks that may wait for a thread; more are refused with [`Error::Busy`].
-const QUEUE: usize = 4096;
+const MAX_WAITING: usize = 4096;
 
 /// What a writer thread does for a database.
 pub(super) enum Task {
     Write(Box<dyn Work>),
     /// Creation and removal of files, in turn with the writes.
-    Files(Box<dyn FnOnce(&mut Files) + Send>),
+    Files(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
 /// The queue of one writer thread.
 #[derive(Default)]
 pub(super) struct Writer {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Queue>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Queue {
     /// The databases that have tasks, each once; they take turns, so that a busy one does not starve the others.
     turns: VecDeque<Arc<Slot>>,
     /// Their tasks, by the slot's id.
@@ -49,7 +49,7 @@ struct Waiting {
 
 enum Batch {
     Writes(VecDeque<Box<dyn Work>>),
-    Files(Box<dyn FnOnce(&mut Files) + Send>),
+    Files(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
 impl Writer {
@@ -59,7 +59,7 @@ impl Writer {
             return Err(is_closed());
         }
         // One more only while more places are free than the database has, so that others find some.
-        let free = QUEUE - waiting.count;
+        let free = MAX_WAITING - waiting.count;
         if waiting.tasks.get(&slot.id).map_or(0, VecDeque::len) >= free {
             return Err(Error::Busy);
         }
@@ -106,28 +106,28 @@ impl Writer {
 
     /// The life of a writer thread.
     pub fn serve(&self, settings: &Settings) {
-        let mut files = Files::new(Purpose::Write, settings.open_files.writer);
+        let mut open = OpenConnections::new(Purpose::Write, settings.open_limits.writer);
         while let Some((slot, batch)) = self.take() {
             // Scripts' panics are caught nearer to them; after any other, the databases of this thread must go on.
-            let done = catch_unwind(AssertUnwindSafe(|| perform(&mut files, settings, &slot, batch)));
+            let done = catch_unwind(AssertUnwindSafe(|| perform(&mut open, settings, &slot, batch)));
             if let Err(panic) = done {
                 panicked(&*panic);
-                files.close(&slot);
+                open.close(&slot);
             }
         }
-        files.finish();
+        open.finish();
     }
 }
 
-fn perform(files: &mut Files, settings: &Settings, slot: &Arc<Slot>, batch: Batch) {
+fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, batch: Batch) {
     match batch {
-        Batch::Files(task) => task(files),
-        Batch::Writes(group) => match files.get(settings, slot) {
+        Batch::Files(task) => task(open),
+        Batch::Writes(group) => match open.get(settings, slot) {
             Ok(conn) => {
                 let is_sound = commit(conn, group, settings.options.time_limit);
                 conn.as_sqlite().settle();
                 if !is_sound {
-                    files.close(slot);
+                    open.close(slot);
                 }
             }
             Err(error) => fail(group, &error),
@@ -137,7 +137,7 @@ fn perform(files: &mut Files, settings: &Settings, slot: &Arc<Slot>, batch: Batc
 
 fn next_batch(tasks: &mut VecDeque<Task>) -> Batch {
     let mut group = VecDeque::new();
-    while group.len() < GROUP {
+    while group.len() < MAX_GROUP {
         match tasks.pop_front() {
             Some(Task::Write(work)) => group.push_back(work),
             Some(Task::Files(task)) if group.is_empty() => return Batch::Files(task),
@@ -160,30 +160,30 @@ fn fail(group: impl IntoIterator<Item = Box<dyn Work>>, error: &Error) {
 
 /// How scripts of a group are kept from each other.
 #[derive(Clone, Copy, PartialEq)]
-enum Care {
+enum Isolation {
     /// Not at all: mostly every script succeeds, or refuses before it has changed anything.
-    Trusting,
+    None,
     /// Each has a savepoint, for which SQLite copies every page that it changes.
     Savepoints,
     /// Each has a transaction.
-    Alone,
+    Transactions,
 }
 
 /// Runs all scripts of a group and commits them, in one transaction if all goes well; `false` if the connection had
 /// better be opened anew.
 fn commit(conn: &mut Conn, mut group: VecDeque<Box<dyn Work>>, limit: Duration) -> bool {
-    let mut care = Care::Trusting;
+    let mut isolation = Isolation::None;
     while !group.is_empty() {
         if let Err(error) = conn.as_sqlite().control("BEGIN IMMEDIATE") {
             fail(group, &error);
             return !matches!(error, Error::Unavailable(_));
         }
-        let done = match run(conn, &mut group, limit, care) {
+        let done = match run(conn, &mut group, limit, isolation) {
             Ok(done) => done,
             Err(Lost::Transaction) => continue,
             Err(Lost::Trust) => {
                 roll_back(conn);
-                care = Care::Savepoints;
+                isolation = Isolation::Savepoints;
                 continue;
             }
             Err(Lost::Connection(done, error)) => {
@@ -196,9 +196,9 @@ fn commit(conn: &mut Conn, mut group: VecDeque<Box<dyn Work>>, limit: Duration) 
             Ok(()) => done.into_iter().for_each(|work| work.answer()),
             Err(error) => {
                 roll_back(conn);
-                if error == Error::Referenced && care != Care::Alone {
+                if error == Error::Referenced && isolation != Isolation::Transactions {
                     // A constraint that is checked at COMMIT: find out whose fault it is.
-                    care = Care::Alone;
+                    isolation = Isolation::Transactions;
                     wait_again(&mut group, done);
                     continue;
                 }
@@ -232,12 +232,12 @@ fn run(
     conn: &mut Conn,
     group: &mut VecDeque<Box<dyn Work>>,
     limit: Duration,
-    care: Care,
+    isolation: Isolation,
 ) -> Result<Vec<Box<dyn Work>>, Lost> {
     let started = Instant::now();
     let mut done: Vec<Box<dyn Work>> = Vec::new();
     while let Some(mut work) = group.pop_front() {
-        if care == Care::Savepoints
+        if isolation == Isolation::Savepoints
             && let Err(error) = conn.as_sqlite().control("SAVEPOINT script")
         {
             group.push_front(work);
@@ -245,8 +245,8 @@ fn run(
         }
         conn.start(true, limit);
         let keep = work.run(conn);
-        let link = conn.as_sqlite();
-        if link.is_autocommit() {
+        let connection = conn.as_sqlite();
+        if connection.is_autocommit() {
             if keep {
                 // Only a script that says COMMIT or ROLLBACK itself comes here.
                 work.fail(Error::Db("the script ended its transaction".to_owned()));
@@ -255,13 +255,13 @@ fn run(
             wait_again(group, done);
             return Err(Lost::Transaction);
         }
-        if care == Care::Savepoints {
-            let undone = if keep { Ok(()) } else { link.control("ROLLBACK TO script") };
+        if isolation == Isolation::Savepoints {
+            let undone = if keep { Ok(()) } else { connection.control("ROLLBACK TO script") };
             done.push(work);
-            if let Err(error) = undone.and_then(|()| link.control("RELEASE script")) {
+            if let Err(error) = undone.and_then(|()| connection.control("RELEASE script")) {
                 return Err(Lost::Connection(done, error));
             }
-        } else if keep || !link.has_changed() {
+        } else if keep || !connection.has_changed() {
             done.push(work);
         } else if done.is_empty() {
             // Nobody else's work is lost with it.
@@ -273,7 +273,7 @@ fn run(
             wait_again(group, done);
             return Err(Lost::Trust);
         }
-        if care == Care::Alone || started.elapsed() > PATIENCE {
+        if isolation == Isolation::Transactions || started.elapsed() > MAX_GROUP_TIME {
             break;
         }
     }
@@ -285,9 +285,9 @@ fn wait_again(group: &mut VecDeque<Box<dyn Work>>, done: Vec<Box<dyn Work>>) {
 }
 
 fn roll_back(conn: &mut Conn) {
-    let link = conn.as_sqlite();
-    if !link.is_autocommit()
-        && let Err(error) = link.control("ROLLBACK")
+    let connection = conn.as_sqlite();
+    if !connection.is_autocommit()
+        && let Err(error) = connection.control("ROLLBACK")
     {
         tracing::warn!(%error, "rollback failed");
     }

@@ -16,23 +16,23 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row as Found, Statement};
 
 use super::client::dial;
-use super::link::{HAS_STAMPS, STAMP, STATEMENTS, limits, stamp};
-use super::{REST, SHORT, Settings, no_answer};
-use crate::conn::{Conn, OnRow, Row, Source, Stop};
+use super::connection::{HAS_STATE_TAGS, MAX_STATEMENTS, STATE_TAG, session_limits, state_tag};
+use super::{RECONNECT_PAUSE, SHORT_TASK, Settings, no_answer};
+use crate::conn::{Conn, OnRow, QueryError, Row, Source};
 use crate::error::Error;
 use crate::sql::Sql;
-use crate::stamp::Stamp;
+use crate::state_tag::StateTag;
 use crate::work::{Slot, attempt, lock};
 
 /// Questions under way on one line at most.
-const TOGETHER: usize = 16;
+const MAX_QUESTIONS: usize = 16;
 /// How long a line has been idle before it may serve another database.
-const STAYS: Duration = Duration::from_millis(100);
+const IDLE_BEFORE_SWITCH: Duration = Duration::from_millis(100);
 /// How long a new line may take.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The lines of a process.
-pub(super) struct Lines {
+pub(super) struct ShortReads {
     settings: Arc<Settings>,
     /// How long a caller waits for an answer.
     patience: Duration,
@@ -42,7 +42,7 @@ pub(super) struct Lines {
 
 #[derive(Default)]
 struct State {
-    places: Vec<Place>,
+    entries: Vec<Entry>,
     /// Whether a line is being made.
     is_growing: bool,
     /// When making a line began that has not come to be.
@@ -51,8 +51,8 @@ struct State {
 }
 
 /// A line and what it is at.
-struct Place {
-    line: Arc<Line>,
+struct Entry {
+    connection: Arc<SharedConnection>,
     /// The database on its search path, once that is set.
     at: Option<Arc<Slot>>,
     under_way: usize,
@@ -60,16 +60,16 @@ struct Place {
     moved: Instant,
 }
 
-struct Line {
+struct SharedConnection {
     client: Client,
-    has_stamps: bool,
+    has_state_tags: bool,
     statements: Mutex<HashMap<String, Statement>>,
 }
 
 /// A question's place on a line; given up when dropped.
-struct Turn {
-    lines: Arc<Lines>,
-    line: Arc<Line>,
+struct Seat {
+    short_reads: Arc<ShortReads>,
+    connection: Arc<SharedConnection>,
     slot: Arc<Slot>,
     /// Whether the search path is to be set first.
     enters: bool,
@@ -77,10 +77,10 @@ struct Turn {
     waits: bool,
 }
 
-impl Lines {
-    pub fn new(settings: Arc<Settings>, patience: Duration) -> Lines {
+impl ShortReads {
+    pub fn new(settings: Arc<Settings>, patience: Duration) -> ShortReads {
         let count = 2 * std::thread::available_parallelism().map_or(2, usize::from);
-        Lines { settings, patience, count, state: Mutex::default() }
+        ShortReads { settings, patience, count, state: Mutex::default() }
     }
 
     /// What a short read comes to; gives the script back where it is to be run elsewhere.
@@ -89,26 +89,26 @@ impl Lines {
         F: Fn(&mut Conn) -> Result<T, E>,
         E: From<Error>,
     {
-        let Some(mut turn) = self.turn(slot) else { return Err(script) };
-        let question = match self.look_ahead(&script, turn.line.has_stamps, None) {
-            (_, Some(Wants::Rows(sql))) => sql,
-            (_, Some(Wants::More)) => return Err(script),
+        let Some(mut seat) = self.seat(slot) else { return Err(script) };
+        let question = match self.look_ahead(&script, seat.connection.has_state_tags, None) {
+            (_, Some(Needs::Answer(sql))) => sql,
+            (_, Some(Needs::Thread)) => return Err(script),
             (outcome, None) => return Ok(outcome),
         };
-        turn.waits = true;
-        let answered = timeout(self.patience, turn.rows(&question)).await;
-        turn.waits = false;
+        seat.waits = true;
+        let answered = timeout(self.patience, seat.rows(&question)).await;
+        seat.waits = false;
         let rows = match answered {
             Ok(Ok(rows)) => rows,
             // It would take as long again.
             Ok(Err(Some(SqlState::QUERY_CANCELED))) => return Ok(Err(E::from(Error::Slow))),
             Ok(Err(_)) => return Err(script),
             Err(_) => {
-                self.give_up(&turn.line);
+                self.give_up(&seat.connection);
                 return Ok(Err(E::from(no_answer())));
             }
         };
-        match self.look_ahead(&script, turn.line.has_stamps, Some((question, rows))) {
+        match self.look_ahead(&script, seat.connection.has_state_tags, Some((question, rows))) {
             (outcome, None) => Ok(outcome),
             _ => Err(script),
         }
@@ -118,149 +118,155 @@ impl Lines {
     fn look_ahead<T, E: From<Error>>(
         &self,
         script: &impl Fn(&mut Conn) -> Result<T, E>,
-        has_stamps: bool,
-        known: Option<(Sql, Vec<Found>)>,
-    ) -> (Result<T, E>, Option<Wants>) {
-        let mut conn = Conn::ahead(Ahead { known, has_stamps, wants: None });
+        has_state_tags: bool,
+        answer: Option<(Sql, Vec<Found>)>,
+    ) -> (Result<T, E>, Option<Needs>) {
+        let mut conn = Conn::look_ahead(LookAhead { answer, has_state_tags, needs: None });
         conn.start(false, self.settings.time_limit);
         let outcome = attempt(script, &mut conn);
-        (outcome, conn.into_ahead().and_then(|ahead| ahead.wants))
+        (outcome, conn.into_look_ahead().and_then(|look_ahead| look_ahead.needs))
     }
 
     /// A place for a question to a database, if a line has one.
-    fn turn(self: &Arc<Self>, slot: &Arc<Slot>) -> Option<Turn> {
+    fn seat(self: &Arc<Self>, slot: &Arc<Slot>) -> Option<Seat> {
         // Its first use may have migrations to run.
         if !slot.is_prepared() {
             return None;
         }
         let mut state = lock(&self.state);
-        state.places.retain(|place| !place.line.client.is_closed());
-        if state.places.len() < self.count {
+        state.entries.retain(|entry| !entry.connection.client.is_closed());
+        if state.entries.len() < self.count {
             self.grow(&mut state);
         }
-        let serves = |place: &&mut Place| place.at.as_ref().is_some_and(|at| at.id == slot.id) && place.has_room();
-        let (place, enters) = match state.places.iter_mut().filter(serves).min_by_key(|place| place.under_way) {
-            Some(place) => (place, false),
-            None => (state.places.iter_mut().find(|place| place.is_free())?, true),
+        let serves = |entry: &&mut Entry| entry.at.as_ref().is_some_and(|at| at.id == slot.id) && entry.has_room();
+        let (entry, enters) = match state.entries.iter_mut().filter(serves).min_by_key(|entry| entry.under_way) {
+            Some(entry) => (entry, false),
+            None => (state.entries.iter_mut().find(|entry| entry.is_free())?, true),
         };
         if enters {
-            place.at = None;
+            entry.at = None;
         }
-        if place.under_way == 0 {
-            place.moved = Instant::now();
+        if entry.under_way == 0 {
+            entry.moved = Instant::now();
         }
-        place.under_way += 1;
-        Some(Turn { lines: self.clone(), line: place.line.clone(), slot: slot.clone(), enters, waits: false })
+        entry.under_way += 1;
+        Some(Seat {
+            short_reads: self.clone(),
+            connection: entry.connection.clone(),
+            slot: slot.clone(),
+            enters,
+            waits: false,
+        })
     }
 
     /// Has another line made, behind the caller's back.
     fn grow(self: &Arc<Self>, state: &mut State) {
-        let is_too_soon = state.tried.is_some_and(|tried| tried.elapsed() < REST);
+        let is_too_soon = state.tried.is_some_and(|tried| tried.elapsed() < RECONNECT_PAUSE);
         if state.closed || state.is_growing || is_too_soon {
             return;
         }
         (state.is_growing, state.tried) = (true, Some(Instant::now()));
-        let lines = self.clone();
+        let short_reads = self.clone();
         tokio::spawn(async move {
-            let made = timeout(CONNECT, Line::connect(&lines.settings)).await;
-            let mut state = lock(&lines.state);
+            let made = timeout(CONNECT_TIMEOUT, SharedConnection::connect(&short_reads.settings)).await;
+            let mut state = lock(&short_reads.state);
             state.is_growing = false;
             match made {
-                Ok(Ok(line)) if !state.closed => {
-                    let line = Arc::new(line);
-                    state.places.push(Place { line, at: None, under_way: 0, moved: Instant::now() });
+                Ok(Ok(connection)) if !state.closed => {
+                    let connection = Arc::new(connection);
+                    state.entries.push(Entry { connection, at: None, under_way: 0, moved: Instant::now() });
                     state.tried = None;
                 }
                 Ok(Ok(_)) => {}
                 // The threads meet with the same, and say it.
-                Ok(Err(error)) => tracing::debug!(%error, "no line to PostgreSQL"),
-                Err(_) => tracing::debug!("no line to PostgreSQL in time"),
+                Ok(Err(error)) => tracing::debug!(%error, "no connection to PostgreSQL"),
+                Err(_) => tracing::debug!("no connection to PostgreSQL in time"),
             }
         });
     }
 
-    fn change(&self, line: &Arc<Line>, change: impl FnOnce(&mut Place)) {
+    fn change(&self, connection: &Arc<SharedConnection>, change: impl FnOnce(&mut Entry)) {
         let mut state = lock(&self.state);
-        if let Some(place) = state.places.iter_mut().find(|place| Arc::ptr_eq(&place.line, line)) {
-            change(place);
+        if let Some(entry) = state.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.connection, connection)) {
+            change(entry);
         }
     }
 
-    fn give_up(&self, line: &Arc<Line>) {
-        lock(&self.state).places.retain(|place| !Arc::ptr_eq(&place.line, line));
+    fn give_up(&self, connection: &Arc<SharedConnection>) {
+        lock(&self.state).entries.retain(|entry| !Arc::ptr_eq(&entry.connection, connection));
     }
 
     /// Ends the lines when what is under way has come to an end.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
-        state.places.clear();
+        state.entries.clear();
     }
 }
 
-impl Place {
+impl Entry {
     /// Not when it is held up: what waits longer is better off elsewhere.
     fn has_room(&self) -> bool {
-        self.under_way < TOGETHER && (self.under_way == 0 || self.moved.elapsed() < SHORT)
+        self.under_way < MAX_QUESTIONS && (self.under_way == 0 || self.moved.elapsed() < SHORT_TASK)
     }
 
     fn is_free(&self) -> bool {
-        self.under_way == 0 && (self.at.is_none() || self.moved.elapsed() >= STAYS)
+        self.under_way == 0 && (self.at.is_none() || self.moved.elapsed() >= IDLE_BEFORE_SWITCH)
     }
 }
 
-impl Turn {
+impl Seat {
     /// The rows of a question, or what code the error had, if any.
     async fn rows(&self, sql: &Sql) -> Result<Vec<Found>, Option<SqlState>> {
         let code = |error: tokio_postgres::Error| error.code().cloned();
         if self.enters {
             let set = format!("SET search_path TO \"{}\"", self.slot.name);
-            self.line.client.batch_execute(&set).await.map_err(code)?;
-            self.lines.change(&self.line, |place| place.at = Some(self.slot.clone()));
+            self.connection.client.batch_execute(&set).await.map_err(code)?;
+            self.short_reads.change(&self.connection, |entry| entry.at = Some(self.slot.clone()));
         }
-        let statement = self.line.statement(sql.text()).await.map_err(code)?;
-        let asked = self.line.client.query_raw(&statement, sql.args()).await;
+        let statement = self.connection.statement(sql.text()).await.map_err(code)?;
+        let asked = self.connection.client.query_raw(&statement, sql.args()).await;
         let rows = match asked {
             Ok(rows) => rows.try_collect().await,
             Err(error) => Err(error),
         };
         rows.map_err(|error| {
             // It may not fit its tables any more.
-            lock(&self.line.statements).remove(sql.text());
+            lock(&self.connection.statements).remove(sql.text());
             code(error)
         })
     }
 }
 
-impl Drop for Turn {
+impl Drop for Seat {
     fn drop(&mut self) {
-        let (lines, line) = (self.lines.clone(), self.line.clone());
-        let leave = move |line: &Arc<Line>| {
-            lines.change(line, |place| {
-                place.under_way -= 1;
-                place.moved = Instant::now();
+        let (short_reads, connection) = (self.short_reads.clone(), self.connection.clone());
+        let leave = move |connection: &Arc<SharedConnection>| {
+            short_reads.change(connection, |entry| {
+                entry.under_way -= 1;
+                entry.moved = Instant::now();
             });
         };
         match Handle::try_current() {
             // The caller has gone, but what it asked may still be under way: the place is free when that is answered.
             Ok(runtime) if self.waits => drop(runtime.spawn(async move {
                 // The line's end leaves the place, too.
-                let _ = line.client.batch_execute("").await;
-                leave(&line);
+                let _ = connection.client.batch_execute("").await;
+                leave(&connection);
             })),
-            _ => leave(&line),
+            _ => leave(&connection),
         }
     }
 }
 
-impl Line {
-    async fn connect(settings: &Settings) -> Result<Line, tokio_postgres::Error> {
+impl SharedConnection {
+    async fn connect(settings: &Settings) -> Result<SharedConnection, tokio_postgres::Error> {
         let (client, connection) = dial(&settings.config, settings.tls.as_ref()).await?;
         // What moves the connection's bytes ends with the connection.
         tokio::spawn(connection);
-        client.batch_execute(&limits(settings.time_limit)).await?;
-        let has_stamps = client.query_one(HAS_STAMPS, &[]).await?.get(0);
-        Ok(Line { client, has_stamps, statements: Mutex::default() })
+        client.batch_execute(&session_limits(settings.time_limit)).await?;
+        let has_state_tags = client.query_one(HAS_STATE_TAGS, &[]).await?.get(0);
+        Ok(SharedConnection { client, has_state_tags, statements: Mutex::default() })
     }
 
     async fn statement(&self, text: &str) -> Result<Statement, tokio_postgres::Error> {
@@ -269,7 +275,7 @@ impl Line {
         }
         let statement = self.client.prepare(text).await?;
         let mut statements = lock(&self.statements);
-        if statements.len() >= STATEMENTS {
+        if statements.len() >= MAX_STATEMENTS {
             statements.clear();
         }
         statements.insert(text.to_owned(), statement.clone());
@@ -278,49 +284,49 @@ impl Line {
 }
 
 /// Stands for the server while a script is run to learn what it asks, and again with the answer.
-pub(crate) struct Ahead {
-    known: Option<(Sql, Vec<Found>)>,
-    has_stamps: bool,
-    wants: Option<Wants>,
+pub(crate) struct LookAhead {
+    answer: Option<(Sql, Vec<Found>)>,
+    has_state_tags: bool,
+    needs: Option<Needs>,
 }
 
 /// What a script lacked first.
-enum Wants {
+enum Needs {
     /// The answer to its first question.
-    Rows(Sql),
+    Answer(Sql),
     /// More than that.
-    More,
+    Thread,
 }
 
-impl Ahead {
+impl LookAhead {
     pub fn exec(&mut self) -> Result<u64, Error> {
-        self.wants.get_or_insert(Wants::More);
+        self.needs.get_or_insert(Needs::Thread);
         Err(Error::Busy)
     }
 
-    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
-        if let Some((asked, rows)) = &self.known
+    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
+        if let Some((asked, rows)) = &self.answer
             && asked == sql
         {
-            return rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(Stop::Row);
+            return rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(QueryError::Row);
         }
-        let wants = if self.known.is_some() { Wants::More } else { Wants::Rows(sql.clone()) };
-        self.wants.get_or_insert(wants);
-        Err(Stop::Refused(Error::Busy))
+        let needs = if self.answer.is_some() { Needs::Thread } else { Needs::Answer(sql.clone()) };
+        self.needs.get_or_insert(needs);
+        Err(QueryError::Refused(Error::Busy))
     }
 
-    pub fn stamp(&mut self) -> Result<Option<Stamp>, Error> {
-        if !self.has_stamps {
+    pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
+        if !self.has_state_tags {
             return Ok(None);
         }
         let mut found = None;
-        let asked = self.query(&Sql::new(STAMP), &mut |row| {
-            found = Some(stamp(row)?);
+        let asked = self.query(&Sql::new(STATE_TAG), &mut |row| {
+            found = Some(state_tag(row)?);
             Ok(())
         });
         match asked {
             Ok(()) => Ok(found),
-            Err(Stop::Refused(error) | Stop::Row(error)) => Err(error),
+            Err(QueryError::Refused(error) | QueryError::Row(error)) => Err(error),
         }
     }
 }

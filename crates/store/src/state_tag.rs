@@ -1,12 +1,12 @@
 //! Whether a database is still what it was.
 
-/// Names a state of a database. Two equal stamps mean that nothing was committed between the moments at which they were
+/// Names a state of a database. Two equal state tags mean that nothing was committed between the moments at which they were
 /// taken, by no process; unequal ones mean nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp(pub(crate) Of);
+pub struct StateTag(pub(crate) EngineTag);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum EngineTag {
     /// `PRAGMA data_version`, which every connection counts for itself: commits of all others, whatever their process.
     Sqlite {
         /// The connection.
@@ -19,12 +19,12 @@ pub(crate) enum Of {
     Postgres(String),
 }
 
-impl Stamp {
+impl StateTag {
     /// Whether both were taken in the same place, so that the later of them replaces the earlier.
-    pub fn is_of_same_source(&self, other: &Stamp) -> bool {
+    pub fn is_of_same_source(&self, other: &StateTag) -> bool {
         match (&self.0, &other.0) {
-            (Of::Sqlite { connection: one, .. }, Of::Sqlite { connection: other, .. }) => one == other,
-            (Of::Postgres(_), Of::Postgres(_)) => true,
+            (EngineTag::Sqlite { connection: one, .. }, EngineTag::Sqlite { connection: other, .. }) => one == other,
+            (EngineTag::Postgres(_), EngineTag::Postgres(_)) => true,
             _ => false,
         }
     }

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use rusqlite::config::DbConfig;
 use rusqlite::types::Null;
-use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ffi};
+use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, OpenFlags, ffi};
 
 use super::Settings;
 use crate::Migration;
-use crate::conn::{Conn, OnRow, Row, Source, Stop};
+use crate::conn::{Conn, OnRow, QueryError, Row, Source};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::{Arg, Sql, Value, sqlite_text};
-use crate::stamp::{Of, Stamp};
+use crate::state_tag::{EngineTag, StateTag};
 use crate::work::{Slot, lock};
 
 /// What a connection is for.
@@ -28,20 +28,20 @@ pub(crate) enum Purpose {
 
 /// Other processes (the command line) may write to the same file; this is how long one waits for them.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-const STATEMENTS: usize = 64;
+const MAX_STATEMENTS: usize = 64;
 /// Of a writer, in KiB: there may be many of them.
 const SMALL_CACHE: &str = "PRAGMA cache_size = -1024";
 /// Of a writer with thousands of rows to write.
 const LARGE_CACHE: &str = "PRAGMA cache_size = -16384";
 /// From how many rows on the cache is enlarged.
-const MANY_ROWS: usize = 500;
+const MIN_ROWS_FOR_LARGE_CACHE: usize = 500;
 /// Instructions of SQLite's virtual machine between two looks at the clock; well under a millisecond.
-const INSTRUCTIONS: i32 = 10_000;
-const NEVER: u64 = u64::MAX;
+const INSTRUCTIONS_PER_CHECK: i32 = 10_000;
+const NO_DEADLINE: u64 = u64::MAX;
 
 /// A connection and what belongs to it.
-pub(crate) struct Link {
-    connection: Connection,
+pub(crate) struct Connection {
+    handle: Handle,
     /// Unique in this process.
     id: u64,
     /// Statements in SQLite's form, by their canonical text: finding one costs less than making it.
@@ -55,11 +55,11 @@ pub(crate) struct Link {
     is_enlarged: bool,
 }
 
-impl Link {
+impl Connection {
     /// Opens a database of which the file exists, and brings it up to date if this process has not yet done so.
-    pub fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result<Link, Error> {
+    pub fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result<Connection, Error> {
         prepare(settings, slot)?;
-        let link = Link::of(open_file(slot)?)?;
+        let connection = Connection::of(open_file(slot)?)?;
         let rest = match purpose {
             Purpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
             Purpose::Write => {
@@ -67,20 +67,20 @@ impl Link {
                 format!("{SMALL_CACHE}; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
             }
         };
-        link.connection.execute_batch(&rest).map_err(translate)?;
-        Ok(link)
+        connection.handle.execute_batch(&rest).map_err(translate)?;
+        Ok(connection)
     }
 
-    fn of(mut connection: Connection) -> Result<Link, Error> {
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    fn of(mut handle: Handle) -> Result<Connection, Error> {
+        handle.set_prepared_statement_cache_capacity(MAX_STATEMENTS);
         let opened = Instant::now();
-        let deadline = Arc::new(AtomicU64::new(NEVER));
+        let deadline = Arc::new(AtomicU64::new(NO_DEADLINE));
         let limit = deadline.clone();
         let too_late = move || nanoseconds(opened.elapsed()) > limit.load(Ordering::Relaxed);
-        connection.progress_handler(INSTRUCTIONS, Some(too_late)).map_err(translate)?;
+        handle.progress_handler(INSTRUCTIONS_PER_CHECK, Some(too_late)).map_err(translate)?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Link { connection, id, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
+        Ok(Connection { handle, id, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
     }
 
     /// Called before each run of a script.
@@ -91,12 +91,12 @@ impl Link {
 
     /// Called after each run of a script.
     pub fn finish(&self) {
-        self.deadline.store(NEVER, Ordering::Relaxed);
+        self.deadline.store(NO_DEADLINE, Ordering::Relaxed);
     }
 
     /// Lends the cache more memory when many rows are to come, so that no page is written twice in their transaction.
     pub fn expect_rows(&mut self, rows: usize) -> Result<(), Error> {
-        if rows < MANY_ROWS || self.is_enlarged {
+        if rows < MIN_ROWS_FOR_LARGE_CACHE || self.is_enlarged {
             return Ok(());
         }
         self.is_enlarged = true;
@@ -119,25 +119,25 @@ impl Link {
 
     /// Runs a statement of the store's own, such as COMMIT.
     pub fn control(&self, sql: &str) -> Result<(), Error> {
-        let result = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
+        let result = self.handle.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         result.map(|_| ()).map_err(translate)
     }
 
     /// Outside a transaction, of a connection that only reads: its own commits are not counted.
-    pub fn stamp(&self) -> Result<Stamp, Error> {
-        let version = self.connection.prepare_cached("PRAGMA data_version");
+    pub fn state_tag(&self) -> Result<StateTag, Error> {
+        let version = self.handle.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut statement| statement.query_row([], |row| row.get(0)));
-        Ok(Stamp(Of::Sqlite { connection: self.id, version: version.map_err(translate)? }))
+        Ok(StateTag(EngineTag::Sqlite { connection: self.id, version: version.map_err(translate)? }))
     }
 
     /// Whether no transaction is open. Some errors, a full disk among them, roll back the whole transaction.
     pub fn is_autocommit(&self) -> bool {
-        self.connection.is_autocommit()
+        self.handle.is_autocommit()
     }
 
     /// Writes what stands in the write-ahead log into the file and empties the log.
     pub fn checkpoint(&self) {
-        let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let result = self.handle.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = result {
             // Nothing is lost: the log stays and is read at the next opening.
             tracing::warn!(%error, "no checkpoint at closing");
@@ -148,28 +148,28 @@ impl Link {
         self.exec_bound(sql, sql.args().iter().map(Arg::lent))
     }
 
-    /// As [`Link::exec`], with other arguments than the statement's own.
+    /// As [`Connection::exec`], with other arguments than the statement's own.
     pub fn exec_with(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
         self.exec_bound(sql, args.iter().copied())
     }
 
     fn exec_bound<'a>(&mut self, sql: &Sql, args: impl ExactSizeIterator<Item = Value<'a>>) -> Result<u64, Error> {
-        let before = self.connection.total_changes();
-        let run = |statement: &mut CachedStatement<'_>| statement.raw_execute().map_err(Broke::Engine);
+        let before = self.handle.total_changes();
+        let run = |statement: &mut CachedStatement<'_>| statement.raw_execute().map_err(StatementError::Engine);
         self.with(sql, args, run).map_err(|stop| match stop {
-            Stop::Refused(error) | Stop::Row(error) => error,
+            QueryError::Refused(error) | QueryError::Row(error) => error,
         })?;
         // After a statement that changes no rows, `changes` still tells of the one before.
-        let changed = self.connection.total_changes() != before;
-        Ok(if changed { self.connection.changes() } else { 0 })
+        let changed = self.handle.total_changes() != before;
+        Ok(if changed { self.handle.changes() } else { 0 })
     }
 
-    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
+    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
         self.with(sql, sql.args().iter().map(Arg::lent), |statement| {
             let changes = !statement.readonly();
             let mut outcome = Ok(());
             let mut rows = statement.raw_query();
-            while let Some(row) = rows.next().map_err(Broke::Engine)? {
+            while let Some(row) = rows.next().map_err(StatementError::Engine)? {
                 if outcome.is_ok() {
                     outcome = on_row(&Row(Source::Sqlite(row)));
                 }
@@ -178,7 +178,7 @@ impl Link {
                     break;
                 }
             }
-            outcome.map_err(Broke::Row)
+            outcome.map_err(StatementError::Row)
         })
     }
 
@@ -186,8 +186,8 @@ impl Link {
         &mut self,
         sql: &Sql,
         args: impl ExactSizeIterator<Item = Value<'a>>,
-        run: impl FnOnce(&mut CachedStatement<'_>) -> Result<T, Broke>,
-    ) -> Result<T, Stop> {
+        run: impl FnOnce(&mut CachedStatement<'_>) -> Result<T, StatementError>,
+    ) -> Result<T, QueryError> {
         let is_kept = sql.is_kept();
         let made;
         let text = match self.texts.get(sql.text()) {
@@ -197,20 +197,20 @@ impl Link {
                 &made
             }
             None => {
-                if self.texts.len() >= STATEMENTS {
+                if self.texts.len() >= MAX_STATEMENTS {
                     self.texts.clear();
                 }
                 self.texts.entry(sql.text().to_owned()).or_insert(sqlite_text(sql.text()))
             }
         };
         let outcome = (|| {
-            let mut statement = self.connection.prepare_cached(text).map_err(Broke::Engine)?;
+            let mut statement = self.handle.prepare_cached(text).map_err(StatementError::Engine)?;
             bind(&mut statement, args)?;
-            let before = self.connection.total_changes();
+            let before = self.handle.total_changes();
             let outcome = run(&mut statement);
             // Rows are counted; of other statements, only that they may change something is known.
             let counts = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
-            let is_idle = statement.readonly() || counts && self.connection.total_changes() == before;
+            let is_idle = statement.readonly() || counts && self.handle.total_changes() == before;
             self.changed |= !is_idle;
             if !is_kept {
                 statement.discard();
@@ -218,9 +218,9 @@ impl Link {
             outcome
         })();
         outcome.map_err(|broke| match broke {
-            Broke::Engine(error) => Stop::Refused(self.explain(error)),
-            Broke::Arguments(error) => Stop::Refused(error),
-            Broke::Row(error) => Stop::Row(error),
+            StatementError::Engine(error) => QueryError::Refused(self.explain(error)),
+            StatementError::Arguments(error) => QueryError::Refused(error),
+            StatementError::Row(error) => QueryError::Row(error),
         })
     }
 
@@ -259,8 +259,8 @@ impl Link {
             wanted.push(name);
         }
         let mut indexes =
-            self.connection.prepare("SELECT name, origin FROM pragma_index_list(?1) WHERE \"unique\" ORDER BY seq")?;
-        let mut parts = self.connection.prepare("SELECT name FROM pragma_index_info(?1) ORDER BY seqno")?;
+            self.handle.prepare("SELECT name, origin FROM pragma_index_list(?1) WHERE \"unique\" ORDER BY seq")?;
+        let mut parts = self.handle.prepare("SELECT name FROM pragma_index_info(?1) ORDER BY seqno")?;
         let mut rows = indexes.query([table])?;
         while let Some(row) = rows.next()? {
             let (name, origin): (String, String) = (row.get(0)?, row.get(1)?);
@@ -275,22 +275,25 @@ impl Link {
 
     /// Copies the database into a new file.
     pub fn copy_into(&self, target: &str) -> Result<(), Error> {
-        self.connection.execute("VACUUM INTO ?1", [target]).map(|_| ()).map_err(translate)
+        self.handle.execute("VACUUM INTO ?1", [target]).map(|_| ()).map_err(translate)
     }
 }
 
 /// Why a statement ended early.
-enum Broke {
+enum StatementError {
     Engine(rusqlite::Error),
     Arguments(Error),
     Row(Error),
 }
 
-fn bind<'a>(statement: &mut CachedStatement<'_>, args: impl ExactSizeIterator<Item = Value<'a>>) -> Result<(), Broke> {
+fn bind<'a>(
+    statement: &mut CachedStatement<'_>,
+    args: impl ExactSizeIterator<Item = Value<'a>>,
+) -> Result<(), StatementError> {
     let expected = statement.parameter_count();
     if expected != args.len() {
         let text = format!("{} arguments for {expected} placeholders", args.len());
-        return Err(Broke::Arguments(Error::Db(text)));
+        return Err(StatementError::Arguments(Error::Db(text)));
     }
     for (at, arg) in (1..).zip(args) {
         let bound = match arg {
@@ -299,7 +302,7 @@ fn bind<'a>(statement: &mut CachedStatement<'_>, args: impl ExactSizeIterator<It
             Value::Text(text) => statement.raw_bind_parameter(at, text),
             Value::Blob(bytes) => statement.raw_bind_parameter(at, bytes),
         };
-        bound.map_err(Broke::Engine)?;
+        bound.map_err(StatementError::Engine)?;
     }
     Ok(())
 }
@@ -309,19 +312,19 @@ fn columns_of(message: &str) -> Option<&str> {
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+    u64::try_from(duration.as_nanos()).unwrap_or(NO_DEADLINE)
 }
 
 /// Opens a file that is there, with what every connection needs.
-fn open_file(slot: &Slot) -> Result<Connection, Error> {
+fn open_file(slot: &Slot) -> Result<Handle, Error> {
     // Never CREATE: a database that is not there is missing, not empty.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let missing = |error| {
         let error = translate(error);
         if slot.file.exists() { error } else { Error::Missing }
     };
-    let connection = Connection::open_with_flags(&slot.file, flags).map_err(missing)?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(translate)?;
+    let handle = Handle::open_with_flags(&slot.file, flags).map_err(missing)?;
+    handle.busy_timeout(BUSY_TIMEOUT).map_err(translate)?;
     for (setting, on) in [
         // Without it, a joined query is prepared anew at each bind.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
@@ -329,12 +332,12 @@ fn open_file(slot: &Slot) -> Result<Connection, Error> {
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
     ] {
-        connection.set_db_config(setting, on).map_err(translate)?;
+        handle.set_db_config(setting, on).map_err(translate)?;
     }
     // FULL: a commit is on the disk before anybody hears of it.
     let settings = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;";
-    connection.execute_batch(settings).map_err(missing)?;
-    Ok(connection)
+    handle.execute_batch(settings).map_err(missing)?;
+    Ok(handle)
 }
 
 /// Brings a database up to date, once in the life of this process.
@@ -347,18 +350,18 @@ fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
         return Ok(());
     }
     let generation = slot.generation();
-    let connection = open_file(slot)?;
-    use_write_ahead_log(&connection)?;
-    migrate(Link::of(connection)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
+    let handle = open_file(slot)?;
+    use_write_ahead_log(&handle)?;
+    migrate(Connection::of(handle)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
     slot.set_prepared(generation);
     Ok(())
 }
 
 /// A file made by the store has the write-ahead log from the start; one restored from a backup has not.
-fn use_write_ahead_log(connection: &Connection) -> Result<(), Error> {
+fn use_write_ahead_log(handle: &Handle) -> Result<(), Error> {
     let started = Instant::now();
     loop {
-        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+        let mode = handle.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
         match mode.map_err(translate) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => return Err(Error::Unavailable(format!("journal mode {mode} instead of wal"))),
@@ -371,25 +374,25 @@ fn use_write_ahead_log(connection: &Connection) -> Result<(), Error> {
 
 /// Runs the migrations that a database lacks, in one transaction, however many processes begin at once. Of a connection
 /// that is closed without a commit, everything is rolled back.
-fn migrate(link: Link, known: &[Migration], name: &str) -> Result<(), Error> {
-    let version = |link: &Link| {
-        let version = link.connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+fn migrate(connection: Connection, known: &[Migration], name: &str) -> Result<(), Error> {
+    let version = |connection: &Connection| {
+        let version = connection.handle.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
         migrate::lacking(name, version.map_err(translate)?, known.len())
     };
-    if version(&link)? == known.len() {
+    if version(&connection)? == known.len() {
         return Ok(());
     }
-    link.control("BEGIN IMMEDIATE")?;
-    let from = version(&link)?;
-    let mut conn = Conn::sqlite(link);
+    connection.control("BEGIN IMMEDIATE")?;
+    let from = version(&connection)?;
+    let mut conn = Conn::sqlite(connection);
     for migration in &known[from..] {
-        let done = conn.as_sqlite().connection.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
+        let done = conn.as_sqlite().handle.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
         let done = done.and_then(|()| migrate::then(migration, &mut conn));
         done.map_err(|error| migrate::failed(name, migration.name, error))?;
     }
-    let link = conn.as_sqlite();
-    link.connection.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;
-    link.control("COMMIT")?;
+    let connection = conn.as_sqlite();
+    connection.handle.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;
+    connection.control("COMMIT")?;
     tracing::info!(database = name, from, to = known.len(), "migrated");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Settings;
-use super::link::{Link, Purpose};
+use super::connection::{Connection, Purpose};
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::work::Slot;
@@ -18,7 +18,7 @@ pub(super) fn clear() {
 }
 
 /// Open files of one thread.
-pub(super) struct Files {
+pub(super) struct OpenConnections {
     open: Vec<Entry>,
     /// How many at most.
     pub capacity: usize,
@@ -41,9 +41,9 @@ impl Entry {
     }
 }
 
-impl Files {
-    pub fn new(purpose: Purpose, capacity: usize) -> Files {
-        Files { open: Vec::new(), capacity, purpose, now: 0, cleared: 0 }
+impl OpenConnections {
+    pub fn new(purpose: Purpose, capacity: usize) -> OpenConnections {
+        OpenConnections { open: Vec::new(), capacity, purpose, now: 0, cleared: 0 }
     }
 
     /// The connection to a database, opened if need be.
@@ -55,7 +55,7 @@ impl Files {
             None => {
                 // Read before opening, so that a drop in between makes the connection one of the past.
                 let generation = slot.generation();
-                let conn = Conn::sqlite(Link::open(settings, slot, self.purpose)?);
+                let conn = Conn::sqlite(Connection::open(settings, slot, self.purpose)?);
                 if self.open.len() >= self.capacity
                     && let Some(oldest) = (0..self.open.len()).min_by_key(|&at| self.open[at].used)
                 {

@@ -10,15 +10,15 @@ use tokio_postgres::error::SqlState;
 
 use super::client::Client;
 use crate::Migration;
-use crate::conn::{Conn, OnRow, Row, Source, Stop};
+use crate::conn::{Conn, OnRow, QueryError, Row, Source};
 use crate::error::Error;
 use crate::migrate;
 use crate::sql::Sql;
-use crate::stamp::{Of, Stamp};
+use crate::state_tag::{EngineTag, StateTag};
 use crate::work::Slot;
 
 /// Prepared statements kept per connection.
-pub(super) const STATEMENTS: usize = 256;
+pub(super) const MAX_STATEMENTS: usize = 256;
 
 /// Begins a transaction that makes, changes or removes a schema, which may take its time.
 pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
@@ -36,7 +36,7 @@ pub(crate) enum Trouble {
 
 /// Whether a schema is to be made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Make {
+pub(crate) enum Create {
     /// It must be there.
     No,
     /// If it is not there.
@@ -46,7 +46,7 @@ pub(crate) enum Make {
 }
 
 /// A connection and what belongs to it.
-pub(crate) struct Link {
+pub(crate) struct Connection {
     client: Client,
     /// Statements by their text, with the time of their last use.
     statements: HashMap<String, (Statement, u64)>,
@@ -56,49 +56,50 @@ pub(crate) struct Link {
     at: Option<Arc<Slot>>,
     trouble: Option<Trouble>,
     /// Whether a snapshot of this server tells of every commit, once that is known.
-    has_stamps: Option<bool>,
+    has_state_tags: Option<bool>,
 }
 
 /// Citus commits on other servers, of which no snapshot here tells. Before version 15 statistics were read from a file.
-pub(super) const HAS_STAMPS: &str = "SELECT pg_catalog.current_setting('server_version_num')::int >= 150000 \
+pub(super) const HAS_STATE_TAGS: &str = "SELECT pg_catalog.current_setting('server_version_num')::int >= 150000 \
      AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus')";
 /// After a crash, numbers of transactions that were undone are given out again. A crash also resets the statistics, and
 /// when that was is told; the server's start alone is not enough, since it survives the crash of one of its processes.
-pub(super) const STAMP: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
+pub(super) const STATE_TAG: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
      || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, '')";
 
-/// The row of [`STAMP`].
-pub(super) fn stamp(row: &Row<'_>) -> Result<Stamp, Error> {
-    Ok(Stamp(Of::Postgres(row.text(0)?.to_owned())))
+/// The row of [`STATE_TAG`].
+pub(super) fn state_tag(row: &Row<'_>) -> Result<StateTag, Error> {
+    Ok(StateTag(EngineTag::Postgres(row.text(0)?.to_owned())))
 }
 
 /// What is set on each connection: a process that hangs inside a transaction must not hold its locks for ever.
-pub(super) fn limits(time_limit: Duration) -> String {
+pub(super) fn session_limits(time_limit: Duration) -> String {
     let milliseconds = time_limit.as_millis().max(1);
     format!("SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}", milliseconds * 3)
 }
 
 /// Says that a process has the databases open, to those who want to be alone with them ([`crate::Options::alone`]).
-const HOLD: &str = "SELECT pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtextextended('chancery open', 0))";
+const LOCK_SHARED: &str =
+    "SELECT pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtextextended('chancery open', 0))";
 /// How long the server may take to notice that a process which had them open is gone.
-const LEAVE: Duration = Duration::from_secs(2);
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Says that it is alone.
-const HOLD_ALONE: &str = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('chancery open', 0))";
+const LOCK_EXCLUSIVE: &str = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('chancery open', 0))";
 
-impl Link {
-    pub(super) fn new(mut client: Client, time_limit: Duration, alone: bool) -> Result<Link, Error> {
+impl Connection {
+    pub(super) fn new(mut client: Client, time_limit: Duration, alone: bool) -> Result<Connection, Error> {
         let unavailable = |error: tokio_postgres::Error| Error::Unavailable(plain(&error));
-        client.run(&limits(time_limit)).map_err(unavailable)?;
+        client.run(&session_limits(time_limit)).map_err(unavailable)?;
         // Held as long as the connection is, so that a process which is alone is so until it ends.
-        let hold = if alone { HOLD_ALONE } else { HOLD };
-        let until = Instant::now() + LEAVE;
+        let hold = if alone { LOCK_EXCLUSIVE } else { LOCK_SHARED };
+        let until = Instant::now() + LOCK_PATIENCE;
         while !client.one(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
             if Instant::now() > until {
                 return Err(Error::InUse);
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(Link { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_stamps: None })
+        Ok(Connection { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_state_tags: None })
     }
 
     pub fn take_trouble(&mut self) -> Option<Trouble> {
@@ -117,9 +118,9 @@ impl Link {
 
     /// The version of a schema; `None` if it has none yet.
     fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
-        const THERE: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
+        const HAS_VERSION: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
                              FROM pg_catalog.pg_namespace WHERE nspname = $1";
-        let there = self.client.one(THERE, Some(&slot.name)).map_err(|error| self.translate(&error))?;
+        let there = self.client.one(HAS_VERSION, Some(&slot.name)).map_err(|error| self.translate(&error))?;
         let Some(there) = there else { return Err(Error::Missing) };
         if !there.get::<_, bool>(0) {
             return Ok(None);
@@ -159,12 +160,12 @@ impl Link {
         self.client.execute(&statement, sql).map_err(|error| self.refused(&error, known, sql.text()))
     }
 
-    pub fn stamp(&mut self) -> Result<Option<Stamp>, Error> {
-        if self.has_stamps.is_none() {
-            self.has_stamps = self.first(HAS_STAMPS, |found| found.flag(0))?;
+    pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
+        if self.has_state_tags.is_none() {
+            self.has_state_tags = self.first(HAS_STATE_TAGS, |found| found.flag(0))?;
         }
-        match self.has_stamps {
-            Some(true) => self.first(STAMP, stamp),
+        match self.has_state_tags {
+            Some(true) => self.first(STATE_TAG, state_tag),
             _ => Ok(None),
         }
     }
@@ -178,12 +179,12 @@ impl Link {
         });
         match asked {
             Ok(()) => Ok(first),
-            Err(Stop::Refused(error) | Stop::Row(error)) => Err(error),
+            Err(QueryError::Refused(error) | QueryError::Row(error)) => Err(error),
         }
     }
 
-    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), Stop> {
-        let (statement, known) = self.statement(sql).map_err(Stop::Refused)?;
+    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
+        let (statement, known) = self.statement(sql).map_err(QueryError::Refused)?;
         let mut outcome = Ok(());
         let asked = self.client.query(&statement, sql, |found| {
             if outcome.is_ok() {
@@ -191,8 +192,8 @@ impl Link {
             }
         });
         match asked {
-            Ok(()) => outcome.map_err(Stop::Row),
-            Err(error) => Err(Stop::Refused(self.refused(&error, known, sql.text()))),
+            Ok(()) => outcome.map_err(QueryError::Row),
+            Err(error) => Err(QueryError::Refused(self.refused(&error, known, sql.text()))),
         }
     }
 
@@ -208,7 +209,7 @@ impl Link {
         if !is_kept {
             return Ok((statement, false));
         }
-        if self.statements.len() >= STATEMENTS
+        if self.statements.len() >= MAX_STATEMENTS
             && let Some(oldest) = self.statements.iter().min_by_key(|(_, (_, used))| *used)
         {
             let oldest = oldest.0.clone();
@@ -298,11 +299,11 @@ pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration])
     if !slot.is_prepared() {
         prepare(conn, slot, migrations)?;
     }
-    let link = conn.as_postgres();
-    if !link.is_at(slot) {
-        link.at = None;
-        link.control(&format!("SET search_path TO \"{}\"", slot.name))?;
-        link.at = Some(slot.clone());
+    let connection = conn.as_postgres();
+    if !connection.is_at(slot) {
+        connection.at = None;
+        connection.control(&format!("SET search_path TO \"{}\"", slot.name))?;
+        connection.at = Some(slot.clone());
     }
     Ok(())
 }
@@ -314,7 +315,7 @@ fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(),
     let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
     if version.is_none() || from < migrations.len() {
         conn.as_postgres().control(BEGIN_SCHEMA)?;
-        let migrated = prepare_schema(conn, slot, migrations, Make::No);
+        let migrated = prepare_schema(conn, slot, migrations, Create::No);
         if let Err(error) = migrated.and_then(|()| conn.as_postgres().control("COMMIT")) {
             conn.as_postgres().roll_back();
             return Err(error);
@@ -326,19 +327,24 @@ fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(),
 
 /// Makes a schema if so wished, and runs the migrations that it lacks. Inside a transaction, under a lock, so that
 /// processes that start at once do not collide.
-pub(super) fn prepare_schema(conn: &mut Conn, slot: &Slot, migrations: &[Migration], make: Make) -> Result<(), Error> {
-    let (name, link) = (&slot.name, conn.as_postgres());
-    link.lock_schema(name)?;
-    match make {
-        Make::No => {}
-        Make::IfMissing => link.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
-        Make::New => link.control(&format!("CREATE SCHEMA \"{name}\""))?,
+pub(super) fn prepare_schema(
+    conn: &mut Conn,
+    slot: &Slot,
+    migrations: &[Migration],
+    create: Create,
+) -> Result<(), Error> {
+    let (name, connection) = (&slot.name, conn.as_postgres());
+    connection.lock_schema(name)?;
+    match create {
+        Create::No => {}
+        Create::IfMissing => connection.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
+        Create::New => connection.control(&format!("CREATE SCHEMA \"{name}\""))?,
     }
-    link.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
-    let version = match link.version(slot)? {
+    connection.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
+    let version = match connection.version(slot)? {
         Some(version) => version,
         None => {
-            link.control(
+            connection.control(
                 "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)",
             )?;
             0

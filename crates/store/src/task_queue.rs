@@ -14,12 +14,12 @@ use crate::error::Error;
 use crate::work::Slot;
 
 /// Places to wait, of all databases together.
-const PLACES: usize = 4096;
+const MAX_WAITING: usize = 4096;
 /// How far to look for work that suits a thread better than what is next.
-const SIGHT: usize = 64;
+const MAX_SEARCHED: usize = 64;
 
 /// What waits, and how many threads each database has.
-pub(crate) struct Turns<T> {
+pub(crate) struct TaskQueue<T> {
     threads: usize,
     /// Of the threads, those that are at work.
     busy: usize,
@@ -28,19 +28,19 @@ pub(crate) struct Turns<T> {
     /// The databases that have tasks waiting, each once.
     order: VecDeque<u64>,
     /// By the slot's id. They stay, as slots do.
-    lines: HashMap<u64, Line<T>, RandomState>,
+    queues: HashMap<u64, DatabaseQueue<T>, RandomState>,
 }
 
-struct Line<T> {
+struct DatabaseQueue<T> {
     slot: Arc<Slot>,
     waiting: VecDeque<T>,
     /// Threads that are at work for it.
     busy: usize,
 }
 
-impl<T> Turns<T> {
-    pub fn new(threads: usize) -> Turns<T> {
-        Turns { threads, busy: 0, waiting: 0, order: VecDeque::new(), lines: HashMap::default() }
+impl<T> TaskQueue<T> {
+    pub fn new(threads: usize) -> TaskQueue<T> {
+        TaskQueue { threads, busy: 0, waiting: 0, order: VecDeque::new(), queues: HashMap::default() }
     }
 
     /// Puts a task at the end of its database's line.
@@ -48,13 +48,13 @@ impl<T> Turns<T> {
     /// # Errors
     /// [`Error::Busy`] if it is too long already.
     pub fn push(&mut self, slot: &Arc<Slot>, task: T) -> Result<(), Error> {
-        let free = PLACES - self.waiting;
-        let line = self.line(slot);
-        if line.waiting.len() >= free {
+        let free = MAX_WAITING - self.waiting;
+        let queue = self.queue_of(slot);
+        if queue.waiting.len() >= free {
             return Err(Error::Busy);
         }
-        line.waiting.push_back(task);
-        let is_first = line.waiting.len() == 1;
+        queue.waiting.push_back(task);
+        let is_first = queue.waiting.len() == 1;
         self.waiting += 1;
         if is_first {
             self.order.push_back(slot.id);
@@ -64,8 +64,8 @@ impl<T> Turns<T> {
 
     /// The database whose turn it is, and what it waits with. It may be given a thread.
     pub fn first(&self) -> Option<(&Arc<Slot>, &T)> {
-        let line = &self.lines[&self.order[self.place(|_| true)?]];
-        Some((&line.slot, line.waiting.front()?))
+        let queue = &self.queues[&self.order[self.place(|_| true)?]];
+        Some((&queue.slot, queue.waiting.front()?))
     }
 
     /// Gives a thread to the database whose turn it is, or to one that is preferred and near.
@@ -75,13 +75,13 @@ impl<T> Turns<T> {
             None => self.place(|_| true)?,
         };
         let id = self.order.remove(place)?;
-        let line = self.lines.get_mut(&id)?;
-        let task = line.waiting.pop_front()?;
-        line.busy += 1;
-        if !line.waiting.is_empty() {
+        let queue = self.queues.get_mut(&id)?;
+        let task = queue.waiting.pop_front()?;
+        queue.busy += 1;
+        if !queue.waiting.is_empty() {
             self.order.push_back(id);
         }
-        let slot = line.slot.clone();
+        let slot = queue.slot.clone();
         self.waiting -= 1;
         self.busy += 1;
         Some((slot, task))
@@ -89,14 +89,14 @@ impl<T> Turns<T> {
 
     /// Whether a database may have one thread more.
     pub fn may_have_more(&self, slot: &Slot) -> bool {
-        self.lines.get(&slot.id).map_or(0, |line| line.busy) < self.threads - self.busy
+        self.queues.get(&slot.id).map_or(0, |queue| queue.busy) < self.threads - self.busy
     }
 
     /// Gives a thread to a database for a task that did not wait, if it may have one.
     pub fn start(&mut self, slot: &Arc<Slot>) -> bool {
         let may = self.may_have_more(slot);
         if may {
-            self.line(slot).busy += 1;
+            self.queue_of(slot).busy += 1;
             self.busy += 1;
         }
         may
@@ -105,8 +105,8 @@ impl<T> Turns<T> {
     /// Takes a thread back.
     pub fn done(&mut self, slot: &Slot) {
         self.busy -= 1;
-        if let Some(line) = self.lines.get_mut(&slot.id) {
-            line.busy -= 1;
+        if let Some(queue) = self.queues.get_mut(&slot.id) {
+            queue.busy -= 1;
         }
     }
 
@@ -120,14 +120,14 @@ impl<T> Turns<T> {
         if free == 0 {
             return None;
         }
-        let may = |id: &u64| is_wanted(*id) && self.lines.get(id).is_some_and(|line| line.busy < free);
+        let may = |id: &u64| is_wanted(*id) && self.queues.get(id).is_some_and(|queue| queue.busy < free);
         // Those that have to wait have a thread each at least, so that there are not many of them.
-        self.order.iter().take(self.threads + SIGHT).position(may)
+        self.order.iter().take(self.threads + MAX_SEARCHED).position(may)
     }
 
-    fn line(&mut self, slot: &Arc<Slot>) -> &mut Line<T> {
-        let line = || Line { slot: slot.clone(), waiting: VecDeque::new(), busy: 0 };
-        self.lines.entry(slot.id).or_insert_with(line)
+    fn queue_of(&mut self, slot: &Arc<Slot>) -> &mut DatabaseQueue<T> {
+        let queue = || DatabaseQueue { slot: slot.clone(), waiting: VecDeque::new(), busy: 0 };
+        self.queues.entry(slot.id).or_insert_with(queue)
     }
 }
 
@@ -140,49 +140,49 @@ mod tests {
         std::array::from_fn(|at| Arc::new(Slot::new(format!("build_{at}"), PathBuf::new(), false)))
     }
 
-    fn taken(turns: &mut Turns<&'static str>) -> Vec<&'static str> {
-        std::iter::from_fn(|| turns.take(None).map(|(_, task)| task)).collect()
+    fn taken(tasks: &mut TaskQueue<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| tasks.take(None).map(|(_, task)| task)).collect()
     }
 
     #[test]
     fn databases_take_turns() {
         let [a, b, c] = slots();
-        let mut turns = Turns::new(100);
+        let mut tasks = TaskQueue::new(100);
         for (slot, task) in [(&a, "a1"), (&a, "a2"), (&a, "a3"), (&b, "b1"), (&c, "c1"), (&c, "c2")] {
-            turns.push(slot, task).unwrap();
+            tasks.push(slot, task).unwrap();
         }
-        assert_eq!(taken(&mut turns), ["a1", "b1", "c1", "a2", "c2", "a3"]);
-        assert!(turns.is_empty() && turns.first().is_none());
+        assert_eq!(taken(&mut tasks), ["a1", "b1", "c1", "a2", "c2", "a3"]);
+        assert!(tasks.is_empty() && tasks.first().is_none());
     }
 
     #[test]
     fn each_has_a_thread_more_only_while_more_are_free_than_it_has() {
         let [a, b, c, d] = slots();
-        let mut turns = Turns::new(8);
+        let mut tasks = TaskQueue::new(8);
         for slot in [&a, &b, &c, &d] {
-            (0..8).for_each(|_| turns.push(slot, "").unwrap());
-            while turns.take(Some(slot.id)).is_some_and(|(taken, _)| taken.id == slot.id) {}
+            (0..8).for_each(|_| tasks.push(slot, "").unwrap());
+            while tasks.take(Some(slot.id)).is_some_and(|(taken, _)| taken.id == slot.id) {}
         }
-        assert_eq!([&a, &b, &c, &d].map(|slot| turns.lines[&slot.id].busy), [4, 2, 1, 1]);
-        assert_eq!((turns.busy, turns.take(None).is_none(), turns.start(&a)), (8, true, false));
+        assert_eq!([&a, &b, &c, &d].map(|slot| tasks.queues[&slot.id].busy), [4, 2, 1, 1]);
+        assert_eq!((tasks.busy, tasks.take(None).is_none(), tasks.start(&a)), (8, true, false));
         // What is given back goes to whoever is next and has fewest.
-        turns.done(&a);
-        turns.done(&a);
-        assert_eq!(turns.take(None).map(|(slot, _)| slot.id), Some(c.id));
+        tasks.done(&a);
+        tasks.done(&a);
+        assert_eq!(tasks.take(None).map(|(slot, _)| slot.id), Some(c.id));
     }
 
     #[test]
     fn one_thread_serves_all() {
         let [a, b] = slots();
-        let mut turns = Turns::new(1);
+        let mut tasks = TaskQueue::new(1);
         for (slot, task) in [(&a, "a1"), (&a, "a2"), (&b, "b1")] {
-            turns.push(slot, task).unwrap();
+            tasks.push(slot, task).unwrap();
         }
         let mut order = Vec::new();
-        while let Some((slot, task)) = turns.take(None) {
-            assert!(turns.take(None).is_none());
+        while let Some((slot, task)) = tasks.take(None) {
+            assert!(tasks.take(None).is_none());
             order.push(task);
-            turns.done(&slot);
+            tasks.done(&slot);
         }
         assert_eq!(order, ["a1", "b1", "a2"]);
     }
@@ -190,10 +190,11 @@ mod tests {
     #[test]
     fn places_to_wait_are_shared_as_well() {
         let [a, b] = slots();
-        let mut turns = Turns::new(1);
-        let accepted = |turns: &mut Turns<()>, slot| (0..PLACES).take_while(|_| turns.push(slot, ()).is_ok()).count();
-        assert_eq!(accepted(&mut turns, &a), PLACES / 2);
-        assert_eq!(accepted(&mut turns, &b), PLACES / 4);
-        assert_eq!(turns.push(&a, ()), Err(Error::Busy));
+        let mut tasks = TaskQueue::new(1);
+        let accepted =
+            |tasks: &mut TaskQueue<()>, slot| (0..MAX_WAITING).take_while(|_| tasks.push(slot, ()).is_ok()).count();
+        assert_eq!(accepted(&mut tasks, &a), MAX_WAITING / 2);
+        assert_eq!(accepted(&mut tasks, &b), MAX_WAITING / 4);
+        assert_eq!(tasks.push(&a, ()), Err(Error::Busy));
     }
 }
