@@ -4,7 +4,6 @@ use crate::Failure;
 use crate::expected::ask;
 use crate::request::head;
 use crate::seed::{ADMIN, config, token};
-use platform::app::App;
 use platform::builds;
 use std::fmt::Write as _;
 use std::fs;
@@ -22,7 +21,7 @@ pub fn builds(directory: &str, count: &str) -> Result<(), Failure> {
     let count: usize = count.parse()?;
     fs::create_dir_all(directory)?;
     tokio::runtime::Runtime::new()?.block_on(async {
-        let app = App::open(config(directory, None)).await.map_err(|error| error.to_string())?;
+        let app = platform::open(config(directory, None)).await.map_err(|error| error.to_string())?;
         let mut lines = String::new();
         for n in 1..=count {
             let build = builds::create(&app, &format!("b{n}.example"), ADMIN.0, ADMIN.1).await?;

@@ -1,10 +1,13 @@
 //! A build with many users, the same every time: names, references to the users who made them, a few roles.
 
 use crate::Failure;
-use platform::app::{App, Build, Config};
-use platform::clock::Clock;
-use platform::secret::Keys;
-use platform::{address::Trusted, builds};
+use platform::Settings;
+use platform::builds;
+use platform::identity::access_tokens::AccessTokens;
+use platform::kit::app::App;
+use platform::kit::build::Build;
+use platform::kit::secret::Keys;
+use platform::kit::settings;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -108,7 +111,7 @@ pub fn run(directory: &str, users: &str, url: Option<&str>) -> Result<(), Failur
     };
     std::fs::create_dir_all(directory)?;
     tokio::runtime::Runtime::new()?.block_on(async {
-        let app = App::open(config(directory, url)).await.map_err(|error| error.to_string())?;
+        let app = platform::open(config(directory, url)).await.map_err(|error| error.to_string())?;
         let build = builds::create(&app, "localhost", ADMIN.0, ADMIN.1).await?;
         for part in people.chunks(BATCH) {
             let part = part.to_vec();
@@ -123,32 +126,16 @@ pub fn run(directory: &str, users: &str, url: Option<&str>) -> Result<(), Failur
 }
 
 /// What the servers are started with, too.
-pub fn config(directory: &str, url: Option<&str>) -> Config {
+pub fn config(directory: &str, url: Option<&str>) -> Settings {
     let engine = match url {
         Some(url) => Engine::Postgres { url: url.to_owned() },
         None => Engine::Sqlite { directory: directory.into() },
     };
-    Config {
-        engine,
-        data: directory.into(),
-        secret_key: SECRET.to_owned(),
-        base_url: "http://localhost".to_owned(),
-        sign_in_url: None,
-        fallback_build: None,
-        trusted_proxies: Trusted::default(),
-        outbound_allow: platform::address::Ranges::default(),
-        cors_origins: Vec::new(),
-        lock_attempts: 5,
-        lock_seconds: 900,
-        address_attempts: 0,
-        access_token_seconds: 86_400,
-        refresh_token_seconds: 86_400,
-        sso_provider_a_issuer: None,
-        sso_provider_b_issuer: None,
-        history: None,
-        outbox_bytes: 268_435_456,
-        clock: Clock::system(),
-    }
+    let mut settings: Settings = settings::Settings::new(engine, directory.into(), SECRET).into();
+    settings.base_url = "http://localhost".to_owned();
+    settings.identity.address_attempts = 0;
+    (settings.identity.access_token_seconds, settings.identity.refresh_token_seconds) = (86_400, 86_400);
+    settings
 }
 
 /// A user, as inserted; moments in microseconds.
@@ -286,7 +273,7 @@ pub async fn token(app: &App, build: &Build) -> Result<String, Failure> {
                VALUES (1, $1, $1, $2, '127.0.0.1', 'bench') RETURNING id";
     let sql = Sql::new(sql).arg(now).arg(now + DAY);
     let session = build.db.write(move |conn| conn.one(&sql, |row| row.int(0))).await?;
-    Ok(app.tokens.issue(&build.uid, 1, session, now, 86_400))
+    Ok(app.slot::<AccessTokens>().issue(&build.uid, 1, session, now, 86_400))
 }
 
 /// The key of the tokens as hexadecimal digits, for the floor.

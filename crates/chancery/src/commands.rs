@@ -12,16 +12,18 @@ use history::files::Files;
 use history::service::Service;
 use history::sqlite::Sqlite;
 use indicatif::{ProgressBar, ProgressStyle};
-use platform::app::{App, Config, FRESH, OpenError};
-use platform::builds;
-use platform::clock::{Clock, random_token};
-use platform::history_service::HistoryService;
-use platform::secret_key;
+use platform::events::history_client::HistoryAddress;
+use platform::key_rotation::{self, Rotated};
+use platform::kit::app::{App, OpenError};
+use platform::kit::build::{STALE_AFTER, database_name};
+use platform::kit::secret_key;
+use platform::{builds, events, kit};
 use std::fs::DirBuilder;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use web::clock::{Clock, random_token};
 
 /// Why a command failed, in one line.
 pub type Failure = String;
@@ -44,40 +46,39 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
 /// Opens the application as the settings say; `bound` is where the main API listens, if it does, and `history` where the
 /// history service of this process does.
 pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<App, Failure> {
-    App::open(config(settings, bound, history)?).await.map_err(|error| match error {
+    platform::open(config(settings, bound, history)?).await.map_err(|error| match error {
         OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
         error => error.to_string(),
     })
 }
 
-fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<Config, Failure> {
+fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<platform::Settings, Failure> {
     let secret_key = secret_key(settings)?;
-    check_kept_api_key(settings)?;
     // Only the embedded default has a build of its own to fall back on.
     let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
     // The one beside it needs no way through the outside.
     let history_url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
     let history_key = history_api_key(settings)?;
-    Ok(Config {
-        engine: engine(settings),
-        data: settings.data.clone(),
-        secret_key,
-        base_url: settings.base_url(bound),
-        sign_in_url: settings.sign_in_url.clone(),
-        fallback_build: settings.fallback_build.clone().or(fallback),
-        outbound_allow: settings.outbound_allow.clone(),
-        trusted_proxies: settings.trusted_proxies.clone(),
-        cors_origins: settings.cors_origins.clone(),
-        lock_attempts: settings.lock_attempts,
-        lock_seconds: settings.lock_seconds,
-        address_attempts: settings.address_attempts,
-        access_token_seconds: settings.access_token_seconds,
-        refresh_token_seconds: settings.refresh_token_seconds,
-        sso_provider_a_issuer: settings.sso_provider_a_issuer.clone(),
-        sso_provider_b_issuer: settings.sso_provider_b_issuer.clone(),
-        history: Some(HistoryService { url: history_url, api_key: history_key }),
-        outbox_bytes: settings.outbox_bytes,
-        clock: Clock::system(),
+    Ok(platform::Settings {
+        kit: kit::settings::Settings {
+            engine: engine(settings),
+            data: settings.data.clone(),
+            secret_key,
+            api_key: api_key(settings)?,
+            base_url: settings.base_url(bound),
+            sign_in_url: settings.sign_in_url.clone(),
+            fallback_build: settings.fallback_build.clone().or(fallback),
+            outbound_allow: settings.outbound_allow.clone(),
+            trusted_proxies: settings.trusted_proxies.clone(),
+            cors_origins: settings.cors_origins.clone(),
+            clock: Clock::system(),
+            domains: Default::default(),
+        },
+        events: events::Settings {
+            history: Some(HistoryAddress { url: history_url, api_key: history_key }),
+            outbox_bytes: settings.outbox_bytes,
+        },
+        identity: settings.identity.clone(),
     })
 }
 
@@ -149,11 +150,12 @@ pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
     }
 }
 
-/// A key of the main API that is kept is long enough, or nothing starts.
-fn check_kept_api_key(settings: &Settings) -> Result<(), Failure> {
-    match read_kept(settings, API_KEY)? {
-        Some(key) if settings.api_key.is_none() => long_enough(settings, API_KEY, key).map(drop),
-        _ => Ok(()),
+/// The key of the main API that is set, else the one that is kept, if there is one; one that is too short stops the start.
+fn api_key(settings: &Settings) -> Result<Option<String>, Failure> {
+    match (&settings.api_key, read_kept(settings, API_KEY)?) {
+        (Some(key), _) => Ok(Some(key.clone())),
+        (None, Some(kept)) => long_enough(settings, API_KEY, kept).map(Some),
+        (None, None) => Ok(None),
     }
 }
 
@@ -201,7 +203,7 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             let password = settings.admin_password.clone().unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
             // Running servers serve it at once (document 4, section 1), also those that have just learnt of no such build.
-            tokio::time::sleep(FRESH).await;
+            tokio::time::sleep(STALE_AFTER).await;
             println!("The build {} was made.", build.domain);
             if !builds::has_history(&app, &build).await? {
                 eprintln!("The history service was not reached; a running server makes the build's tenant there.");
@@ -251,7 +253,7 @@ async fn user(command: UserCommand, settings: Settings) -> Result<(), Failure> {
     match command {
         UserCommand::Create { user, account_type } => {
             let build = builds::find(&app, &user.build).await?;
-            builds::create_user(&app, &build, &user.username, account_type.name(), &password(&user)?).await?;
+            builds::create_user(&app, &build, &user.username, account_type, &password(&user)?).await?;
             println!("The user {} was made.", user.username);
         }
         UserCommand::SetPassword { user } => {
@@ -302,7 +304,7 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     };
-    let rotated = secret_key::rotate(engine(settings), &old, new, shown).await?;
+    let rotated = key_rotation::rotate(engine(settings), &old, new, shown).await?;
     bar.finish();
     if is_kept {
         let replaced = secrets_file::replace(&settings.data, SECRET_KEY, new);
@@ -310,7 +312,7 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
     }
     match rotated {
         None => println!("The secret key is the new one already."),
-        Some(secret_key::Rotated { builds, unopened }) => {
+        Some(Rotated { builds, unopened }) => {
             println!("The secret key was changed (builds: {builds}). All sessions and links in mails have ended.");
             if unopened > 0 {
                 println!("{unopened} sealed values were opened by neither key, and stay as they are.");
@@ -343,7 +345,7 @@ async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> Resul
     app.store.backup(None, target.join("control.db")).await.map_err(|error| error.to_string())?;
     bar.inc(1);
     for build in all.iter().filter(|build| build.state == "active") {
-        let name = platform::app::database_name(build.id);
+        let name = database_name(build.id);
         let copy = target.join("builds").join(format!("{name}.db"));
         match app.store.backup(Some(&name), copy).await {
             // Deleted meanwhile: then the copy is without it, too.

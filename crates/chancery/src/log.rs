@@ -46,7 +46,7 @@ impl Line {
     fn write(&mut self, event: &Event<'_>) {
         let metadata = event.metadata();
         self.json.clear();
-        self.json.raw("{").name("timestamp").moment(Some(platform::clock::Clock::system().now()));
+        self.json.raw("{").name("timestamp").moment(Some(web::clock::Clock::system().now()));
         self.json.name("level").text(metadata.level().as_str());
         event.record(self);
         self.json.name("target").text(metadata.target()).raw("}\n");

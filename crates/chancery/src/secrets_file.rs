@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use platform::clock::random_token;
+use web::clock::random_token;
 
 /// File of the key for tokens and secrets at rest.
 pub const SECRET_KEY: &str = "secret-key";

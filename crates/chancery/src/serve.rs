@@ -4,6 +4,8 @@ use crate::commands::{Failure, first_start, open, open_history};
 use crate::descriptors;
 use crate::log;
 use crate::settings::Settings;
+use platform::events::relay::relay;
+use platform::kit;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,13 +59,11 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         let app = open(&settings, bound, history_bound).await?;
         first_start(&app, &settings).await?;
         log::start();
-        platform::secret_key::warn_if_short(&app);
-        platform::mail_queue::Worker::start(&app);
-        platform::relay::Relay::start(&app);
-        platform::single_sign_on::warn_at_start(&app);
+        kit::secret_key::warn_if_short(&app);
+        platform::start(&app);
         let served = app.clone();
         let limits = Limits { connections: of_api, ..usual };
-        let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
+        let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
         let served = listener::serve(listener, handler, limits, until(stopped.clone(), Stage::Stopping));
         println!("The main API listens on http://{bound}");
         opened = Some((app, tokio::spawn(served)));
@@ -79,7 +79,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     if let Some((app, served)) = &mut opened {
         let flushed = async {
             let _ = served.await;
-            app.relay.finish(FLUSH).await;
+            relay(&app).finish(FLUSH).await;
         };
         let _ = tokio::time::timeout(FLUSH, flushed).await;
     }
@@ -88,7 +88,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         if !served.is_finished() {
             let _ = served.await;
         }
-        app.relay.finish(Duration::ZERO).await;
+        relay(&app).finish(Duration::ZERO).await;
         app.store.close().await;
     }
     if let Some((service, served)) = history_service {

@@ -18,7 +18,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
-use platform::address::{Ranges, Trusted};
+use platform::identity;
+use platform::kit::address::{Ranges, Trusted};
 use serde::Serialize;
 
 /// Read when `--config` names no other file; it may be absent.
@@ -171,26 +172,14 @@ pub struct Settings {
     pub trusted_proxies: Trusted,
     /// Origins of separate front ends, in lower case as browsers send them.
     pub cors_origins: Vec<String>,
-    /// Wrong passwords in a row that lock an account.
-    pub lock_attempts: i64,
-    /// How long a lock lasts, and within what time the attempts count.
-    pub lock_seconds: i64,
-    /// Failed sign-ins and reset requests of one address in five minutes; 0: no bound.
-    pub address_attempts: i64,
-    /// How long an access token lasts.
-    pub access_token_seconds: i64,
-    /// How long a refresh token lasts.
-    pub refresh_token_seconds: i64,
+    /// Locks, attempts, tokens, and the issuers of single sign-on.
+    pub identity: identity::Settings,
     /// How long an upload waits for its use.
     pub upload_seconds: i64,
     /// The most system events of one batch.
     pub history_batch_events: usize,
     /// Most bytes of a build's events that wait for the history service.
     pub outbox_bytes: i64,
-    /// Issuer of `provider_a`, with `{tenant_id}` in it.
-    pub sso_provider_a_issuer: Option<String>,
-    /// Issuer of `provider_b`, with `{tenant_id}` in it.
-    pub sso_provider_b_issuer: Option<String>,
 }
 
 /// A wrong setting: one line that names it and says what is expected.
@@ -238,6 +227,7 @@ impl Settings {
         let embedded = database_url.is_none();
         let fallback_build = sources.text("fallback_build")?.map(|domain| domain.to_lowercase());
 
+        let usual = identity::Settings::default();
         Ok(Settings {
             data: sources.text("data")?.unwrap_or_else(|| "./chancery-data".into()).into(),
             listen: sources.listener("listen", 8000)?,
@@ -259,16 +249,22 @@ impl Settings {
             outbound_allow: sources.parsed("outbound_allow", Ranges::parse_list)?.unwrap_or_default(),
             trusted_proxies: sources.parsed("trusted_proxies", Trusted::parse)?.unwrap_or_default(),
             cors_origins: sources.parsed("cors_origins", origins)?.unwrap_or_default(),
-            lock_attempts: sources.number("lock_attempts", 5, POSITIVE)?,
-            lock_seconds: sources.number("lock_seconds", 900, POSITIVE)?,
-            address_attempts: sources.number("address_attempts", 100, 0..=*POSITIVE.end())?,
-            access_token_seconds: sources.number("access_token_seconds", 900, POSITIVE)?,
-            refresh_token_seconds: sources.number("refresh_token_seconds", 604_800, POSITIVE)?,
+            identity: identity::Settings {
+                lock_attempts: sources.number("lock_attempts", usual.lock_attempts, POSITIVE)?,
+                lock_seconds: sources.number("lock_seconds", usual.lock_seconds, POSITIVE)?,
+                address_attempts: sources.number("address_attempts", usual.address_attempts, 0..=*POSITIVE.end())?,
+                access_token_seconds: sources.number("access_token_seconds", usual.access_token_seconds, POSITIVE)?,
+                refresh_token_seconds: sources.number(
+                    "refresh_token_seconds",
+                    usual.refresh_token_seconds,
+                    POSITIVE,
+                )?,
+                sso_provider_a_issuer: sources.url("sso_provider_a_issuer", WEB)?,
+                sso_provider_b_issuer: sources.url("sso_provider_b_issuer", WEB)?,
+            },
             upload_seconds: sources.number("upload_seconds", 86_400, POSITIVE)?,
             history_batch_events: sources.number("history_batch_events", 10_000, 1..=100_000)?.unsigned_abs() as usize,
             outbox_bytes: sources.number("outbox_bytes", 268_435_456, 1_048_576..=1_099_511_627_776)?,
-            sso_provider_a_issuer: sources.url("sso_provider_a_issuer", WEB)?,
-            sso_provider_b_issuer: sources.url("sso_provider_b_issuer", WEB)?,
         })
     }
 
@@ -503,8 +499,11 @@ mod tests {
         assert_eq!(settings.history_listen.to_string(), "127.0.0.1:8001");
         assert_eq!(settings.admin_username, "admin@example.com");
         assert_eq!(settings.fallback_build.as_deref(), Some("localhost"));
-        assert_eq!((settings.lock_attempts, settings.lock_seconds, settings.address_attempts), (5, 900, 100));
-        assert_eq!((settings.access_token_seconds, settings.refresh_token_seconds), (900, 604_800));
+        assert_eq!(
+            (settings.identity.lock_attempts, settings.identity.lock_seconds, settings.identity.address_attempts),
+            (5, 900, 100)
+        );
+        assert_eq!((settings.identity.access_token_seconds, settings.identity.refresh_token_seconds), (900, 604_800));
         assert_eq!((settings.upload_seconds, settings.outbox_bytes), (86_400, 268_435_456));
         assert!(settings.cors_origins.is_empty() && settings.outbound_allow.is_empty());
         assert_eq!(settings.trusted_proxies, Trusted::default());
@@ -519,9 +518,9 @@ mod tests {
         let environment = [("CHANCERY_LOCK_ATTEMPTS", "8"), ("CHANCERY_LOCK_SECONDS", "80"), ("CHANCERY_DATA", "")];
         let file = "lock_attempts = 9\nlock_seconds = 90\naccess_token_seconds = 99\ndata = '/srv/chancery'";
         let settings = load(&flags, &environment, file).unwrap();
-        assert_eq!(settings.lock_attempts, 7);
-        assert_eq!(settings.lock_seconds, 80);
-        assert_eq!(settings.access_token_seconds, 99);
+        assert_eq!(settings.identity.lock_attempts, 7);
+        assert_eq!(settings.identity.lock_seconds, 80);
+        assert_eq!(settings.identity.access_token_seconds, 99);
         assert_eq!(settings.data, Path::new("/srv/chancery"), "an empty variable is as if not set");
     }
 
@@ -624,7 +623,7 @@ mod tests {
         ];
         let settings = load(&Flags::default(), &environment, "").unwrap();
         assert_eq!(settings.sign_in_url.as_deref(), Some("https://{build}/app"));
-        assert_eq!(settings.sso_provider_a_issuer.as_deref(), Some("https://login.example/{tenant_id}/v2.0"));
+        assert_eq!(settings.identity.sso_provider_a_issuer.as_deref(), Some("https://login.example/{tenant_id}/v2.0"));
         assert_eq!(settings.files_url.as_deref(), Some("s3://bucket/prefix"));
         assert_eq!(settings.document_store_url.as_deref(), Some("file:///srv/documents"));
     }

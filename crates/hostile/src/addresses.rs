@@ -1,9 +1,9 @@
 //! Addresses: of callers behind proxies, of networks, of hosts, and of what tenants want connections to.
 
 use http::{Request, header};
-use platform::address::{Ranges, Trusted, client_address};
-use platform::origin::{host, without_port};
-use platform::outbound::is_allowed;
+use platform::kit::address::{Ranges, Trusted, client_address};
+use platform::kit::origin::{host, without_port};
+use platform::kit::outbound::is_allowed;
 use reqwest::Url;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,13 +1,14 @@
 //! The declarations that texts are read by: those of the main API, and one like a tenant makes.
 
-use platform::routes::{Schema, Table};
+use platform::kit::route::Schema;
+use platform::table;
 use resource::{Choice, Field, Kind, LINE, Resource, Target};
 use std::sync::LazyLock;
 
 /// Every declaration of the route table, each once.
 static DECLARED: LazyLock<Vec<&'static Resource>> = LazyLock::new(|| {
     let mut all: Vec<&'static Resource> = Vec::new();
-    for route in Table::get().routes() {
+    for route in table().routes() {
         let of_body = if let Schema::Body(declared, _) = &route.body { Some(*declared) } else { None };
         for declared in route.selects.into_iter().chain(of_body) {
             let resource: &'static Resource = declared;

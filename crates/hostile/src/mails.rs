@@ -1,6 +1,6 @@
 //! Mail: addresses as accounts and settings have them, and what becomes the headers of a message.
 
-use platform::mail::{Composed, MailError, Message, compose, is_address};
+use platform::administration::mail::message::{Composed, MailError, Message, compose, is_address};
 use resource::is_email;
 
 const NOW: i64 = 1_769_851_800_000_000;

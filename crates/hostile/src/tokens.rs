@@ -7,13 +7,13 @@ use history::files::CONTENT_PATH;
 use history::files::address::Addresses;
 use http::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, crypto};
-use platform::clock::Clock;
-use platform::secret::{Context, Keys};
-use platform::single_sign_on::id_token::{self, Expected, Key};
-use platform::token::AccessTokens;
+use platform::identity::access_tokens::AccessTokens;
+use platform::identity::single_sign_on::id_token::{self, Expected, Key};
+use platform::kit::secret::{Context, Keys};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use uuid::Uuid;
+use web::clock::Clock;
 
 const NOW: i64 = 1_769_851_800_000_000;
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";

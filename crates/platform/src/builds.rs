@@ -1,17 +1,20 @@
 //! What operators do: builds come and go, and accounts that no administrator could make yet (document 4, section 1,
 //! `chancery build …`, `chancery user …`). Any process may do it while others serve.
 
-use crate::administration_log as log;
-use crate::app::{App, Build, database_name};
-use crate::caller;
-use crate::history_tenants::{self, Tenant};
-use crate::http::Refusal;
-use crate::password::Turn;
-use crate::passwords;
-use crate::rows;
-use crate::security;
-use crate::sign_in::sessions;
-use crate::users::{self, USER};
+use events::history_tenants::{self, Tenant};
+use identity::hasher::Turn;
+use identity::passwords;
+use identity::security;
+use identity::sessions;
+use identity::users::create;
+use identity::users::user::USER;
+use kit::account_type::AccountType;
+use kit::app::App;
+use kit::build::{Build, MAX_DOMAIN, STALE_AFTER, database_name};
+use kit::log;
+use kit::refusal::Refusal;
+use kit::rights;
+use kit::rows;
 use resource::Body;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -35,9 +38,6 @@ pub struct Listed {
     pub history: Option<(String, Option<String>)>,
 }
 
-/// Bytes of a domain.
-pub const LONGEST_DOMAIN: usize = 253;
-
 /// The domain as it is stored: lower-case, letters, digits, hyphens and dots.
 pub fn domain(text: &str) -> Result<String, Failure> {
     let domain = text.trim().to_ascii_lowercase();
@@ -47,7 +47,7 @@ pub fn domain(text: &str) -> Result<String, Failure> {
             && !label.ends_with('-')
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
-    if domain.len() <= LONGEST_DOMAIN && domain.split('.').all(label) {
+    if domain.len() <= MAX_DOMAIN && domain.split('.').all(label) {
         Ok(domain)
     } else {
         Err(format!("{text}: not a domain name"))
@@ -55,7 +55,7 @@ pub fn domain(text: &str) -> Result<String, Failure> {
 }
 
 /// Makes a build with its first super admin. It serves in this process as soon as this returns, and in others when
-/// [`FRESH`](crate::app::FRESH) has passed, too: they may just have learnt that there is none.
+/// [`STALE_AFTER`] has passed, too: they may just have learnt that there is none.
 pub async fn create(app: &App, name: &str, admin_username: &str, admin_password: &str) -> Result<Arc<Build>, Failure> {
     let domain = domain(name)?;
     let (now, uid) = (app.clock.now(), uuid::Uuid::new_v4().to_string());
@@ -84,9 +84,9 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
         .write(move |conn| conn.exec(&Sql::new("UPDATE builds SET state = 'active' WHERE id = $1").arg(id)))
         .await
         .map_err(text)?;
-    app.welcome(&domain);
+    app.forget_unknown(&domain);
     let build = app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: the build is gone again"))?;
-    if let Some(service) = &app.history
+    if let Some(service) = events::client(app)
         && let Err(reason) = history_tenants::ensure(app, service, &build, PATIENCE).await
     {
         tracing::warn!(%reason, build = domain, "the build has no history tenant yet");
@@ -97,7 +97,7 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
 async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, password: &str) -> Result<(), Failure> {
     app.store.create(&database_name(id)).await.map_err(text)?;
     let build = Build::new(domain, uid.to_owned(), app.store.database(&database_name(id)));
-    create_user(app, &build, username, "super_admin", password).await
+    create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
 /// A build that was never finished, by a process that died, is in the way of a new one.
@@ -152,17 +152,7 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
 /// Whether a build has its tenant in the history service, if there is one.
 pub async fn has_history(app: &App, build: &Build) -> Result<bool, Failure> {
     let tenant = history_tenants::find(app, &build.uid).await.map_err(text)?;
-    Ok(app.history.is_none() || tenant.is_some())
-}
-
-/// The builds that are served.
-pub async fn active(app: &App) -> Result<Vec<Arc<Build>>, Failure> {
-    let mut builds = Vec::new();
-    for listed in list(app).await?.iter().filter(|listed| listed.state == "active") {
-        // One that cannot be found now is looked at when it is asked for.
-        builds.extend(app.build(&listed.domain).await.ok().flatten());
-    }
-    Ok(builds)
+    Ok(events::client(app).is_none() || tenant.is_some())
 }
 
 /// Deletes a build, and its history first if that is to go, too; where history stays, if there is any. The build stops
@@ -182,7 +172,7 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<Option<
     });
     let id = found.await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     // What other processes still serve from memory ends before the data does.
-    tokio::time::sleep(crate::app::FRESH).await;
+    tokio::time::sleep(STALE_AFTER).await;
     if with_history && let Some(tenant) = history_tenants::find(app, &uid).await.map_err(text)? {
         // Made in the last moment.
         delete_history(app, &domain, &uid, &tenant).await?;
@@ -214,7 +204,7 @@ async fn waiting(app: &App, id: i64) -> i64 {
 
 async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> Result<(), Failure> {
     let unable = |reason: &str| format!("{domain}: nothing was deleted, since its history was not: {reason}");
-    let service = app.history.as_ref().ok_or_else(|| unable("there is no history service"))?;
+    let service = events::client(app).ok_or_else(|| unable("there is no history service"))?;
     service.delete_tenant(&tenant.client_id).await.map_err(|failure| unable(&failure.to_string()))?;
     let uid = uid.to_owned();
     app.store.control().write(move |conn| history_tenants::remove(conn, &uid)).await.map_err(text)
@@ -237,14 +227,13 @@ pub async fn create_user(
     app: &App,
     build: &Build,
     username: &str,
-    account_type: &str,
+    account_type: AccountType,
     password: &str,
 ) -> Result<(), Failure> {
     let prepared = passwords::prepare(app, &Turn::of_operator(build), password, None).await.map_err(in_words)?;
     let first_name: String = username.split('@').next().unwrap_or("").chars().take(100).collect();
-    let last_name = users::ACCOUNT_TYPES.iter().find(|(name, _)| *name == account_type).map_or("?", |(_, text)| text);
-    let body =
-        json!({"username": username, "account_type": account_type, "first_name": first_name, "last_name": last_name});
+    let last_name = account_type.text();
+    let body = json!({"username": username, "account_type": account_type.name(), "first_name": first_name, "last_name": last_name});
     let (now, password, body) = (app.clock.now(), password.to_owned(), Body::of(&body));
     build
         .db
@@ -257,7 +246,7 @@ pub async fn create_user(
             if !accepted.errors.is_empty() {
                 return Err(accepted.errors.into());
             }
-            users::insert_by_operator(conn, accepted.changes, &prepared, now)
+            create::insert_by_operator(conn, accepted.changes, &prepared, now)
         })
         .await
         .map_err(in_words)
@@ -286,8 +275,8 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
             let sql = Sql::new("UPDATE users SET status = 'active', activated_at = COALESCE(activated_at, $1) WHERE id = $2 AND status IN ('pending', 'invited')");
             conn.exec(&sql.arg(now).arg(user))?;
             sessions::end_all(conn, user, now, None)?;
-            caller::raise_version(conn)?;
-            log::note_operator(conn, now, "set_password", &USER, user, &username, log::Diff::new())
+            rights::raise_version(conn)?;
+            log::write_by_operator(conn, now, "set_password", &USER, user, &username, log::Diff::new())
         })
         .await
         .map_err(in_words)

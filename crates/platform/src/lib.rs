@@ -1,74 +1,93 @@
-//! The main API of Chancery: one file or folder for each resource of the specification, and under them the deep
-//! modules that all of them share. `docs/architecture.md` draws the path of a request.
+//! The main API as a whole: the list of its domains, the one ordered folder of migrations, and what operators do with
+//! builds.
 
-pub mod address;
-pub mod administration_log;
-pub mod app;
-mod assignees;
-mod attempts;
-mod authentication_objects;
-mod autocomplete;
-mod body;
 pub mod builds;
-pub mod caller;
-mod client_credentials;
-mod company_details;
-mod fair_queue;
-pub mod history_service;
-pub mod history_tenants;
-pub mod http;
-pub mod limits;
-mod links;
-pub mod mail;
-pub mod mail_queue;
-mod messages;
-pub mod openapi;
-pub mod origin;
-#[doc(hidden)]
-pub mod outbound;
-pub mod outbox;
-pub mod pages;
-pub mod password;
-pub mod passwords;
-mod permission_set;
-pub mod permissions;
-pub mod relay;
-pub mod roles;
-pub mod routes;
-pub mod rows;
-pub mod secret;
-pub mod secret_key;
-pub mod security;
-mod select_sql;
-pub mod serve;
-pub mod sign_in;
-pub mod single_sign_on;
-mod smtp;
-mod smtp_settings;
-mod super_admin_access;
-mod system_events;
-pub mod timezones;
-pub mod token;
-pub mod user_groups;
-pub mod users;
+mod description;
+pub mod key_rotation;
 
-use routes::Route;
-pub use web::{clock, listener};
+pub use {administration, events, identity, kit};
+
+use kit::app::{App, OpenError};
+use kit::domain::{self, Domain};
+use kit::route::Route;
+use kit::table::Table;
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
+use store::{Migration, Migrations};
+
+/// Every domain, the lower ones first.
+pub static DOMAINS: [&Domain; 3] = [&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN];
+
+/// The ordered folders of portable SQL.
+pub const MIGRATIONS: Migrations = Migrations {
+    control: &[
+        Migration::sql("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
+        Migration::sql("0002_history_tenants", include_str!("../migrations/control/0002_history_tenants.sql")),
+    ],
+    build: &[
+        Migration::sql("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
+        Migration::sql("0002_outbound_mail", include_str!("../migrations/build/0002_outbound_mail.sql")),
+        Migration::sql("0003_single_sign_on", include_str!("../migrations/build/0003_single_sign_on.sql")),
+        Migration::sql("0004_vouching", include_str!("../migrations/build/0004_vouching.sql"))
+            .then(identity::single_sign_on::migrate_vouching),
+        Migration::sql("0005_signing_in", include_str!("../migrations/build/0005_signing_in.sql")),
+        Migration::sql(
+            "0006_personal_data_and_keys",
+            include_str!("../migrations/build/0006_personal_data_and_keys.sql"),
+        )
+        .then(identity::users::forget_the_anonymized),
+    ],
+};
+
+/// What an operator sets (document 4, section 1): the settings of the kit, and those of each domain that has some.
+#[derive(Clone)]
+pub struct Settings {
+    pub kit: kit::settings::Settings,
+    pub events: events::Settings,
+    pub identity: identity::Settings,
+}
+
+impl From<kit::settings::Settings> for Settings {
+    fn from(kit: kit::settings::Settings) -> Settings {
+        Settings { kit, events: Default::default(), identity: Default::default() }
+    }
+}
+
+impl Deref for Settings {
+    type Target = kit::settings::Settings;
+    fn deref(&self) -> &kit::settings::Settings {
+        &self.kit
+    }
+}
+
+impl DerefMut for Settings {
+    fn deref_mut(&mut self) -> &mut kit::settings::Settings {
+        &mut self.kit
+    }
+}
+
+/// Opens the application with all domains.
+pub async fn open(settings: Settings) -> Result<App, OpenError> {
+    domain::register(&DOMAINS);
+    let Settings { mut kit, events, identity } = settings;
+    kit.domains = kit.domains.with(events).with(identity);
+    App::open(kit, MIGRATIONS).await
+}
+
+/// Begins what runs beside the requests of a server.
+pub fn start(app: &App) {
+    DOMAINS.iter().for_each(|domain| (domain.start)(app));
+}
 
 /// Every route of the main API.
 pub fn all_routes() -> Vec<Route> {
-    let resources = [
-        openapi::routes(),
-        sign_in::routes(),
-        users::routes(),
-        roles::routes(),
-        user_groups::routes(),
-        security::routes(),
-        company_details::routes(),
-        smtp_settings::routes(),
-        authentication_objects::routes(),
-        single_sign_on::routes(),
-        administration_log::routes(),
-    ];
-    resources.into_iter().flatten().collect()
+    domain::register(&DOMAINS);
+    let of_domains = DOMAINS.iter().rev().flat_map(|domain| (domain.routes)());
+    description::routes().into_iter().chain(of_domains).collect()
+}
+
+/// The table of all routes.
+pub fn table() -> &'static Table {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(all_routes()));
+    &TABLE
 }

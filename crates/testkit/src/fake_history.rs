@@ -6,8 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use platform::history_service::HistoryService;
-use platform::listener::{self, Limits};
+use platform::events::history_client::HistoryAddress;
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -15,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use web::listener::{self, Limits};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,13 +97,13 @@ impl FakeHistory {
     }
 
     /// Where a server finds it.
-    pub fn service(&self) -> Option<HistoryService> {
+    pub fn service(&self) -> Option<HistoryAddress> {
         FakeHistory::service_at(self.address.port())
     }
 
     /// Where a server looks for one on this port.
-    pub fn service_at(port: u16) -> Option<HistoryService> {
-        Some(HistoryService { url: format!("http://127.0.0.1:{port}"), api_key: HISTORY_KEY.to_owned() })
+    pub fn service_at(port: u16) -> Option<HistoryAddress> {
+        Some(HistoryAddress { url: format!("http://127.0.0.1:{port}"), api_key: HISTORY_KEY.to_owned() })
     }
 
     /// Changes how it behaves.
@@ -255,7 +255,7 @@ impl State {
         if self.tenants.iter().any(|tenant| tenant.database_name == database_name || tenant.label == label) {
             return (400, detail("Client already exist."));
         }
-        let client_id = platform::outbox::Uuid::new_v4().to_string();
+        let client_id = platform::events::outbox::Uuid::new_v4().to_string();
         let answer = json!({"client_id": client_id, "client_secret": "secret", "database_name": database_name});
         self.tenants.push(HistoryTenant { client_id, database_name, label });
         (201, answer)

@@ -9,12 +9,12 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use jsonwebtoken::{Algorithm, EncodingKey};
-use platform::listener::{self, Limits};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
+use web::listener::{self, Limits};
 
 /// Two keys that are good for nothing but tests: PKCS #8, and the public point.
 const KEYS: [[&str; 3]; 2] = [

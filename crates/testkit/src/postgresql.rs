@@ -2,7 +2,6 @@
 //! waits for the disk.
 
 use crate::database::test_database;
-use platform::clock::random_token;
 use postgres::{Client, NoTls};
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use web::clock::random_token;
 
 /// How long a start or a stop may take.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -140,7 +140,7 @@ impl Installation {
             Some(url) => Engine::Postgres { url: url.to_owned() },
             None => Engine::Sqlite { directory: self.data() },
         };
-        let store = Store::open(engine, platform::app::MIGRATIONS, store::Options::default()).await;
+        let store = Store::open(engine, platform::MIGRATIONS, store::Options::default()).await;
         store.unwrap_or_else(|error| panic!("the databases do not open: {error}"))
     }
 

@@ -3,14 +3,16 @@
 use crate::client::Client;
 use crate::database::Database;
 use crate::mails::Mail;
-use platform::address::{Ranges, Trusted};
-use platform::app::{App, Build, Config};
+use platform::Settings;
 use platform::builds;
-use platform::caller;
-use platform::clock::Clock;
-use platform::http::{Effects, Received, Request};
-use platform::listener::{self, Limits};
-use platform::routes::Route;
+use platform::kit::account_type::AccountType;
+use platform::kit::app::App;
+use platform::kit::build::Build;
+use platform::kit::caller::Admission;
+use platform::kit::path::PathValue;
+use platform::kit::request::{Effects, Received, Request};
+use platform::kit::route::Route;
+use platform::kit::{serve, settings};
 use resource::{Body, Query};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
@@ -21,6 +23,8 @@ use std::time::Duration;
 use store::{Conn, Engine, Error, Sql};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use web::clock::Clock;
+use web::listener::{self, Limits};
 use web::room::Taken;
 
 /// The domain of a server's first build.
@@ -31,6 +35,8 @@ pub const ADMIN: &str = "admin@example.com";
 pub const PASSWORD: &str = "correct horse battery";
 /// The secret key of every server.
 pub const SECRET_KEY: &str = "a key for tests, long enough for a new database";
+/// The key of its operators.
+pub const API_KEY: &str = "a key of the deployment, for tests";
 /// Where a server's clock stands at its start: 2026-01-31T09:30:00Z.
 pub const NOW: i64 = 1_769_851_800_000_000;
 
@@ -68,7 +74,7 @@ impl Server {
     }
 
     /// Starts one with settings of its own.
-    pub async fn with(change: impl FnOnce(&mut Config)) -> Server {
+    pub async fn with(change: impl FnOnce(&mut Settings)) -> Server {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let database = Database::claim();
         let engine = match &database {
@@ -77,13 +83,12 @@ impl Server {
         };
         let mut config = config(engine, &data);
         change(&mut config);
-        let app = App::open(config).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
-        platform::mail_queue::Worker::start(&app);
-        platform::relay::Relay::start(&app);
+        let app = platform::open(config).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
+        platform::start(&app);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let served = app.clone();
-        let handler = move |request, peer| platform::serve::answer(served.clone(), request, peer);
+        let handler = move |request, peer| serve::answer(served.clone(), platform::table(), request, peer);
         // It ends with the runtime of the test.
         tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
         let inner =
@@ -131,28 +136,12 @@ impl Deref for Tenant {
     }
 }
 
-fn config(engine: Engine, data: &TempDir) -> Config {
-    Config {
-        engine,
-        data: data.path().to_owned(),
-        secret_key: SECRET_KEY.to_owned(),
-        base_url: "https://chancery.example".to_owned(),
-        sign_in_url: None,
-        fallback_build: None,
-        outbound_allow: Ranges::default(),
-        trusted_proxies: Trusted::default(),
-        cors_origins: Vec::new(),
-        lock_attempts: 5,
-        lock_seconds: 900,
-        address_attempts: 100,
-        access_token_seconds: 900,
-        refresh_token_seconds: 604_800,
-        sso_provider_a_issuer: None,
-        sso_provider_b_issuer: None,
-        history: None,
-        outbox_bytes: 268_435_456,
-        clock: Clock::fixed(NOW),
-    }
+fn config(engine: Engine, data: &TempDir) -> Settings {
+    let mut settings = settings::Settings::new(engine, data.path().to_owned(), SECRET_KEY);
+    settings.api_key = Some(API_KEY.to_owned());
+    settings.base_url = "https://chancery.example".to_owned();
+    settings.clock = Clock::fixed(NOW);
+    settings.into()
 }
 
 impl Tenant {
@@ -190,7 +179,14 @@ impl Tenant {
         };
         let local = account_type.replace('_', "-");
         let username = if n == 1 { format!("{local}@example.com") } else { format!("{local}-{n}@example.com") };
-        let made = builds::create_user(&self.app, &self.build, &username, account_type, PASSWORD).await;
+        let made = builds::create_user(
+            &self.app,
+            &self.build,
+            &username,
+            AccountType::of(account_type).expect("an account type"),
+            PASSWORD,
+        )
+        .await;
         made.unwrap_or_else(|error| panic!("{username} is not made: {error}"));
         username
     }
@@ -218,17 +214,19 @@ impl Tenant {
     /// HTTP. Its path is that of the first instances, and each member of its body is a text.
     pub async fn request(&self, caller: Option<&Client>, route: &'static Route, query: &str) -> Request {
         let (build, now) = (&self.build, self.clock.now());
-        let claims = caller.and_then(|caller| self.app.tokens.verify(&caller.token, &build.uid, now));
+        let (_, by) = &platform::identity::DOMAIN.callers[0];
+        let claims = caller.and_then(|caller| (by.read)(&self.app, build, &caller.token, now));
         let caller = match claims {
-            Some(claims) => caller::identify(build, claims, now).await.expect("the database answers"),
+            Some(claims) => (by.identify)(build, claims, now).await.expect("the database answers"),
             None => None,
         };
         let names = route.declared_names();
         let received = Received {
             app: self.app.clone(),
             build: build.clone(),
-            route,
-            ids: vec![1, 1],
+            requirement: route.requirement(),
+            declared_names: names,
+            path_values: vec![PathValue::Integer(1), PathValue::Integer(1)],
             method: route.method.clone(),
             path: route.path.to_owned(),
             query: Query::parse(query),
@@ -238,7 +236,7 @@ impl Tenant {
             address: [127, 0, 0, 1].into(),
             origin: format!("http://{}", build.domain),
             now,
-            token_expires_at: claims.map_or(0, |claims| claims.expires_at),
+            admission: claims.map(|claims| Admission { claims, by }),
             effects: Effects::default(),
         };
         Request::new(caller, received)

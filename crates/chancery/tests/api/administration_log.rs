@@ -150,7 +150,7 @@ async fn whoever_was_anonymized_before_is_gone_from_it_too() {
         conn.exec(&Sql::new(sql).arg(ann))
     };
     server.build.db.write::<_, Error>(as_before).await.unwrap();
-    let migration = platform::app::MIGRATIONS.build.iter().find(|migration| migration.name.starts_with("0006"));
+    let migration = platform::MIGRATIONS.build.iter().find(|migration| migration.name.starts_with("0006"));
     let then = migration.and_then(|migration| migration.then).unwrap();
     server.build.db.write::<_, Error>(then).await.unwrap();
     nowhere(&server, &api, ann).await;

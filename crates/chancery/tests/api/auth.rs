@@ -147,7 +147,10 @@ async fn an_access_token_lasts_fifteen_minutes() {
 
 #[tokio::test]
 async fn how_long_tokens_last_is_a_setting() {
-    let server = Server::with(|config| (config.access_token_seconds, config.refresh_token_seconds) = (60, 3600)).await;
+    let server = Server::with(|config| {
+        (config.identity.access_token_seconds, config.identity.refresh_token_seconds) = (60, 3600)
+    })
+    .await;
     let reply = server.anonymous().login(ADMIN, PASSWORD).await.ok();
     assert_eq!(reply["expires_in"], 60);
     let admin = server.anonymous().with_pair(ADMIN, &reply);
@@ -303,7 +306,7 @@ async fn wrong_passwords_that_are_far_apart_lock_nothing() {
 
 #[tokio::test]
 async fn the_lock_is_a_setting_and_holds_for_every_spelling() {
-    let server = Server::with(|config| (config.lock_attempts, config.lock_seconds) = (3, 60)).await;
+    let server = Server::with(|config| (config.identity.lock_attempts, config.identity.lock_seconds) = (3, 60)).await;
     for username in ["admin@example.com", "ADMIN@EXAMPLE.COM", " admin@example.com"] {
         server.anonymous().login(username, "wrong").await;
     }
@@ -379,7 +382,7 @@ async fn what_is_guessed_during_a_lock_does_not_lengthen_it() {
 
 #[tokio::test]
 async fn an_address_that_fails_too_often_waits_whatever_it_sends() {
-    let server = Server::with(|config| config.address_attempts = 3).await;
+    let server = Server::with(|config| config.identity.address_attempts = 3).await;
     let anyone = server.anonymous();
     anyone.login(ADMIN, PASSWORD).await.ok();
     anyone.login(ADMIN, PASSWORD).await.ok();
@@ -403,14 +406,14 @@ async fn an_address_that_fails_too_often_waits_whatever_it_sends() {
 /// and leaves no event.
 #[tokio::test]
 async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
-    let server = Server::with(|config| config.address_attempts = 3).await;
+    let server = Server::with(|config| config.identity.address_attempts = 3).await;
     let anyone = server.anonymous();
     for _ in 0..3 {
         anyone.login("nobody@example.com", "wrong").await.is(401, refused());
     }
     let before = events(&server).await;
     let mut paths = Vec::new();
-    for route in platform::all_routes().into_iter().filter(|route| route.is_counted) {
+    for route in platform::all_routes().into_iter().filter(|route| route.guard.is_some()) {
         paths.push(route.path);
         for body in ["{\"half\": ", "{}"] {
             let reply = anyone.call(route.method.as_str(), route.path).body("application/json", body).send().await;
@@ -449,7 +452,7 @@ async fn events(server: &Server) -> i64 {
 #[tokio::test]
 async fn failed_tokens_of_links_count_for_the_address() {
     for path in ["/api/auth/activate/", "/api/auth/password-reset/confirm/", "/activate/", "/password-reset/"] {
-        let server = Server::with(|config| config.address_attempts = 3).await;
+        let server = Server::with(|config| config.identity.address_attempts = 3).await;
         let (anyone, before) = (server.anonymous(), events(&server).await);
         let send = async |token: &str| {
             let call = anyone.call("POST", path);
@@ -474,7 +477,7 @@ async fn failed_tokens_of_links_count_for_the_address() {
 
 #[tokio::test]
 async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
-    let server = Server::with(|config| config.address_attempts = 3).await;
+    let server = Server::with(|config| config.identity.address_attempts = 3).await;
     // The request for a link is the first.
     let token = ask_for_reset(&server, ADMIN).await;
     let confirm = async |password: &str| {
@@ -494,7 +497,8 @@ async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
     for known in [0, 7] {
-        let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (10, 1000)).await;
+        let server =
+            Server::with(|config| (config.identity.address_attempts, config.identity.lock_attempts) = (10, 1000)).await;
         // As another process has counted them, or this one before a restart.
         let insert = Sql::new("INSERT INTO address_attempts(address, since, n) VALUES ('127.0.0.1', $1, $2)");
         let insert = insert.arg(testkit::NOW).arg(known);
@@ -521,7 +525,7 @@ async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sign_ins_that_succeed_are_taken_off_the_count() {
-    let server = Server::with(|config| config.address_attempts = 4).await;
+    let server = Server::with(|config| config.identity.address_attempts = 4).await;
     for _ in 0..3 {
         server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
     }
@@ -535,8 +539,8 @@ async fn sign_ins_that_succeed_are_taken_off_the_count() {
 #[tokio::test]
 async fn ipv6_counts_by_64_bits_and_by_48_with_eight_times_the_bound() {
     let server = Server::with(|config| {
-        config.trusted_proxies = platform::address::Trusted::parse("127.0.0.1").unwrap();
-        (config.address_attempts, config.lock_attempts) = (2, 1000);
+        config.trusted_proxies = platform::kit::address::Trusted::parse("127.0.0.1").unwrap();
+        (config.identity.address_attempts, config.identity.lock_attempts) = (2, 1000);
     })
     .await;
     let login = async |address: String| {
@@ -556,7 +560,7 @@ async fn ipv6_counts_by_64_bits_and_by_48_with_eight_times_the_bound() {
 
 #[tokio::test]
 async fn an_address_without_a_bound_never_waits() {
-    let server = Server::with(|config| config.address_attempts = 0).await;
+    let server = Server::with(|config| config.identity.address_attempts = 0).await;
     for n in 0..110 {
         server
             .anonymous()
@@ -785,7 +789,7 @@ async fn a_reset_request_tells_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_asked() {
-    let server = Server::with(|config| config.address_attempts = 0).await;
+    let server = Server::with(|config| config.identity.address_attempts = 0).await;
     // Sixty at once, in every spelling.
     let ask = async || {
         let asked: Vec<_> = (0..60)
@@ -1044,7 +1048,8 @@ async fn who_must_use_single_sign_on_has_no_password() {
 #[tokio::test]
 async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
     let server =
-        Server::with(|config| config.trusted_proxies = platform::address::Trusted::parse("127.0.0.1").unwrap()).await;
+        Server::with(|config| config.trusted_proxies = platform::kit::address::Trusted::parse("127.0.0.1").unwrap())
+            .await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;
     let path = format!("/api/users/{}/", user.id);

@@ -3,7 +3,9 @@
 
 use crate::message;
 use http::Method;
-use platform::routes::{Access, Route, Schema, Table};
+use platform::kit::caller::Access;
+use platform::kit::route::{Route, Schema};
+use platform::table;
 use serde_json::json;
 use testkit::Server;
 
@@ -11,7 +13,7 @@ const JSON: &str = "application/json";
 
 fn public_posts() -> Vec<&'static Route> {
     let is_public_post = |route: &&Route| route.access == Access::Public && route.method == Method::POST;
-    Table::get().routes().filter(is_public_post).collect()
+    table().routes().filter(is_public_post).collect()
 }
 
 /// `[[[…]]]` of so many levels.
@@ -21,7 +23,7 @@ fn nested(depth: usize) -> String {
 
 #[tokio::test]
 async fn a_stranger_sends_16_kib_of_at_most_1000_values() {
-    let server = Server::with(|config| config.address_attempts = 0).await;
+    let server = Server::with(|config| config.identity.address_attempts = 0).await;
     let stranger = server.anonymous();
     for route in public_posts() {
         let post = |body: String| stranger.call("POST", route.path).body(JSON, body).send();
@@ -79,7 +81,7 @@ async fn refusals_come_in_their_order() {
 
 #[tokio::test]
 async fn a_public_body_is_json_or_what_the_page_sends() {
-    let server = Server::with(|config| config.address_attempts = 0).await;
+    let server = Server::with(|config| config.identity.address_attempts = 0).await;
     let stranger = server.anonymous();
     for route in public_posts() {
         for kind in ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"] {

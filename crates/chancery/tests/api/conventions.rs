@@ -812,12 +812,12 @@ async fn forwarded_headers_count_from_trusted_proxies_only() {
 }
 
 trait Proxies {
-    fn parse_as_proxies(&self) -> platform::address::Trusted;
+    fn parse_as_proxies(&self) -> platform::kit::address::Trusted;
 }
 
 impl Proxies for str {
-    fn parse_as_proxies(&self) -> platform::address::Trusted {
-        platform::address::Trusted::parse(self).unwrap()
+    fn parse_as_proxies(&self) -> platform::kit::address::Trusted {
+        platform::kit::address::Trusted::parse(self).unwrap()
     }
 }
 

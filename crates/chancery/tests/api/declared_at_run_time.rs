@@ -1,9 +1,9 @@
 //! The declaration kit over a resource that is declared while the server runs, as object classes will be: every field
 //! type of document 5, section 2, through validation, filters, ordering, OPTIONS and OpenAPI, on a real database.
 
-use platform::http::{Refusal, Request};
-use platform::routes::Table;
-use platform::rows::{self, Declaration, Scope, Shape};
+use platform::kit::refusal::Refusal;
+use platform::kit::request::Request;
+use platform::kit::rows::{self, Declaration, Scope, Shape};
 use resource::{Body, Choice, Field, Kind, Resource, Target, openapi, options};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl Invoices {
 
     /// A request of nobody, since no route serves them yet.
     async fn request(&self, query: &str) -> Request {
-        self.server.request(None, Table::get().routes().next().unwrap(), query).await
+        self.server.request(None, platform::table().routes().next().unwrap(), query).await
     }
 
     /// Checks a body and inserts what it makes.

@@ -2,9 +2,10 @@
 //! service"; document 4, section 6).
 
 use crate::{BINARY, message};
-use platform::http::Request;
-use platform::outbox::{self, HistoryEvent, Uuid};
-use platform::routes::{Handler, Table};
+use platform::events::outbox::{self, HistoryEvent, Uuid};
+use platform::kit::request::Request;
+use platform::kit::route::Handler;
+use platform::table;
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use testkit::{
 
 async fn with(history: &FakeHistory) -> Server {
     let service = history.service();
-    Server::with(|config| (config.history, config.address_attempts) = (service, 0)).await
+    Server::with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await
 }
 
 /// The kinds of the events.
@@ -93,7 +94,7 @@ async fn a_build_has_its_tenant_as_soon_as_it_is_made() {
 #[tokio::test]
 async fn a_build_is_made_without_the_service_and_its_tenant_later() {
     let port = FakeServer::closed_port().await;
-    let server = Server::with(|config| config.history = FakeHistory::service_at(port)).await;
+    let server = Server::with(|config| config.events.history = FakeHistory::service_at(port)).await;
     server.admin().await;
     let anyone = server.anonymous();
     until("the outage shows", async || {
@@ -169,7 +170,7 @@ async fn an_event_arrives_at_once() {
 
 /// A request of the first super admin, for what later resources will do in theirs.
 async fn request(server: &Server, admin: &Client) -> Arc<Request> {
-    let route = Table::get().routes().find(|route| matches!(route.handler, Handler::Write(_))).unwrap();
+    let route = table().routes().find(|route| matches!(route.handler, Handler::Write(_))).unwrap();
     Arc::new(server.request(Some(admin), route, "").await)
 }
 
@@ -199,7 +200,7 @@ async fn history_of_records_arrives_in_its_envelope_and_order() {
         let put = move |request: &Request, conn: &mut Conn| {
             events.iter().try_for_each(|event| outbox::put_history(request, conn, event))
         };
-        platform::serve::write(&request, put).await.unwrap();
+        platform::kit::commit::write(&request, put).await.unwrap();
         fail(&server.anonymous(), "nobody@example.com").await;
     }
     until("all is delivered", async || waiting(&server).await == 0).await;
@@ -221,9 +222,9 @@ async fn history_of_records_arrives_in_its_envelope_and_order() {
     // What is undone leaves nothing.
     let undone = |request: &Request, conn: &mut Conn| {
         outbox::put_history(request, conn, &created(31))?;
-        Err::<(), _>(platform::http::Refusal::not_found())
+        Err::<(), _>(platform::kit::refusal::Refusal::not_found())
     };
-    assert_eq!(platform::serve::write(&request, undone).await.unwrap_err().status, 404);
+    assert_eq!(platform::kit::commit::write(&request, undone).await.unwrap_err().status, 404);
     assert_eq!(waiting(&server).await, 0);
 }
 
@@ -321,7 +322,7 @@ async fn wrong_events_do_not_hold_up_the_rest() {
         let wrong = HistoryEvent { source_info: "poison".to_owned(), ..created(2) };
         [created(1), wrong, created(3)].iter().try_for_each(|event| outbox::put_history(request, conn, event))
     };
-    platform::serve::write(&request, put).await.unwrap();
+    platform::kit::commit::write(&request, put).await.unwrap();
     fail(&server.anonymous(), ADMIN).await;
     history.is(Behaviour::Serves);
     let events = history.arrived(21).await;
@@ -387,9 +388,9 @@ async fn an_unknown_tenant_loses_nothing() {
 async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     let history = FakeHistory::start().await;
     let service = history.service();
-    let change = |config: &mut platform::app::Config| {
-        (config.history, config.outbox_bytes) = (service, 100_000);
-        (config.address_attempts, config.lock_attempts) = (0, 1000);
+    let change = |config: &mut platform::Settings| {
+        (config.events.history, config.events.outbox_bytes) = (service, 100_000);
+        (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1000);
     };
     let server = Server::with(change).await;
     let client = server.anonymous();
@@ -397,7 +398,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     // A third: failures of the same account and address share a row, successes do not.
     put_old(&server, "00000000-0000-4000-8000-000000000001", 33_000).await;
     client.sign_in(ADMIN, PASSWORD).await;
-    until("it is counted", async || server.build.outbox.waiting().bytes > 33_000).await;
+    until("it is counted", async || outbox::backlog(&server.build).waiting().bytes > 33_000).await;
     for _ in 0..3 {
         fail(&client, ADMIN).await;
         fail(&client, "nobody@example.com").await;
@@ -406,7 +407,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     assert_eq!(waiting(&server).await, 5);
     // All of it.
     put_old(&server, "00000000-0000-4000-8000-000000000002", 80_000).await;
-    until("it is counted", async || server.build.outbox.waiting().bytes > 100_000).await;
+    until("it is counted", async || outbox::backlog(&server.build).waiting().bytes > 100_000).await;
     client.login(ADMIN, PASSWORD).await.is(503, message::detail("History is unavailable."));
     assert_eq!(client.login(ADMIN, PASSWORD).await.header("retry-after"), "1");
     for _ in 0..4 {

@@ -2,7 +2,7 @@
 //! happens when one is lost, and what becomes of everything sealed when the secret key is changed.
 
 use crate::{BINARY, message};
-use platform::secret::{Context, Keys, OF_BUILDS, OF_HISTORY_TENANTS};
+use platform::kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -28,6 +28,11 @@ fn a_new_database_is_not_made_with_a_short_key() {
         assert!(!installation.data().join("control.db").exists());
         installation.set("CHANCERY_SECRET_KEY", LONG).succeeds(&["build", "list"]);
     }
+}
+
+/// Every sealed column that the domains name, and that of the control database.
+fn sealed_columns() -> impl Iterator<Item = &'static Column> {
+    platform::DOMAINS.iter().flat_map(|domain| domain.sealed_columns).chain([&OF_HISTORY_TENANTS])
 }
 
 #[tokio::test]
@@ -144,8 +149,8 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
         admin.get("/api/users/me/").await.ok();
         process.stop();
         // Every sealed column is in the list that is walked, and none but those.
-        let listed = OF_BUILDS.iter().chain([&OF_HISTORY_TENANTS]);
-        let listed: BTreeSet<String> = listed.map(|known| format!("{}.{}", known.table, known.column)).collect();
+        let listed: BTreeSet<String> =
+            sealed_columns().map(|known| format!("{}.{}", known.table, known.column)).collect();
         assert_eq!(sealed(&installation, &old).await.columns, listed);
         assert_eq!(sealed(&installation, &Keys::new(LONG)).await, Sealed::default());
 
@@ -249,7 +254,7 @@ async fn a_process_with_the_old_key_stops_serving() {
     let admin = server.admin().await;
     admin.get("/api/users/me/").await.ok();
     set_key(&server.app.store.control(), &Keys::new(LONG).fingerprint()).await;
-    tokio::time::sleep(platform::app::FRESH).await;
+    tokio::time::sleep(platform::kit::build::STALE_AFTER).await;
     for reply in [admin.get("/api/users/me/").await, admin.post("/api/roles/", json!({"name": "Late"})).await] {
         assert_eq!((reply.status, &reply["detail"]), (503, &json!("The storage is not available.")));
     }
@@ -357,8 +362,7 @@ async fn sealed(installation: &Installation, keys: &Keys) -> Sealed {
     for database in std::iter::once(store.control()).chain(uids.keys().map(|name| store.database(name))) {
         for (table, column) in text_columns(&store, &database).await {
             let name = format!("{table}.{column}");
-            let known = OF_BUILDS.iter().chain([&OF_HISTORY_TENANTS]);
-            let known = known.copied().find(|known| format!("{}.{}", known.table, known.column) == name);
+            let known = sealed_columns().copied().find(|known| format!("{}.{}", known.table, known.column) == name);
             let mut sql = Sql::new("SELECT ");
             sql.name(&column).push(", ").name(known.map_or(&column, |known| known.row));
             sql.push(", ").name(if table == "history_tenants" { "build_uid" } else { &column });

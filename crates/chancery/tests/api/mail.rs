@@ -303,7 +303,8 @@ async fn a_crash_between_queueing_and_sending_loses_no_mail() {
 
 /// A server that may connect to this machine.
 async fn server() -> Server {
-    Server::with(|config| config.outbound_allow = platform::address::Ranges::parse_list("127.0.0.0/8").unwrap()).await
+    Server::with(|config| config.outbound_allow = platform::kit::address::Ranges::parse_list("127.0.0.0/8").unwrap())
+        .await
 }
 
 fn at(fake: &FakeServer, tls: bool) -> Value {
@@ -493,7 +494,7 @@ async fn failure_after(tenant: &Tenant, attempts: i64) -> (i64, String) {
 }
 
 fn wake(tenant: &Tenant) {
-    tenant.app.mail.wake(&tenant.app, &tenant.build);
+    platform::administration::mail::queue::wake(&tenant.app, &tenant.build);
 }
 
 async fn queued(tenant: &Tenant, api: &Client, username: &str) {
@@ -630,8 +631,8 @@ async fn processes_that_share_a_queue_send_each_message_once() {
 
 #[tokio::test]
 async fn resets_that_cannot_be_sent_do_not_pile_up() {
-    let outbound = platform::address::Ranges::parse_list("127.0.0.0/8").unwrap();
-    let server = Server::with(|config| (config.outbound_allow, config.address_attempts) = (outbound, 0)).await;
+    let outbound = platform::kit::address::Ranges::parse_list("127.0.0.0/8").unwrap();
+    let server = Server::with(|config| (config.outbound_allow, config.identity.address_attempts) = (outbound, 0)).await;
     let api = server.admin().await;
     let (silent, taking) =
         (FakeServer::start("421 later\r\n", |_| None).await, FakeServer::start("220 mail.test\r\n", takes_all).await);

@@ -4,14 +4,15 @@
 use crate::message;
 use crate::routes::with_ids;
 use http::Method;
-use platform::routes::{Route, Table};
+use platform::kit::route::Route;
+use platform::table;
 use resource::Kind;
 use serde_json::json;
 use testkit::Server;
 
 /// Every list that takes filters, with its filters' names in an address.
 fn lists() -> impl Iterator<Item = (&'static Route, Vec<String>)> {
-    Table::get().routes().filter(|route| route.method == Method::GET).filter_map(|route| {
+    table().routes().filter(|route| route.method == Method::GET).filter_map(|route| {
         let filters: Vec<String> = resource::openapi::parameters(route.selects?)
             .iter()
             .filter_map(|parameter| parameter["name"].as_str())

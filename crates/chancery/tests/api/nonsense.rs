@@ -3,7 +3,8 @@
 
 use crate::routes::with_ids;
 use http::Method;
-use platform::routes::{Route, Schema, Table};
+use platform::kit::route::{Route, Schema};
+use platform::table;
 use serde_json::{Value, json};
 use testkit::{Client, Reply, Server};
 
@@ -123,13 +124,14 @@ async fn try_parameters(client: &Client, route: &Route, path: &str) {
 }
 
 fn routes(methods: &[Method]) -> impl Iterator<Item = &'static Route> {
-    Table::get().routes().filter(|route| methods.contains(&route.method))
+    table().routes().filter(|route| methods.contains(&route.method))
 }
 
 #[tokio::test]
 async fn no_body_is_answered_with_a_server_error() {
     // Sign-in itself is not what is guessed at here, nor are people locked out by it.
-    let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (0, 1_000_000)).await;
+    let server =
+        Server::with(|config| (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1_000_000)).await;
     crate::routes::fill(&server, 3).await;
     for route in routes(&[Method::POST, Method::PATCH, Method::PUT, Method::DELETE]) {
         // Whoever is signed out by a route is signed in again for the next.
@@ -170,7 +172,8 @@ async fn no_path_is_answered_with_a_server_error() {
 #[tokio::test]
 async fn no_header_is_answered_with_a_server_error() {
     let server =
-        Server::with(|config| config.trusted_proxies = platform::address::Trusted::parse("127.0.0.1").unwrap()).await;
+        Server::with(|config| config.trusted_proxies = platform::kit::address::Trusted::parse("127.0.0.1").unwrap())
+            .await;
     let admin = server.admin().await;
     let names = [
         "if-match",

@@ -4,7 +4,9 @@
 use crate::bodies::raw;
 use crate::message;
 use http::Method;
-use platform::routes::{Access, Schema, Table};
+use platform::kit::caller::Access;
+use platform::kit::route::Schema;
+use platform::table;
 use serde_json::json;
 use testkit::{ADMIN, Client, PASSWORD, Reply, Server};
 
@@ -43,7 +45,7 @@ const FOREIGN: [(&str, &[(&str, &str)]); 7] = [
 async fn server() -> Server {
     Server::with(|config| {
         config.cors_origins = vec![FRONT_END.to_owned()];
-        config.address_attempts = 3;
+        config.identity.address_attempts = 3;
     })
     .await
 }
@@ -76,7 +78,7 @@ async fn own_pages_front_ends_and_programs_sign_in() {
 #[tokio::test]
 async fn a_foreign_page_is_refused_by_every_public_post_before_anything_is_counted() {
     let server = server().await;
-    for route in Table::get().routes().filter(|route| route.access == Access::Public && route.method == Method::POST) {
+    for route in table().routes().filter(|route| route.access == Access::Public && route.method == Method::POST) {
         for (who, headers) in FOREIGN {
             let call = with(&server.anonymous(), headers).call("POST", route.path);
             let call = match route.body {

@@ -7,7 +7,9 @@
 
 use crate::{BINARY, message};
 use http::Method;
-use platform::routes::{Access, Route, Table};
+use platform::kit::caller::Access;
+use platform::kit::route::Route;
+use platform::table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -60,7 +62,7 @@ struct Scene {
 impl Scene {
     async fn set() -> Scene {
         let forger = Forger::start().await;
-        forger.state().now = platform::clock::Clock::system().now() / 1_000_000;
+        forger.state().now = web::clock::Clock::system().now() / 1_000_000;
         let mail = FakeServer::start("220 mail.test\r\n", crate::mail::takes_all).await;
         let installation = Installation::with_build(BINARY)
             .set("CHANCERY_SSO_PROVIDER_B_ISSUER", &forger.issuer_setting())
@@ -73,7 +75,7 @@ impl Scene {
         let process = scene.installation.serve_api();
         let client = process.client("localhost");
         let admin = client.sign_in(ADMIN, PASSWORD).await;
-        for route in Table::get().routes() {
+        for route in table().routes() {
             let is_write = matches!(route.method, Method::POST | Method::PATCH | Method::PUT | Method::DELETE);
             if is_write && route.access != Access::Public {
                 let (path, body) = scene.example(route, &admin).await;

@@ -16,17 +16,17 @@ async fn alone() -> (Option<PostgreSql>, Server) {
         if let Some(url) = url {
             config.engine = Engine::Postgres { url };
         }
-        config.lock_seconds = 60;
+        config.identity.lock_seconds = 60;
     });
     (postgresql, server.await)
 }
 
 /// Asks until the answer is one that was kept.
 async fn shown_again(server: &Server, api: &Client, path: &str) -> Reply {
-    let before = server.app.pages.shown_again();
+    let before = server.app.answers.hits();
     for _ in 0..100 {
         let reply = api.get(path).await;
-        if server.app.pages.shown_again() > before {
+        if server.app.answers.hits() > before {
             return reply;
         }
     }
@@ -67,7 +67,7 @@ async fn a_page_whose_rows_end_by_themselves_is_never_kept() {
     for _ in 0..20 {
         api.get("/api/users/me/sessions/").await.ok();
     }
-    assert_eq!(server.app.pages.shown_again(), 0);
+    assert_eq!(server.app.answers.hits(), 0);
 }
 
 #[tokio::test]

@@ -3,9 +3,12 @@
 
 use crate::message;
 use http::StatusCode;
-use platform::http::{Answer, Outcome, Request};
-use platform::routes::{Access, Handler, Route, Table};
-use platform::serve::write;
+use platform::kit::answer::{Answer, Outcome};
+use platform::kit::caller::Access;
+use platform::kit::commit::write;
+use platform::kit::request::Request;
+use platform::kit::route::{Handler, Route};
+use platform::table;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +19,19 @@ use testkit::{Client, MINUTE, Server};
 fn writes() -> Vec<&'static Route> {
     let writes = |route: &&Route| {
         route.access != Access::Public
-            && matches!(route.handler, Handler::Write(_) | Handler::Steps(_))
+            && matches!(route.handler, Handler::Write(_) | Handler::Async(_))
             && route.path != "/api/single-sign-on/{id}/link/"
     };
-    Table::get().routes().filter(writes).collect()
+    table().routes().filter(writes).collect()
 }
 
 /// What becomes of a request that was admitted already.
-async fn finish(request: Request) -> Outcome {
+async fn finish(route: &Route, request: Request) -> Outcome {
     let request = Arc::new(request);
-    match request.route.handler {
+    match route.handler {
         Handler::Write(handler) => write(&request, handler).await,
-        Handler::Steps(steps) => steps(request).await,
-        _ => panic!("{} is no write", request.route.path),
+        Handler::Async(steps) => steps(request).await,
+        _ => panic!("{} is no write", route.path),
     }
 }
 
@@ -59,14 +62,13 @@ async fn walk(
 ) {
     let mut admitted = Vec::new();
     for route in writes() {
-        admitted.push(server.request(Some(caller), route, "").await);
+        admitted.push((route, server.request(Some(caller), route, "").await));
     }
     happens().await;
     let before = state(server).await;
-    for request in admitted {
-        let route = request.route;
+    for (route, request) in admitted {
         let Some(expected) = expected(route) else { continue };
-        assert_eq!(told(finish(request).await), expected, "{} {}", route.method, route.path);
+        assert_eq!(told(finish(route, request).await), expected, "{} {}", route.method, route.path);
         assert_eq!(state(server).await, before, "{} {}", route.method, route.path);
     }
 }
@@ -150,7 +152,7 @@ async fn a_right_that_ends_while_a_write_waits_ends_it() {
     }
     let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
     admin.post("/api/roles/", json!({"name": "Role", "description": "as it was"})).await.created();
-    let route = Table::get().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
+    let route = table().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
     let request = Arc::new(server.request(Some(&other), route, "").await);
     let writing = tokio::spawn(async move {
         let waits = |_: &Request, conn: &mut Conn| {
@@ -170,7 +172,7 @@ async fn a_right_that_ends_while_a_write_waits_ends_it() {
 async fn a_handler_sees_the_rights_that_hold_now() {
     let server = Server::start().await;
     let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
-    let route = Table::get().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
+    let route = table().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
     let request = Arc::new(server.request(Some(&other), route, "").await);
     admin.patch(&format!("/api/users/{}/", other.id), json!({"account_type": "full"})).await.ok();
     let answer = write(&request, |request, _| {

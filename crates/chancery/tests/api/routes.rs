@@ -3,14 +3,16 @@
 
 use crate::message;
 use http::Method;
-use platform::routes::{Access, Route, Schema, Table};
+use platform::kit::caller::Access;
+use platform::kit::route::{Route, Schema};
+use platform::table;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use testkit::{Client, PASSWORD, Reply, Server, Tenant};
 
 fn routes() -> Vec<&'static Route> {
-    Table::get().routes().collect()
+    table().routes().collect()
 }
 
 /// Each path with its routes.
@@ -241,7 +243,7 @@ fn every_endpoint_is_described() {
         assert!(!route.summary.is_empty(), "{} {}", route.method, route.path);
         assert!(route.path.ends_with('/') || route.path.ends_with(".json"), "{}", route.path);
     }
-    let document = platform::openapi::document();
+    let document = platform::kit::openapi::document(table());
     let operations =
         document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values());
     let ids: Vec<&str> = operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
@@ -253,7 +255,7 @@ fn every_endpoint_is_described() {
 async fn the_description_is_served_to_anyone_with_the_address_of_the_request() {
     let server = Server::start().await;
     let served = server.anonymous().get("/api/openapi.json").await.ok();
-    let mut expected = platform::openapi::document();
+    let mut expected = platform::kit::openapi::document(table());
     expected["servers"] = json!([{"url": "/"}]);
     assert_eq!(served, expected);
     let page = server.anonymous().get("/api/docs/").await;
@@ -264,7 +266,7 @@ async fn the_description_is_served_to_anyone_with_the_address_of_the_request() {
 
 #[test]
 fn openapi_json_is_up_to_date() {
-    compare("openapi.json", &platform::openapi::document());
+    compare("openapi.json", &platform::kit::openapi::document(table()));
     compare("openapi-history.json", &history::openapi::document(10_000));
 }
 

@@ -1,6 +1,7 @@
 //! What lists cost: every list of the route table answers from at most three statements, whatever its page size.
 
-use platform::routes::{Handler, Route, Table};
+use platform::kit::route::{Handler, Route};
+use platform::table;
 use serde_json::json;
 use store::Conn;
 use testkit::{Client, Server};
@@ -22,7 +23,7 @@ async fn every_list_answers_from_three_statements() {
         admin.post("/api/users/", user).await.created();
         admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
     }
-    let lists: Vec<_> = Table::get().routes().filter(|route| route.selects.is_some()).collect();
+    let lists: Vec<_> = table().routes().filter(|route| route.selects.is_some()).collect();
     assert!(lists.len() >= 8, "{}", lists.len());
     for route in lists {
         for query in ["limit=2", "limit=1000", "limit=1000&id__gt=0&full_name__icontains=u&ordering=-id"] {

@@ -132,7 +132,7 @@ async fn what_was_typed_is_not_kept() {
 
 #[tokio::test]
 async fn failures_do_not_fill_the_disk() {
-    let server = Server::with(|config| config.address_attempts = 0).await;
+    let server = Server::with(|config| config.identity.address_attempts = 0).await;
     let client = server.anonymous();
     // As if so many rows waited.
     let waiting = |n: i64| {
@@ -179,7 +179,8 @@ async fn failures_do_not_fill_the_disk() {
 
 #[tokio::test]
 async fn parallel_failures_are_all_counted() {
-    let server = Server::with(|config| (config.address_attempts, config.lock_attempts) = (0, 1000)).await;
+    let server =
+        Server::with(|config| (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1000)).await;
     let insert = |conn: &mut Conn| {
         let sql = Sql::new(
             "INSERT INTO outbox(n, id, kind, size, created_at, body) \

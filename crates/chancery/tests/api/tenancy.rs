@@ -5,8 +5,10 @@ use crate::message;
 use crate::routes::{fill, with_ids, without_its_id};
 use crate::shown::admin;
 use http::Method;
-use platform::permissions::assignable;
-use platform::routes::{Access, Route, Schema, Table};
+use platform::kit::caller::Access;
+use platform::kit::permissions::assignable;
+use platform::kit::route::{Route, Schema};
+use platform::table;
 use resource::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -314,7 +316,7 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
     let callers = callers(&server).await;
     let (own, theirs) = (ids(&server).await, ids(&other).await);
     let mut trials = Vec::new();
-    for route in Table::get().routes() {
+    for route in table().routes() {
         let places = places(route);
         assert!(!places.is_empty() || !route.path.contains('{'), "{} {}", route.method, route.path);
         for place in places {

@@ -1,6 +1,7 @@
 //! Who somebody from a provider is here: known, new, linked, refused.
 
 use super::*;
+use platform::kit::account_type::AccountType;
 
 #[tokio::test]
 async fn an_address_binds_only_when_it_is_verified() {
@@ -36,7 +37,7 @@ async fn the_address_of_a_super_admin_or_a_service_binds_nothing() {
     for account_type in ["super_admin", "service_internal", "service_external", "one_time_completion"] {
         let forger = Forger::start().await;
         let issuer = Some(forger.issuer_setting());
-        let server = Server::with(|config| config.sso_provider_b_issuer = issuer).await;
+        let server = Server::with(|config| config.identity.sso_provider_b_issuer = issuer).await;
         configure(&server.admin().await, json!({"auto_create_user": true})).await;
         ann(&server, account_type).await;
         let reply = sign_in(&server, &forger).await;
@@ -248,7 +249,8 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     api.patch("/api/single-sign-on/1/", elsewhere).await.refuses(locked_out.clone());
     api.delete("/api/single-sign-on/1/").await.refuses(locked_out.clone());
     // And so does the last of them who has linked an identity, although there is another super admin.
-    let other = platform::builds::create_user(&server.app, &server.build, "two@example.com", "super_admin", PASSWORD);
+    let other =
+        platform::builds::create_user(&server.app, &server.build, "two@example.com", AccountType::SuperAdmin, PASSWORD);
     other.await.unwrap();
     let api = server.anonymous().with_pair(ADMIN, &sign_in(&server, &forger).await.ok());
     for action in ["deactivate", "anonymize"] {
@@ -357,7 +359,8 @@ async fn a_new_username_ends_the_identities_that_an_address_bound() {
 async fn an_address_is_compared_in_lower_case_and_in_no_other_way() {
     let (server, forger, api) = with_forger(json!({"auto_create_user": true})).await;
     for username in ["straße@example.com", "Karl@Example.com"] {
-        let made = platform::builds::create_user(&server.app, &server.build, username, "internal", PASSWORD).await;
+        let made =
+            platform::builds::create_user(&server.app, &server.build, username, AccountType::Internal, PASSWORD).await;
         made.unwrap();
     }
     let users = api.get("/api/users/").await["total_count"].clone();

@@ -7,7 +7,7 @@ async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) -> (Se
     let provider = OpenIdProvider::start(claims_in_token);
     let issuer = Some(provider.issuer_setting());
     let server = Server::with(|config| {
-        (config.sso_provider_a_issuer, config.clock) = (issuer, Clock::system());
+        (config.identity.sso_provider_a_issuer, config.clock) = (issuer, Clock::system());
         config.sign_in_url = sign_in_url.map(str::to_owned);
     })
     .await;

@@ -8,12 +8,13 @@ mod tokens;
 mod vouching;
 
 use crate::message;
-use platform::clock::Clock;
+use platform::kit::account_type::AccountType;
 use serde_json::{Value, json};
 use testkit::{
     ADMIN, Browser, CLIENT_ID, CLIENT_SECRET, Client, Forger, HOUR, MINUTE, OpenIdProvider, PASSWORD, Reply, SECOND,
     Server, TENANT_ID, parameters,
 };
+use web::clock::Clock;
 
 const LOGIN: &str = "/api/single-sign-on/login/";
 
@@ -40,7 +41,7 @@ async fn with_forger(fields: Value) -> (Server, Forger, Client) {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
     let server = Server::with(|config| {
-        (config.sso_provider_a_issuer, config.sso_provider_b_issuer) = (issuer.clone(), issuer);
+        (config.identity.sso_provider_a_issuer, config.identity.sso_provider_b_issuer) = (issuer.clone(), issuer);
     })
     .await;
     let api = server.admin().await;
@@ -51,8 +52,14 @@ async fn with_forger(fields: Value) -> (Server, Forger, Client) {
 
 /// `ann@example.com`, active.
 async fn ann(server: &Server, account_type: &str) {
-    let made =
-        platform::builds::create_user(&server.app, &server.build, "ann@example.com", account_type, PASSWORD).await;
+    let made = platform::builds::create_user(
+        &server.app,
+        &server.build,
+        "ann@example.com",
+        AccountType::of(account_type).unwrap(),
+        PASSWORD,
+    )
+    .await;
     made.unwrap();
 }
 
@@ -127,7 +134,7 @@ async fn over_plain_http_the_cookie_is_not_marked_secure() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
     let server = Server::with(|config| {
-        config.sso_provider_b_issuer = issuer;
+        config.identity.sso_provider_b_issuer = issuer;
         config.base_url = "http://chancery.example:8000".to_owned();
     })
     .await;

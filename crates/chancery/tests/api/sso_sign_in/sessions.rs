@@ -51,7 +51,7 @@ async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
     let server = Server::with(|config| {
-        config.sso_provider_b_issuer = issuer;
+        config.identity.sso_provider_b_issuer = issuer;
         config.sign_in_url = Some("https://{build}.front.example/sign-in".to_owned());
     })
     .await;
@@ -151,7 +151,9 @@ async fn a_provider_without_an_end_session_endpoint_ends_the_way_at_the_sign_in_
 async fn failing_sign_ins_are_bounded_by_address() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server = Server::with(|config| (config.sso_provider_b_issuer, config.address_attempts) = (issuer, 3)).await;
+    let server =
+        Server::with(|config| (config.identity.sso_provider_b_issuer, config.identity.address_attempts) = (issuer, 3))
+            .await;
     configure(&server.admin().await, json!({})).await;
     let client = server.anonymous();
     let begun = begin(&client).await;

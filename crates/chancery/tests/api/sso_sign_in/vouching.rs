@@ -1,10 +1,19 @@
 //! For whom a configuration vouches, and so whom an address binds (document 4, section 7).
 
 use super::*;
+use platform::kit::account_type::AccountType;
 
 /// An active account; its id.
 async fn account(server: &Server, username: &str, account_type: &str) -> i64 {
-    platform::builds::create_user(&server.app, &server.build, username, account_type, PASSWORD).await.unwrap();
+    platform::builds::create_user(
+        &server.app,
+        &server.build,
+        username,
+        AccountType::of(account_type).unwrap(),
+        PASSWORD,
+    )
+    .await
+    .unwrap();
     server.sign_in(username, PASSWORD).await.id
 }
 
@@ -88,7 +97,9 @@ async fn an_account_is_made_only_with_roles_that_whoever_vouches_held() {
 async fn a_company_changes_its_provider() {
     let (old, new) = (Forger::start().await, Forger::start().await);
     let issuers = (Some(old.issuer_setting()), Some(new.issuer_setting()));
-    let server = Server::with(|config| (config.sso_provider_a_issuer, config.sso_provider_b_issuer) = issuers).await;
+    let server =
+        Server::with(|config| (config.identity.sso_provider_a_issuer, config.identity.sso_provider_b_issuer) = issuers)
+            .await;
     let api = server.admin().await;
     configure(&api, json!({"name": "Old", "provider": "provider_a"})).await;
     configure(&api, json!({"name": "New"})).await;
@@ -109,7 +120,7 @@ async fn a_company_changes_its_provider() {
 /// What the migration does after its SQL, on rows as the version before left them.
 async fn migrate(server: &Server) {
     let script = |conn: &mut store::Conn| {
-        let all = platform::app::MIGRATIONS.build;
+        let all = platform::MIGRATIONS.build;
         let migration = all.iter().find(|migration| migration.name == "0004_vouching").unwrap();
         conn.exec(&store::Sql::new(
             "UPDATE single_sign_on SET vouches_for = NULL, vouched_by = NULL, vouched_state = NULL, \
@@ -124,7 +135,7 @@ async fn migrate(server: &Server) {
 async fn configurations_made_before_vouch_with_what_their_last_change_was_worth() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server = Server::with(|config| config.sso_provider_b_issuer = issuer).await;
+    let server = Server::with(|config| config.identity.sso_provider_b_issuer = issuer).await;
     let api = server.admin().await;
     let makers = json!({"single_sign_on": ["create"], "users": ["edit"]});
     let (clerk, leaver) = (server.with_role(makers.clone()).await, server.with_role(makers).await);

@@ -9,7 +9,6 @@ mod changed;
 mod make;
 
 use crate::BINARY;
-use platform::clock::Clock;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +17,7 @@ use testkit::{
     ADMIN, Authority, CLIENT_ID, CLIENT_SECRET, Client, Forger, HISTORY_KEY, Installation, MAIL_PASSWORD,
     MAIL_USERNAME, MailOptions, MailServer, PASSWORD, Process, Reply, TENANT_ID, parameters,
 };
+use web::clock::Clock;
 
 /// The versions, each named after its last migration of builds.
 const VERSIONS: [&str; 1] = ["0003"];

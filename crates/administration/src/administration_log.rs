@@ -1,0 +1,47 @@
+//! Who changed what: `GET /api/administration/log/` (document 4, section 4, "administration log"), and the one place
+//! that writes it, called by [`kit::rows`] in the transaction of the change.
+
+use kit::answer::{Answer, Outcome};
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::{self, Declaration, Scope, Shape};
+use resource::{Field, Kind, Resource, options};
+use std::sync::LazyLock;
+use store::Conn;
+
+/// An entry of the log.
+pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
+    Resource::new(
+        "administration_log",
+        "AdministrationLogEntry",
+        "administration_log",
+        [
+            Field::id(),
+            Field::new("at", Kind::DateTime).read_only().filter().sort(),
+            Field::new("by", Kind::User).column("by_user").read_only().nullable().filter(),
+            Field::new("ip", Kind::text(45)).read_only().filter(),
+            Field::new("action", Kind::text(50)).read_only().filter(),
+            Field::new("resource", Kind::text(50)).read_only().filter(),
+            Field::new("object_id", Kind::Integer { min: 1, max: i64::MAX }).read_only().nullable().filter(),
+            Field::new("object_name", Kind::text(255)).folded().read_only().filter(),
+            Field::new("changes", Kind::Object).read_only(),
+        ],
+    )
+    .newest_first()
+});
+
+static SHAPE: Shape = Shape::plain(Declaration::Static(&ENTRY));
+
+/// The routes of this resource.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/api/administration/log/", &ENTRY, list)
+            .needs("administration_log", "list")
+            .summary("Who changed what, newest first"),
+        Route::options("/api/administration/log/", |_| Ok(Answer::value(&options::document(&ENTRY)))),
+    ]
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+}

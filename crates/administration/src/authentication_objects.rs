@@ -1,0 +1,197 @@
+//! Authentication objects: `/api/authentication-objects/` (document 4, section 5): what this server signs in with
+//! elsewhere. The secret is written and never shown.
+
+use crate::client_credentials::{SECRET_COLUMN, TABLE, VENDOR};
+use crate::smtp_settings;
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, etag};
+use kit::limits::{self, Limit};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use kit::secret::Context;
+use reqwest::Url;
+use resource::json::{Form, Writer};
+use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, Value, message, options};
+use std::sync::LazyLock;
+use store::{Arg, Conn, Error, Sql};
+use web::clock::random_token;
+
+const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("basic", "Basic"), ("bearer", "Bearer")];
+
+/// The authentication objects of a build.
+pub static AUTHENTICATION_OBJECTS: Limit = Limit { name: "authentication_objects", default: 100 };
+
+static NAME: Key<String> = Key::new("name");
+static PROVIDER: Key<String> = Key::new("provider");
+static CLIENT_ID: Key<String> = Key::new("client_id");
+static CLIENT_SECRET: Key<String> = Key::new("client_secret");
+static TOKEN_URL: Key<String> = Key::new("token_url");
+static SCOPE: Key<String> = Key::new("scope");
+
+/// What decides who gets the tokens that everybody's mail is sent with: only super admins change it while it is (document
+/// 4, section 7, "mail settings"). A secret that is sent counts as another one, lest it be guessed.
+static DECISIVE: [&Key<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
+
+static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    Resource::new(
+        "authentication_objects",
+        "AuthenticationObject",
+        TABLE,
+        [
+            Field::id(),
+            NAME.text(100).required().unique("authentication_objects_name").folded().filter().sort(),
+            PROVIDER.is(Kind::choices(PROVIDERS)).required().filter(),
+            CLIENT_ID.text(255).charset(LINE).default(""),
+            CLIENT_SECRET.is(Kind::Secret { max: 1000 }).not_blank().write_only().stored_by_resource(),
+            TOKEN_URL.is(Kind::Url { max: 500 }).default(""),
+            SCOPE.text(500).charset(LINE).default(""),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+    .limit_items(AUTHENTICATION_OBJECTS.default)
+});
+
+static SHAPE: Shape = Shape::new(Declaration::Static(&OBJECT), "", write_meta);
+
+/// The routes of this resource.
+pub fn routes() -> Vec<Route> {
+    const ALL: &str = "/api/authentication-objects/";
+    const ONE: &str = "/api/authentication-objects/{id}/";
+    let name = "authentication_objects";
+    vec![
+        Route::list(ALL, &OBJECT, list).needs(name, "list"),
+        Route::create(ALL, &OBJECT, create).needs(name, "create"),
+        Route::options(ALL, |_| Ok(Answer::value(&options::document(&OBJECT)))),
+        Route::view(ONE, &OBJECT, view).needs(name, "view"),
+        Route::edit(ONE, &OBJECT, edit).needs(name, "edit"),
+        Route::delete(ONE, delete).needs(name, "delete"),
+    ]
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let accepted = rows::accepted(conn, &OBJECT, &request.object()?, None)?;
+    let (changes, mut errors) = (accepted.changes, accepted.errors);
+    check(&After { before: None, sent: &changes }, false, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors.into());
+    }
+    limits::take(conn, &AUTHENTICATION_OBJECTS, |limit| {
+        Refusal::limit(format!("Limit of {limit} Authentication Objects has been exceeded."))
+    })?;
+    let mut columns = sealed(request, &changes);
+    if columns.is_empty() {
+        columns.push(("row_key", "".into()));
+    }
+    let id = rows::insert(request, conn, &OBJECT, &changes, &columns)?;
+    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let body = request.object()?;
+    let accepted = rows::accepted(conn, &OBJECT, &body, Some(id))?;
+    let (changes, mut errors) = (accepted.changes, accepted.errors);
+    let is_used = smtp_settings::uses(conn, id)?;
+    let is_other = || DECISIVE.iter().any(|key| smtp_settings::sends_another(key.name(), &body, &before, &changes));
+    if is_used && is_other() && !request.caller()?.is_super() {
+        return Err(Refusal::forbidden());
+    }
+    let has_secret = has_secret(conn, id)?;
+    check(&After { before: Some(&before), sent: &changes }, has_secret, &mut errors);
+    if has_secret && moves(&before, &changes) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
+        errors.add(CLIENT_SECRET.name(), message::REQUIRED);
+    }
+    let leaves = changes.get(&PROVIDER).is_some_and(|provider| provider != VENDOR);
+    if leaves && is_used {
+        errors.add(PROVIDER.name(), smtp_settings::IN_USE);
+    }
+    if !errors.is_empty() {
+        return Err(errors.into());
+    }
+    if has_secret {
+        before.set(&CLIENT_SECRET, "");
+    }
+    rows::update(request, conn, &OBJECT, id, &before, &changes, &sealed(request, &changes))?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    smtp_settings::let_go(conn, id)?;
+    rows::delete(request, conn, &OBJECT, id, &before.get(&NAME).unwrap_or_default())?;
+    limits::give_back(conn, &AUTHENTICATION_OBJECTS)?;
+    Ok(Answer::empty())
+}
+
+/// A token address is one of the web, without a name and a password in it, since it is shown; and what asks for tokens
+/// needs all that it asks with.
+fn check(after: &After, has_secret: bool, errors: &mut Errors) {
+    let url = after.get(&TOKEN_URL).unwrap_or_default();
+    if !url.is_empty() && !errors.has(TOKEN_URL.name()) && !is_token_url(&url) {
+        errors.add(TOKEN_URL.name(), message::URL);
+    }
+    if after.get(&PROVIDER).as_deref() != Some(VENDOR) {
+        return;
+    }
+    let is_empty = |key: &Key<String>| after.get(key).is_none_or(|text| text.is_empty());
+    for (key, is_missing) in [
+        (&CLIENT_ID, is_empty(&CLIENT_ID)),
+        (&CLIENT_SECRET, is_empty(&CLIENT_SECRET) && !has_secret),
+        (&TOKEN_URL, is_empty(&TOKEN_URL)),
+    ] {
+        if is_missing && !errors.has(key.name()) {
+            errors.add(key.name(), message::REQUIRED);
+        }
+    }
+}
+
+fn is_token_url(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.has_host() && url.username().is_empty() && url.password().is_none())
+}
+
+/// Whether the secret would go elsewhere: only who knows it may send it there.
+fn moves(before: &Changes, changes: &Changes) -> bool {
+    changes.get(&TOKEN_URL).is_some_and(|url| Some(url) != before.get(&TOKEN_URL))
+}
+
+/// The columns of a secret that was sent.
+fn sealed(request: &Request, changes: &Changes) -> Vec<(&'static str, Arg)> {
+    let Some(Value::Text(secret)) = changes.value(CLIENT_SECRET.name()) else { return Vec::new() };
+    let row = random_token();
+    let context = Context { build: &request.build.uid, table: TABLE, column: SECRET_COLUMN, row: &row };
+    let sealed = request.app.keys.seal(&context, secret.as_bytes());
+    vec![(SECRET_COLUMN, sealed.into()), ("row_key", row.into())]
+}
+
+fn has_secret(conn: &mut Conn, id: i64) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM authentication_objects WHERE id = $1 AND client_secret IS NOT NULL").arg(id);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
+fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Request) -> Result<(), Error> {
+    out.name("_meta").raw("{");
+    if let Some(caller) = request.caller.as_deref() {
+        let holds = |action: &'static str| (action, caller.may("authentication_objects", action));
+        write_permissions(out, &["list", "view", "create", "edit", "delete"].map(holds));
+    }
+    out.raw("}");
+    Ok(())
+}

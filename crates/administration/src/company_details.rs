@@ -1,0 +1,92 @@
+//! Company details: `/api/administration/company-details/` (document 1, "Company details"), the fields that the
+//! standard messages of [`crate::mail::templates`] have of the company.
+
+use crate::mail::templates::Fields;
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, etag};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
+use resource::json::{Form, Writer};
+use resource::{Charset, Field, Kind, LINE, Resource, Value, options};
+use std::sync::LazyLock;
+use store::{Conn, Error};
+
+const PATH: &str = "/api/administration/company-details/";
+
+/// Several lines: a signature is no part of a header.
+const LINES: Charset = Charset { allows: |c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'), regex: "" };
+
+/// The fields of a message, in the order of the document.
+const NAMES: [&str; 6] = [
+    "admin_first_name",
+    "admin_last_name",
+    "admin_email_address",
+    "admin_phone_number",
+    "admin_job_title",
+    "admin_email_signature",
+];
+
+static DETAILS: LazyLock<Resource> = LazyLock::new(|| {
+    let [first_name, last_name, email_address, phone_number, job_title, email_signature] = NAMES;
+    let line = |name: &'static str, max| Field::new(name, Kind::text(max)).charset(LINE);
+    Resource::new(
+        "company_details",
+        "CompanyDetails",
+        "company_details",
+        [
+            line(first_name, 25),
+            line(last_name, 25),
+            Field::new(email_address, Kind::Email { max: 100 }),
+            line(phone_number, 20),
+            line(job_title, 100),
+            Field::new(email_signature, Kind::text(255)).charset(LINES),
+        ],
+    )
+});
+
+static SHAPE: Shape = Shape::new(Declaration::Static(&DETAILS), "", write_meta);
+
+/// The routes of this instance.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::view(PATH, &DETAILS, view).needs("company_details", "view"),
+        Route::edit(PATH, &DETAILS, edit).needs("company_details", "edit"),
+        Route::options(PATH, |_| Ok(Answer::value(&options::single(&DETAILS)))),
+    ]
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, 1)?))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, 1)?)))?;
+    let accepted = rows::accepted(conn, &DETAILS, &request.object()?, Some(1))?;
+    if !accepted.errors.is_empty() {
+        return Err(accepted.errors.into());
+    }
+    rows::update(request, conn, &DETAILS, 1, &before, &accepted.changes, &[])?;
+    view(request, conn)
+}
+
+fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Request) -> Result<(), Error> {
+    out.name("_meta").raw("{");
+    if let Some(caller) = request.caller.as_deref() {
+        write_permissions(out, &["edit", "view"].map(|action| (action, caller.may("company_details", action))));
+    }
+    out.raw("}");
+    Ok(())
+}
+
+/// The merge fields.
+pub fn merge_fields(conn: &mut Conn) -> Result<Fields, Error> {
+    let details = rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default();
+    let text = |name| match details.value(name) {
+        Some(Value::Text(text)) => text.clone(),
+        _ => String::new(),
+    };
+    Ok(NAMES.into_iter().fold(Fields::default(), |fields, name| fields.with(name, text(name))))
+}

@@ -1,0 +1,48 @@
+//! Administration of a build: company details, mail settings and the mail that goes by them, authentication objects, and
+//! the administration log's endpoint.
+
+pub mod administration_log;
+pub mod authentication_objects;
+mod client_credentials;
+pub mod company_details;
+pub mod mail;
+mod smtp_settings;
+
+use kit::domain::Domain;
+use kit::permissions::PermissionResource;
+use kit::secret::Column;
+use mail::queue::{MailKinds, Worker};
+
+/// This domain.
+pub static DOMAIN: Domain = Domain {
+    name: "administration",
+    routes: || {
+        let routes = [
+            company_details::routes(),
+            smtp_settings::routes(),
+            authentication_objects::routes(),
+            administration_log::routes(),
+        ];
+        routes.into_iter().flatten().collect()
+    },
+    permissions: &[
+        PermissionResource::crud("authentication_objects"),
+        PermissionResource::assignable("company_details", &["view", "edit"]),
+        PermissionResource::assignable("outbound_mail_setup", &["view", "edit"]),
+        PermissionResource::assignable("administration_log", &["list"]),
+    ],
+    limits: &[&authentication_objects::AUTHENTICATION_OBJECTS],
+    sealed_columns: &[
+        Column { table: "authentication_objects", column: "client_secret", row: "row_key" },
+        Column { table: "mail_jobs", column: "sealed", row: "row_key" },
+        Column { table: "smtp_settings", column: "password", row: "row_key" },
+    ],
+    slots: |_, _, slots| {
+        slots.put(Worker::default());
+        slots.entry::<MailKinds>();
+        Ok(())
+    },
+    start: Worker::start,
+    found_build: mail::queue::wake,
+    ..Domain::EMPTY
+};

@@ -1,0 +1,351 @@
+//! Sending a message by SMTP: connect to a checked address, secure, sign in, hand over.
+//!
+//! With `tls` a connection to port 465 is secured from its first byte; on every other port by STARTTLS, which must
+//! succeed. STARTTLS is spoken here rather than by the library, since what a server sent before the handshake must not
+//! count after it.
+
+use crate::client_credentials::{self, ClientCredentials};
+use crate::mail::message::Composed;
+use kit::address::Ranges;
+use kit::outbound::{self, NoConnection};
+use lettre::transport::smtp::authentication::{Credentials, Mechanism};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
+use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
+use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The port whose connections are secured from the first byte (RFC 8314).
+const IMPLICIT_TLS: u16 = 465;
+/// What a server may say in one session; more is no mail server.
+const MOST_SAID: usize = 256 * 1024;
+/// A message that is accepted is not held up by a server that does not say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// A mail server with what is needed to send by it. Shows nothing of its secrets.
+#[derive(Clone)]
+pub struct Server {
+    /// A name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Who signs in.
+    pub username: String,
+    /// By what.
+    pub sign_in: SignIn,
+    /// The sender of every message.
+    pub from: String,
+}
+
+/// What a sign-in is made with, and whether the connection must be secured first. A token is never sent over an open
+/// one: there is no way to say so.
+#[derive(Clone)]
+pub enum SignIn {
+    /// `username_and_password`
+    Password {
+        /// The password.
+        password: String,
+        /// Whether the connection must be secured.
+        tls: bool,
+    },
+    /// `vendor_client_credentials`: XOAUTH2 with a token that is asked for each time.
+    Token(ClientCredentials),
+}
+
+/// The step at which sending ended; the words are those of document 4, section 5, row "test endpoint".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Nobody answers, or no mail server, or the address is not allowed.
+    Connect,
+    /// No TLS, or not with whom the certificate must name.
+    Secure,
+    /// The name and its secret are not taken.
+    SignIn,
+    /// The message is not taken.
+    Recipient,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Connect => "could not connect",
+            Reason::Secure => "the connection could not be secured",
+            Reason::SignIn => "the sign-in was refused",
+            Reason::Recipient => "a recipient was refused",
+        })
+    }
+}
+
+impl From<NoConnection> for Reason {
+    fn from(error: NoConnection) -> Reason {
+        match error {
+            NoConnection::Unreachable => Reason::Connect,
+            NoConnection::Insecure => Reason::Secure,
+        }
+    }
+}
+
+/// Why a message was not sent. Holds none of the server's own words, which may repeat a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// At which step.
+    pub reason: Reason,
+    /// The server's reply code, if it had one.
+    pub code: Option<u16>,
+    /// Whether the server will never take the message for this receiver.
+    pub is_final: bool,
+}
+
+impl Failure {
+    fn at(reason: impl Into<Reason>) -> Failure {
+        Failure { reason: reason.into(), code: None, is_final: false }
+    }
+
+    fn from_reply(reason: Reason, error: &lettre::transport::smtp::Error) -> Failure {
+        Failure { code: error.status().map(u16::from), ..Failure::at(reason) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "{} ({code})", self.reason),
+            None => write!(f, "{}", self.reason),
+        }
+    }
+}
+
+/// Who must take a message of several receivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receivers {
+    /// Each of them, or nobody gets it.
+    All,
+    /// Whoever does.
+    Any,
+}
+
+/// Sends a message; `hello` is the name by which this side introduces itself. All of it ends at the deadline, at
+/// whatever step it is.
+pub async fn send(
+    server: &Server,
+    hello: &str,
+    message: &Composed,
+    receivers: Receivers,
+    allow: &Ranges,
+    deadline: Instant,
+) -> Result<(), Failure> {
+    const BY_PASSWORD: &[Mechanism] = &[Mechanism::Plain, Mechanism::Login];
+    let open = within(deadline, Reason::Connect, open(server, hello, allow));
+    let secured = within(deadline, Reason::Connect, Secured::connect(server, hello, allow, deadline));
+    let (mut session, mechanisms, secret) = match &server.sign_in {
+        SignIn::Password { password, tls: false } => (open.await?, BY_PASSWORD, password.clone()),
+        SignIn::Password { password, tls: true } => (secured.await?.0, BY_PASSWORD, password.clone()),
+        SignIn::Token(credentials) => {
+            let session = secured.await?;
+            let token = within(deadline, Reason::SignIn, session.token(credentials, allow)).await?;
+            (session.0, &[Mechanism::Xoauth2][..], token)
+        }
+    };
+    let credentials = Credentials::new(server.username.clone(), secret);
+    within(deadline, Reason::SignIn, async {
+        let answer = session.auth(mechanisms, &credentials).await;
+        answer.map_err(|error| Failure::from_reply(Reason::SignIn, &error))
+    })
+    .await?;
+    within(deadline, Reason::Recipient, hand_over(&mut session, message, receivers)).await?;
+    let _ = timeout(GOODBYE, session.quit()).await;
+    Ok(())
+}
+
+async fn within<T>(
+    deadline: Instant,
+    reason: Reason,
+    step: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout_at(deadline, step).await.unwrap_or(Err(Failure::at(reason)))
+}
+
+/// A session over a connection that others may read.
+async fn open(server: &Server, hello: &str, allow: &Ranges) -> Result<AsyncSmtpConnection, Failure> {
+    let stream = outbound::connect(&server.host, server.port, allow).await.map_err(Failure::at)?;
+    introduced(Box::new(Bounded::new(stream, b"")), hello).await
+}
+
+/// A session over a secured connection. Whoever wants a token must have one.
+struct Secured(AsyncSmtpConnection);
+
+impl Secured {
+    async fn connect(server: &Server, hello: &str, allow: &Ranges, deadline: Instant) -> Result<Secured, Failure> {
+        let stream = outbound::connect(&server.host, server.port, allow).await.map_err(Failure::at)?;
+        let secured = within(deadline, Reason::Secure, async {
+            let (stream, greeting): (_, &[u8]) = if server.port == IMPLICIT_TLS {
+                (stream, b"")
+            } else {
+                // The library waits for a greeting, which came before.
+                (start_tls(stream, hello).await?, b"220 secured\r\n")
+            };
+            let secured = outbound::secure(stream, &server.host).await.map_err(Failure::at)?;
+            Ok(Bounded::new(secured, greeting))
+        });
+        introduced(Box::new(secured.await?), hello).await.map(Secured)
+    }
+
+    /// The vendor's token for a sign-in by this session.
+    async fn token(&self, credentials: &ClientCredentials, allow: &Ranges) -> Result<String, Failure> {
+        client_credentials::token(credentials, allow).await.map_err(Failure::at)
+    }
+}
+
+/// A session that has introduced itself.
+async fn introduced(stream: Box<dyn AsyncTokioStream>, hello: &str) -> Result<AsyncSmtpConnection, Failure> {
+    let session = AsyncSmtpConnection::connect_with_transport(stream, &ClientId::Domain(hello.to_owned())).await;
+    session.map_err(|error| Failure::from_reply(Reason::Connect, &error))
+}
+
+/// Asks for STARTTLS; the stream is ready for the handshake.
+async fn start_tls(stream: TcpStream, hello: &str) -> Result<TcpStream, Failure> {
+    let mut plain = Plain { stream, said: Vec::new() };
+    plain.expect(220, Reason::Connect).await?;
+    plain.say(&format!("EHLO {hello}\r\n")).await?;
+    let offered = plain.expect(250, Reason::Connect).await?;
+    if !offered.iter().any(|line| line.eq_ignore_ascii_case("STARTTLS")) {
+        return Err(Failure::at(Reason::Secure));
+    }
+    plain.say("STARTTLS\r\n").await?;
+    plain.expect(220, Reason::Secure).await?;
+    // Whatever came along was not said by whom the certificate names.
+    if plain.said.is_empty() { Ok(plain.stream) } else { Err(Failure::at(Reason::Secure)) }
+}
+
+/// The few words before a connection is secured.
+struct Plain {
+    stream: TcpStream,
+    said: Vec<u8>,
+}
+
+impl Plain {
+    async fn say(&mut self, text: &str) -> Result<(), Failure> {
+        self.stream.write_all(text.as_bytes()).await.map_err(|_| Failure::at(Reason::Connect))
+    }
+
+    /// The lines of a reply with this code.
+    async fn expect(&mut self, code: u16, reason: Reason) -> Result<Vec<String>, Failure> {
+        let mut lines = Vec::new();
+        for _ in 0..100 {
+            let line = self.line().await.map_err(|_| Failure::at(reason))?;
+            let said = line.get(..3).and_then(|code| code.parse::<u16>().ok());
+            if said != Some(code) {
+                return Err(Failure { code: said, ..Failure::at(reason) });
+            }
+            lines.push(line.get(4..).unwrap_or("").trim().to_owned());
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return Ok(lines);
+            }
+        }
+        Err(Failure::at(reason))
+    }
+
+    async fn line(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.said.drain(..=end).collect();
+                return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+            let mut chunk = [0; 1024];
+            let read = self.stream.read(&mut chunk).await?;
+            if read == 0 || self.said.len() > MOST_SAID {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.said.extend_from_slice(&chunk[..read]);
+        }
+    }
+}
+
+async fn hand_over(session: &mut AsyncSmtpConnection, message: &Composed, receivers: Receivers) -> Result<(), Failure> {
+    let refused = |error| Failure::from_reply(Reason::Recipient, &error);
+    let envelope = &message.envelope;
+    let mut parameters = Vec::new();
+    if !envelope.from().into_iter().chain(envelope.to()).all(|address| AsRef::<str>::as_ref(address).is_ascii()) {
+        if !session.server_info().supports_feature(Extension::SmtpUtfEight) {
+            return Err(Failure { is_final: true, ..Failure::at(Reason::Recipient) });
+        }
+        parameters.push(MailParameter::SmtpUtfEight);
+    }
+    session.command(Mail::new(envelope.from().cloned(), parameters)).await.map_err(refused)?;
+    let mut taken = Err(Failure::at(Reason::Recipient));
+    for receiver in envelope.to() {
+        match session.command(Rcpt::new(receiver.clone(), Vec::new())).await {
+            Ok(_) => taken = Ok(()),
+            Err(error) => {
+                let failure = Failure { is_final: error.is_permanent(), ..refused(error) };
+                // What is no answer ends the session, too.
+                if receivers == Receivers::All || failure.code.is_none() {
+                    return Err(failure);
+                }
+                taken = taken.or(Err(failure));
+            }
+        }
+    }
+    taken?;
+    session.command(Data).await.map_err(refused)?;
+    session.message(&message.bytes).await.map_err(refused)?;
+    Ok(())
+}
+
+/// A stream of which no more is read than a session needs, after something that is read first.
+#[derive(Debug)]
+struct Bounded<S> {
+    first: &'static [u8],
+    stream: S,
+    left: usize,
+}
+
+impl<S> Bounded<S> {
+    fn new(stream: S, first: &'static [u8]) -> Bounded<S> {
+        Bounded { first, stream, left: MOST_SAID }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.first.is_empty() {
+            let (now, later) = self.first.split_at(self.first.len().min(out.remaining()));
+            out.put_slice(now);
+            self.first = later;
+            return Poll::Ready(Ok(()));
+        }
+        if self.left == 0 {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        let before = out.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, out))?;
+        self.left = self.left.saturating_sub(out.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + fmt::Debug> AsyncTokioStream for Bounded<S> {
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        // Only told in logs of the library, which are off.
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}

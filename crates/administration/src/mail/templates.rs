@@ -1,0 +1,191 @@
+//! The standard messages and the fields that are merged into them: those of the occasion and the company details
+//! (document 1, "Company details").
+//!
+//! Merging is replacement of text and nothing more: what a value holds stays as it is, whatever it looks like. A line
+//! whose fields are all empty is left out, and so is a paragraph.
+
+use crate::mail::message::Message;
+
+/// A subject and a text with `{fields}`.
+struct Template {
+    subject: &'static str,
+    text: &'static str,
+}
+
+const ACTIVATION: Template = Template {
+    subject: "Activate your account at {domain}",
+    text: "Hello {first_name},\n\n\
+           an account was made for you at {domain}. Choose a password to activate it:\n\n\
+           {link}\n",
+};
+
+const RESET: Template = Template {
+    subject: "Reset your password at {domain}",
+    text: "Hello {first_name},\n\n\
+           somebody asked to reset your password at {domain}. If it was you, choose a new one within 24 hours:\n\n\
+           {link}\n\n\
+           If it was not you, ignore this message.\n",
+};
+
+const TEST: Template = Template {
+    subject: "Test message of {domain}",
+    text: "Hello,\n\n\
+           this message was sent to test the outbound mail settings of {domain}. They work.\n",
+};
+
+const RENAMED: Template = Template {
+    subject: "Your username at {domain} was changed",
+    text: "Hello {first_name},\n\n\
+           this address is no longer the username of your account at {domain}. The account was signed out, and you sign \
+           in with the new username from now on.\n\n\
+           If you did not expect this, tell your administrator.\n",
+};
+
+const GIVEN_UP: Template = Template {
+    subject: "A message of {domain} was not delivered",
+    text: "Hello,\n\n\
+           the message \"{subject}\" to {receiver} could not be delivered and was given up: {reason}.\n",
+};
+
+/// What stands below each message.
+const CLOSING: &str = "\n{admin_email_signature}\n\n\
+                       {admin_first_name} {admin_last_name}\n\
+                       {admin_job_title}\n\
+                       {admin_email_address}\n\
+                       {admin_phone_number}\n";
+
+/// Names and values of merge fields; the last of a name counts.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Vec<(&'static str, String)>);
+
+impl Fields {
+    /// With one more.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Fields {
+        self.0.push((name, value.into()));
+        self
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The mail with the link that activates an account: `domain`, `first_name`, `link`.
+pub fn activation(to: String, fields: &Fields) -> Message {
+    message(&ACTIVATION, to, fields)
+}
+
+/// The mail with the link that resets a password: `domain`, `first_name`, `link`.
+pub fn reset(to: String, fields: &Fields) -> Message {
+    message(&RESET, to, fields)
+}
+
+/// The mail to the former address of an account with a new username: `domain`, `first_name`.
+pub fn renamed(to: String, fields: &Fields) -> Message {
+    message(&RENAMED, to, fields)
+}
+
+/// The mail that tests the settings: `domain`.
+pub fn test(to: String, fields: &Fields) -> Message {
+    message(&TEST, to, fields)
+}
+
+/// The mail that tells of one that was given up: `domain`, `subject`, `receiver`, `reason`.
+pub fn given_up(to: String, fields: &Fields) -> Message {
+    message(&GIVEN_UP, to, fields)
+}
+
+fn message(template: &Template, to: String, fields: &Fields) -> Message {
+    let text = format!("{}{}", template.text, CLOSING);
+    let mut paragraphs: Vec<String> =
+        text.split("\n\n").filter_map(|paragraph| merge_lines(paragraph, fields)).collect();
+    if let Some(last) = paragraphs.last_mut() {
+        last.truncate(last.trim_end_matches('\n').len());
+        last.push('\n');
+    }
+    Message { to, subject: merge(template.subject, fields), text: paragraphs.join("\n\n") }
+}
+
+/// The lines of a paragraph; `None` when nothing is left of it.
+fn merge_lines(paragraph: &str, fields: &Fields) -> Option<String> {
+    let lines = paragraph.trim_matches('\n').lines().filter_map(|line| {
+        let mut names = names(line).peekable();
+        let says_nothing = names.peek().is_some() && names.all(|name| fields.value(name).is_none_or(str::is_empty));
+        (!says_nothing).then(|| merge(line, fields).trim().to_owned())
+    });
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    line.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
+}
+
+/// A template with its fields replaced, once: what a value holds is not looked at again.
+fn merge(template: &str, fields: &Fields) -> String {
+    let mut merged = String::with_capacity(template.len() * 2);
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        merged.push_str(before);
+        match after.split_once('}') {
+            Some((name, after)) => {
+                merged.push_str(fields.value(name).unwrap_or(""));
+                rest = after;
+            }
+            None => {
+                merged.push('{');
+                rest = after;
+            }
+        }
+    }
+    merged.push_str(rest);
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields() -> Fields {
+        Fields::default()
+            .with("domain", "a.example")
+            .with("first_name", "Ann")
+            .with("link", "https://a.example/?token=x")
+    }
+
+    #[test]
+    fn without_company_details_a_message_ends_with_its_text() {
+        let message = activation("ann@example.com".into(), &fields());
+        assert_eq!(message.subject, "Activate your account at a.example");
+        assert_eq!(
+            message.text,
+            "Hello Ann,\n\nan account was made for you at a.example. Choose a password to activate it:\n\n\
+             https://a.example/?token=x\n"
+        );
+    }
+
+    #[test]
+    fn company_details_stand_below_and_empty_ones_leave_no_gap() {
+        let fields = fields()
+            .with("admin_first_name", "")
+            .with("admin_last_name", "Berg")
+            .with("admin_job_title", "")
+            .with("admin_email_address", "berg@example.com")
+            .with("admin_email_signature", "Yours\n  the registry");
+        let message = test("ann@example.com".into(), &fields);
+        assert!(
+            message.text.ends_with("They work.\n\nYours\n  the registry\n\nBerg\nberg@example.com\n"),
+            "{}",
+            message.text
+        );
+    }
+
+    #[test]
+    fn what_a_value_holds_is_text() {
+        for value in ["{link}", "{{link}}", "{", "}", "${jndi:x}", "{% include x %}", "<%= 7*7 %>", "{first_name"] {
+            let message = reset("ann@example.com".into(), &fields().with("first_name", value));
+            assert!(message.text.starts_with(&format!("Hello {value},\n\nsomebody")), "{}", message.text);
+            assert_eq!(message.text.matches("token=x").count(), 1, "{}", message.text);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The mail server that the settings describe, with its opened secrets.
+
+use super::{BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SHAPE, TLS, USERNAME};
+use super::{place, text};
+use crate::client_credentials::{ClientCredentials, SECRET_COLUMN, TABLE, VENDOR};
+use crate::mail::smtp::{Server, SignIn};
+use kit::app::App;
+use kit::build::Build;
+use kit::rows;
+use kit::secret::Context;
+use resource::Changes;
+use store::{Conn, Error, Sql};
+
+/// Where a build's mail goes.
+pub struct Outbound {
+    /// By which server; `None` when its secret cannot be read (the authentication object or the key is another).
+    pub server: Option<Server>,
+    /// Who is told when a message is given up.
+    pub failure_email: String,
+}
+
+/// The stored settings; `None` while there are none.
+pub fn stored(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbound>, Error> {
+    let settings = rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default();
+    if text(&settings, &HOST).is_empty() {
+        return Ok(None);
+    }
+    if text(&settings, &METHOD) == VENDOR && settings.get(&TLS) != Some(true) {
+        let build = &build.domain;
+        tracing::warn!(build, "the mail settings have no tls, which their method requires; mail is sent with it");
+    }
+    of(app, build, conn, &settings).map(Some)
+}
+
+/// The settings as they are given; a password that is not among them is the stored one.
+pub fn of(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Result<Outbound, Error> {
+    let sign_in = if text(settings, &METHOD) == BY_PASSWORD {
+        let password = match settings.get(&PASSWORD) {
+            Some(password) => Some(password),
+            None => stored_password(app, build, conn)?,
+        };
+        let tls = settings.get(&TLS).unwrap_or(false);
+        password.map(|password| SignIn::Password { password, tls })
+    } else {
+        client_credentials(app, build, conn, settings.get(&OBJECT).unwrap_or(0))?.map(SignIn::Token)
+    };
+    let server = sign_in.map(|sign_in| Server {
+        host: text(settings, &HOST),
+        port: settings.get(&PORT).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
+        username: text(settings, &USERNAME),
+        sign_in,
+        from: text(settings, &FROM_EMAIL),
+    });
+    Ok(Outbound { server, failure_email: text(settings, &FAILURE_EMAIL) })
+}
+
+fn stored_password(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<String>, Error> {
+    let sql = Sql::new("SELECT row_key, password FROM smtp_settings WHERE id = 1 AND password IS NOT NULL");
+    let found = conn.opt(&sql, |row| Ok(app.keys.open(&place(&build.uid, row.text(0)?), row.text(1)?)))?;
+    Ok(found.flatten().and_then(|plain| String::from_utf8(plain).ok()))
+}
+
+fn client_credentials(
+    app: &App,
+    build: &Build,
+    conn: &mut Conn,
+    object: i64,
+) -> Result<Option<ClientCredentials>, Error> {
+    let sql = Sql::new(
+        "SELECT token_url, client_id, scope, row_key, client_secret FROM authentication_objects \
+         WHERE id = $1 AND provider = $2 AND client_secret IS NOT NULL",
+    );
+    let found = conn.opt(&sql.arg(object).arg(VENDOR), |row| {
+        let place = Context { build: &build.uid, table: TABLE, column: SECRET_COLUMN, row: row.text(3)? };
+        let secret = app.keys.open(&place, row.text(4)?).and_then(|plain| String::from_utf8(plain).ok());
+        let text = |at| row.text(at).map(str::to_owned);
+        let (token_url, client_id, scope) = (text(0)?, text(1)?, text(2)?);
+        Ok(secret.map(|client_secret| ClientCredentials { token_url, client_id, client_secret, scope }))
+    })?;
+    Ok(found.flatten())
+}

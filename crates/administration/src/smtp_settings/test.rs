@@ -1,0 +1,78 @@
+//! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message (document 4,
+//! section 5, "test endpoint"). What it tells is one of four reasons, so that it is no scanner.
+
+use super::{Purpose, SHAPE, checked, has_password, server};
+use crate::company_details;
+use crate::mail::message::{self, Composed};
+use crate::mail::queue::worker;
+use crate::mail::smtp::{self, Reason, Receivers, Server};
+use crate::mail::templates;
+use kit::answer::Answer;
+use kit::commit::write;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Pending;
+use kit::rows;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use std::time::Duration;
+use store::Conn;
+use tokio::time::{Instant, timeout_at};
+
+/// All of a test.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub fn shape() -> Json {
+    json!({
+        "type": "object", "required": ["status", "msg"],
+        "properties": {"status": {"type": "string"}, "msg": {"type": "string"}},
+    })
+}
+
+pub fn run(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let deadline = Instant::now() + PATIENCE;
+        // It writes nothing, but ids in bodies are looked up with a lock, as wherever a body is checked.
+        let prepared = write(&request, prepare).await?;
+        let sent = match &prepared {
+            Some((server, message)) => send(&request, server, message, deadline).await,
+            None => Err(Reason::SignIn),
+        };
+        match sent {
+            Ok(()) => Ok(Answer::value(&json!({"status": "success", "msg": "Test message sent."}))),
+            Err(reason) => Err(refused(reason)),
+        }
+    })
+}
+
+/// The server and the message of the body over the stored settings; `None` when a stored secret cannot be read.
+fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(Server, Composed)>, Refusal> {
+    let mut settings = rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
+    let has_password = has_password(conn)?;
+    let sent = checked(conn, request.caller()?, &request.object()?, &settings, has_password, Purpose::Test)?;
+    sent.iter().for_each(|(name, value)| settings.insert(name.to_owned(), value.clone()));
+    let outbound = server::of(&request.app, &request.build, conn, &settings)?;
+    let Some(server) = outbound.server else { return Ok(None) };
+    let domain = &request.build.domain;
+    let fields = company_details::merge_fields(conn)?.with("domain", domain);
+    let message = templates::test(outbound.failure_email, &fields);
+    let id = format!("<{}@{domain}>", web::clock::random_token());
+    let composed = message::compose(&server.from, &message, request.now, &id);
+    composed.map(|composed| Some((server, composed))).map_err(|_| refused(Reason::Recipient))
+}
+
+async fn send(request: &Request, server: &Server, message: &Composed, deadline: Instant) -> Result<(), Reason> {
+    let (app, domain) = (&request.app, &request.build.domain);
+    let places = worker(app).test_places(&request.build);
+    let place = timeout_at(deadline, places.acquire()).await.map_err(|_| Reason::Connect)?;
+    let sent = smtp::send(server, domain, message, Receivers::All, &app.settings.outbound_allow, deadline).await;
+    drop(place);
+    sent.map_err(|failure| {
+        tracing::info!(%failure, build = domain, "a test message was not sent");
+        failure.reason
+    })
+}
+
+fn refused(reason: Reason) -> Refusal {
+    Refusal::bad(format!("Please check the username, the authentication object and the mail API settings: {reason}"))
+}

@@ -1,0 +1,515 @@
+//! The relay: what waits in a build's outbox goes to the history service, in its order and at least once (an event has an
+//! id, by which the service knows it again).
+//!
+//! A build has a task of its own from its first event on, asleep while nothing waits, woken at each commit. System events
+//! go in batches, history events one by one. While the service is away the task tries again after growing pauses, which
+//! new events do not shorten. What the service refuses for good is looked for by halving and put aside, so that it does
+//! not hold up the rest; an unknown tenant is an operator's matter, and everything waits for it.
+//!
+//! Several processes share an outbox: whoever delivers claims it first, so that the order holds. A process that dies
+//! leaves its claim to run out.
+
+use crate::history_client::{Envelope, Failure, HistoryClient, PATIENCE};
+use crate::history_tenants::{self, NoTenant, Tenant};
+use crate::outbox::{self, Batch, Head, Kind, Waits, backlog};
+use crate::{client, settings};
+use kit::app::App;
+use kit::build::Build;
+use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use store::{Conn, Error};
+use tokio::sync::{Notify, Semaphore};
+use web::clock::unique_id;
+
+/// The most events that are delivered at once.
+const MOST: usize = 1000;
+/// The most bytes that are.
+const MOST_BYTES: i64 = 4 * 1024 * 1024;
+/// How long history events are sent one by one before those that arrived are removed.
+const A_WHILE: Duration = Duration::from_secs(2);
+/// How long a claim holds, in microseconds, and so how long the others wait for a process that died.
+const CLAIM: i64 = 10_000_000;
+/// How often a living process renews its claim.
+const RENEWAL: Duration = Duration::from_secs(3);
+/// The first pause after a failure; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause.
+const LAST_PAUSE: Duration = Duration::from_secs(60);
+/// How long the task waits for more to come, so that many events at once are one batch.
+const GATHER: Duration = Duration::from_millis(20);
+/// How often a process looks for what others left behind.
+const LOOK: Duration = Duration::from_secs(300);
+/// How often builds without a tenant are looked for, one statement on the control database.
+const NEW_BUILDS: Duration = Duration::from_secs(2);
+/// How often what others have added is counted while much waits.
+const COUNT: Duration = Duration::from_secs(5);
+/// How many builds deliver at a time.
+const AT_A_TIME: usize = 64;
+const MINUTE: i64 = 60_000_000;
+
+/// One task for each build that this process serves, if it delivers at all: a process that does not serve (a command)
+/// may end at any time.
+pub struct Relay {
+    is_on: AtomicBool,
+    /// By the build's uid.
+    tasks: Mutex<HashMap<String, Arc<Task>>>,
+    places: Semaphore,
+    /// This process, for claims.
+    holder: String,
+    /// Events that the service refused for good.
+    refused: AtomicI64,
+}
+
+struct Task {
+    build: Arc<Build>,
+    waker: Notify,
+    /// Whether the last thing that the service was asked for this build failed because of it.
+    is_cut_off: AtomicBool,
+}
+
+/// What waits, over all builds of this process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lag {
+    /// How many events.
+    pub waiting: i64,
+    /// How long the oldest has been waiting.
+    pub seconds: i64,
+    /// Whether the service answered when it was asked last.
+    pub is_reachable: bool,
+    /// How many events it has refused for good since this process began; they are kept in `outbox_refused`.
+    pub refused: i64,
+}
+
+impl Default for Relay {
+    fn default() -> Relay {
+        Relay {
+            is_on: AtomicBool::new(false),
+            tasks: Mutex::default(),
+            places: Semaphore::new(AT_A_TIME),
+            holder: unique_id(),
+            refused: AtomicI64::new(0),
+        }
+    }
+}
+
+impl Relay {
+    /// Begins to deliver, first what an earlier process left behind.
+    pub fn start(app: &App) {
+        if client(app).is_none() {
+            return;
+        }
+        relay(app).is_on.store(true, Ordering::Relaxed);
+        let app = app.clone();
+        tokio::spawn(async move {
+            match app.active_builds().await {
+                Ok(builds) => builds.iter().for_each(|build| wake(&app, build)),
+                Err(error) => tracing::error!(%error, "the outboxes were not looked at"),
+            }
+            // Builds that another process makes have no event yet, and may have no tenant.
+            while relay(&app).is_on() {
+                tokio::time::sleep(NEW_BUILDS).await;
+                for domain in history_tenants::missing(&app).await.unwrap_or_default() {
+                    if let Ok(Some(build)) = app.build(&domain).await {
+                        wake(&app, &build);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Delivers what the last requests caused, for a short while, and then begins nothing any more, so that the store can
+    /// be closed; what still waits is delivered by the next process.
+    pub async fn finish(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while self.is_on() && Instant::now() < until {
+            let lag = self.lag(0);
+            if lag.waiting == 0 || !lag.is_reachable {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.is_on.store(false, Ordering::Relaxed);
+    }
+
+    fn wake(&self, app: &App, build: &Arc<Build>) {
+        if !self.is_on() {
+            return;
+        }
+        let mut tasks = self.tasks();
+        let task = tasks.entry(build.uid.clone()).or_insert_with(|| {
+            let task =
+                Arc::new(Task { build: build.clone(), waker: Notify::new(), is_cut_off: AtomicBool::new(false) });
+            tokio::spawn(work(app.clone(), task.clone()));
+            task
+        });
+        task.waker.notify_one();
+    }
+
+    /// What waits, from memory.
+    pub fn lag(&self, now: i64) -> Lag {
+        let refused = self.refused.load(Ordering::Relaxed);
+        let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
+        for task in self.tasks().values() {
+            let waiting = backlog(&task.build).waiting();
+            lag.waiting += waiting.rows;
+            if let Some(oldest) = waiting.oldest.filter(|_| waiting.rows > 0) {
+                lag.seconds = lag.seconds.max((now - oldest) / 1_000_000);
+            }
+            lag.is_reachable &= !task.is_cut_off.load(Ordering::Relaxed);
+        }
+        lag
+    }
+
+    fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The relay of this process.
+pub fn relay(app: &App) -> &Relay {
+    app.slot()
+}
+
+/// Something may wait in the build's outbox.
+pub fn wake(app: &App, build: &Arc<Build>) {
+    relay(app).wake(app, build);
+}
+
+/// The health details.
+pub fn health(app: &App) -> Option<(&'static str, Json)> {
+    client(app)?;
+    let lag = relay(app).lag(app.clock.now());
+    let details = json!({
+        "waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable, "refused": lag.refused,
+    });
+    Some(("history", details))
+}
+
+/// What a round came to.
+enum Round {
+    /// There may be more.
+    Delivered,
+    /// Nothing waits.
+    Empty,
+    /// What waits may still change until a moment.
+    Folded(i64),
+    /// Another process delivers.
+    Claimed,
+}
+
+/// Why a round came to nothing.
+enum Trouble {
+    Service(Failure),
+    Store(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::Store(error)
+    }
+}
+
+impl From<NoTenant> for Trouble {
+    fn from(error: NoTenant) -> Trouble {
+        match error {
+            NoTenant::Service(failure) => Trouble::Service(failure),
+            NoTenant::Store(error) => Trouble::Store(error),
+        }
+    }
+}
+
+/// What a task knows from round to round.
+struct Progress {
+    tenant: Option<Tenant>,
+    /// In a row.
+    failures: u32,
+    /// How many rounds in a row another process had the claim.
+    turns: u32,
+    /// The most events of the next batch: halved when one is refused, doubled when one is taken.
+    most: usize,
+}
+
+async fn work(app: App, task: Arc<Task>) {
+    let Some(service) = client(&app) else { return };
+    let build = &task.build;
+    let mut progress = Progress { tenant: None, failures: 0, turns: 0, most: MOST };
+    // What an earlier process left counts for the bound from the start. If this fails, so does the first round.
+    let _ = backlog(build).count(build).await;
+    while relay(&app).is_on() {
+        let round = round(&app, service, build, &mut progress).await;
+        tell(&task, &mut progress, &round);
+        let outcome = match round {
+            Ok(Round::Delivered) => continue,
+            Ok(Round::Empty) => {
+                backlog(build).clear();
+                // Another process may die with what it has written.
+                let wait = if app.store.is_embedded() { None } else { Some(LOOK) };
+                sleep(&task, wait).await;
+                Ok(())
+            }
+            Ok(Round::Folded(until)) => {
+                let wait = u64::try_from(until - app.clock.now()).unwrap_or(0);
+                sleep(&task, Some(Duration::from_micros(wait).clamp(FIRST_PAUSE, LAST_PAUSE))).await;
+                backlog(build).count(build).await
+            }
+            Ok(Round::Claimed) => {
+                progress.turns = (progress.turns + 1).min(5);
+                tokio::time::sleep(Duration::from_millis(25 << progress.turns)).await;
+                backlog(build).count(build).await
+            }
+            Err(Trouble::Service(failure)) => {
+                let pause = match failure {
+                    Failure::NoTenant(_) => LAST_PAUSE,
+                    _ => (FIRST_PAUSE * (1 << progress.failures.clamp(1, 8) >> 1)).min(LAST_PAUSE),
+                };
+                rest(&app, build, pause).await
+            }
+            Err(Trouble::Store(error)) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Error::Missing) => break,
+            Err(error) if relay(&app).is_on() => {
+                tracing::error!(%error, build = build.domain, "the outbox was not read");
+                tokio::time::sleep(Duration::from_secs(10)).await;
+            }
+            Err(_) => break,
+        }
+    }
+    // The build is gone, or this process goes.
+    relay(&app).tasks().remove(&build.uid);
+}
+
+async fn sleep(task: &Task, wait: Option<Duration>) {
+    match wait {
+        Some(wait) => drop(tokio::time::timeout(wait, task.waker.notified()).await),
+        None => task.waker.notified().await,
+    }
+    tokio::time::sleep(GATHER).await;
+}
+
+/// A pause after a failure, whatever is added meanwhile. Where other processes may add, too, and the bound is not far,
+/// what waits is counted now and then.
+async fn rest(app: &App, build: &Build, pause: Duration) -> Result<(), Error> {
+    backlog(build).count(build).await?;
+    let end = tokio::time::Instant::now() + pause;
+    while !app.store.is_embedded() && backlog(build).waiting().bytes > settings(app).outbox_bytes / 8 {
+        let now = tokio::time::Instant::now();
+        if now >= end {
+            break;
+        }
+        tokio::time::sleep_until(end.min(now + COUNT)).await;
+        backlog(build).count(build).await?;
+    }
+    tokio::time::sleep_until(end).await;
+    Ok(())
+}
+
+/// The lines of the log, and what the health details say.
+fn tell(task: &Task, progress: &mut Progress, round: &Result<Round, Trouble>) {
+    let build = &task.build.domain;
+    match round {
+        Ok(Round::Delivered) => {
+            if progress.failures > 0 {
+                tracing::info!(build, "history is delivered again");
+            }
+            (progress.failures, progress.turns) = (0, 0);
+            task.is_cut_off.store(false, Ordering::Relaxed);
+        }
+        // Where this process could not deliver, another one could.
+        Ok(Round::Empty) => {
+            (progress.failures, progress.turns) = (0, 0);
+            task.is_cut_off.store(false, Ordering::Relaxed);
+        }
+        Err(Trouble::Service(failure)) => {
+            progress.failures = progress.failures.saturating_add(1);
+            let waiting = backlog(&task.build).waiting().rows;
+            match failure {
+                Failure::NoTenant(_) => {
+                    tracing::error!(reason = %failure, build, waiting, "the history service does not know the build");
+                }
+                _ if progress.failures == 1 => {
+                    tracing::warn!(reason = %failure, build, waiting, "history is not delivered");
+                }
+                _ => {
+                    tracing::debug!(reason = %failure, build, waiting, "history is not delivered");
+                }
+            }
+            task.is_cut_off.store(true, Ordering::Relaxed);
+        }
+        Ok(Round::Folded(_) | Round::Claimed) | Err(Trouble::Store(_)) => {}
+    }
+}
+
+/// Delivers what stands at the head.
+async fn round(app: &App, service: &HistoryClient, build: &Build, progress: &mut Progress) -> Result<Round, Trouble> {
+    let tenant = match &progress.tenant {
+        Some(tenant) => tenant.clone(),
+        None => {
+            let tenant = history_tenants::ensure(app, service, build, PATIENCE).await?;
+            progress.tenant.insert(tenant).clone()
+        }
+    };
+    let head = build.db.read::<_, Error>(Head::look).await?;
+    let minute = app.clock.now().div_euclid(MINUTE) * MINUTE;
+    // While the service is away, rows stay shared for as long as there are others to try it with.
+    let is_over = head.folded_since.is_some_and(|since| since < minute);
+    let seals = is_over && (progress.failures == 0 || !head.is_ready);
+    if !head.is_ready && !seals {
+        return Ok(if head.folded_since.is_some() { Round::Folded(minute + MINUTE) } else { Round::Empty });
+    }
+    // It is never closed.
+    let _place = relay(app).places.acquire().await;
+    if !claim(app, build, seals.then_some(minute)).await? {
+        return Ok(Round::Claimed);
+    }
+    let delivered = holding(app, build, deliver(app, service, build, &tenant, progress)).await;
+    if let Err(Trouble::Service(_)) = delivered {
+        settle(app, build, &[], None).await?;
+    }
+    delivered
+}
+
+/// Takes the outbox for this process, and shared rows that were begun before a moment out of reach.
+async fn claim(app: &App, build: &Build, sealed_before: Option<i64>) -> Result<bool, Error> {
+    // The only process there is has nobody to claim it from.
+    let is_alone = app.store.is_embedded();
+    if is_alone && sealed_before.is_none() {
+        return Ok(true);
+    }
+    let (holder, now) = (relay(app).holder.clone(), app.clock.now());
+    let write = move |conn: &mut Conn| {
+        if !is_alone && !outbox::claim(conn, &holder, now, now + CLAIM)? {
+            return Ok(false);
+        }
+        if let Some(before) = sealed_before {
+            outbox::seal(conn, before)?;
+        }
+        Ok(true)
+    };
+    build.db.write(write).await
+}
+
+/// Does something under the claim, which is renewed for as long as that takes.
+async fn holding<T>(app: &App, build: &Build, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(RENEWAL, &mut work).await {
+            Ok(done) => return done,
+            // Lost, it costs the order at worst: the service knows events again.
+            Err(_) => drop(claim(app, build, None).await),
+        }
+    }
+}
+
+async fn deliver(
+    app: &App,
+    service: &HistoryClient,
+    build: &Build,
+    tenant: &Tenant,
+    progress: &mut Progress,
+) -> Result<Round, Trouble> {
+    let most = progress.most;
+    let batch = build.db.read::<_, Error>(move |conn| Batch::first(conn, most, MOST_BYTES)).await?;
+    let Some(Batch { kind, events }) = batch else {
+        // Another process was faster.
+        settle(app, build, &[], None).await?;
+        return Ok(Round::Delivered);
+    };
+    let (arrived, outcome) = match kind {
+        Kind::System => {
+            let bodies: Vec<&str> = events.iter().map(|event| event.body.as_str()).collect();
+            match service.batch(&tenant.client_id, &bodies).await {
+                Ok(()) => (events.len(), Ok(())),
+                Err(failure) => (0, Err(failure)),
+            }
+        }
+        Kind::History => one_by_one(service, build, tenant, &events).await,
+    };
+    let (gone, rest) = events.split_at(arrived);
+    // The event that is wrong is the first of the rest, once it stands alone.
+    let is_alone = kind == Kind::History || events.len() == 1;
+    match outcome {
+        Ok(()) => {
+            progress.most = (most * 2).min(MOST);
+            settle(app, build, gone, None).await?;
+            Ok(Round::Delivered)
+        }
+        Err(Failure::Refused(_) | Failure::TooLarge) if !is_alone => {
+            progress.most = (events.len() / 2).max(1);
+            settle(app, build, gone, None).await?;
+            Ok(Round::Delivered)
+        }
+        Err(failure @ (Failure::Refused(_) | Failure::TooLarge)) => {
+            let (refused, reason) = (rest.first(), failure.to_string());
+            let (id, build_name) = (refused.map_or("", |event| &event.id), &build.domain);
+            tracing::error!(reason, build = build_name, event = id, "the history service refused an event");
+            relay(app).refused.fetch_add(1, Ordering::Relaxed);
+            settle(app, build, gone, refused.map(|event| (event, reason))).await?;
+            Ok(Round::Delivered)
+        }
+        Err(failure) => {
+            settle(app, build, gone, None).await?;
+            Err(Trouble::Service(failure))
+        }
+    }
+}
+
+/// Sends history events until one does not arrive, or a while is over; how many arrived.
+async fn one_by_one(
+    service: &HistoryClient,
+    build: &Build,
+    tenant: &Tenant,
+    events: &[Waits],
+) -> (usize, Result<(), Failure>) {
+    let started = Instant::now();
+    for (at, event) in events.iter().enumerate() {
+        if started.elapsed() > A_WHILE {
+            return (at, Ok(()));
+        }
+        let envelope = Envelope {
+            id: &event.id,
+            source: &tenant.database_name,
+            account: &build.domain,
+            time: event.created_at,
+            detail: &event.body,
+        };
+        if let Err(failure) = service.create_event(&tenant.client_id, &envelope).await {
+            return (at, Err(failure));
+        }
+    }
+    (events.len(), Ok(()))
+}
+
+/// Removes what arrived, puts aside what was refused, and gives the claim back.
+async fn settle(app: &App, build: &Build, gone: &[Waits], refused: Option<(&Waits, String)>) -> Result<(), Error> {
+    let (is_alone, holder, now) = (app.store.is_embedded(), relay(app).holder.clone(), app.clock.now());
+    let aside = refused.map(|(event, reason)| (event.n, event.size, reason));
+    let mut numbers: Vec<i64> = gone.iter().map(|event| event.n).collect();
+    numbers.extend(aside.iter().map(|(n, ..)| n));
+    if is_alone && numbers.is_empty() {
+        return Ok(());
+    }
+    let rows = numbers.len() as i64;
+    let bytes = gone.iter().map(|event| event.size).chain(aside.iter().map(|(_, size, _)| *size)).sum();
+    let write = move |conn: &mut Conn| {
+        if let Some((n, _, reason)) = &aside {
+            outbox::set_aside(conn, *n, reason, now)?;
+        }
+        let oldest = outbox::remove(conn, &numbers)?;
+        if !is_alone {
+            outbox::release(conn, &holder)?;
+        }
+        Ok::<_, Error>(oldest)
+    };
+    let oldest = build.db.write(write).await?;
+    backlog(build).removed(rows, bytes, oldest);
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Access tokens: signed JWTs for one build (document 4, section 3, row "access token").
+//!
+//! A token says who calls and in which session, for some minutes. Whether the session still stands is asked elsewhere on
+//! each request, so that a revoked one ends at once.
+//!
+//! Every token of ours begins with the same header, byte for byte. Verification compares that text and so fixes the one
+//! algorithm before anything is parsed: `none`, another algorithm and a key named in the header have no way in, and the
+//! hot path parses one small object instead of three.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
+use kit::caller::Claims;
+use serde::{Deserialize, Serialize};
+
+/// `{"alg":"HS256","typ":"JWT"}` and the dot behind it.
+const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.";
+const ISSUER: &str = "chancery";
+const USE: &str = "access";
+const MICROS_PER_SECOND: i64 = 1_000_000;
+/// How far before its making a token is valid, so that another machine whose clock is a little behind takes it.
+const CLOCK_SKEW_SECONDS: i64 = 10;
+/// Ours have some 300 bytes; what is much longer is not worth a digest.
+const MAX_BYTES: usize = 4096;
+
+/// Issues and verifies access tokens under one key.
+#[derive(Clone)]
+pub struct AccessTokens {
+    encoding: EncodingKey,
+    decoding: DecodingKey,
+}
+
+/// The payload; every member is required, and one given twice is an error.
+#[derive(Serialize, Deserialize)]
+struct Payload<'a> {
+    #[serde(borrow)]
+    iss: Cow<'a, str>,
+    #[serde(borrow)]
+    aud: Cow<'a, str>,
+    #[serde(borrow)]
+    sub: Cow<'a, str>,
+    sid: i64,
+    iat: i64,
+    nbf: i64,
+    exp: i64,
+    #[serde(borrow, rename = "use")]
+    usage: Cow<'a, str>,
+}
+
+impl AccessTokens {
+    /// `key` is the sub-key for tokens ([`kit::secret::Keys::tokens`]).
+    pub fn new(key: &[u8]) -> AccessTokens {
+        AccessTokens { encoding: EncodingKey::from_secret(key), decoding: DecodingKey::from_secret(key) }
+    }
+
+    /// A token for a user's session in a build (its domain), valid from `now` (microseconds) for so many seconds.
+    pub fn issue(&self, build: &str, user: i64, session: i64, now: i64, seconds: i64) -> String {
+        let issued = now.div_euclid(MICROS_PER_SECOND);
+        let user = user.to_string();
+        let payload = Payload {
+            iss: ISSUER.into(),
+            aud: build.into(),
+            sub: user.as_str().into(),
+            sid: session,
+            iat: issued,
+            nbf: issued - CLOCK_SKEW_SECONDS,
+            exp: issued.saturating_add(seconds),
+            usage: USE.into(),
+        };
+        let payload = serde_json::to_vec(&payload).expect("strings and numbers serialise");
+        let mut token = String::with_capacity(384);
+        token.push_str(HEADER);
+        URL_SAFE_NO_PAD.encode_string(payload, &mut token);
+        let signature = jsonwebtoken::crypto::sign(token.as_bytes(), &self.encoding, Algorithm::HS256)
+            .expect("a secret signs by HMAC");
+        token.push('.');
+        token.push_str(&signature);
+        token
+    }
+
+    /// The claims of a token that this deployment issued for this build and that is valid at `now` (microseconds);
+    /// `None` for every other text, without a reason, since the answer is the same for all of them.
+    pub fn verify(&self, token: &str, build: &str, now: i64) -> Option<Claims> {
+        if token.len() > MAX_BYTES {
+            return None;
+        }
+        let (payload, signature) = token.strip_prefix(HEADER)?.split_once('.')?;
+        let message = &token.as_bytes()[..HEADER.len() + payload.len()];
+        if !jsonwebtoken::crypto::verify(signature, message, &self.decoding, Algorithm::HS256).ok()? {
+            return None;
+        }
+        let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+        let payload: Payload = serde_json::from_slice(&payload).ok()?;
+        let expires_at = payload.exp.checked_mul(MICROS_PER_SECOND)?;
+        let valid_from = payload.nbf.checked_mul(MICROS_PER_SECOND)?;
+        let ours = payload.iss == ISSUER && payload.usage == USE && payload.aud == build;
+        if !ours || now < valid_from || now >= expires_at {
+            return None;
+        }
+        Some(Claims { user: payload.sub.parse().ok()?, session: payload.sid, expires_at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jsonwebtoken::Header;
+    use serde_json::{Value, json};
+
+    const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+    const NOW: i64 = 1_769_851_800_500_000;
+    const SECONDS: i64 = 1_769_851_800;
+
+    fn good() -> Value {
+        json!({"iss": "chancery", "aud": "a.example", "sub": "7", "sid": 9, "iat": SECONDS, "nbf": SECONDS,
+               "exp": SECONDS + 900, "use": "access"})
+    }
+
+    fn signed(payload: &Value, algorithm: Algorithm) -> String {
+        // With the header that our tokens have, so that only the payload decides.
+        if algorithm != Algorithm::HS256 {
+            return jsonwebtoken::encode(&Header::new(algorithm), payload, &EncodingKey::from_secret(KEY)).unwrap();
+        }
+        let message = format!("{HEADER}{}", URL_SAFE_NO_PAD.encode(payload.to_string()));
+        let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &EncodingKey::from_secret(KEY), algorithm);
+        format!("{message}.{}", signature.unwrap())
+    }
+
+    fn verify(token: &str) -> Option<Claims> {
+        AccessTokens::new(KEY).verify(token, "a.example", NOW)
+    }
+
+    fn with(name: &str, value: Value) -> String {
+        let mut payload = good();
+        payload[name] = value;
+        signed(&payload, Algorithm::HS256)
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_build_until_it_ends() {
+        let tokens = AccessTokens::new(KEY);
+        let token = tokens.issue("a.example", 7, 9, NOW, 900);
+        let claims = Claims { user: 7, session: 9, expires_at: (SECONDS + 900) * MICROS_PER_SECOND };
+        assert_eq!(tokens.verify(&token, "a.example", NOW), Some(claims));
+        assert_eq!(tokens.verify(&token, "a.example", claims.expires_at - 1), Some(claims));
+        assert_eq!(tokens.verify(&token, "a.example", claims.expires_at), None);
+        assert_eq!(tokens.verify(&token, "b.example", NOW), None);
+        assert_eq!(AccessTokens::new(b"another key").verify(&token, "a.example", NOW), None);
+    }
+
+    #[test]
+    fn a_token_is_a_jwt_that_other_libraries_read() {
+        let token = AccessTokens::new(KEY).issue("a.example", 7, 9, NOW, 900);
+        let header = jsonwebtoken::decode_header(&token).unwrap();
+        assert_eq!(header.alg, Algorithm::HS256);
+        assert!(verify(&signed(&good(), Algorithm::HS256)).is_some());
+    }
+
+    #[test]
+    fn another_algorithm_is_refused() {
+        assert_eq!(verify(&signed(&good(), Algorithm::HS384)), None);
+        assert_eq!(verify(&signed(&good(), Algorithm::HS512)), None);
+        for header in [r#"{"alg":"none","typ":"JWT"}"#, r#"{"alg":"None"}"#] {
+            let payload = URL_SAFE_NO_PAD.encode(good().to_string());
+            assert_eq!(verify(&format!("{}.{payload}.", URL_SAFE_NO_PAD.encode(header))), None);
+        }
+    }
+
+    #[test]
+    fn wrong_or_missing_claims_are_refused() {
+        for (name, value) in [
+            ("iss", json!("someone")),
+            ("aud", json!("b.example")),
+            ("aud", json!(["a.example"])),
+            ("use", json!("refresh")),
+            ("sub", json!(7)),
+            ("sub", json!("x")),
+            ("exp", json!(SECONDS)),
+            ("exp", json!("never")),
+            ("exp", json!(i64::MAX)),
+            ("nbf", json!(SECONDS + 1)),
+        ] {
+            assert_eq!(verify(&with(name, value.clone())), None, "{name} {value}");
+        }
+        for name in ["iss", "aud", "sub", "sid", "iat", "nbf", "exp", "use"] {
+            let mut payload = good();
+            payload.as_object_mut().unwrap().remove(name);
+            assert_eq!(verify(&signed(&payload, Algorithm::HS256)), None, "without {name}");
+        }
+    }
+
+    #[test]
+    fn an_edited_token_is_refused() {
+        let token = AccessTokens::new(KEY).issue("a.example", 7, 9, NOW, 900);
+        let parts: Vec<&str> = token.split('.').collect();
+        let mut payload = good();
+        payload["sub"] = json!("1");
+        let edited = URL_SAFE_NO_PAD.encode(payload.to_string());
+        assert_eq!(verify(&format!("{}.{edited}.{}", parts[0], parts[2])), None);
+        assert_eq!(verify(&format!("{}.{}.", parts[0], parts[1])), None);
+        assert_eq!(verify(&format!("{token}.x")), None);
+        assert_eq!(verify(&token[..token.len() - 1]), None);
+        assert_eq!(verify(""), None);
+        assert_eq!(verify(&"x".repeat(100_000)), None);
+    }
+}

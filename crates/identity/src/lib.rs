@@ -1,0 +1,118 @@
+//! Who may sign in, with which rights: users, roles, groups and their sets, the security rules, signing in with a password
+//! or at a provider, sessions.
+
+pub mod access_tokens;
+mod account;
+mod assignees;
+mod attempts;
+mod authenticate;
+mod fair_queue;
+pub mod hasher;
+mod mailed_links;
+pub mod passwords;
+mod roles;
+pub mod security;
+pub mod sessions;
+mod sign_in;
+pub mod single_sign_on;
+mod super_admin_access;
+mod system_events;
+mod timezones;
+mod user_groups;
+pub mod users;
+mod visibility;
+
+use access_tokens::AccessTokens;
+use administration::mail::queue::MailKinds;
+use attempts::Attempts;
+use hasher::Hasher;
+use kit::account_type::AccountType;
+use kit::domain::Domain;
+use kit::permissions::{CRUD, PermissionResource};
+use kit::secret::Column;
+use std::sync::Arc;
+
+/// This domain.
+pub static DOMAIN: Domain = Domain {
+    name: "identity",
+    routes: || {
+        let routes = [
+            sign_in::routes(),
+            users::routes(),
+            roles::routes(),
+            user_groups::routes(),
+            security::routes(),
+            single_sign_on::routes(),
+        ];
+        routes.into_iter().flatten().collect()
+    },
+    permissions: &[
+        PermissionResource {
+            name: "users",
+            actions: CRUD,
+            assignable: CRUD,
+            held_by: &[(AccountType::Internal, &["list", "view"]), (AccountType::Full, &["list", "view"])],
+        },
+        PermissionResource::crud("roles"),
+        PermissionResource::crud("single_sign_on"),
+        PermissionResource {
+            name: "user_groups",
+            actions: &["list", "view", "create", "edit", "delete", "edit_perm_set"],
+            assignable: &["list", "view", "create"],
+            held_by: &[(AccountType::Internal, &["list"]), (AccountType::Full, &["list"])],
+        },
+        PermissionResource::assignable("standard_authentication", &["list", "edit"]),
+    ],
+    reactions: &[
+        users::actions::ON_LEAVING,
+        user_groups::ON_USER_LEAVING,
+        single_sign_on::ON_USER_LEAVING,
+        user_groups::ON_LEAVING,
+        roles::ON_LEAVING,
+        single_sign_on::ON_ROLE_LEAVING,
+    ],
+    object_rights: &[user_groups::rights::holds_groups],
+    sealed_columns: &[Column { table: "single_sign_on", column: "client_secret", row: "secret_key" }],
+    callers: &[authenticate::ACCESS_TOKEN],
+    slots: |settings, keys, slots| {
+        let settings: Settings = settings.domains.get();
+        slots.put(AccessTokens::new(&keys.tokens()));
+        let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get()).min(4);
+        slots.put(Hasher::start(threads));
+        slots.put(single_sign_on::Providers::default());
+        slots.put(settings);
+        let mails = &mut slots.entry::<MailKinds>().0;
+        mails.extend([&mailed_links::ACTIVATION, &mailed_links::RESET, &users::RENAMED]);
+        Ok(())
+    },
+    build_slots: |slots| slots.put(Arc::<Attempts>::default()),
+    start: single_sign_on::warn_at_start,
+    ..Domain::EMPTY
+};
+
+/// What an operator sets, named as in document 4, section 1.
+#[derive(Clone)]
+pub struct Settings {
+    pub lock_attempts: i64,
+    pub lock_seconds: i64,
+    pub address_attempts: i64,
+    pub access_token_seconds: i64,
+    pub refresh_token_seconds: i64,
+    /// With `{tenant_id}` in it; `None`: the provider cannot be signed in with.
+    pub sso_provider_a_issuer: Option<String>,
+    pub sso_provider_b_issuer: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            lock_attempts: 5,
+            lock_seconds: 900,
+            address_attempts: 100,
+            access_token_seconds: 900,
+            refresh_token_seconds: 604_800,
+            sso_provider_a_issuer: None,
+            sso_provider_b_issuer: None,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Roles: `/api/roles/` (document 4, section 4, "roles").
+
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, etag};
+use kit::autocomplete;
+use kit::caller::Caller;
+use kit::limits::{self, Limit};
+use kit::permissions::{Permissions, accept_grants, assignable};
+use kit::reactions::{self, Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rights;
+use kit::route::Route;
+use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use resource::json::{Cells, Form, Writer};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, options};
+use serde_json::Value as Json;
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// The roles of a build.
+pub static ROLES: Limit = Limit { name: "roles", default: 100 };
+
+static NAME: Key<String> = Key::new("name");
+static DESCRIPTION: Key<String> = Key::new("description");
+static PERMISSIONS: Key<Json> = Key::new("permissions");
+
+/// A role.
+pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    Resource::new(
+        "roles",
+        "Role",
+        "roles",
+        [
+            Field::id(),
+            NAME.text(100).required().unique("roles_name").folded().filter().sort(),
+            DESCRIPTION.text(500).default(""),
+            PERMISSIONS.is(Kind::Object).default(Value::Json(Json::Object(Default::default()))),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+    .limit_items(ROLES.default)
+});
+
+static SHAPE: Shape = Shape::new(Declaration::Static(&ROLE), "t.permissions", write_meta);
+
+/// The routes of this resource.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::list("/api/roles/", &ROLE, list).needs("roles", "list"),
+        Route::create("/api/roles/", &ROLE, create).needs("roles", "create"),
+        Route::options_below("/api/roles/", document),
+        autocomplete::route("/api/roles/autocomplete/", complete),
+        Route::view("/api/roles/{id}/", &ROLE, view).needs("roles", "view"),
+        Route::edit("/api/roles/{id}/", &ROLE, edit).needs("roles", "edit"),
+        Route::delete("/api/roles/{id}/", delete).needs("roles", "delete"),
+    ]
+}
+
+fn document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = options::document(&ROLE);
+    document["restrictions"]["limit_items"] = limits::value(conn, &ROLES)?.into();
+    document["permissions"] = assignable();
+    Ok(Answer::value(&document))
+}
+
+fn complete(request: &Request, conn: &mut Conn) -> Outcome {
+    let scope = if request.caller()?.may("roles", "list") { Scope::of("1 = 1") } else { Scope::of("1 = 0") };
+    autocomplete::answer(
+        request,
+        conn,
+        &autocomplete::Source { table: "roles", text: "name", fold: "name_fold" },
+        scope,
+    )
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let accepted = rows::accepted(conn, &ROLE, &request.object()?, None)?;
+    let changes = with_grants(request.caller()?, Permissions::NONE, accepted.changes, accepted.errors)?;
+    let id = rows::insert(request, conn, &ROLE, &changes, &[])?;
+    limits::take(conn, &ROLES, |limit| Refusal::limit(format!("Limit of {limit} Roles has been exceeded.")))?;
+    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let held = Permissions::from_grants(&before.get(&PERMISSIONS).unwrap_or_default());
+    only_what_one_has(request.caller()?, held)?;
+    let accepted = rows::accepted(conn, &ROLE, &request.object()?, Some(id))?;
+    let changes = with_grants(request.caller()?, held, accepted.changes, accepted.errors)?;
+    rows::update(request, conn, &ROLE, id, &before, &changes, &[])?;
+    if changes.has(&PERMISSIONS) {
+        rights::changed(request, conn)?;
+    }
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    reactions::run(request, conn, "roles", When::Leaving, id)?;
+    rows::delete(request, conn, &ROLE, id, &before.get(&NAME).unwrap_or_default())?;
+    limits::give_back(conn, &ROLES)?;
+    rights::changed(request, conn)?;
+    Ok(Answer::empty())
+}
+
+/// When a role leaves, no user has it any more.
+pub const ON_LEAVING: Reaction = Reaction {
+    resource: "roles",
+    when: When::Leaving,
+    run: |_, conn, id| {
+        conn.exec(&Sql::new("DELETE FROM user_roles WHERE role_id = $1").arg(id))?;
+        Ok(())
+    },
+};
+
+/// Puts the expanded permissions in place of those sent, and refuses to give what the caller lacks, whatever else is
+/// wrong: 403 comes before 400.
+fn with_grants(
+    caller: &Caller,
+    before: Permissions,
+    mut changes: Changes,
+    mut errors: Errors,
+) -> Result<Changes, Refusal> {
+    if let Some(Json::Object(sent)) = changes.get(&PERMISSIONS) {
+        match accept_grants(&sent, before) {
+            Ok(granted) => {
+                only_what_one_has(caller, granted)?;
+                changes.set(&PERMISSIONS, Value::Json(granted.to_grants()));
+            }
+            Err(wrong) => errors.merge(wrong),
+        }
+    }
+    errors.refuse()?;
+    Ok(changes)
+}
+
+/// Nobody gives what he lacks (document 4, section 4).
+fn only_what_one_has(caller: &Caller, granted: Permissions) -> Result<(), Refusal> {
+    if caller.permissions.covers(granted) { Ok(()) } else { Err(Refusal::forbidden()) }
+}
+
+fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    out.name("_meta").raw("{");
+    if let Some(caller) = request.caller.as_deref() {
+        let grants: Json = row.text(at)?.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let covered = caller.permissions.covers(Permissions::from_grants(&grants));
+        let holds = |action: &'static str| (action, caller.may("roles", action) && (action != "edit" || covered));
+        write_permissions(out, &["list", "view", "create", "edit", "delete"].map(holds));
+    }
+    out.raw("}");
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Security rules: `/api/security/` (document 1, "Security rules"; document 4, section 5).
+
+use crate::super_admin_access::{self, NO_WAY_IN};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Instance, Outcome, etag};
+use kit::log;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rights;
+use kit::route::{Handler, Route, Schema};
+use kit::rows::{self, Declaration, Shape};
+use resource::{Changes, Errors, Field, Kind, Resource, Value, message, openapi, options};
+use serde_json::{Map, Value as Json, json};
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// Public without an `Authorization` header, the full form with one (document 4, section 5).
+pub const PATH: &str = "/api/security/";
+
+const METHODS: &[(&str, &str)] = &[("any", "Any"), ("password", "Password"), ("sso", "Single Sign-On")];
+const SERVICES: [&str; 2] = ["service_internal", "service_external"];
+
+/// A group of the rules: a nested object of the body, all of one row.
+fn group(name: &'static str, fields: Vec<Field>) -> Resource {
+    Resource::new(name, name, "security", fields)
+}
+
+static COMPLEXITY: LazyLock<Resource> = LazyLock::new(|| {
+    let names = [
+        "max_repeating_chars",
+        "min_letters",
+        "min_numbers",
+        "min_symbols",
+        "min_lower_case",
+        "min_upper_case",
+        "min_length",
+    ];
+    group("password_complexity", names.map(|name| Field::new(name, Kind::Integer { min: 0, max: 128 })).to_vec())
+});
+
+static SYSTEMCONF: LazyLock<Resource> = LazyLock::new(|| {
+    let days = |name: &'static str| Field::new(name, Kind::Integer { min: 0, max: 32767 });
+    let reuse = Field::new("password_prevent_reuse", Kind::Boolean);
+    group("systemconf", vec![reuse, days("password_rotation_interval"), days("activation_link_valid_period")])
+});
+
+static METHOD: LazyLock<Resource> = LazyLock::new(|| {
+    let method = |name: &'static str| Field::new(name, Kind::choices(METHODS)).column(format!("method_{name}"));
+    let mut fields = ["internal", "external", "full", "super_admin"].map(method).to_vec();
+    fields.extend(SERVICES.map(|name| method(name).stored_by_resource()));
+    group("authentication_method", fields)
+});
+
+/// All of them, as the row that they are.
+static RULES: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = groups().into_iter().flat_map(|group| group.fields.clone());
+    Resource::new("standard_authentication", "SecurityRules", "security", fields)
+});
+
+static SHAPE: Shape = Shape::plain(Declaration::Static(&RULES));
+
+fn groups() -> [&'static Resource; 3] {
+    [&COMPLEXITY, &SYSTEMCONF, &METHOD]
+}
+
+/// The routes of this instance.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::new(Method::GET, PATH, "The rules; without sign-in those of complexity alone", Handler::ShortRead(view))
+            .optional_sign_in()
+            .answers(200, Schema::Json(shape)),
+        Route::new(Method::PATCH, PATH, "Change", Handler::Write(edit))
+            .needs("standard_authentication", "edit")
+            .takes(Schema::Json(body))
+            .answers(200, Schema::Json(shape)),
+        Route::options(PATH, |_| Ok(Answer::value(&document()))),
+    ]
+}
+
+fn body() -> Json {
+    let properties: Map<String, Json> =
+        groups().into_iter().map(|group| (group.name.to_string(), openapi::request(group, false))).collect();
+    json!({"type": "object", "properties": properties})
+}
+
+fn shape() -> Json {
+    json!({"type": "object"})
+}
+
+fn document() -> Json {
+    let schema: Vec<Json> = groups()
+        .into_iter()
+        .map(|group| {
+            let mut nested = options::details(group)["schema"].take();
+            for entry in nested.as_array_mut().into_iter().flatten() {
+                if entry["alias"].as_str().is_some_and(|alias| SERVICES.contains(&alias)) {
+                    entry["editable"] = false.into();
+                }
+            }
+            json!({"alias": group.name, "type": "object", "required": false, "editable": true, "validators": [], "schema": nested})
+        })
+        .collect();
+    json!({"details": {"schema": schema}})
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let rules = load(conn)?;
+    let Some(caller) = &request.caller else {
+        return Ok(Answer::value(&Json::Object(shown(&COMPLEXITY, &rules))));
+    };
+    caller.needs("standard_authentication", "list")?;
+    let body = full(request, &rules).to_string().into_bytes();
+    Ok(Answer::instance(StatusCode::OK, Instance { body, cacheable_until: Some(i64::MAX) }))
+}
+
+fn load(conn: &mut Conn) -> Result<Changes, Error> {
+    Ok(rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default())
+}
+
+fn shown(group: &Resource, rules: &Changes) -> Map<String, Json> {
+    group
+        .fields
+        .iter()
+        .filter_map(|field| Some((field.name.to_string(), rules.value(&field.name)?.to_json())))
+        .collect()
+}
+
+fn full(request: &Request, rules: &Changes) -> Json {
+    let mut full: Map<String, Json> =
+        groups().into_iter().map(|group| (group.name.to_string(), shown(group, rules).into())).collect();
+    let may = |action| request.caller.as_ref().is_some_and(|caller| caller.may("standard_authentication", action));
+    full.insert("_meta".to_owned(), json!({"permissions": {"view": may("list"), "edit": may("edit")}}));
+    Json::Object(full)
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(full(request, &before).to_string().as_bytes())))?;
+    let body = request.object()?;
+    let (mut changes, mut errors) = (Changes::new(), Errors::new());
+    for group in groups() {
+        match body.get(group.name.as_ref()) {
+            None => {}
+            Some(sent) if sent.is_null() => errors.add(&group.name, message::NULL),
+            Some(sent) => {
+                let Some(sent) = sent.as_object(|name| group.field(name).is_some()) else {
+                    errors.add(&group.name, message::not_an_object(sent.type_name()));
+                    continue;
+                };
+                let mut accepted = rows::accepted(conn, group, &sent, Some(1))?;
+                if std::ptr::eq(group, &*METHOD) {
+                    check_methods(request, conn, &accepted.changes, &mut accepted.errors)?;
+                }
+                errors.nest(&group.name, accepted.errors);
+                // The methods of services are told, and neither stored nor changed.
+                let stored = accepted.changes.iter().filter(|(name, _)| !SERVICES.contains(name));
+                stored.for_each(|(name, value)| changes.insert(name.to_owned(), value.clone()));
+            }
+        }
+    }
+    errors.refuse()?;
+    rows::update(request, conn, &RULES, 1, &before, &changes, &[])?;
+    rights::changed(request, conn)?;
+    let rules = load(conn)?;
+    let mut shown = full(request, &rules);
+    // What a later `If-Match` compares is what a GET shows.
+    let tag = etag(shown.to_string().as_bytes());
+    SERVICES.iter().for_each(|service| shown["authentication_method"][service] = "password".into());
+    let mut answer = Answer::value(&shown);
+    answer.tag = Some(tag);
+    Ok(answer)
+}
+
+/// Services sign in with passwords, and super admins keep a way in (document 4, section 7).
+fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
+    for service in SERVICES {
+        if changes.value(service).is_some_and(|method| *method != Value::from("password")) {
+            errors.add(service, "This field cannot be changed.");
+        }
+    }
+    if let Some(Value::Text(method)) = changes.value("super_admin")
+        && super_admin_access::guard(request, conn, true)?.forbids_method(request, conn, method)?
+    {
+        errors.add("super_admin", NO_WAY_IN);
+    }
+    Ok(())
+}
+
+/// Lets super admins sign in with passwords and otherwise: the command line's way back in when their provider is gone.
+pub fn allow_passwords(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
+    let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
+    let mut changes = Changes::new();
+    changes.insert("super_admin", "any".into());
+    let sql =
+        Sql::new("UPDATE security SET method_super_admin = 'any', modified_at = $1, modified_by = NULL WHERE id = 1");
+    conn.exec(&sql.arg(now))?;
+    rights::raise_version(conn)?;
+    log::write_by_operator(conn, now, "edit", &RULES, 1, "", log::changed(&RULES, &before, &changes))
+}

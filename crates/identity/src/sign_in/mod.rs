@@ -1,0 +1,12 @@
+//! Signing in: `/api/auth/…` and the small pages (document 4, section 3).
+
+pub mod login;
+pub mod pages;
+pub mod set_password;
+
+use kit::route::Route;
+
+/// The routes of this section.
+pub fn routes() -> Vec<Route> {
+    [login::routes(), set_password::routes(), pages::routes()].into_iter().flatten().collect()
+}

@@ -1,0 +1,223 @@
+//! And back: the code becomes tokens, the tokens a person, the person a session. The answer is the token pair, or with a
+//! front end (`CHANCERY_SIGN_IN_URL`) a redirect to it with a one-time ticket, which keeps tokens out of addresses.
+
+use super::account::{self, Decision, Person};
+use super::configuration::{Configuration, address};
+use super::failure::Failure;
+use super::id_token;
+use super::provider::{Providers, with_query};
+use super::tickets::{invalid_ticket, make_ticket, redirect};
+use super::transaction::Transaction;
+use crate::account::sign_in_refused;
+use crate::attempts::check_address;
+use crate::sessions;
+use crate::sign_in::pages;
+use crate::system_events::{self, Event};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::commit::write;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use serde_json::{Map, Value as Json, json};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+use web::clock::sha256_hex;
+
+/// The routes of the way back.
+pub fn routes() -> Vec<Route> {
+    let ticket = || json!({"type": "object", "required": ["ticket"], "properties": {"ticket": {"type": "string"}}});
+    vec![
+        Route::new(
+            Method::GET,
+            "/api/single-sign-on/{id}/callback/",
+            "Where a provider sends people back to",
+            Handler::Async(callback),
+        )
+        .public()
+        .answers(200, Schema::Json(sessions::pair_schema))
+        // To a page, to somebody who has only linked himself, to a front end.
+        .or(200, Schema::Html)
+        .or(204, Schema::Nothing)
+        .or(302, Schema::Nothing)
+        .or(400, Schema::Refusal)
+        .or(400, Schema::Html)
+        .or(401, Schema::Refusal)
+        .or(401, Schema::Html)
+        .or(429, Schema::Refusal),
+        Route::post(
+            "/api/auth/ticket/",
+            "Exchange the ticket of a single sign-on for a pair",
+            Handler::Write(exchange),
+        )
+        .public()
+        .takes(Schema::Json(ticket))
+        .answers(200, Schema::Json(sessions::pair_schema)),
+    ]
+}
+
+/// How a sign-in ended.
+enum End {
+    /// With a pair, or with the ticket that stands for one.
+    Tokens(Json),
+    Ticket(String),
+    /// Bound, without a session.
+    Linked,
+    /// 401.
+    Refused,
+    /// 400.
+    Failed,
+}
+
+fn callback(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let state = request.query.last("state").unwrap_or("").to_owned();
+        // Any page can send a browser here. Without the cookie of a sign-in that was begun it is none: neither counted nor
+        // told, or strangers could use up the attempts of an address, and fill the queue of events.
+        let Some(transaction) = Transaction::of_callback(&request, &state) else {
+            return answer(&request, End::Failed, false).await;
+        };
+        let (end, from_page) = (come_back(&request, &transaction).await?, transaction.from_page);
+        let mut answer = answer(&request, end, from_page).await?;
+        let redirect_uri = address(&request.app, &request.build, request.id(), "callback");
+        answer.headers.push(Transaction::forget(&state, &redirect_uri));
+        Ok(answer)
+    })
+}
+
+async fn come_back(request: &Arc<Request>, transaction: &Transaction) -> Result<End, Refusal> {
+    let spent = transaction.clone();
+    let configuration = write(request, move |request, conn| {
+        check_address(request, conn)?;
+        let configuration = Configuration::load(request, conn, request.id())?.filter(|found| found.is_enabled);
+        let is_first = spent.spend(conn, request.now)?;
+        Ok(configuration.filter(|_| is_first))
+    })
+    .await?;
+    let Some(configuration) = configuration else { return fail(request, "state").await };
+    let person = match identify(request, &configuration, transaction).await {
+        Ok(person) => person,
+        Err(failure) => {
+            account::log(request, &configuration, &failure);
+            return fail(request, "provider").await;
+        }
+    };
+    let linking = transaction.linking;
+    let decide = move |request: &Request, conn: &mut Conn| {
+        let decision = account::decide(request, conn, &configuration, &person, linking)?;
+        end(request, conn, configuration.id, decision)
+    };
+    match write(request, decide.clone()).await {
+        // Two first sign-ins at once: the other one has made the account or bound the identity.
+        Err(refusal) if is_taken(&refusal) => write(request, decide).await,
+        outcome => outcome,
+    }
+}
+
+fn is_taken(refusal: &Refusal) -> bool {
+    refusal.status == StatusCode::BAD_REQUEST || matches!(refusal.cause.as_deref(), Some(Error::Unique(_)))
+}
+
+async fn fail(request: &Arc<Request>, reason: &'static str) -> Result<End, Refusal> {
+    write(request, move |request, conn| account::failed(request, conn, None, reason)).await?;
+    Ok(End::Failed)
+}
+
+/// Asks the provider who it is.
+async fn identify(
+    request: &Request,
+    configuration: &Configuration,
+    transaction: &Transaction,
+) -> Result<Person, Failure> {
+    let clock = &request.app.clock;
+    let issuer = configuration.issuer.as_deref().ok_or("the provider's issuer is not set")?;
+    let provider = request.app.slot::<Providers>().of(issuer);
+    // A response of another provider (mix-up, RFC 9207).
+    match request.query.last("iss") {
+        Some(named) if named != issuer => return Err("another issuer answered".into()),
+        None if provider.discovered(clock).await?.names_issuer_in_response => {
+            return Err("the provider's answer does not name it".into());
+        }
+        _ => {}
+    }
+    if request.query.last("error").is_some() {
+        return Err("the provider answered with an error".into());
+    }
+    let code = request.query.last("code").ok_or("the provider's answer has no code")?;
+    let tokens = provider.exchange(clock, configuration, code, &transaction.verifier).await?;
+    let unverified = id_token::read(&tokens.id_token)?;
+    let keys = provider.keys(clock, unverified.key_id.as_deref()).await?;
+    let expected =
+        id_token::Expected { issuer, client_id: &configuration.client_id, nonce: &transaction.nonce, now: clock.now() };
+    let mut claims = unverified.verify(&keys, &expected)?;
+    if !claims.contains_key("email")
+        && let Some(access_token) = &tokens.access_token
+        && let Some(more) = provider.user_info(clock, access_token).await?
+    {
+        add(&mut claims, more)?;
+    }
+    Ok(Person::of(configuration, &claims))
+}
+
+/// Takes claims of the user-info endpoint in: of the same subject, and none that the ID token has.
+fn add(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Result<(), Failure> {
+    if more.get("sub") != claims.get("sub") {
+        return Err("the user info is of another subject".into());
+    }
+    for (name, value) in more {
+        claims.entry(name).or_insert(value);
+    }
+    Ok(())
+}
+
+/// What follows from the decision, in its transaction.
+fn end(request: &Request, conn: &mut Conn, single_sign_on: i64, decision: Decision) -> Result<End, Refusal> {
+    Ok(match decision {
+        Decision::Welcome(user) if request.app.settings.sign_in_url.is_some() => {
+            End::Ticket(make_ticket(conn, single_sign_on, user, None, request.now)?)
+        }
+        Decision::Welcome(user) => End::Tokens(begin(request, conn, single_sign_on, user)?),
+        Decision::Linked => End::Linked,
+        Decision::Refused => End::Refused,
+        Decision::Failed => End::Failed,
+    })
+}
+
+fn begin(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
+    conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
+    system_events::note(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
+    Ok(sessions::begin(request, conn, user, Some(single_sign_on))?)
+}
+
+fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
+    let [ticket] = request.texts(["ticket"])?;
+    let sql = Sql::new(
+        "DELETE FROM single_sign_on_tickets WHERE hash = $1 AND session_id IS NULL AND expires_at > $2 \
+         RETURNING single_sign_on_id, user_id",
+    );
+    let spent = conn.opt(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let (single_sign_on, user) = spent.ok_or_else(invalid_ticket)?;
+    if !account::is_welcome(request, conn, single_sign_on, user)? {
+        // Not an Err, which would give the ticket back.
+        return Ok(Answer::refusal(&sign_in_refused()));
+    }
+    Ok(Answer::value(&begin(request, conn, single_sign_on, user)?))
+}
+
+async fn answer(request: &Arc<Request>, end: End, from_page: bool) -> Outcome {
+    if let Some(front_end) = request.app.front_end_of(&request.build) {
+        return Ok(redirect(&match end {
+            End::Ticket(ticket) => with_query(&front_end, &[("ticket", &ticket)]),
+            End::Linked => with_query(&front_end, &[("linked", "true")]),
+            _ => with_query(&front_end, &[("error", "sign_in_failed")]),
+        }));
+    }
+    let refusal = match end {
+        End::Tokens(tokens) if from_page => return Ok(pages::tokens_page(&tokens)),
+        End::Tokens(tokens) => return Ok(Answer::value(&tokens)),
+        End::Linked | End::Ticket(_) => return Ok(Answer::empty()),
+        End::Refused => sign_in_refused(),
+        End::Failed => Refusal::bad("Sign-in failed."),
+    };
+    if from_page { pages::sign_in_failed(request, &refusal).await } else { Err(refusal) }
+}

@@ -1,0 +1,154 @@
+//! What a single sign-on configuration is, and how signing in reads it (document 1, "Single sign-on configurations").
+
+use crate::Settings;
+use kit::app::App;
+use kit::build::Build;
+use kit::limits::Limit;
+use kit::request::Request;
+use kit::secret::Context;
+use resource::{Field, Key, Kind, Resource, TOKEN, Target};
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// The single sign-on configurations of a build.
+pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit { name: "single_sign_on", default: 25 };
+
+pub const PATH: &str = "/api/single-sign-on/";
+const PROVIDERS: &[(&str, &str)] = &[("provider_a", "Provider A"), ("provider_b", "Provider B")];
+const MAX_ROLES: usize = 10;
+
+pub static NAME: Key<String> = Key::new("name");
+pub static CLIENT_ID: Key<String> = Key::new("client_id");
+pub static CLIENT_SECRET: Key<String> = Key::new("client_secret");
+pub static TENANT_ID: Key<String> = Key::new("tenant_id");
+pub static PROVIDER: Key<String> = Key::new("provider");
+pub static IS_ENABLED: Key<bool> = Key::new("is_enabled");
+pub static AUTO_CREATE_USER: Key<bool> = Key::new("auto_create_user");
+pub static ROLES: Key<Vec<i64>> = Key::new("roles");
+pub static DOCS_ADDIN: Key<bool> = Key::new("is_docs_addin_enabled");
+
+/// A configuration.
+pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    let credential = |key: &Key<String>| key.text(255).required().charset(TOKEN).advertise(256);
+    Resource::new(
+        "single_sign_on",
+        "SingleSignOn",
+        "single_sign_on",
+        [
+            Field::id(),
+            NAME.text(100).required().unique("single_sign_on_name").folded().filter().sort(),
+            credential(&CLIENT_ID),
+            CLIENT_SECRET
+                .is(Kind::Secret { max: 255 })
+                .required()
+                .charset(TOKEN)
+                .advertise(256)
+                .write_only()
+                .stored_by_resource(),
+            credential(&TENANT_ID),
+            PROVIDER.is(Kind::choices(PROVIDERS)).required().create_only().filter(),
+            IS_ENABLED.boolean().default(false).filter(),
+            AUTO_CREATE_USER.boolean().default(false).filter(),
+            ROLES
+                .is(Kind::References {
+                    target: Target {
+                        table: "roles".into(),
+                        autocomplete: Some("/api/roles/autocomplete/?text__icontains=".into()),
+                    },
+                    max_items: MAX_ROLES,
+                })
+                .members("single_sign_on_roles", "single_sign_on_id", "role_id"),
+            DOCS_ADDIN.boolean().default(false).filter(),
+            Field::new("redirect_uri", Kind::Url { max: 2048 }).read_only().stored_by_resource(),
+            Field::new("logout_url", Kind::Url { max: 2048 }).read_only().stored_by_resource().detail_only(),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+    .limit_items(SINGLE_SIGN_ON_LIMIT.default)
+});
+
+pub fn place<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
+    Context { build: &build.uid, table: "single_sign_on", column: "client_secret", row }
+}
+
+/// Where a configuration's callback or logout is.
+pub fn address(app: &App, build: &Build, id: i64, part: &str) -> String {
+    format!("{}{PATH}{id}/{part}/", app.address_of(build))
+}
+
+/// The issuer of a provider for a tenant, if the operator has set one.
+fn issuer(app: &App, provider: &str, tenant_id: &str) -> Option<String> {
+    let template = match provider {
+        "provider_a" => app.slot::<Settings>().sso_provider_a_issuer.as_ref(),
+        _ => app.slot::<Settings>().sso_provider_b_issuer.as_ref(),
+    };
+    template.map(|template| template.replace("{tenant_id}", tenant_id))
+}
+
+/// A configuration as signing in needs it.
+#[derive(Clone)]
+pub struct Configuration {
+    pub id: i64,
+    pub provider: String,
+    pub client_id: String,
+    pub client_secret: String,
+    pub issuer: Option<String>,
+    pub is_enabled: bool,
+    pub auto_create_user: bool,
+    pub redirect_uri: String,
+}
+
+impl Configuration {
+    /// `None` when there is no such configuration.
+    pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Configuration>, Error> {
+        Configuration::find(request, conn, id, "")
+    }
+
+    /// The configuration as it is now, locked until the sign-in is over; `None` when it no longer leads where it led when
+    /// the person was asked for.
+    pub fn still(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
+        let now = Configuration::find(request, conn, self.id, " FOR SHARE")?;
+        let is_same = |now: &Configuration| now.client_id == self.client_id && now.issuer == self.issuer;
+        Ok(now.filter(|now| now.is_enabled && is_same(now)))
+    }
+
+    fn find(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Configuration>, Error> {
+        let mut sql = Sql::new(
+            "SELECT provider, client_id, tenant_id, client_secret, secret_key, is_enabled, auto_create_user \
+             FROM single_sign_on WHERE id = $1",
+        )
+        .arg(id);
+        let (app, build) = (&request.app, &*request.build);
+        conn.opt(sql.push(lock), |row| {
+            let secret = app.keys.open(&place(build, row.text(4)?), row.text(3)?);
+            let secret = secret.and_then(|secret| String::from_utf8(secret).ok());
+            Ok(Configuration {
+                id,
+                provider: row.text(0)?.to_owned(),
+                client_id: row.text(1)?.to_owned(),
+                client_secret: secret.ok_or_else(|| Error::Db("a client secret does not open".to_owned()))?,
+                issuer: issuer(app, row.text(0)?, row.text(2)?),
+                is_enabled: row.flag(5)?,
+                auto_create_user: row.flag(6)?,
+                redirect_uri: address(app, build, id, "callback"),
+            })
+        })
+    }
+}
+
+/// The issuers that enabled configurations name.
+pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>, Error> {
+    let sql = Sql::new("SELECT provider, tenant_id FROM single_sign_on WHERE is_enabled = 1");
+    let issuers = conn.all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
+    Ok(issuers.into_iter().flatten().collect())
+}
+
+/// Whether there is such a configuration, and it is enabled.
+pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM single_sign_on WHERE id = $1 AND is_enabled = 1").arg(id);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}

@@ -1,0 +1,92 @@
+//! Leaving both sides. A program ends its session by `POST /api/auth/logout/` with `single_sign_on` and leads the browser
+//! to the `logout_url` that it is answered; there the session ends, and the browser goes on to the provider to end the
+//! one there. The provider may send it back to the same address, without a ticket: then the way ends at the sign-in page.
+
+use super::account;
+use super::configuration::{Configuration, address};
+use super::provider::{Providers, with_query};
+use super::tickets::{invalid_ticket, make_ticket, redirect};
+use crate::sessions;
+use http::Method;
+use kit::commit::write;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rights;
+use kit::route::{Handler, Pending, Route, Schema};
+use resource::message;
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+use web::clock::sha256_hex;
+
+/// The route of the way out.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::new(
+            Method::GET,
+            "/api/single-sign-on/{id}/logout/",
+            "End the session of a ticket, then that at the provider",
+            Handler::Async(logout),
+        )
+        .public()
+        .answers(302, Schema::Nothing)
+        .or(400, Schema::Refusal),
+    ]
+}
+
+/// Whether a logout is to end the session at the provider, too.
+pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
+    match request.object()?.get("single_sign_on") {
+        None => Ok(false),
+        Some(sent) if sent.is_null() => Err(Refusal::field("single_sign_on", message::NULL)),
+        Some(sent) => sent.as_bool().ok_or_else(|| Refusal::field("single_sign_on", message::BOOLEAN)),
+    }
+}
+
+/// Where the browser of a session goes to end it on both sides; `None` when it did not begin by single sign-on, or its
+/// configuration is gone.
+pub fn logout_url(request: &Request, conn: &mut Conn, session: i64) -> Result<Option<String>, Error> {
+    let sql = Sql::new(
+        "SELECT s.user_id, t.id FROM sessions s JOIN single_sign_on t ON t.id = s.single_sign_on_id WHERE s.id = $1",
+    );
+    let Some((user, id)) = conn.opt(&sql.arg(session), |row| Ok((row.int(0)?, row.int(1)?)))? else { return Ok(None) };
+    let ticket = make_ticket(conn, id, user, Some(session), request.now)?;
+    Ok(Some(with_query(&address(&request.app, &request.build, id, "logout"), &[("ticket", &ticket)])))
+}
+
+fn logout(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let home = match request.app.front_end_of(&request.build) {
+            Some(front_end) => front_end,
+            None => format!("{}/sign-in/", request.app.address_of(&request.build)),
+        };
+        let Some(ticket) = request.query.last("ticket").map(str::to_owned) else { return Ok(redirect(&home)) };
+        let configuration = write(&request, move |request, conn| end_session(request, conn, &ticket)).await?;
+        let Some(issuer) = &configuration.issuer else { return Ok(redirect(&home)) };
+        match request.app.slot::<Providers>().of(issuer).discovered(&request.app.clock).await {
+            Ok(discovered) => Ok(redirect(&match discovered.end_session_endpoint {
+                Some(there) => {
+                    let back = address(&request.app, &request.build, configuration.id, "logout");
+                    let client = configuration.client_id.as_str();
+                    with_query(&there, &[("client_id", client), ("post_logout_redirect_uri", &back)])
+                }
+                None => home,
+            })),
+            Err(failure) => {
+                account::log(&request, &configuration, &failure);
+                Ok(redirect(&home))
+            }
+        }
+    })
+}
+
+fn end_session(request: &Request, conn: &mut Conn, ticket: &str) -> Result<Configuration, Refusal> {
+    let sql = Sql::new(
+        "DELETE FROM single_sign_on_tickets WHERE hash = $1 AND single_sign_on_id = $2 AND session_id IS NOT NULL \
+         AND expires_at > $3 RETURNING session_id",
+    );
+    let spent = conn.opt(&sql.arg(sha256_hex(ticket)).arg(request.id()).arg(request.now), |row| row.int(0))?;
+    let session = spent.ok_or_else(invalid_ticket)?;
+    sessions::end(conn, session, request.now)?;
+    rights::changed(request, conn)?;
+    Configuration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)
+}

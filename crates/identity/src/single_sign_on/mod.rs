@@ -1,0 +1,250 @@
+//! Single sign-on: `/api/single-sign-on/` (document 1, "Single sign-on configurations"; document 4, sections 3 and 4).
+//!
+//! This file is the resource. What happens when somebody signs in stands beside it: `start.rs` (to the provider),
+//! `callback.rs` (and back), `account.rs` (who that is here), `logout.rs`; and under them `provider.rs` (discovery, keys,
+//! codes), `id_token.rs` (what a token must be), `transaction.rs` (what a browser keeps between start and callback).
+
+mod account;
+mod callback;
+pub mod configuration;
+mod failure;
+#[doc(hidden)]
+pub mod id_token;
+pub mod logout;
+mod provider;
+pub mod start;
+mod tickets;
+mod transaction;
+mod vouching;
+
+pub use provider::Providers;
+pub use vouching::{migrate as migrate_vouching, warn_at_start};
+
+use crate::super_admin_access;
+use crate::users::rules::may_give_roles;
+use configuration::{
+    AUTO_CREATE_USER, CLIENT_ID, CLIENT_SECRET, DOCS_ADDIN, IS_ENABLED, NAME, PATH, PROVIDER, ROLES, SINGLE_SIGN_ON,
+    SINGLE_SIGN_ON_LIMIT, TENANT_ID, address, place,
+};
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, etag};
+use kit::limits;
+use kit::reactions::{Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use resource::json::{Cells, Form, Writer};
+use resource::{After, Changes, Errors, Key, Object, Value, message, options};
+use serde_json::json;
+use store::{Arg, Conn, Error, Sql};
+use web::clock::random_token;
+
+/// The database's word against a second add-in (document 1: "at most one may be true").
+const DOCS_ADDIN_INDEX: &str = "single_sign_on_docs_addin";
+static SHAPE: Shape = Shape::new(
+    Declaration::Static(&SINGLE_SIGN_ON),
+    concat!(
+        "t.id, (SELECT string_agg(r.name, '\n' ORDER BY r.id) FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id \
+         WHERE sr.single_sign_on_id = t.id), ",
+        vouching::vouched_by!()
+    ),
+    write_meta,
+);
+
+/// The routes of the configurations and of signing in with them.
+pub fn routes() -> Vec<Route> {
+    let instance = "/api/single-sign-on/{id}/";
+    let mut routes = vec![
+        Route::list(PATH, &SINGLE_SIGN_ON, list).needs("single_sign_on", "list"),
+        Route::create(PATH, &SINGLE_SIGN_ON, create).needs("single_sign_on", "create"),
+        Route::options_below(PATH, document),
+        Route::view(instance, &SINGLE_SIGN_ON, view).needs("single_sign_on", "view"),
+        Route::edit(instance, &SINGLE_SIGN_ON, edit).needs("single_sign_on", "edit"),
+        Route::delete(instance, delete).needs("single_sign_on", "delete"),
+    ];
+    routes.extend(start::routes());
+    routes.extend(callback::routes());
+    routes.extend(logout::routes());
+    routes
+}
+
+fn document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = options::document(&SINGLE_SIGN_ON);
+    document["restrictions"]["limit_items"] = limits::value(conn, &SINGLE_SIGN_ON_LIMIT)?.into();
+    Ok(Answer::value(&document))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let body = request.object()?;
+    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, None)?;
+    let (changes, mut errors) = (accepted.changes, accepted.errors);
+    may_give_roles(conn, request.caller()?, &[], &changes.get(&ROLES).unwrap_or_default())?;
+    docs_addin(conn, &body, &After { before: None, sent: &changes }, 0, &mut errors)?;
+    refuse(errors)?;
+    let extra = sealed(request, &changes);
+    let id = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &extra).map_err(second_docs_addin)?;
+    vouching::renew(conn, id, request.caller()?.user)?;
+    limits::take(conn, &SINGLE_SIGN_ON_LIMIT, too_many)?;
+    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let body = request.object()?;
+    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, Some(id))?;
+    let (changes, mut errors) = (accepted.changes, accepted.errors);
+    let after = After { before: Some(&before), sent: &changes };
+    may_give_roles(conn, request.caller()?, &[], &given(&before, &after))?;
+    docs_addin(conn, &body, &after, id, &mut errors)?;
+    if moves(&before, &after) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
+        errors.add(CLIENT_SECRET.name(), message::REQUIRED);
+    }
+    refuse(errors)?;
+    let access = super_admin_access::guard(request, conn, true)?;
+    let extra = sealed(request, &changes);
+    rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &extra).map_err(second_docs_addin)?;
+    if vouching::is_renewed_by(&changes) {
+        vouching::renew(conn, id, request.caller()?.user)?;
+    }
+    access.keep(request, conn)?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let access = super_admin_access::guard(request, conn, true)?;
+    for text in [
+        "DELETE FROM single_sign_on_roles WHERE single_sign_on_id = $1",
+        "DELETE FROM single_sign_on_tickets WHERE single_sign_on_id = $1",
+    ] {
+        conn.exec(&Sql::new(text).arg(id))?;
+    }
+    rows::delete(request, conn, &SINGLE_SIGN_ON, id, &before.get(&NAME).unwrap_or_default())?;
+    access.keep(request, conn)?;
+    limits::give_back(conn, &SINGLE_SIGN_ON_LIMIT)?;
+    Ok(Answer::empty())
+}
+
+fn refuse(errors: Errors) -> Result<(), Refusal> {
+    if errors.is_empty() { Ok(()) } else { Err(errors.into()) }
+}
+
+/// When a role leaves, no configuration gives it any more.
+pub const ON_ROLE_LEAVING: Reaction = Reaction {
+    resource: "roles",
+    when: When::Leaving,
+    run: |_, conn, id| {
+        conn.exec(&Sql::new("DELETE FROM single_sign_on_roles WHERE role_id = $1").arg(id))?;
+        Ok(())
+    },
+};
+
+/// When a user leaves, its identities end, and sign-ins under way.
+pub const ON_USER_LEAVING: Reaction = Reaction {
+    resource: "users",
+    when: When::Leaving,
+    run: |_, conn, id| {
+        for text in [
+            "DELETE FROM single_sign_on_identities WHERE user_id = $1",
+            "DELETE FROM single_sign_on_tickets WHERE user_id = $1",
+        ] {
+            conn.exec(&Sql::new(text).arg(id))?;
+        }
+        Ok(())
+    },
+};
+
+/// Document 1 wants `detail` to be an array here, and here alone.
+fn too_many(limit: i64) -> Refusal {
+    let mut refusal = Refusal::bad("");
+    refusal.body = json!({"detail": [format!("Limit of {limit} SSO configurations has been exceeded.")]});
+    refusal
+}
+
+/// The add-in is for `provider_a` alone, and for one configuration of a client and tenant.
+fn docs_addin(conn: &mut Conn, body: &Object<'_>, after: &After, id: i64, errors: &mut Errors) -> Result<(), Error> {
+    let fields = [DOCS_ADDIN.name(), PROVIDER.name(), CLIENT_ID.name(), TENANT_ID.name()];
+    let is_wrong = |name: &&str| errors.has(name);
+    if fields[..2].iter().any(is_wrong) {
+        return Ok(());
+    }
+    if body.contains_key(DOCS_ADDIN.name()) && after.get(&PROVIDER).as_deref() != Some("provider_a") {
+        errors.add(DOCS_ADDIN.name(), "Provider must be `provider_a`");
+        return Ok(());
+    }
+    if fields.iter().any(is_wrong) || after.get(&DOCS_ADDIN) != Some(true) {
+        return Ok(());
+    }
+    let sql = Sql::new(
+        "SELECT 1 FROM single_sign_on WHERE is_docs_addin_enabled = 1 AND client_id = $1 AND tenant_id = $2 AND id <> $3",
+    );
+    let sql = sql.arg(after.get(&CLIENT_ID)).arg(after.get(&TENANT_ID)).arg(id);
+    if conn.opt(&sql, |_| Ok(()))?.is_some() {
+        errors.add(DOCS_ADDIN.name(), message::UNIQUE);
+    }
+    Ok(())
+}
+
+/// The same answer when the database noticed first.
+fn second_docs_addin(refusal: Refusal) -> Refusal {
+    match refusal.cause.as_deref() {
+        Some(Error::Unique(index)) if index == DOCS_ADDIN_INDEX => Refusal::field(DOCS_ADDIN.name(), message::UNIQUE),
+        _ => refusal,
+    }
+}
+
+/// The roles that a change gives to somebody: new ones, and all of them when the change decides anew who gets them.
+fn given(before: &Changes, after: &After) -> Vec<i64> {
+    let differs = |key: &Key<String>| after.get(key) != before.get(key);
+    let begins = |key: &Key<bool>| after.get(key) == Some(true) && before.get(key) != Some(true);
+    let to_others = differs(&CLIENT_ID) || differs(&TENANT_ID) || begins(&IS_ENABLED) || begins(&AUTO_CREATE_USER);
+    let held = before.get(&ROLES).unwrap_or_default();
+    let roles = after.get(&ROLES).unwrap_or_default();
+    roles.into_iter().filter(|role| to_others || !held.contains(role)).collect()
+}
+
+/// Whether the secret would go to another tenant or client: only who knows it may send it there.
+fn moves(before: &Changes, after: &After) -> bool {
+    [&CLIENT_ID, &TENANT_ID].iter().any(|key| after.get(key) != before.get(key))
+}
+
+/// The secret as it is stored, when one was sent.
+fn sealed(request: &Request, changes: &Changes) -> Vec<(&'static str, Arg)> {
+    let Some(Value::Text(secret)) = changes.value(CLIENT_SECRET.name()) else { return Vec::new() };
+    let row = random_token();
+    let sealed = request.app.keys.seal(&place(&request.build, &row), secret.as_bytes());
+    vec![("client_secret", sealed.into()), ("secret_key", row.into())]
+}
+
+/// The addresses and `_meta`.
+fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    let id = row.int(at)?.unwrap_or(0);
+    out.name("redirect_uri").text(&address(&request.app, &request.build, id, "callback"));
+    if form == Form::Detail {
+        out.name("logout_url").text(&address(&request.app, &request.build, id, "logout"));
+    }
+    out.name("_meta").raw("{").name("labels").raw("{").name("roles").raw("[");
+    for name in row.text(at + 1)?.unwrap_or("").split('\n').filter(|name| !name.is_empty()) {
+        out.comma().text(name);
+    }
+    out.raw("]").name("vouched_by").opt_text(row.text(at + 2)?).raw("}");
+    if let Some(caller) = request.caller.as_deref() {
+        let holds = |action: &'static str| (action, caller.may("single_sign_on", action));
+        write_permissions(out, &["list", "view", "edit", "create", "delete"].map(holds));
+    }
+    out.raw("}");
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! To the provider: which configurations there are, and where a sign-in or a link begins.
+
+use super::account;
+use super::configuration::Configuration;
+use super::failure::Failure;
+use super::provider::{Providers, with_query};
+use super::transaction::{Linking, Transaction};
+use crate::attempts::{self, check_address};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::html::{escape, page};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use resource::message;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+
+const SCOPES: &str = "openid email profile";
+
+/// The routes of the way out.
+pub fn routes() -> Vec<Route> {
+    let address = || json!({"type": "object", "properties": {"redirect_uri": {"type": "string", "format": "uri"}}});
+    let id = || json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}});
+    let all = || json!({"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}});
+    vec![
+        Route::new(
+            Method::GET,
+            "/api/single-sign-on/login/",
+            "The enabled configurations, for a sign-in page",
+            Handler::ShortRead(list_enabled),
+        )
+        .public()
+        .answers(200, Schema::Json(all)),
+        Route::post("/api/single-sign-on/login/", "Begin to sign in at a provider", Handler::Async(login))
+            .public()
+            .guarded(attempts::guard)
+            .takes(Schema::Json(id))
+            .answers(200, Schema::Json(address)),
+        Route::post(
+            "/api/single-sign-on/{id}/link/",
+            "Begin to link an identity to the own account",
+            Handler::Async(link),
+        )
+        .answers(200, Schema::Json(address)),
+    ]
+}
+
+/// An enabled configuration as anybody may see it.
+pub struct Named {
+    /// Its id.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+}
+
+/// The enabled configurations by name.
+pub fn enabled(conn: &mut Conn) -> Result<Vec<Named>, Error> {
+    let sql = Sql::new("SELECT id, name FROM single_sign_on WHERE is_enabled = 1 ORDER BY name_fold, id");
+    conn.all(&sql, |row| Ok(Named { id: row.int(0)?, name: row.text(1)?.to_owned() }))
+}
+
+fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
+    let all: Vec<Json> = enabled(conn)?.iter().map(|named| json!({"id": named.id, "name": named.name})).collect();
+    Ok(Answer::value(&Json::Array(all)))
+}
+
+fn login(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let id = sent_id(&request)?;
+        let unknown = || Refusal::field("id", message::pk(id));
+        let configuration = configured(&request, id).await?.ok_or_else(unknown)?;
+        let begun = begin(&request, &configuration, None, false).await?;
+        Ok(begun.answer())
+    })
+}
+
+fn sent_id(request: &Request) -> Result<i64, Refusal> {
+    let wrong = |message: String| Refusal::field("id", message);
+    match request.object()?.get("id") {
+        None => Err(wrong(message::REQUIRED.to_owned())),
+        Some(sent) if sent.is_null() => Err(wrong(message::NULL.to_owned())),
+        Some(sent) => resource::pk(sent).map_err(wrong),
+    }
+}
+
+fn link(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let caller = request.caller()?;
+        let linking = Linking { user: caller.user, session: caller.session };
+        let configuration = configured(&request, request.id()).await?.ok_or_else(Refusal::not_found)?;
+        let begun = begin(&request, &configuration, Some(linking), false).await?;
+        Ok(begun.answer())
+    })
+}
+
+/// A sign-in begun from the build's own page. The way on is a page too, since a form may only lead to ourselves.
+pub async fn start_page(request: &Arc<Request>, id: i64) -> Outcome {
+    let unknown = || Refusal::field("id", message::pk(id));
+    let configuration = configured(request, id).await?.ok_or_else(unknown)?;
+    let begun = begin(request, &configuration, None, true).await?;
+    let address = escape(&begun.redirect_uri);
+    let body = format!(
+        "<meta http-equiv=\"refresh\" content=\"0;url={address}\"><p><a href=\"{address}\">Continue to your provider</a></p>"
+    );
+    let mut answer = page(StatusCode::OK, "Sign in", &body);
+    answer.headers.push(begun.cookie);
+    Ok(answer)
+}
+
+async fn configured(request: &Arc<Request>, id: i64) -> Result<Option<Configuration>, Refusal> {
+    let shared = request.clone();
+    request
+        .build
+        .db
+        .read(move |conn| {
+            check_address(&shared, conn)?;
+            Ok::<_, Refusal>(Configuration::load(&shared, conn, id)?)
+        })
+        .await
+}
+
+struct Begun {
+    redirect_uri: String,
+    cookie: (http::HeaderName, http::HeaderValue),
+}
+
+impl Begun {
+    fn answer(self) -> Answer {
+        let mut answer = Answer::value(&json!({"redirect_uri": self.redirect_uri}));
+        answer.headers.push(self.cookie);
+        answer
+    }
+}
+
+async fn begin(
+    request: &Arc<Request>,
+    configuration: &Configuration,
+    linking: Option<Linking>,
+    from_page: bool,
+) -> Result<Begun, Refusal> {
+    if !configuration.is_enabled {
+        return Err(Refusal::bad("Single sign-on configuration is disabled."));
+    }
+    let asked = match &configuration.issuer {
+        Some(issuer) => request.app.slot::<Providers>().of(issuer).discovered(&request.app.clock).await,
+        None => Err(Failure("the provider's issuer is not set".to_owned())),
+    };
+    let discovered = asked.map_err(|failure| {
+        account::log(request, configuration, &failure);
+        Refusal::bad("Sign-in failed.")
+    })?;
+    let transaction = Transaction::begin(configuration.id, linking, from_page, request.now);
+    let challenge = transaction.challenge();
+    let redirect_uri = with_query(
+        &discovered.authorization_endpoint,
+        &[
+            ("response_type", "code"),
+            ("client_id", &configuration.client_id),
+            ("redirect_uri", &configuration.redirect_uri),
+            ("scope", SCOPES),
+            ("state", &transaction.state),
+            ("nonce", &transaction.nonce),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+        ],
+    );
+    Ok(Begun { redirect_uri, cookie: transaction.cookie(request, &configuration.redirect_uri) })
+}

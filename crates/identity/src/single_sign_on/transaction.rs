@@ -1,0 +1,102 @@
+//! What a browser keeps between the start of a sign-in and the callback: a sealed cookie, so that beginning costs the
+//! server nothing that an attacker could fill. The cookie names the state, which the provider brings back; whoever has
+//! only one of the two has nothing. That a state comes back once is kept in the database, from then until it would have
+//! expired.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderName, HeaderValue, header};
+use kit::request::Request;
+use kit::secret::Context;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use store::{Conn, Error, Sql};
+use subtle::ConstantTimeEq;
+use web::clock::{random_token, sha256_hex};
+
+/// How long somebody may take at the provider.
+const SECONDS: i64 = 600;
+
+/// Who is to be bound to the identity that comes back.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Linking {
+    pub user: i64,
+    pub session: i64,
+}
+
+/// A sign-in under way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Transaction {
+    pub single_sign_on: i64,
+    pub state: String,
+    pub nonce: String,
+    pub verifier: String,
+    pub expires_at: i64,
+    /// Set when somebody who is signed in links an identity.
+    pub linking: Option<Linking>,
+    /// Begun from the build's own page, which wants pages back.
+    pub from_page: bool,
+}
+
+impl Transaction {
+    pub fn begin(single_sign_on: i64, linking: Option<Linking>, from_page: bool, now: i64) -> Transaction {
+        let [state, nonce, verifier] = [(); 3].map(|()| random_token());
+        let expires_at = now + SECONDS * 1_000_000;
+        Transaction { single_sign_on, state, nonce, verifier, expires_at, linking, from_page }
+    }
+
+    /// The S256 challenge of the verifier (RFC 7636).
+    pub fn challenge(&self) -> String {
+        URL_SAFE_NO_PAD.encode(Sha256::digest(self.verifier.as_bytes()))
+    }
+
+    /// The cookie that holds it, for the callback alone.
+    pub fn cookie(&self, request: &Request, redirect_uri: &str) -> (HeaderName, HeaderValue) {
+        let plain = serde_json::to_vec(self).unwrap_or_default();
+        let sealed = request.app.keys.seal(&place(request, &self.state), &plain);
+        set_cookie(&self.state, &sealed, SECONDS, redirect_uri)
+    }
+
+    /// The one that the browser kept for a state which came back to the callback of a configuration.
+    pub fn of_callback(request: &Request, state: &str) -> Option<Transaction> {
+        let name = cookie_name(state);
+        let mut cookies = request.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let sealed = cookies.find_map(|line| {
+            line.split(';').filter_map(|pair| pair.trim().split_once('=')).find(|(key, _)| *key == name)
+        });
+        let plain = request.app.keys.open(&place(request, state), sealed?.1)?;
+        let kept: Transaction = serde_json::from_slice(&plain).ok()?;
+        let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
+        (is_same && kept.single_sign_on == request.id() && kept.expires_at > request.now).then_some(kept)
+    }
+
+    /// Takes the cookie back.
+    pub fn forget(state: &str, redirect_uri: &str) -> (HeaderName, HeaderValue) {
+        set_cookie(state, "", 0, redirect_uri)
+    }
+
+    /// Spends the state; false when it came back before.
+    pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, Error> {
+        conn.exec(&Sql::new("DELETE FROM single_sign_on_spent WHERE expires_at <= $1").arg(now))?;
+        let sql = Sql::new("INSERT INTO single_sign_on_spent(hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING");
+        Ok(conn.exec(&sql.arg(sha256_hex(&self.state)).arg(self.expires_at))? == 1)
+    }
+}
+
+fn place<'a>(request: &'a Request, state: &'a str) -> Context<'a> {
+    Context { build: &request.build.uid, table: "single_sign_on", column: "transaction", row: state }
+}
+
+/// Each sign-in has a cookie of its own, so that two tabs do not disturb each other.
+fn cookie_name(state: &str) -> String {
+    format!("chancery_sso_{}", &sha256_hex(state)[..16])
+}
+
+fn set_cookie(state: &str, value: &str, seconds: i64, redirect_uri: &str) -> (HeaderName, HeaderValue) {
+    let (scheme, rest) = redirect_uri.split_once("://").unwrap_or(("https", redirect_uri));
+    let path = rest.find('/').map_or("/", |at| &rest[at..]).trim_end_matches('/');
+    let secure = if scheme == "https" { "; Secure" } else { "" };
+    let name = cookie_name(state);
+    let text = format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    (header::SET_COOKIE, HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("")))
+}

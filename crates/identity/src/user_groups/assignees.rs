@@ -1,0 +1,136 @@
+//! Who is assigned to a permission set of a group: users and groups (document 1, "User group permission set
+//! assignees"; document 4, section 4, "group assignees GET and DELETE").
+
+use super::permission_sets::{self, SET};
+use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, needs, with_global};
+use crate::assignees::{
+    self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
+};
+use kit::limits::Limit;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::sql as select_sql;
+use resource::Resource;
+use std::sync::LazyLock;
+use store::{Conn, Sql};
+
+/// The users assigned to a permission set of a group.
+pub static GROUP_SET_USERS: Limit = Limit { name: "users_group_permission_set_assignees_users", default: 100 };
+/// The groups assigned to a permission set of a group.
+pub static GROUP_SET_GROUPS: Limit = Limit { name: "users_group_permission_set_assignees_user_groups", default: 10 };
+
+static USER: LazyLock<Resource> =
+    LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
+static USERS: Collection = Collection {
+    shape: assignees::shape(&USER),
+    parent: "set_id",
+    principals: Principals::Users,
+    limit: &GROUP_SET_USERS,
+    messages: Messages {
+        role: "assignee",
+        many: "permission set assignees",
+        unlisted: |user, set| {
+            format!("You do not have permission to assign user {user} to User Group Permission Set {set}.")
+        },
+    },
+    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "users" },
+};
+
+static GROUP: LazyLock<Resource> =
+    LazyLock::new(|| group_records("UserGroupSetGroup", "user_group_set_groups", &GROUP_SET_GROUPS));
+static GROUPS: Collection = Collection {
+    shape: assignees::shape(&GROUP),
+    parent: "set_id",
+    principals: Principals::Groups,
+    limit: &GROUP_SET_GROUPS,
+    messages: Messages {
+        role: "assignee",
+        many: "permission set assignees",
+        unlisted: |group, set| {
+            format!("You do not have permission to assign user group {group} to User Group Permission Set {set}.")
+        },
+    },
+    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
+};
+
+/// The routes of both collections.
+pub fn routes() -> Vec<Route> {
+    let users = Handlers {
+        list: |request, conn| USERS.list(viewed(request, conn)?, request, conn),
+        add: |request, conn| USERS.add(&assignable(request, conn)?, request, conn),
+        remove: |request, conn| USERS.remove(&changed(request, conn)?.into(), request, conn),
+        document: |request, conn| known(request, conn).and_then(|()| USERS.document(conn)),
+    };
+    let groups = Handlers {
+        list: |request, conn| GROUPS.list(viewed(request, conn)?, request, conn),
+        add: |request, conn| GROUPS.add(&assignable(request, conn)?, request, conn),
+        remove: |request, conn| GROUPS.remove(&changed(request, conn)?.into(), request, conn),
+        document: |request, conn| known(request, conn).and_then(|()| GROUPS.document(conn)),
+    };
+    let mut routes = assignees::routes(
+        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/users/",
+        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/users/{user_id}/",
+        &USER,
+        users,
+        "user_groups.view",
+        "user_groups.edit_perm_set",
+    );
+    routes.extend(assignees::routes(
+        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/",
+        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/{user_group_id}/",
+        &GROUP,
+        groups,
+        "user_groups.view",
+        "user_groups.edit_perm_set",
+    ));
+    routes
+}
+
+/// The set of the path, in a group that the caller may view. An unknown group is 403 here, and here alone (document 1,
+/// "Assignees", "GET with unknown group"). One statement, since a list has but three.
+fn viewed(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+    let (caller, set) = (request.caller()?, request.second_id());
+    let mut sql = Sql::new("SELECT ");
+    select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
+    sql.push(", (SELECT count(*) FROM user_group_permission_sets s WHERE s.group_id = t.id AND s.id = ").bind(set);
+    sql.push(") FROM user_groups t WHERE t.id = ").bind(request.id());
+    match conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {
+        None => Err(Refusal::forbidden()),
+        Some((_, false)) => Err(Refusal::not_found()),
+        Some((held, true)) if with_global(caller, held) & VIEW == 0 => Err(Refusal::forbidden()),
+        Some(_) => Ok(set),
+    }
+}
+
+/// The set of the path, locked, in a group whose sets the caller may change. The group comes first, as when it is
+/// deleted, since it may be among those that are assigned.
+fn changed(request: &Request, conn: &mut Conn) -> Result<permission_sets::Set, Refusal> {
+    let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id());
+    conn.opt(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
+    let set = permission_sets::load(conn, request.id(), request.second_id())?;
+    needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
+    Ok(set)
+}
+
+/// As [`changed`], a set to which someone can be assigned: those of the system are for everyone, or for all members.
+fn assignable(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
+    let set = changed(request, conn)?;
+    if set.is_special() {
+        return Err(Refusal::bad("Assignees can not be set to this permission set type."));
+    }
+    Ok(set.into())
+}
+
+/// 404 unless the group of the path has the set of the path.
+fn known(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
+    let set = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
+    set.ok_or_else(Refusal::not_found)
+}
+
+impl From<permission_sets::Set> for Parent {
+    fn from(set: permission_sets::Set) -> Parent {
+        Parent { id: set.id, name: set.name }
+    }
+}

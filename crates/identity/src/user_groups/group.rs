@@ -1,0 +1,22 @@
+//! What a user group is (document 4, section 4, "user groups").
+
+use kit::limits::Limit;
+use resource::{Field, Key, Resource};
+use std::sync::LazyLock;
+
+/// The groups of a build.
+pub static USER_GROUPS: Limit = Limit { name: "user_groups", default: 1000 };
+
+pub static NAME: Key<String> = Key::new("name");
+pub static DESCRIPTION: Key<String> = Key::new("description");
+
+/// A user group.
+pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = [
+        Field::id(),
+        NAME.text(100).required().unique("user_groups_name").folded().filter().sort(),
+        DESCRIPTION.text(500).default(""),
+    ];
+    let fields = fields.into_iter().chain(Field::audit().map(Field::sort));
+    Resource::new("user_groups", "UserGroup", "user_groups", fields).limit_items(USER_GROUPS.default)
+});

@@ -1,0 +1,183 @@
+//! User groups: `/api/user-groups/` (document 4, section 4, "user groups", "rights on a group"), and below them the
+//! members and owners, the permission sets, and who is assigned to a set (document 1).
+
+mod assignees;
+pub mod group;
+mod people;
+mod permission_sets;
+pub mod rights;
+
+use group::{GROUP, NAME, USER_GROUPS};
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, etag};
+use kit::autocomplete;
+use kit::caller::Caller;
+use kit::limits;
+use kit::reactions::{self, Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::sql as select_sql;
+use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use resource::json::{Cells, Form, Writer};
+use resource::{Changes, options};
+use rights::{DELETE, EDIT, RIGHT_NAMES, RIGHTS, exists, needs, visible_groups, with_global};
+use store::{Conn, Error, Sql};
+
+static SHAPE: Shape = Shape::new(Declaration::Static(&GROUP), RIGHTS, write_meta);
+
+/// The routes of groups and of everything below them.
+pub fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        Route::list("/api/user-groups/", &GROUP, list)
+            .instance("user_groups.list, or user_groups.view of a group")
+            .summary("The groups that the caller may list"),
+        Route::create("/api/user-groups/", &GROUP, create).needs("user_groups", "create"),
+        Route::options_below("/api/user-groups/", document),
+        autocomplete::route("/api/user-groups/autocomplete/", complete),
+        Route::view("/api/user-groups/{group_id}/", &GROUP, view).instance("user_groups.view"),
+        Route::edit("/api/user-groups/{group_id}/", &GROUP, edit).instance("user_groups.edit"),
+        Route::delete("/api/user-groups/{group_id}/", delete).instance("user_groups.delete"),
+    ];
+    routes.extend(people::routes());
+    routes.extend(permission_sets::routes());
+    routes.extend(assignees::routes());
+    routes
+}
+
+fn document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = options::document(&GROUP);
+    document["restrictions"]["limit_items"] = limits::value(conn, &USER_GROUPS)?.into();
+    Ok(Answer::value(&document))
+}
+
+fn complete(request: &Request, conn: &mut Conn) -> Outcome {
+    let scope = scope(request.caller()?, conn)?;
+    let source = autocomplete::Source { table: "user_groups", text: "name", fold: "name_fold" };
+    autocomplete::answer(request, conn, &source, scope)
+}
+
+/// Who may list no group at all is refused.
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    let mut scope = scope(request.caller()?, conn)?;
+    if scope.total.is_none() {
+        let mut sql = Sql::new("SELECT count(*) FROM user_groups t WHERE ");
+        let total = conn.one(sql.append(&scope.condition), |row| row.int(0))?;
+        if total == 0 {
+            return Err(Refusal::forbidden());
+        }
+        scope.total = Some(total);
+    }
+    rows::list(request, conn, &SHAPE, scope)
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let (caller, id) = (request.caller()?, request.id());
+    let mut condition = Sql::new("t.id = $1").arg(id);
+    if !caller.may("user_groups", "view") {
+        select_sql::tokens(condition.push(" AND ("), RIGHTS, &[("{caller}", caller.user)]);
+        condition.push(" & 1) = 1");
+    }
+    if let Some(shown) = rows::view(request, conn, &SHAPE, &condition)? {
+        return Ok(Answer::instance(StatusCode::OK, shown));
+    }
+    exists(conn, id)?;
+    Err(Refusal::forbidden())
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let caller = request.caller()?;
+    let accepted = rows::accepted(conn, &GROUP, &request.object()?, None)?;
+    accepted.errors.refuse()?;
+    limits::take(conn, &USER_GROUPS, |limit| {
+        Refusal::limit(format!("Limit of {limit} User Groups has been exceeded."))
+    })?;
+    let id = rows::insert(request, conn, &GROUP, &accepted.changes, &[])?;
+    let name = accepted.changes.get(&NAME).unwrap_or_default();
+    people::make_first_owner(request, conn, id, name, caller.user)?;
+    permission_sets::make_special(request, conn, id)?;
+    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = change(request, conn, EDIT)?;
+    let accepted = rows::accepted(conn, &GROUP, &request.object()?, Some(id))?;
+    accepted.errors.refuse()?;
+    rows::update(request, conn, &GROUP, id, &before, &accepted.changes, &[])?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = change(request, conn, DELETE)?;
+    reactions::run(request, conn, "user_groups", When::Leaving, id)?;
+    rows::delete(request, conn, &GROUP, id, &before.get(&NAME).unwrap_or_default())?;
+    limits::give_back(conn, &USER_GROUPS)?;
+    Ok(Answer::empty())
+}
+
+/// The stored group, locked, once the caller is known to hold the right and to know the current state.
+fn change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Refusal> {
+    let id = request.id();
+    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    needs(conn, request.caller()?, id, right)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    Ok(before)
+}
+
+/// What goes with a group: its people, its sets with their assignees, and what it is itself assigned to.
+pub const ON_LEAVING: Reaction = Reaction { resource: "user_groups", when: When::Leaving, run: leave };
+
+fn leave(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
+    // Locked before their assignees go, so that nobody assigns anything to a set that is about to be deleted.
+    let sets = Sql::new("SELECT id FROM user_group_permission_sets WHERE group_id = $1 ORDER BY id FOR UPDATE").arg(id);
+    conn.each(&sets, |_| Ok(()))?;
+    for text in [
+        "DELETE FROM user_group_set_users WHERE set_id IN (SELECT s.id FROM user_group_permission_sets s WHERE s.group_id = $1)",
+        "DELETE FROM user_group_set_groups WHERE set_id IN (SELECT s.id FROM user_group_permission_sets s WHERE s.group_id = $1)",
+        "DELETE FROM user_group_set_groups WHERE group_id = $1",
+        "DELETE FROM user_group_permission_sets WHERE group_id = $1",
+        "DELETE FROM user_group_members WHERE group_id = $1",
+        "DELETE FROM user_group_owners WHERE group_id = $1",
+    ] {
+        conn.exec(&Sql::new(text).arg(id))?;
+    }
+    Ok(())
+}
+
+/// When a user leaves, it is no member, owner or assignee any more. The last owner goes, too: super admins look after a
+/// group without owners.
+pub const ON_USER_LEAVING: Reaction = Reaction {
+    resource: "users",
+    when: When::Leaving,
+    run: |_, conn, id| {
+        for text in [
+            "DELETE FROM user_group_members WHERE user_id = $1",
+            "DELETE FROM user_group_owners WHERE user_id = $1",
+            "DELETE FROM user_group_set_users WHERE user_id = $1",
+        ] {
+            conn.exec(&Sql::new(text).arg(id))?;
+        }
+        Ok(())
+    },
+};
+
+/// `_meta`.
+fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    let by_sets = row.int(at)?.unwrap_or(0);
+    let held = request.caller.as_deref().map_or(0, |caller| with_global(caller, by_sets));
+    out.name("_meta").raw("{");
+    write_permissions(out, &RIGHT_NAMES.map(|(name, right)| (name, held & right != 0)));
+    out.raw("}");
+    Ok(())
+}
+
+/// The same with what is known of them without counting.
+fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
+    let mut scope = Scope::of(visible_groups(caller));
+    if caller.may("user_groups", "list") {
+        scope.total = Some(limits::taken(conn, &USER_GROUPS)?);
+    }
+    Ok(scope)
+}

@@ -1,0 +1,196 @@
+//! The permission sets of a group (document 1, "User group permission sets"; document 4, section 4).
+
+use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, exists, lock, needs};
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, etag};
+use kit::limits::{self, Limit};
+use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::{self, Cell, Declaration, Scope, Shape};
+use resource::json::{Cells, Form, Writer};
+use resource::{Changes, Choice, Field, Key, Kind, Resource, Value, options};
+use serde_json::Value as Json;
+use std::sync::LazyLock;
+use store::{Arg, Conn, Error, Sql};
+
+/// The permission sets of a group, those of the system counted.
+pub static GROUP_SETS: Limit = Limit { name: "user_group_permission_set", default: 10 };
+
+static NAME: Key<String> = Key::new("name");
+static TYPE: Key<String> = Key::new("type");
+static GRANTS: Key<Json> = Key::new(PERMISSIONS);
+
+/// The types: value, text, whether only the system makes sets of it. No set has the type `owners`; documents list it.
+const TYPES: [(&str, &str, bool); 4] = [
+    ("everyone", "Everyone", true),
+    ("members", "Members", true),
+    ("owners", "Owners", true),
+    ("custom", "Custom", false),
+];
+
+static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::Key {
+    name: "user_groups",
+    actions: &[
+        Action { name: "view", text: "View", bit: VIEW, needs: 0 },
+        Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+        Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
+    ],
+}]);
+
+/// A permission set of a group.
+pub static SET: LazyLock<Resource> = LazyLock::new(|| {
+    let types = TYPES.map(|(value, text, system)| Choice { system: Some(system), ..Choice::new(value, text) });
+    let fields = [
+        Field::id(),
+        NAME.text(100).min_length(1).required().unique("user_group_permission_sets_name").folded().reserved(&RESERVED),
+        TYPE.is(Kind::Enum { choices: types.to_vec() }).read_only(),
+        GRANTS.is(Kind::Object).stored_by_resource(),
+    ];
+    let fields = fields.into_iter().chain(Field::audit());
+    Resource::new("user_group_permission_sets", "UserGroupPermissionSet", "user_group_permission_sets", fields)
+        .unselectable()
+        .limit_items(GROUP_SETS.default)
+});
+
+static SHAPE: Shape = Shape::new(Declaration::Static(&SET), "t.permissions", write_grants);
+
+/// The routes of the sets.
+pub fn routes() -> Vec<Route> {
+    let collection = "/api/user-groups/{group_id}/permission-sets/";
+    let single = "/api/user-groups/{group_id}/permission-sets/{set_id}/";
+    vec![
+        Route::list(collection, &SET, list).instance("user_groups.view"),
+        Route::create(collection, &SET, create).instance("user_groups.edit_perm_set"),
+        Route::options_below(collection, document),
+        Route::edit(single, &SET, edit).instance("user_groups.edit_perm_set"),
+        Route::delete(single, delete).instance("user_groups.edit_perm_set"),
+    ]
+}
+
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    exists(conn, request.id())?;
+    let mut document = options::document(&SET);
+    VOCABULARY.describe(&mut document);
+    document["restrictions"]["limit_items"] = limits::value(conn, &GROUP_SETS)?.into();
+    Ok(Answer::value(&document))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    let group = request.id();
+    needs(conn, request.caller()?, group, VIEW)?;
+    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.group_id = $1").arg(group)))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let group = request.id();
+    lock(conn, group)?;
+    needs(conn, request.caller()?, group, EDIT_PERM_SET)?;
+    let (changes, grants) = accept(request, conn, group, None)?;
+    let sql = Sql::new("SELECT count(*) FROM user_group_permission_sets WHERE group_id = $1").arg(group);
+    let count = conn.one(&sql, |row| row.int(0))?;
+    limits::check(conn, &GROUP_SETS, count, 1, |limit| {
+        Refusal::limit(format!("Limit of {limit} User Group Permission Sets has been exceeded."))
+    })?;
+    let columns = [("group_id", group.into()), ("type", "custom".into()), ("permissions", grants.into())];
+    let id = rows::insert(request, conn, &SET, &changes, &columns)?;
+    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let (group, id) = (request.id(), request.second_id());
+    let set = change(request, conn)?;
+    let (changes, grants) = accept(request, conn, group, Some(&set))?;
+    let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+    before.set(&GRANTS, Value::Json(VOCABULARY.to_json(set.grants)));
+    rows::update(request, conn, &SET, id, &before, &changes, &[("permissions", grants.into())])?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let set = change(request, conn)?;
+    if set.is_special() {
+        let text = SET.field(TYPE.name()).and_then(|field| field.kind.choice_text(&set.kind)).unwrap_or_default();
+        return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
+    }
+    conn.exec(&Sql::new("DELETE FROM user_group_set_users WHERE set_id = $1").arg(set.id))?;
+    conn.exec(&Sql::new("DELETE FROM user_group_set_groups WHERE set_id = $1").arg(set.id))?;
+    rows::delete(request, conn, &SET, set.id, &set.name)?;
+    Ok(Answer::empty())
+}
+
+/// A stored set.
+pub struct Set {
+    /// Its id.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    kind: String,
+    grants: i64,
+}
+
+impl Set {
+    /// Made by the system: it keeps its name, cannot be deleted, and nobody is assigned to it.
+    pub fn is_special(&self) -> bool {
+        self.kind != "custom"
+    }
+
+    /// The actions that its type accepts (document 1, sets, rule 2).
+    fn allowed(&self) -> i64 {
+        if self.kind == "everyone" { VIEW } else { VIEW | EDIT | DELETE }
+    }
+}
+
+/// The set of a group, locked; 404 when the group has no such set.
+pub fn load(conn: &mut Conn, group: i64, id: i64) -> Result<Set, Refusal> {
+    let sql = Sql::new(
+        "SELECT name, type, permissions FROM user_group_permission_sets WHERE id = $1 AND group_id = $2 FOR UPDATE",
+    );
+    let set = conn.opt(&sql.arg(id).arg(group), |row| {
+        Ok(Set { id, name: row.text(0)?.to_owned(), kind: row.text(1)?.to_owned(), grants: row.int(2)? })
+    })?;
+    set.ok_or_else(Refusal::not_found)
+}
+
+/// The set of the path, locked, once the caller is known to hold the right and to know the current state.
+fn change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
+    let set = load(conn, request.id(), request.second_id())?;
+    needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
+    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, set.id)?)))?;
+    Ok(set)
+}
+
+/// What a body changes, and the actions that the set has afterwards.
+fn accept(request: &Request, conn: &mut Conn, group: i64, set: Option<&Set>) -> Result<(Changes, i64), Refusal> {
+    let own_name = set.filter(|set| set.is_special()).map(|set| set.name.as_str());
+    let id = set.map(|set| set.id);
+    let mut accepted = permission_set::accepted(conn, &SET, &request.object()?, id, ("group_id", group), own_name)?;
+    let (current, allowed) = set.map_or((0, VIEW | EDIT | DELETE), |set| (set.grants, set.allowed()));
+    let mut grants = current;
+    if let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) {
+        match VOCABULARY.merge(&sent, current, allowed) {
+            Ok(merged) => grants = merged,
+            Err(errors) => accepted.errors.merge(errors),
+        }
+        accepted.changes.set(&GRANTS, Value::Json(VOCABULARY.to_json(grants)));
+    }
+    accepted.errors.refuse()?;
+    Ok((accepted.changes, grants))
+}
+
+/// The two sets that every group has: made by nobody, and not noted besides the group.
+pub fn make_special(request: &Request, conn: &mut Conn, group: i64) -> Result<(), Refusal> {
+    for (kind, grants) in [("everyone", 0), ("members", VIEW)] {
+        let mut changes = Changes::new();
+        changes.set(&NAME, kind);
+        let columns = [("group_id", group.into()), ("type", Arg::from(kind)), ("permissions", grants.into())];
+        rows::insert_row(conn, &SET, &changes, &columns, request.now, None)?;
+    }
+    Ok(())
+}
+
+fn write_grants(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {
+    VOCABULARY.write(out.name(PERMISSIONS), row.int(at)?.unwrap_or(0));
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! What can be done with an account beyond changing its fields: `next_actions` and their endpoints (document 4,
+//! section 4).
+
+use super::create::type_in;
+use super::rules::{self, limit_of};
+use super::user::USER;
+use super::view::{load, shown};
+use crate::mailed_links;
+use crate::sessions;
+use crate::super_admin_access;
+use http::StatusCode;
+use kit::account_type::AccountType;
+use kit::answer::{Answer, Outcome};
+use kit::limits::{self, Limit};
+use kit::log;
+use kit::reactions::{self, Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rights;
+use kit::route::{Handler, Route, Schema};
+use store::{Conn, Error, Sql};
+
+/// Anonymized users are listed but count against no limit.
+pub static ANONYMIZED: Limit = Limit { name: "users_anonymized", default: i64::MAX };
+
+/// The routes of the actions.
+pub fn routes() -> Vec<Route> {
+    let action = |path, summary, handler| {
+        Route::post(path, summary, Handler::Write(handler)).needs("users", "edit").answers(200, Schema::One(&USER))
+    };
+    vec![
+        action("/api/users/{id}/send-activation-link/", "Mail the activation link", |request, conn| {
+            act(request, conn, "send_activation_link", |request, conn, id, _| {
+                mailed_links::send_activation_again(request, conn, id)
+            })
+        })
+        .or(429, Schema::Refusal),
+        action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
+            act(request, conn, "deactivate", deactivate)
+        }),
+        action("/api/users/{id}/reactivate/", "Reactivate", |request, conn| {
+            act(request, conn, "reactivate", reactivate)
+        }),
+        action("/api/users/{id}/unlock/", "Unlock", |request, conn| act(request, conn, "unlock", unlock)),
+        action("/api/users/{id}/anonymize/", "Anonymize, for ever", |request, conn| {
+            act(request, conn, "anonymize", anonymize)
+        }),
+    ]
+}
+
+type Action = fn(&Request, &mut Conn, i64, AccountType) -> Result<(), Refusal>;
+
+fn act(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcome {
+    let (caller, id) = (request.caller()?, request.id());
+    let before = load(conn, id)?;
+    let account_type = type_in(&before)?;
+    rules::may_change(caller, account_type)?;
+    if !rules::next_actions(&shown_status(conn, id, request.now)?, account_type).contains(&name) {
+        return Err(Refusal::bad("Action is not available."));
+    }
+    let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
+    action(request, conn, id, account_type)?;
+    access.keep(request, conn)?;
+    let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3")
+        .arg(request.now)
+        .arg(caller.user)
+        .arg(id);
+    conn.exec(&sql)?;
+    // Read anew: what was anonymized has another one.
+    let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
+    let username = conn.one(&username, |row| Ok(row.text(0)?.to_owned()))?;
+    log::write(request, conn, name, &USER, id, &username, log::Diff::new())?;
+    rights::changed(request, conn)?;
+    Ok(Answer::instance(StatusCode::OK, shown(request, conn, id)?))
+}
+
+/// The state as stored, without the passing of a lock.
+pub fn stored_status(conn: &mut Conn, id: i64) -> Result<String, Error> {
+    conn.one(&Sql::new("SELECT status FROM users WHERE id = $1").arg(id), |row| Ok(row.text(0)?.to_owned()))
+}
+
+fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, Error> {
+    let sql = Sql::new("SELECT status, locked_until FROM users WHERE id = $1").arg(id);
+    conn.one(&sql, |row| {
+        let is_locked = row.text(0)? == "active" && row.opt_int(1)?.is_some_and(|until| until > now);
+        Ok(if is_locked { "locked".to_owned() } else { row.text(0)?.to_owned() })
+    })
+}
+
+fn deactivate(request: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Result<(), Refusal> {
+    conn.exec(
+        &Sql::new("UPDATE users SET status = 'inactive', failed_attempts = 0, locked_until = NULL WHERE id = $1")
+            .arg(id),
+    )?;
+    sessions::end_all(conn, id, request.now, None)?;
+    Ok(mailed_links::forget(conn, id)?)
+}
+
+fn reactivate(_: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
+    let text =
+        "UPDATE users SET status = CASE WHEN password_set_at IS NULL THEN 'pending' ELSE 'active' END WHERE id = $1";
+    // An account without a password of its own never had to set one.
+    let text =
+        if account_type.is_active_from_creation() { "UPDATE users SET status = 'active' WHERE id = $1" } else { text };
+    conn.exec(&Sql::new(text).arg(id))?;
+    Ok(())
+}
+
+fn unlock(_: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Result<(), Refusal> {
+    conn.exec(
+        &Sql::new("UPDATE users SET failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $1")
+            .arg(id),
+    )?;
+    Ok(())
+}
+
+/// Every personal field of a user, and what else of the person stands in the row.
+const ANONYMIZE: &str = "UPDATE users SET status = 'anonymized', username = $1, username_fold = $1, \
+    first_name = 'Anonymized', last_name = 'Anonymized', full_name = 'Anonymized', full_name_fold = 'anonymized', \
+    job_title = '', company_name = '', phone = '', mobile = '', timezone = 'UTC', is_ip_restriction_enabled = 0, \
+    allowed_ip_ranges = '[]', password_hash = NULL, password_salt = NULL, failed_attempts = 0, failed_since = NULL, \
+    locked_until = NULL WHERE id = $2";
+
+fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
+    reactions::run(request, conn, "users", When::Leaving, id)?;
+    let nobody = format!("anonymized-{id}@anonymized.invalid");
+    conn.exec(&Sql::new(ANONYMIZE).arg(&nobody).arg(id))?;
+    forget(conn, id, &nobody)?;
+    limits::change(conn, limit_of(account_type), &ANONYMIZED, |limit| rules::account_limit(limit, "anonymized"))
+}
+
+/// What is left of a person elsewhere: in the log's entries about the account, and in its sessions, which are over.
+fn forget(conn: &mut Conn, id: i64, nobody: &str) -> Result<(), Error> {
+    log::forget(conn, &USER, id, nobody)?;
+    for text in [
+        // What somebody did to his own account tells where he was.
+        "UPDATE administration_log SET ip = '' WHERE resource = 'users' AND object_id = $1 AND by_user = $1",
+        "UPDATE sessions SET ip = '', user_agent = '' WHERE user_id = $1",
+    ] {
+        conn.exec(&Sql::new(text).arg(id))?;
+    }
+    Ok(())
+}
+
+/// As [`forget`], for all that were anonymized before it was done at once.
+pub fn forget_the_anonymized(conn: &mut Conn) -> Result<(), Error> {
+    let sql = Sql::new("SELECT id, username FROM users WHERE status = 'anonymized'");
+    for (id, nobody) in conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+        forget(conn, id, &nobody)?;
+    }
+    Ok(())
+}
+
+/// When a user leaves, its sessions, links, passwords and roles end.
+pub const ON_LEAVING: Reaction = Reaction {
+    resource: "users",
+    when: When::Leaving,
+    run: |request, conn, id| {
+        sessions::end_all(conn, id, request.now, None)?;
+        mailed_links::forget(conn, id)?;
+        for text in ["DELETE FROM password_history WHERE user_id = $1", "DELETE FROM user_roles WHERE user_id = $1"] {
+            conn.exec(&Sql::new(text).arg(id))?;
+        }
+        Ok(())
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resource::Source;
+
+    #[test]
+    fn nothing_personal_stays() {
+        for field in USER.fields.iter().filter(|field| field.is_personal) {
+            let Source::Column(column) = &field.source else { panic!("{} is no column", field.name) };
+            for column in std::iter::once(column).chain(&field.folded) {
+                assert!(ANONYMIZE.contains(&format!(" {column} = ")), "{column}");
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `GET /api/users/autocomplete/` (document 4, section 2, "autocomplete").
+
+use super::view::scope;
+use kit::answer::Outcome;
+use kit::autocomplete::{self, ACCOUNT_TYPE_EXCLUDE};
+use kit::request::Request;
+use kit::route::Route;
+use store::Conn;
+
+/// The route.
+pub fn routes() -> Vec<Route> {
+    vec![autocomplete::route("/api/users/autocomplete/", answer)]
+}
+
+/// `account_type__exclude` leaves out a type: the schema documents of assignees name an address without those who
+/// cannot be one (document 1, "User group permission set assignees").
+fn answer(request: &Request, conn: &mut Conn) -> Outcome {
+    let mut scope = scope(request.caller()?, conn, request.now)?;
+    for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == ACCOUNT_TYPE_EXCLUDE) {
+        scope.condition.push(" AND t.account_type <> ").bind(account_type);
+        scope.total = None;
+    }
+    autocomplete::answer(
+        request,
+        conn,
+        &autocomplete::Source { table: "users", text: "full_name", fold: "full_name_fold" },
+        scope,
+    )
+}

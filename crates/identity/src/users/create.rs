@@ -1,0 +1,77 @@
+//! Accounts come to be: by a request, by the command line, by a first single sign-on.
+
+use super::rules;
+use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FULL_NAME, PASSWORD, USER, account_type};
+use crate::mailed_links;
+use crate::passwords::{self, Prepared};
+use kit::account_type::AccountType;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::{limits, log, rows};
+use resource::{After, Changes, message};
+use store::Conn;
+
+pub fn insert(
+    request: &Request,
+    conn: &mut Conn,
+    account_type: AccountType,
+    mut changes: Changes,
+    prepared: Option<&Prepared>,
+) -> Result<i64, Refusal> {
+    changes.set(&FULL_NAME, rules::full_name(&After { before: None, sent: &changes }));
+    let is_active = account_type.is_active_from_creation();
+    let invited = !is_active && changes.get(&DELAY_ACTIVATION) != Some(true);
+    let status = if is_active { "active" } else { "pending" };
+    let mut extra = vec![("status", status.into())];
+    if is_active {
+        extra.push(("activated_at", request.now.into()));
+    }
+    let prepared = prepared.filter(|_| account_type.is_service());
+    if prepared.is_none() {
+        changes.remove(&PASSWORD);
+    }
+    if let Some(prepared) = prepared {
+        extra.extend(prepared.columns(request.now));
+    }
+    let id = rows::insert(request, conn, &USER, &changes, &extra)?;
+    if let Some(prepared) = prepared {
+        passwords::remember(conn, id, prepared)?;
+    }
+    if invited {
+        mailed_links::send_activation(request, conn, id)?;
+    }
+    // Last, since other creates wait for the counter's row until this is committed.
+    take_place(conn, account_type)?;
+    Ok(id)
+}
+
+/// An active user with a password, made by the command line.
+pub fn insert_by_operator(conn: &mut Conn, mut changes: Changes, prepared: &Prepared, now: i64) -> Result<(), Refusal> {
+    take_place(conn, type_in(&changes)?)?;
+    changes.set(&FULL_NAME, rules::full_name(&After { before: None, sent: &changes }));
+    let mut extra = vec![("status", "active".into()), ("activated_at", now.into())];
+    extra.extend(prepared.columns(now));
+    let id = rows::insert_row(conn, &USER, &changes, &extra, now, None)?;
+    passwords::remember(conn, id, prepared)?;
+    log::write_by_operator(conn, now, "create", &USER, id, &log::name_of(&changes), log::created(&USER, &changes))
+}
+
+/// An active user without a password, made at a single sign-on; `None` when the type has no place left.
+pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Changes) -> Result<Option<i64>, Refusal> {
+    match take_place(conn, type_in(&changes)?) {
+        Err(refusal) if refusal.is_by_rule() => return Ok(None),
+        taken => taken?,
+    }
+    changes.set(&FULL_NAME, rules::full_name(&After { before: None, sent: &changes }));
+    let extra = [("status", "active".into()), ("activated_at", request.now.into())];
+    rows::insert(request, conn, &USER, &changes, &extra).map(Some)
+}
+
+fn take_place(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {
+    limits::take(conn, rules::limit_of(account_type), |limit| rules::account_limit(limit, account_type.name()))
+}
+
+/// The account type of values that were accepted.
+pub fn type_in(changes: &Changes) -> Result<AccountType, Refusal> {
+    account_type(changes).ok_or_else(|| Refusal::field(ACCOUNT_TYPE.name(), message::REQUIRED))
+}

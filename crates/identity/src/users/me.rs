@@ -1,0 +1,108 @@
+//! The caller's own user and sessions: `/api/users/me/…` (document 4, section 3).
+
+use super::rules;
+use super::user::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, TIMEZONE, USER};
+use super::view::{SHAPE, load, shown};
+use crate::sessions;
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome, etag};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rights;
+use kit::route::{Handler, Route, Schema};
+use kit::rows::{self, Cacheable, Cell, Declaration, Scope, Shape};
+use resource::json::{Cells, Form, Writer};
+use resource::{Access, After, Field, Kind, Resource, options};
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// The fields that people change of themselves.
+static OWN: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| [&FIRST_NAME, &LAST_NAME, &JOB_TITLE, &PHONE, &MOBILE, &TIMEZONE].map(|key| key.name()).to_vec());
+
+/// The own user as the schema document has it: what else a user has is read-only here.
+static ME: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = USER
+        .fields
+        .iter()
+        .filter(|field| field.access != Access::WriteOnly)
+        .cloned()
+        .map(|field| if OWN.contains(&field.name.as_ref()) { field } else { field.read_only() });
+    Resource::new("users", "Me", "users", fields)
+});
+
+/// A session (document 4, section 3, `me/sessions/`).
+static SESSION: LazyLock<Resource> = LazyLock::new(|| {
+    Resource::new(
+        "sessions",
+        "Session",
+        "sessions",
+        [
+            Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only(),
+            Field::new("created_at", Kind::DateTime).read_only(),
+            Field::new("last_used_at", Kind::DateTime).read_only(),
+            Field::new("ip", Kind::text(45)).read_only(),
+            Field::new("user_agent", Kind::text(255)).read_only(),
+            Field::new("is_current", Kind::Boolean).read_only().stored_by_resource(),
+        ],
+    )
+    .unselectable()
+    .newest_first()
+});
+
+static SESSIONS: Shape = Shape::new(Declaration::Static(&SESSION), "t.id", write_is_current);
+
+/// The routes of the own account.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::view("/api/users/me/", &ME, |request, conn| {
+            let user = request.caller()?.user;
+            Ok(Answer::instance(StatusCode::OK, shown(request, conn, user)?))
+        }),
+        Route::edit("/api/users/me/", &ME, edit),
+        Route::options("/api/users/me/", |_| Ok(Answer::value(&options::single(&ME)))),
+        Route::list("/api/users/me/sessions/", &SESSION, list_sessions),
+        Route::options("/api/users/me/sessions/", |_| Ok(Answer::value(&options::document(&SESSION)))),
+        Route::new(Method::DELETE, "/api/users/me/sessions/{id}/", "End a session", Handler::Write(end_session))
+            .answers(204, Schema::Nothing),
+    ]
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.caller()?.user;
+    let before = load(conn, id)?;
+    request.check_if_match(|| Ok(etag(&shown(request, conn, id)?)))?;
+    let own = request.object()?.only(|name| OWN.contains(&name));
+    let accepted = rows::accepted(conn, &USER, &own, Some(id))?;
+    accepted.errors.refuse()?;
+    let mut changes = accepted.changes;
+    if changes.has(&FIRST_NAME) || changes.has(&LAST_NAME) {
+        changes.set(&FULL_NAME, rules::full_name(&After { before: Some(&before), sent: &changes }));
+    }
+    rows::update(request, conn, &USER, id, &before, &changes, &[])?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+}
+
+fn list_sessions(request: &Request, conn: &mut Conn) -> Outcome {
+    let mut condition = Sql::new("t.ended_at IS NULL AND t.user_id = ");
+    condition.bind(request.caller()?.user).push(" AND t.expires_at > ").bind(request.now);
+    rows::list(request, conn, &SESSIONS, Scope { cacheable: Cacheable::Unknown, ..Scope::of(condition) })
+}
+
+fn write_is_current(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    let current = request.caller.as_ref().map(|caller| caller.session);
+    out.name("is_current").bool(row.int(at)? == current);
+    Ok(())
+}
+
+fn end_session(request: &Request, conn: &mut Conn) -> Outcome {
+    let (caller, id) = (request.caller()?, request.id());
+    let own =
+        Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND ended_at IS NULL AND expires_at > $3");
+    let found = conn.opt(&own.arg(id).arg(caller.user).arg(request.now), |_| Ok(()))?;
+    if found.is_none() || !sessions::end(conn, id, request.now)? {
+        return Err(Refusal::not_found());
+    }
+    rights::changed(request, conn)?;
+    Ok(Answer::empty())
+}

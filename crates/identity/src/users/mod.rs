@@ -1,0 +1,212 @@
+//! Users: `/api/users/` (document 1, "User" and "Users"; document 4, section 4).
+
+pub mod actions;
+mod autocomplete;
+pub mod create;
+pub mod me;
+mod rename;
+
+pub mod rules;
+pub mod user;
+pub mod view;
+
+pub use actions::forget_the_anonymized;
+pub use rename::RENAMED;
+
+use crate::hasher::Turn;
+use crate::passwords::{self, Prepared};
+use crate::sessions;
+use crate::super_admin_access;
+use http::StatusCode;
+use kit::account_type::AccountType;
+use kit::answer::{Answer, Outcome, etag};
+use kit::commit::write;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use kit::{limits, log, reactions, rights, rows};
+use resource::{After, options};
+use rules::limit_of;
+use serde_json::json;
+use std::sync::Arc;
+use store::{Conn, Sql};
+use user::{
+    ACCOUNT_TYPE, FIRST_NAME, FULL_NAME, IS_RESTRICTED, LAST_NAME, PASSWORD, RANGES, ROLES, USER, account_type,
+};
+use view::{LIST, load, scope, shown};
+
+/// The routes of this resource.
+pub fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        Route::list("/api/users/", &USER, list).summary("The users whom the caller may list"),
+        Route::create("/api/users/", &USER, |_, _| Err(Refusal::not_found())).steps(create).needs("users", "create"),
+        Route::options("/api/users/", |_| Ok(Answer::value(&options::document(&USER)))),
+        Route::new(http::Method::GET, "/api/users/permissions/", "What the caller may do", Handler::NoDatabase(permissions))
+            .answers(200, Schema::Json(|| json!({"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "boolean"}}}))),
+        Route::view("/api/users/{id}/", &USER, view).needs("users", "view"),
+        Route::edit("/api/users/{id}/", &USER, |_, _| Err(Refusal::not_found())).steps(edit).needs("users", "edit"),
+        Route::delete("/api/users/{id}/", delete).needs("users", "delete"),
+    ];
+    routes.extend(actions::routes());
+    routes.extend(autocomplete::routes());
+    routes.extend(me::routes());
+    routes
+}
+
+fn permissions(request: &Request) -> Outcome {
+    Ok(Answer::value(&request.caller()?.permissions.to_json()))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    let scope = scope(request.caller()?, conn, request.now)?;
+    rows::list(request, conn, &LIST, scope)
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, shown(request, conn, request.id())?))
+}
+
+fn create(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let body = request.object()?;
+        let text = |name| body.get(name).and_then(|value| value.as_str());
+        let is_service =
+            text("account_type").and_then(|name| AccountType::of(&name)).is_some_and(AccountType::is_service);
+        let sent = text("password").filter(|_| is_service);
+        let prepared = match sent {
+            Some(password) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, None).await?),
+            None => None,
+        };
+        write(&request, move |request, conn| {
+            let id = create_user(request, conn, prepared.as_ref())?;
+            Ok(Answer::instance(StatusCode::CREATED, shown(request, conn, id)?))
+        })
+        .await
+    })
+}
+
+fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) -> Result<i64, Refusal> {
+    let caller = request.caller()?;
+    let body = request.object()?;
+    let mut accepted = rows::accepted(conn, &USER, &body, None)?;
+    if account_type(&accepted.changes).is_some_and(AccountType::is_super) && !caller.is_super() {
+        return Err(Refusal::forbidden());
+    }
+    rules::may_give_roles(conn, caller, &[], &accepted.changes.get(&ROLES).unwrap_or_default())?;
+    rules::password_on_create(conn, &accepted.changes, &body, prepared, &mut accepted.errors)?;
+    accepted.errors.refuse()?;
+    let changes = accepted.changes;
+    rules::over_several_fields(&After { before: None, sent: &changes }).refuse()?;
+    create::insert(request, conn, create::type_in(&changes)?, changes, prepared)
+}
+
+fn edit(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let id = request.id();
+        // Only what can become a password is worth hashing: a super admin's, for an account that exists.
+        let is_super_admin = request.caller()?.account_type == AccountType::SuperAdmin;
+        let sent = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
+        let target = match sent.filter(|_| is_super_admin) {
+            Some(password) => {
+                let salt = request.build.db.read_short(move |conn| rules::salt_of_service(conn, id)).await?;
+                match salt {
+                    Some(salt) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, salt).await?),
+                    None => None,
+                }
+            }
+            None => None,
+        };
+        write(&request, move |request, conn| {
+            edit_user(request, conn, target.as_ref())?;
+            Ok(Answer::instance(StatusCode::OK, shown(request, conn, request.id())?))
+        })
+        .await
+    })
+}
+
+fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) -> Result<(), Refusal> {
+    let (caller, id) = (request.caller()?, request.id());
+    let before = load(conn, id)?;
+    let current_type = create::type_in(&before)?;
+    rules::may_change(caller, current_type)?;
+    request.check_if_match(|| Ok(etag(&shown(request, conn, id)?)))?;
+    let body = request.object()?;
+    let sets_password = body.contains_key("password") && current_type.is_service();
+    if sets_password && caller.account_type != AccountType::SuperAdmin {
+        return Err(Refusal::forbidden());
+    }
+    let mut accepted = rows::accepted(conn, &USER, &body, Some(id))?;
+    let new_type = account_type(&accepted.changes).unwrap_or(current_type);
+    if new_type.is_super() && !caller.is_super() {
+        return Err(Refusal::forbidden());
+    }
+    let held = before.get(&ROLES).unwrap_or_default();
+    rules::may_give_roles(conn, caller, &held, &accepted.changes.get(&ROLES).unwrap_or_default())?;
+    let is_renamed = rename::is_change(&before, &accepted.changes);
+    if is_renamed {
+        rename::may_rename(conn, caller, id, &before)?;
+    }
+    if sets_password {
+        rules::password_on_edit(conn, id, &accepted.changes, prepared, &mut accepted.errors)?;
+    }
+    accepted.errors.refuse()?;
+    let mut changes = accepted.changes;
+    let mut errors = rules::over_several_fields(&After { before: Some(&before), sent: &changes });
+    rules::account_type_change(current_type, new_type, &mut errors);
+    errors.refuse()?;
+    let has_new_type = new_type != current_type;
+    let is_concerned = current_type == AccountType::SuperAdmin && (has_new_type || is_renamed);
+    let access = super_admin_access::guard(request, conn, is_concerned)?;
+    if has_new_type && new_type != AccountType::Full {
+        changes.set(&ROLES, resource::Value::List(Vec::new()));
+    }
+    if changes.has(&FIRST_NAME) || changes.has(&LAST_NAME) {
+        changes.set(&FULL_NAME, rules::full_name(&After { before: Some(&before), sent: &changes }));
+    }
+    let prepared = prepared.filter(|_| sets_password && changes.has(&PASSWORD));
+    if prepared.is_none() {
+        changes.remove(&PASSWORD);
+    }
+    let extra = prepared.map(|prepared| prepared.columns(request.now)).unwrap_or_default();
+    rows::update(request, conn, &USER, id, &before, &changes, &extra)?;
+    if is_renamed {
+        rename::follow(request, conn, id, &before)?;
+    }
+    access.keep(request, conn)?;
+    // Whoever is anonymized counts as that, whatever the type.
+    if has_new_type && actions::stored_status(conn, id)? != "anonymized" {
+        let (from, to) = (limit_of(current_type), limit_of(new_type));
+        limits::change(conn, from, to, |limit| rules::account_limit(limit, new_type.name()))?;
+    }
+    if let Some(prepared) = prepared {
+        passwords::remember(conn, id, prepared)?;
+        sessions::end_all(conn, id, request.now, None)?;
+    }
+    let touches_rights =
+        changes.has(&ACCOUNT_TYPE) || changes.has(&ROLES) || changes.has(&IS_RESTRICTED) || changes.has(&RANGES);
+    if touches_rights || is_renamed || prepared.is_some() {
+        rights::changed(request, conn)?;
+    }
+    Ok(())
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let (caller, id) = (request.caller()?, request.id());
+    let before = load(conn, id)?;
+    let account_type = create::type_in(&before)?;
+    rules::may_change(caller, account_type)?;
+    request.check_if_match(|| Ok(etag(&shown(request, conn, id)?)))?;
+    let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
+    reactions::run(request, conn, "users", reactions::When::Leaving, id)?;
+    let is_anonymized = actions::stored_status(conn, id)? == "anonymized";
+    let sql = Sql::new("UPDATE users SET is_deleted = 1, modified_at = $1, modified_by = $2 WHERE id = $3")
+        .arg(request.now)
+        .arg(caller.user)
+        .arg(id);
+    conn.exec(&sql)?;
+    access.keep(request, conn)?;
+    limits::give_back(conn, if is_anonymized { &actions::ANONYMIZED } else { limit_of(account_type) })?;
+    log::write(request, conn, "delete", &USER, id, &log::name_of(&before), log::Diff::new())?;
+    rights::changed(request, conn)?;
+    Ok(Answer::empty())
+}

@@ -1,0 +1,77 @@
+//! Changing a username (document 4, section 7). It is the address to which an account's links go and by which single
+//! sign-on finds it, so whoever changes it may become the account: he needs what the account holds, and what was given
+//! to its former owner ends. Any other spelling counts as a change, be it only of letter case.
+
+use super::create::type_in;
+use super::user::{FIRST_NAME, USERNAME};
+use crate::account::of_roles;
+use crate::mailed_links;
+use crate::sessions;
+use administration::company_details;
+use administration::mail::queue::{self, Mail, MailKind};
+use administration::mail::templates;
+use kit::caller::Caller;
+use kit::domain::holds_objects;
+use kit::permissions::Permissions;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::Changes;
+use serde_json::json;
+use store::{Conn, Sql};
+
+/// The word to a former address that its account has another username: the address and the first name.
+pub static RENAMED: MailKind = MailKind {
+    name: "renamed",
+    make: |making, conn, payload| {
+        let (Some(address), Some(first_name)) = (payload[0].as_str(), payload[1].as_str()) else { return Ok(None) };
+        let fields = company_details::merge_fields(conn)?.with("domain", &making.build.domain);
+        Ok(Some(templates::renamed(address.to_owned(), &fields.with("first_name", first_name))))
+    },
+};
+
+/// Whether a body changes the username.
+pub fn is_change(before: &Changes, sent: &Changes) -> bool {
+    sent.has(&USERNAME) && sent.get(&USERNAME) != before.get(&USERNAME)
+}
+
+/// Only who holds all that the account holds may rename it; and only super admins one on which rights on single objects
+/// hang, since nobody else is sure to hold them.
+pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
+    let held = Permissions::of_account(type_in(before)?).union(of_roles(conn, id)?);
+    if caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?) {
+        Ok(())
+    } else {
+        Err(Refusal::forbidden())
+    }
+}
+
+/// Does what follows from a new username, once it is stored: links end, and of an account that was active once also
+/// sessions, but the one that asks, and identities; its former address is told. The caller raises the version of rights.
+pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {
+    mailed_links::forget(conn, id)?;
+    let sql = Sql::new(
+        "SELECT CASE WHEN u.activated_at IS NOT NULL OR u.password_set_at IS NOT NULL OR EXISTS \
+         (SELECT 1 FROM single_sign_on_identities i WHERE i.user_id = u.id) THEN 1 ELSE 0 END, u.status FROM users u WHERE u.id = $1",
+    );
+    let (was_active, is_anonymized) = conn.one(&sql.arg(id), |row| Ok((row.flag(0)?, row.text(1)? == "anonymized")))?;
+    if !was_active {
+        return Ok(());
+    }
+    let caller = request.caller()?;
+    let identities = if caller.user == id {
+        "DELETE FROM single_sign_on_identities WHERE user_id = $1 AND is_linked = 0"
+    } else {
+        "DELETE FROM single_sign_on_identities WHERE user_id = $1"
+    };
+    conn.exec(&Sql::new(identities).arg(id))?;
+    // A sign-in that has not become a session yet.
+    conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE user_id = $1 AND session_id IS NULL").arg(id))?;
+    sessions::end_all(conn, id, request.now, Some(caller.session))?;
+    if is_anonymized {
+        // The former address is nobody's.
+        return Ok(());
+    }
+    let address = before.get(&USERNAME).unwrap_or_default();
+    let payload = json!([address, before.get(&FIRST_NAME).unwrap_or_default()]);
+    queue::put(request, conn, &Mail { kind: &RENAMED, payload, once_for: None }).map(drop)
+}

@@ -1,0 +1,166 @@
+//! The rules of users that go over several fields, rows or the caller's own rights.
+
+use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, ROLES, account_type};
+use crate::passwords::{self, Prepared};
+use kit::account_type::AccountType;
+use kit::caller::Caller;
+use kit::limits::Limit;
+use kit::permissions::Permissions;
+use kit::refusal::Refusal;
+use resource::{After, Changes, Errors, Object, message};
+use serde_json::Value as Json;
+use store::{Conn, Error, Sql};
+
+/// The types that may become one another (document 4, section 4, "account type changes").
+const CHANGEABLE: [AccountType; 4] =
+    [AccountType::Internal, AccountType::External, AccountType::Full, AccountType::SuperAdmin];
+
+/// How many accounts of each type a build may have (document 1, "Limits").
+pub static ACCOUNTS: [Limit; 7] = [
+    Limit { name: "users_internal", default: 1000 },
+    Limit { name: "users_external", default: 2500 },
+    Limit { name: "users_full", default: 100 },
+    Limit { name: "users_one_time_completion", default: 5000 },
+    Limit { name: "users_super_admin", default: 25 },
+    Limit { name: "users_service_internal", default: 1 },
+    Limit { name: "users_service_external", default: 5 },
+];
+
+/// How many accounts of a type a build may have.
+pub fn limit_of(account_type: AccountType) -> &'static Limit {
+    &ACCOUNTS[account_type as usize]
+}
+
+/// Only super admins and `service_internal` change their like: 403 for others.
+pub fn may_change(caller: &Caller, account_type: AccountType) -> Result<(), Refusal> {
+    if account_type.is_super() && !caller.is_super() { Err(Refusal::forbidden()) } else { Ok(()) }
+}
+
+/// What the caller may turn an account of this type into.
+pub fn allowed_changes(caller: &Caller, account_type: AccountType) -> Vec<AccountType> {
+    if !CHANGEABLE.contains(&account_type) || may_change(caller, account_type).is_err() {
+        return Vec::new();
+    }
+    CHANGEABLE
+        .into_iter()
+        .filter(|new_type| *new_type != account_type && may_change(caller, *new_type).is_ok())
+        .collect()
+}
+
+/// An account type may change within [`CHANGEABLE`] alone.
+pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut Errors) {
+    if current != new && !(CHANGEABLE.contains(&current) && CHANGEABLE.contains(&new)) {
+        errors.add(
+            ACCOUNT_TYPE.name(),
+            format!("Account type cannot be changed from {} to {}.", current.name(), new.name()),
+        );
+    }
+}
+
+/// Roles are for the configuration admin, and some types refuse `delay_activation`.
+pub fn over_several_fields(after: &After) -> Errors {
+    let mut errors = Errors::new();
+    let account_type = after.get(&ACCOUNT_TYPE).and_then(|name| AccountType::of(&name));
+    if account_type != Some(AccountType::Full) && after.sent.get(&ROLES).is_some_and(|roles| !roles.is_empty()) {
+        errors.add(ROLES.name(), "Roles can be assigned only to config admin account.");
+    }
+    if after.sent.has(&DELAY_ACTIVATION) && account_type.is_some_and(AccountType::is_active_from_creation) {
+        errors.add(DELAY_ACTIVATION.name(), "delay_activation can not be set with this account type.");
+    }
+    errors
+}
+
+/// The name that lists show.
+pub fn full_name(after: &After) -> String {
+    let (first, last) = (after.get(&FIRST_NAME).unwrap_or_default(), after.get(&LAST_NAME).unwrap_or_default());
+    format!("{first} {last}").trim().to_owned()
+}
+
+/// A role is given only by a caller who holds every permission in it (document 4, section 4).
+pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
+    for role in given.iter().filter(|role| !held.contains(role)) {
+        let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
+        let grants: Json = conn.one(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
+        if !caller.permissions.covers(Permissions::from_grants(&grants)) {
+            return Err(Refusal::forbidden());
+        }
+    }
+    Ok(())
+}
+
+/// A service account needs a password that keeps the rules; other accounts' is ignored (document 4, section 4).
+pub fn password_on_create(
+    conn: &mut Conn,
+    changes: &Changes,
+    body: &Object<'_>,
+    prepared: Option<&Prepared>,
+    errors: &mut Errors,
+) -> Result<(), Refusal> {
+    if !account_type(changes).is_some_and(AccountType::is_service) {
+        return Ok(());
+    }
+    if !body.contains_key(PASSWORD.name()) {
+        errors.add(PASSWORD.name(), message::REQUIRED);
+    }
+    check(conn, None, changes, prepared, errors)
+}
+
+/// As [`password_on_create`], with the rule against reuse.
+pub fn password_on_edit(
+    conn: &mut Conn,
+    id: i64,
+    changes: &Changes,
+    prepared: Option<&Prepared>,
+    errors: &mut Errors,
+) -> Result<(), Refusal> {
+    check(conn, Some(id), changes, prepared, errors)
+}
+
+fn check(
+    conn: &mut Conn,
+    id: Option<i64>,
+    changes: &Changes,
+    prepared: Option<&Prepared>,
+    errors: &mut Errors,
+) -> Result<(), Refusal> {
+    let Some(password) = changes.get(&PASSWORD) else { return Ok(()) };
+    if password.is_empty() {
+        errors.add(PASSWORD.name(), message::BLANK);
+        return Ok(());
+    }
+    for message in passwords::broken_rules(conn, id, &password, prepared)? {
+        errors.add(PASSWORD.name(), message);
+    }
+    Ok(())
+}
+
+/// The salt of a service account's password history; `None` for other accounts and unknown ids.
+pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, Error> {
+    let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
+    conn.opt(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
+}
+
+/// The refusal of the account that is one too many.
+pub fn account_limit(limit: i64, of: &str) -> Refusal {
+    Refusal::limit(format!("Limit of {limit} {of} accounts has been exceeded."))
+}
+
+/// The actions that apply to an account in a state.
+pub fn next_actions(status: &str, account_type: AccountType) -> Vec<&'static str> {
+    let can_be_invited = account_type.is_invited();
+    let mut actions = Vec::new();
+    match status {
+        "pending" | "invited" => {
+            if can_be_invited {
+                actions.push("send_activation_link");
+            }
+            actions.push("deactivate");
+        }
+        "active" => actions.push("deactivate"),
+        "locked" => actions.extend(["deactivate", "unlock"]),
+        "inactive" => actions.push("reactivate"),
+        _ => return actions,
+    }
+    actions.push("anonymize");
+    actions
+}

@@ -1,0 +1,123 @@
+//! What a user is (document 1, "User").
+
+use crate::passwords;
+use crate::timezones;
+use kit::account_type::AccountType;
+use kit::address::Ranges;
+use kit::limits::Limit;
+use resource::{Changes, Field, Key, Kind, Resource, Target};
+use std::sync::LazyLock;
+
+/// The address ranges of a user.
+pub static USER_RANGES: Limit = Limit { name: "users_ip_restrictions", default: 10 };
+
+const STATUSES: &[(&str, &str)] = &[
+    ("pending", "Pending"),
+    ("invited", "Invited"),
+    ("active", "Active"),
+    ("locked", "Locked"),
+    ("inactive", "Inactive"),
+    ("anonymized", "Anonymized"),
+];
+
+pub static USERNAME: Key<String> = Key::new("username");
+pub static ACCOUNT_TYPE: Key<String> = Key::new("account_type");
+pub static FIRST_NAME: Key<String> = Key::new("first_name");
+pub static LAST_NAME: Key<String> = Key::new("last_name");
+pub static FULL_NAME: Key<String> = Key::new("full_name");
+pub static JOB_TITLE: Key<String> = Key::new("job_title");
+pub static COMPANY_NAME: Key<String> = Key::new("company_name");
+pub static PHONE: Key<String> = Key::new("phone");
+pub static MOBILE: Key<String> = Key::new("mobile");
+pub static PASSWORD: Key<String> = Key::new("password");
+pub static ROLES: Key<Vec<i64>> = Key::new("roles");
+pub static DELAY_ACTIVATION: Key<bool> = Key::new("delay_activation");
+pub static TIMEZONE: Key<String> = Key::new("timezone");
+pub static IS_RESTRICTED: Key<bool> = Key::new("is_ip_restriction_enabled");
+pub static RANGES: Key<Vec<String>> = Key::new("allowed_ip_ranges");
+pub static STATUS: Key<String> = Key::new("status");
+
+/// The state that people see: a lock is over when its time is.
+pub const SHOWN_STATUS: &str =
+    "(CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END)";
+const IS_AVAILABLE: &str =
+    "(CASE WHEN t.status = 'active' AND (t.locked_until IS NULL OR t.locked_until <= {now}) THEN 1 ELSE 0 END)";
+const IS_SUPER_ADMIN: &str = "(CASE WHEN t.account_type = 'super_admin' THEN 1 ELSE 0 END)";
+const EXPIRES_AT: &str = "(t.password_set_at + (SELECT NULLIF(x.password_rotation_interval, 0) FROM security x WHERE x.id = 1) * 86400000000)";
+
+/// A user.
+pub static USER: LazyLock<Resource> = LazyLock::new(|| {
+    let moment = |name: &'static str| Field::new(name, Kind::DateTime).read_only().nullable();
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    Resource::new(
+        "users",
+        "User",
+        "users",
+        [
+            Field::id(),
+            USERNAME
+                .is(Kind::Email { max: 100 })
+                .required()
+                .unique("users_username")
+                .folded()
+                .filter()
+                .sort()
+                .personal(),
+            ACCOUNT_TYPE.is(Kind::choices(AccountType::CHOICES)).required().filter(),
+            FIRST_NAME.text(100).min_length(1).required().detail_only().personal(),
+            LAST_NAME.text(100).min_length(1).required().detail_only().personal(),
+            FULL_NAME.text(201).folded().read_only().list_only().filter().personal(),
+            JOB_TITLE.text(100).default("").detail_only().personal(),
+            COMPANY_NAME.text(100).default("").detail_only().personal(),
+            PHONE.text(20).default("").detail_only().personal(),
+            MOBILE.text(20).default("").detail_only().personal(),
+            PASSWORD.is(Kind::Secret { max: passwords::MAX_LENGTH }).write_only().stored_by_resource(),
+            ROLES
+                .is(Kind::References {
+                    target: Target {
+                        table: "roles".into(),
+                        autocomplete: Some("/api/roles/autocomplete/?text__icontains=".into()),
+                    },
+                    max_items: 100,
+                })
+                .members("user_roles", "user_id", "role_id")
+                .filter(),
+            DELAY_ACTIVATION.boolean().write_only().stored_by_resource(),
+            TIMEZONE
+                .is(Kind::Listed { is_listed: timezones::is_timezone, all: timezones::all })
+                .default("UTC")
+                .detail_only()
+                .personal(),
+            IS_RESTRICTED.boolean().default(false).detail_only(),
+            RANGES
+                .is(Kind::Texts {
+                    max_items: USER_RANGES.default as usize,
+                    are_valid: |ranges| Ranges::parse(ranges).is_some(),
+                    invalid: "Must be a valid set of IPv4 or IPv6 network addresses.",
+                    too_many: format!("Limit of {} IP restrictions has been exceeded.", USER_RANGES.default).into(),
+                })
+                .default(resource::Value::List(Vec::new()))
+                .detail_only()
+                .personal(),
+            STATUS.is(Kind::choices(STATUSES)).sql(SHOWN_STATUS).read_only().filter(),
+            Field::new("is_available", Kind::Boolean).sql(IS_AVAILABLE).filter_only(),
+            Field::new("is_super_admin", Kind::Boolean).sql(IS_SUPER_ADMIN).filter_only(),
+            moment("last_login").list_only().filter().sort(),
+            moment("activated_at").filter().sort(),
+            moment("password_set_at").filter().sort(),
+            moment("password_expires_at").sql(EXPIRES_AT),
+            moment("link_sent_at").filter().sort(),
+            Field::new("link_sent_by", Kind::User).read_only().nullable().filter(),
+            Field::new("next_actions", Kind::List).read_only().stored_by_resource(),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+});
+
+/// The account type in values of a user, if it is one.
+pub fn account_type(values: &Changes) -> Option<AccountType> {
+    values.get(&ACCOUNT_TYPE).and_then(|name| AccountType::of(&name))
+}

@@ -1,0 +1,103 @@
+//! How users are shown, and which of them a caller may list.
+
+use super::rules;
+use super::user::USER;
+use crate::account::read_type;
+use crate::visibility::visible_users;
+use kit::answer::Instance;
+use kit::caller::Caller;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::{self, Cacheable, Cell, Declaration, Scope, Shape, write_permissions};
+use resource::Changes;
+use resource::json::{Cells, Form, Writer};
+use store::{Conn, Error, Sql};
+
+/// How users are shown.
+pub static SHAPE: Shape = Shape::new(
+    Declaration::Static(&USER),
+    "t.account_type, (CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END), \
+     (SELECT string_agg(x.name, '\n') FROM (SELECT r.name FROM user_roles ur JOIN roles r ON r.id = ur.role_id \
+     WHERE ur.user_id = t.id ORDER BY ur.role_id) x)",
+    write_meta,
+)
+.changes_at("t.locked_until");
+/// Lists do without the names of roles.
+pub static LIST: Shape = Shape::new(
+    Declaration::Static(&USER),
+    "t.account_type, (CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END)",
+    write_meta,
+);
+
+/// The user as an instance shows it; 404 when there is none, or it is deleted.
+pub fn shown(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance, Refusal> {
+    let condition = Sql::new("t.id = $1 AND t.is_deleted = 0").arg(id);
+    rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)
+}
+
+/// The same with what is known of them without counting.
+pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error> {
+    let mut scope = Scope { cacheable: Cacheable::Unknown, ..Scope::of(visible_users(caller)) };
+    if caller.may("users", "list") {
+        // A lock that ends is all that time changes in what is shown of users.
+        let sql = Sql::new(
+            "SELECT CAST(COALESCE(sum(n), 0) AS BIGINT), (SELECT min(u.locked_until) FROM users u WHERE u.locked_until > $1) \
+             FROM counters WHERE name LIKE 'users_%'",
+        );
+        let (total, unlocked_at) = conn.one(&sql.arg(now), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+        (scope.total, scope.cacheable) = (Some(total), Cacheable::Until(unlocked_at));
+    }
+    Ok(scope)
+}
+
+/// A stored user that is not deleted, locked for the change to come; else 404.
+pub fn load(conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
+    // The row itself stays for ever, so whoever only refers to it need not wait.
+    let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 FOR NO KEY UPDATE").arg(id);
+    if conn.opt(&sql, |_| Ok(()))?.is_none() {
+        return Err(Refusal::not_found());
+    }
+    rows::load_shared(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)
+}
+
+/// `next_actions` and `_meta`.
+fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    let account_type = read_type(row.text(at)?.unwrap_or(""))?;
+    let status = row.text(at + 1)?.unwrap_or("");
+    out.name("next_actions").raw("[");
+    for action in rules::next_actions(status, account_type) {
+        out.comma().text(action);
+    }
+    out.raw("]").name("_meta").raw("{");
+    let Some(caller) = request.caller.as_deref() else {
+        out.raw("}");
+        return Ok(());
+    };
+    if form == Form::Detail {
+        out.name("labels").raw("{").name("roles").raw("[");
+        for name in row.text(at + 2)?.unwrap_or("").split('\n').filter(|name| !name.is_empty()) {
+            out.comma().text(name);
+        }
+        out.raw("]}");
+    }
+    let may_change = rules::may_change(caller, account_type).is_ok();
+    write_permissions(
+        out,
+        &[
+            ("list", true),
+            ("view", caller.may("users", "view")),
+            ("create", caller.may("users", "create")),
+            ("edit", caller.may("users", "edit") && may_change),
+            ("delete", caller.may("users", "delete") && may_change),
+        ],
+    );
+    if form == Form::Detail {
+        out.name("allowed_account_type_changes").raw("[");
+        for new_type in rules::allowed_changes(caller, account_type) {
+            out.comma().text(new_type.name());
+        }
+        out.raw("]");
+    }
+    out.raw("}");
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! The types of accounts (document 1, "User").
+
+/// What kind of account a user is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountType {
+    Internal,
+    External,
+    Full,
+    OneTimeCompletion,
+    SuperAdmin,
+    ServiceInternal,
+    ServiceExternal,
+}
+
+use AccountType::{External, Full, Internal, OneTimeCompletion, ServiceExternal, ServiceInternal, SuperAdmin};
+
+/// Each type with its name and its display text, in the order of document 1.
+const ALL: [(AccountType, &str, &str); 7] = [
+    (Internal, "internal", "Internal"),
+    (External, "external", "External"),
+    (Full, "full", "Full"),
+    (OneTimeCompletion, "one_time_completion", "1 Time Completion"),
+    (SuperAdmin, "super_admin", "Super Admin"),
+    (ServiceInternal, "service_internal", "Service Internal"),
+    (ServiceExternal, "service_external", "Service External"),
+];
+
+impl AccountType {
+    /// Names and display texts, for declarations.
+    pub const CHOICES: &'static [(&'static str, &'static str)] = &{
+        let mut choices = [("", ""); ALL.len()];
+        let mut n = 0;
+        while n < ALL.len() {
+            choices[n] = (ALL[n].1, ALL[n].2);
+            n += 1;
+        }
+        choices
+    };
+
+    /// Every type.
+    pub fn all() -> impl Iterator<Item = AccountType> {
+        ALL.iter().map(|(account_type, ..)| *account_type)
+    }
+
+    /// The type of a name.
+    pub fn of(name: &str) -> Option<AccountType> {
+        ALL.iter().find(|(_, known, _)| *known == name).map(|(account_type, ..)| *account_type)
+    }
+
+    /// As it is stored, sent and shown.
+    pub fn name(self) -> &'static str {
+        ALL[self as usize].1
+    }
+
+    /// What people read.
+    pub fn text(self) -> &'static str {
+        ALL[self as usize].2
+    }
+
+    /// Whether it holds everything, so that only its like may make or change it.
+    pub fn is_super(self) -> bool {
+        matches!(self, SuperAdmin | ServiceInternal)
+    }
+
+    /// Whether it is an account of a program.
+    pub fn is_service(self) -> bool {
+        matches!(self, ServiceInternal | ServiceExternal)
+    }
+
+    /// Whether it needs no activation (document 4, section 4, "status", "one_time_completion accounts").
+    pub fn is_active_from_creation(self) -> bool {
+        self.is_service() || self == OneTimeCompletion
+    }
+
+    /// Whether it is an account of a person with a mailbox, who sets a password by a mailed link.
+    pub fn is_invited(self) -> bool {
+        !self.is_active_from_creation()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_found_by_its_name() {
+        for account_type in AccountType::all() {
+            assert_eq!(AccountType::of(account_type.name()), Some(account_type));
+        }
+        assert_eq!(AccountType::of("robot"), None);
+    }
+}

@@ -1,0 +1,239 @@
+//! The application: what every request shares, and the builds that it serves.
+
+use crate::answer_cache::AnswerCache;
+use crate::body::Bodies;
+use crate::build::{Build, MAX_DOMAIN, STALE_AFTER, database_name};
+use crate::domain::registered;
+use crate::secret::Keys;
+use crate::secret_key;
+use crate::settings::Settings;
+use crate::slots::Slots;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use store::{Conn, Error, Migrations, Sql, Store};
+use web::clock::Clock;
+
+/// A cheap handle on everything shared.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+/// See [`App`].
+pub struct Shared {
+    pub settings: Settings,
+    pub store: Store,
+    pub keys: Keys,
+    pub clock: Clock,
+    pub answers: AnswerCache,
+    pub bodies: Bodies,
+    /// What the domains keep.
+    slots: Slots,
+    builds: Mutex<KnownBuilds>,
+}
+
+/// What a process remembers of the domains in the control database, each with when it asked.
+#[derive(Default)]
+struct KnownBuilds {
+    found: HashMap<String, (Instant, Arc<Build>)>,
+    /// Domains that no build has: a fallback build is asked for by one all the time.
+    unknown: HashMap<String, Instant>,
+}
+
+/// More unknown domains than this are forgotten together: anybody may send them.
+const MAX_UNKNOWN: usize = 1024;
+
+impl Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Shared {
+    /// What a domain keeps in the process.
+    pub fn slot<T: 'static>(&self) -> &T {
+        self.slots.get()
+    }
+}
+
+impl App {
+    /// Opens the stores and checks that the key is the one that the database knows. The domains are registered before.
+    pub async fn open(settings: Settings, migrations: Migrations) -> Result<App, OpenError> {
+        let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
+        for domain in registered() {
+            (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
+        }
+        let store = Store::open(settings.engine.clone(), migrations, store::Options::default()).await?;
+        secret_key::check(&store, &settings.secret_key, &keys).await?;
+        Ok(App(Arc::new(Shared {
+            clock: settings.clock.clone(),
+            answers: AnswerCache::default(),
+            bodies: Bodies::default(),
+            builds: Mutex::default(),
+            slots,
+            keys,
+            store,
+            settings,
+        })))
+    }
+
+    /// The build that serves a host; `None` when none does.
+    pub async fn build_of_host(&self, host: &str) -> Result<Option<Arc<Build>>, Error> {
+        let domain = host.to_ascii_lowercase();
+        if let Some(build) = self.build(&domain).await? {
+            return Ok(Some(build));
+        }
+        match &self.settings.fallback_build {
+            Some(fallback) if *fallback != domain => self.build(fallback).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The build of a domain. What is remembered, also that there is none, is asked for again after [`STALE_AFTER`], so
+    /// that a build made or deleted by another process is seen within a second.
+    pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, Error> {
+        if let Some(known) = self.builds().lately(domain) {
+            return Ok(known);
+        }
+        let (name, asked) = (domain.to_owned(), Instant::now());
+        let found = self.store.control().read_short(move |conn| find(conn, &name)).await?;
+        let Some((id, uid, key)) = found else {
+            self.builds().remember_unknown(domain, asked);
+            return Ok(None);
+        };
+        // What this process would seal, nobody could open.
+        if key.is_none_or(|key| key != self.keys.fingerprint()) {
+            return Err(Error::Unavailable("the secret key was changed; this process must be ended".to_owned()));
+        }
+        let (build, is_new) = self.remember(domain, asked, id, uid);
+        if is_new {
+            // A process that died may have left work behind.
+            registered().iter().for_each(|domain| (domain.found_build)(self, &build));
+        }
+        Ok(Some(build))
+    }
+
+    /// The builds that are served, by domain.
+    pub async fn active_builds(&self) -> Result<Vec<Arc<Build>>, Error> {
+        let sql = Sql::new("SELECT domain FROM builds WHERE state = 'active' ORDER BY domain");
+        let read = move |conn: &mut Conn| conn.all(&sql, |row| Ok(row.text(0)?.to_owned()));
+        let mut builds = Vec::new();
+        for domain in self.store.control().read::<_, Error>(read).await? {
+            // One that cannot be found now is looked at when it is asked for.
+            builds.extend(self.build(&domain).await.ok().flatten());
+        }
+        Ok(builds)
+    }
+
+    /// One build of a uid, however many ask for it at once: what it remembers is shared.
+    fn remember(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
+        let mut builds = self.builds();
+        let known = builds.found.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
+        let is_new = known.is_none();
+        let build = known.unwrap_or_else(|| Arc::new(Build::new(domain, uid, self.store.database(&database_name(id)))));
+        builds.unknown.remove(domain);
+        builds.found.insert(domain.to_owned(), (asked, build.clone()));
+        (build, is_new)
+    }
+
+    /// A build has been made in this process: that its domain is unknown is not true any more.
+    pub fn forget_unknown(&self, domain: &str) {
+        self.builds().unknown.remove(domain);
+    }
+
+    fn builds(&self) -> MutexGuard<'_, KnownBuilds> {
+        self.0.builds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The public address of a build (document 4, section 1, "public address of a build"), without a slash at its end.
+    pub fn address_of(&self, build: &Build) -> String {
+        let base = self.settings.base_url.trim_end_matches('/');
+        if self.settings.fallback_build.as_deref() == Some(&build.domain) {
+            return base.to_owned();
+        }
+        let (scheme, rest) = base.split_once("://").unwrap_or(("http", base));
+        let authority = rest.split('/').next().unwrap_or(rest);
+        let port = authority
+            .rsplit_once(':')
+            .map(|(_, port)| port)
+            .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        match port {
+            Some(port) => format!("{scheme}://{}:{port}", build.domain),
+            None => format!("{scheme}://{}", build.domain),
+        }
+    }
+
+    /// The front end of a build, if it has one of its own, without a slash at its end.
+    pub fn front_end_of(&self, build: &Build) -> Option<String> {
+        let url = self.settings.sign_in_url.as_ref()?;
+        Some(url.replace("{build}", &build.domain).trim_end_matches('/').to_owned())
+    }
+}
+
+impl KnownBuilds {
+    /// What was learnt of a domain less than [`STALE_AFTER`] ago; `Some(None)` if no build has it.
+    fn lately(&self, domain: &str) -> Option<Option<Arc<Build>>> {
+        match self.found.get(domain) {
+            Some((asked, build)) => (asked.elapsed() < STALE_AFTER).then(|| Some(build.clone())),
+            None => self.unknown.get(domain).filter(|asked| asked.elapsed() < STALE_AFTER).map(|_| None),
+        }
+    }
+
+    fn remember_unknown(&mut self, domain: &str, asked: Instant) {
+        if domain.len() > MAX_DOMAIN || self.found.get(domain).is_some_and(|(found, _)| *found > asked) {
+            return;
+        }
+        self.found.remove(domain);
+        if self.unknown.len() >= MAX_UNKNOWN {
+            self.unknown.clear();
+        }
+        self.unknown.insert(domain.to_owned(), asked);
+    }
+}
+
+/// The id and the uid of a build that is served, and the fingerprint of the key that the databases know.
+fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<String>)>, Error> {
+    let sql = Sql::new(
+        "SELECT id, uid, (SELECT value FROM settings WHERE name = 'key') FROM builds WHERE domain = $1 AND state = 'active'",
+    );
+    conn.opt(&sql.arg(domain), |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_text(2)?.map(str::to_owned))))
+}
+
+/// Why the application does not start.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The database knows another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
+    OtherKey,
+    /// A new database is not made with so short a key.
+    ShortKey,
+    /// The key is being changed, or that was not finished.
+    KeyChanges,
+    /// A setting of a domain cannot be right: a line that names it.
+    Setting(String),
+    /// The store's own words.
+    Store(Error),
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InUse => OpenError::KeyChanges,
+            error => OpenError::Store(error),
+        }
+    }
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OpenError::OtherKey => f.write_str("CHANCERY_SECRET_KEY: the database was made with another key"),
+            OpenError::ShortKey => write!(f, "CHANCERY_SECRET_KEY: {}", secret_key::TOO_SHORT),
+            OpenError::KeyChanges => f.write_str(
+                "CHANCERY_SECRET_KEY: `chancery keys rotate` is at work, or was interrupted: then call it again with the same two keys",
+            ),
+            OpenError::Setting(line) => f.write_str(line),
+            OpenError::Store(error) => write!(f, "CHANCERY_DATABASE_URL: {error}"),
+        }
+    }
+}

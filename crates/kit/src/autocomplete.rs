@@ -1,0 +1,83 @@
+//! `{"value": id, "text": label}` of what the caller may list, by a part of its name (document 4, section 2).
+
+use crate::answer::{Answer, Outcome};
+use crate::request::Request;
+use crate::route::{Handler, Route, Schema, envelope};
+use crate::rows::{self, Scope};
+use http::{Method, StatusCode};
+use resource::json::Writer;
+use resource::select::{MAX_FILTERS, bound_filters};
+use resource::{Field, Kind, Resource, fold, select};
+use serde_json::json;
+use std::sync::LazyLock;
+use store::{Conn, Sql};
+
+/// Where the labels stand.
+#[allow(missing_docs, reason = "table and column names")]
+pub struct Source {
+    pub table: &'static str,
+    pub text: &'static str,
+    pub fold: &'static str,
+}
+
+/// All parameters that leave something out, on whichever address.
+const FILTERS: [&str; 2] = ["text__icontains", ACCOUNT_TYPE_EXCLUDE];
+/// See `users/autocomplete.rs`.
+pub const ACCOUNT_TYPE_EXCLUDE: &str = "account_type__exclude";
+
+/// The parameters, for paging and OpenAPI.
+static PARAMETERS: LazyLock<Resource> = LazyLock::new(|| {
+    Resource::new(
+        "autocomplete",
+        "Autocomplete",
+        "autocomplete",
+        [Field::new("text", Kind::text(255)).folded().filter()],
+    )
+});
+
+/// An autocomplete route.
+pub fn route(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+    let item = || {
+        envelope(json!({"type": "object", "properties": {"value": {"type": "integer"}, "text": {"type": "string"}}}))
+    };
+    let mut route = Route::new(Method::GET, path, "Ids by a part of their names", Handler::Read(handler))
+        .answers(200, Schema::Json(item));
+    route.selects = Some(&PARAMETERS);
+    route
+}
+
+/// The page of labels within a scope over the table `t`, by id as every list.
+pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope) -> Outcome {
+    bound_filters(&request.query, MAX_FILTERS, |name| FILTERS.contains(&name))?;
+    let select = select(&PARAMETERS, &request.query)?;
+    let mut condition = scope.condition.clone();
+    let needles: Vec<&str> =
+        request.query.pairs().filter(|(name, _)| *name == "text__icontains").map(|(_, value)| value).collect();
+    for needle in needles.iter().filter(|needle| !needle.is_empty()) {
+        condition.push(" AND strpos(t.").name(source.fold).push(", ").bind(fold(needle)).push(") > 0");
+    }
+    let mut sql = Sql::new("SELECT t.id, t.");
+    sql.name(source.text).push(" FROM ").name(source.table).push(" t WHERE ").append(&condition);
+    sql.push(" ORDER BY t.id LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
+    let mut out = Writer::default();
+    out.raw("[");
+    conn.each(&sql, |row| {
+        out.comma().raw("{").name("value").int(row.int(0)?).name("text").text(row.text(1)?).raw("}");
+        Ok(())
+    })?;
+    out.raw("]");
+    let mut count = |condition: &Sql| {
+        let mut sql = Sql::new("SELECT count(*) FROM ");
+        sql.name(source.table).push(" t WHERE ").append(condition);
+        conn.one(&sql, |row| row.int(0))
+    };
+    let total = match scope.total {
+        Some(total) => total,
+        None => count(&scope.condition)?,
+    };
+    let filtered = if needles.is_empty() { total } else { count(&condition)? };
+    Ok(Answer::json(
+        StatusCode::OK,
+        rows::envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes()),
+    ))
+}

@@ -1,0 +1,90 @@
+//! What a part of the specification hands over to the kit. A domain is a crate with one [`Domain`]; the list of all of
+//! them stands in `platform`, and nothing below it knows which there are.
+
+use crate::app::App;
+use crate::build::Build;
+use crate::caller::{Authenticate, Credential};
+use crate::limits::Limit;
+use crate::permissions::PermissionResource;
+use crate::reactions::Reaction;
+use crate::route::Route;
+use crate::secret::{Column, Keys};
+use crate::settings::Settings;
+use crate::slots::Slots;
+use serde_json::Value as Json;
+use std::sync::{Arc, OnceLock};
+use store::{Conn, Error};
+
+/// A part of the specification. A list that stays empty is left out by `..Domain::EMPTY`.
+pub struct Domain {
+    /// As the crate is called.
+    pub name: &'static str,
+    pub routes: fn() -> Vec<Route>,
+    pub permissions: &'static [PermissionResource],
+    pub limits: &'static [&'static Limit],
+    pub reactions: &'static [Reaction],
+    /// What rights on single objects an account can hold here, beside what its type and roles give.
+    pub object_rights: &'static [ObjectRights],
+    /// The columns of builds whose values are sealed.
+    pub sealed_columns: &'static [Column],
+    /// How credentials are read that name an account.
+    pub callers: &'static [(Credential, Authenticate)],
+    /// What it keeps in the process; an error is a line that names the setting.
+    pub slots: fn(&Settings, &Keys, &mut Slots) -> Result<(), String>,
+    /// What it keeps in each build.
+    pub build_slots: fn(&mut Slots),
+    /// What it tells in `/readyz`.
+    pub health: Option<Health>,
+    /// What it begins when a server starts.
+    pub start: fn(&App),
+    /// What it does when this process meets a build for the first time.
+    pub found_build: fn(&App, &Arc<Build>),
+}
+
+/// Whether an account holds rights on single objects.
+pub type ObjectRights = fn(&mut Conn, i64) -> Result<bool, Error>;
+
+impl Domain {
+    /// A domain without anything.
+    pub const EMPTY: Domain = Domain {
+        name: "",
+        routes: Vec::new,
+        permissions: &[],
+        limits: &[],
+        reactions: &[],
+        object_rights: &[],
+        sealed_columns: &[],
+        callers: &[],
+        slots: |_, _, _| Ok(()),
+        build_slots: |_| {},
+        health: None,
+        start: |_| {},
+        found_build: |_, _| {},
+    };
+}
+
+static DOMAINS: OnceLock<&'static [&'static Domain]> = OnceLock::new();
+
+/// Tells the kit which domains there are, once in a process: permissions, limits and reactions are looked up in them.
+/// The first list counts.
+pub fn register(domains: &'static [&'static Domain]) {
+    DOMAINS.get_or_init(|| domains);
+}
+
+/// The domains of this process; none before [`register`].
+pub fn registered() -> &'static [&'static Domain] {
+    DOMAINS.get().copied().unwrap_or_default()
+}
+
+/// The health details of a domain and their name; `None`: there are none now.
+pub type Health = fn(&App) -> Option<(&'static str, Json)>;
+
+/// Whether an account holds rights on single objects in any domain.
+pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+    for holds in registered().iter().flat_map(|domain| domain.object_rights) {
+        if holds(conn, user)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

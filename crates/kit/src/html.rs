@@ -1,0 +1,57 @@
+//! Plain pages for people, which work without scripts.
+
+use crate::answer::{Answer, Outcome};
+use crate::refusal::Refusal;
+use crate::route::{Route, Schema};
+use http::StatusCode;
+use serde_json::Value as Json;
+
+/// The answer of a route that refuses a request before its body is read: a page where a page was asked for.
+pub fn refused(route: &Route, refusal: Refusal) -> Outcome {
+    if !matches!(route.body, Schema::Form(_)) {
+        return Err(refusal);
+    }
+    let mut answer = page(refusal.status, route.summary, &alert(&messages(&refusal).join(" ")));
+    answer.headers.extend(refusal.headers);
+    Ok(answer)
+}
+
+/// Every message of a refusal, for people.
+pub fn messages(refusal: &Refusal) -> Vec<String> {
+    fn collect(value: &Json, into: &mut Vec<String>) {
+        match value {
+            Json::String(text) => into.push(text.clone()),
+            Json::Array(items) => items.iter().for_each(|item| collect(item, into)),
+            Json::Object(items) => items.values().for_each(|item| collect(item, into)),
+            _ => {}
+        }
+    }
+    let mut texts = Vec::new();
+    collect(&refusal.body, &mut texts);
+    texts
+}
+
+/// A text as an alert; nothing when it is empty.
+pub fn alert(error: &str) -> String {
+    if error.is_empty() { String::new() } else { format!("<p role=\"alert\">{}</p>", escape(error)) }
+}
+
+/// Text as it may stand in HTML, in attributes too.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+}
+
+/// A whole page with a title and a body of HTML.
+pub fn page(status: StatusCode, title: &str, body: &str) -> Answer {
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>{title} · Chancery</title><style>\
+         body{{font:1rem/1.5 system-ui,sans-serif;max-width:26rem;margin:12vh auto;padding:0 1rem;color:#1c2430;background:#f6f7f9}}\
+         h1{{font-size:1.4rem}}label{{display:block;margin:1rem 0}}\
+         input,textarea{{box-sizing:border-box;width:100%;padding:.5rem;font:inherit;border:1px solid #8a94a3;border-radius:4px}}\
+         button{{padding:.5rem 1.2rem;font:inherit;border:0;border-radius:4px;background:#1d4f91;color:#fff}}\
+         [role=alert]{{padding:.5rem .8rem;border-left:4px solid #b3261e;background:#fdecea}}</style></head>\
+         <body><h1>{title}</h1>{body}</body></html>"
+    );
+    Answer::page(status, html)
+}

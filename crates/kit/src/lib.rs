@@ -1,0 +1,36 @@
+//! The kit: what every endpoint and every job of the main API is made of. It knows no resource; a part of the
+//! specification hands over what it has as a [`domain::Domain`]. `docs/architecture.md` draws the path of a request.
+
+pub mod account_type;
+pub mod address;
+pub mod answer;
+pub mod answer_cache;
+pub mod app;
+pub mod autocomplete;
+mod body;
+pub mod build;
+pub mod caller;
+pub mod commit;
+pub mod domain;
+pub mod html;
+pub mod limits;
+pub mod log;
+pub mod openapi;
+pub mod origin;
+#[doc(hidden)]
+pub mod outbound;
+pub mod path;
+pub mod permission_set;
+pub mod permissions;
+pub mod reactions;
+pub mod refusal;
+pub mod request;
+pub mod rights;
+pub mod route;
+pub mod rows;
+pub mod secret;
+pub mod secret_key;
+pub mod serve;
+pub mod settings;
+pub mod slots;
+pub mod table;

@@ -1,0 +1,146 @@
+//! Where a request says that it comes from and goes to: the host, the address behind proxies, and the origin of the page
+//! that sent it (document 4, sections 1 and 7).
+
+use crate::answer::Answer;
+use crate::app::App;
+use crate::refusal::Refusal;
+use http::Method;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
+use url::Url;
+
+/// The header by which a browser says how the page that sends a request is related to this server.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+
+/// The host of a request with its port: what a trusted proxy was asked for, else the absolute address in the request
+/// line, else `Host`, which must be there once.
+pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
+    let mut sent = parts.headers.get_all(header::HOST).iter();
+    let (Some(sent), None) = (sent.next(), sent.next()) else {
+        return Err(Refusal::bad("Exactly one Host header is required."));
+    };
+    let named = forwarded(&parts.headers, "x-forwarded-host", trusted)
+        .or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
+        .or_else(|| sent.to_str().ok())
+        .unwrap_or("");
+    // No build has a name of other characters, and what is answered repeats it in links.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let is_name = !named.is_empty() && named.bytes().all(is_plain);
+    if is_name { Ok(named.to_owned()) } else { Err(Refusal::not_found()) }
+}
+
+/// The scheme by which a request was sent to us, or to a trusted proxy.
+pub fn scheme(parts: &Parts, trusted: bool) -> &'static str {
+    match forwarded(&parts.headers, "x-forwarded-proto", trusted) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
+        _ => "http",
+    }
+}
+
+fn forwarded<'a>(headers: &'a HeaderMap, name: &'static str, trusted: bool) -> Option<&'a str> {
+    let value = headers.get(name).filter(|_| trusted)?.to_str().ok()?;
+    value.split(',').next().map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// A host without its port.
+pub fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// 403 when the page of another site calls a public POST: in a visitor's name, or to use up his attempts. Programs send
+/// neither header, and pass.
+pub fn may_call_public(app: &App, parts: &Parts, host: &str) -> Result<(), Refusal> {
+    let sent = parts.headers.get(header::ORIGIN);
+    let may_call = configured(app, &parts.headers).is_some()
+        || match parts.headers.get(SEC_FETCH_SITE) {
+            Some(site) => ["same-origin", "none"].iter().any(|own| site == own),
+            None => sent.is_none_or(|origin| names_host(origin, host)),
+        };
+    if may_call { Ok(()) } else { Err(Refusal::forbidden()) }
+}
+
+/// Whether an origin has the host and port of a request. The scheme may differ, since a proxy may end TLS; a default
+/// port is none.
+fn names_host(origin: &HeaderValue, host: &str) -> bool {
+    let authority = |url: &str| {
+        let url = Url::parse(url).ok()?;
+        Some((url.host_str()?.to_owned(), url.port().filter(|port| !matches!(port, 80 | 443))))
+    };
+    let origin = origin.to_str().ok().and_then(authority);
+    origin.is_some() && origin == authority(&format!("http://{host}"))
+}
+
+/// The origin of a request, if it is a configured one (`CHANCERY_CORS_ORIGINS`).
+pub fn configured<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
+    let origin = headers.get(header::ORIGIN)?;
+    let text = origin.to_str().ok()?;
+    app.settings.cors_origins.iter().any(|known| known.trim_end_matches('/') == text).then_some(origin)
+}
+
+/// The answer to a preflight request of a configured origin, without authentication (document 4, section 1).
+pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> {
+    let is_preflight =
+        parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    if !is_preflight || !from_configured_origin {
+        return None;
+    }
+    let mut answer = Answer::empty();
+    answer.headers = vec![
+        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, OPTIONS")),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            HeaderValue::from_static("authorization, content-type, if-match, x-request-id, content-disposition"),
+        ),
+        (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
+    ];
+    Some(answer)
+}
+
+/// Tells a browser what a page of a configured origin may see of an answer.
+pub fn allow(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
+    if app.settings.cors_origins.is_empty() {
+        return;
+    }
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    if let Some(origin) = origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        // The cookie of a single sign-on; nothing else that we answer heeds cookies.
+        headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("etag, x-request-id, retry-after, www-authenticate"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_names_the_host_by_name_and_port_whatever_its_scheme() {
+        for (origin, host) in [
+            ("http://a.example:8000", "a.example:8000"),
+            ("https://a.example", "a.example"),
+            ("https://A.example", "a.EXAMPLE:443"),
+            ("https://a.example:443", "a.example:80"),
+            ("http://[::1]:8000", "[::1]:8000"),
+        ] {
+            assert!(names_host(&HeaderValue::from_static(origin), host), "{origin} {host}");
+        }
+        for (origin, host) in [
+            ("null", "a.example"),
+            ("https://b.example", "a.example"),
+            ("https://a.example.b.example", "a.example"),
+            ("https://a.example:8443", "a.example"),
+            ("https://a.example", "a.example:8000"),
+            ("a.example", "a.example"),
+            ("", "a.example"),
+        ] {
+            assert!(!names_host(&HeaderValue::from_static(origin), host), "{origin} {host}");
+        }
+    }
+}

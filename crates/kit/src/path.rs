@@ -1,0 +1,145 @@
+//! The values in a path, by their kinds: what stands between braces in a route's path names the kind.
+//!
+//! | In the path | Kind |
+//! |---|---|
+//! | `{id}`, `{group_id}` | integer |
+//! | `{uuid}`, `{file_uuid}` | uuid |
+//! | `{domain}`, `{build_domain}` | a build's domain |
+//! | `{*rest}` | the rest of the path |
+//! | anything else | a name |
+//!
+//! A value that is not of its kind leads nowhere: 404.
+
+use percent_encoding::percent_decode_str;
+use uuid::Uuid;
+
+/// The longest name of a path, in bytes.
+const MAX_NAME: usize = 255;
+
+/// What a value of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    Integer,
+    Uuid,
+    Name,
+    /// A name that chooses the build on routes of the deployment.
+    Domain,
+    Rest,
+}
+
+/// A value of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathValue {
+    Integer(i64),
+    Uuid(Uuid),
+    Text(String),
+}
+
+impl PathValue {
+    pub fn integer(&self) -> Option<i64> {
+        if let PathValue::Integer(value) = self { Some(*value) } else { None }
+    }
+    pub fn uuid(&self) -> Option<Uuid> {
+        if let PathValue::Uuid(value) = self { Some(*value) } else { None }
+    }
+    pub fn text(&self) -> Option<&str> {
+        if let PathValue::Text(value) = self { Some(value) } else { None }
+    }
+}
+
+impl PathKind {
+    /// The kind that a placeholder names.
+    pub fn of(placeholder: &str) -> PathKind {
+        let is = |word: &str| placeholder == word || placeholder.strip_suffix(word).is_some_and(|it| it.ends_with('_'));
+        match placeholder {
+            rest if rest.starts_with('*') => PathKind::Rest,
+            _ if is("uuid") => PathKind::Uuid,
+            _ if is("id") => PathKind::Integer,
+            _ if is("domain") => PathKind::Domain,
+            _ => PathKind::Name,
+        }
+    }
+
+    /// Reads a value as it was sent; `None` if it is not of this kind.
+    pub fn read(self, sent: &str) -> Option<PathValue> {
+        match self {
+            PathKind::Integer => {
+                let is_digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
+                // More digits than fit are an id that nothing has.
+                is_digits.then(|| PathValue::Integer(sent.parse().unwrap_or(0)))
+            }
+            PathKind::Uuid => {
+                // One spelling, since others are no addresses of ours.
+                let is_hyphenated = sent.len() == 36;
+                Uuid::parse_str(sent).ok().filter(|_| is_hyphenated).map(PathValue::Uuid)
+            }
+            PathKind::Name | PathKind::Domain => text(sent).filter(|text| text.len() <= MAX_NAME).map(PathValue::Text),
+            PathKind::Rest => text(sent).map(PathValue::Text),
+        }
+    }
+
+    /// As OpenAPI has it.
+    pub fn schema(self) -> serde_json::Value {
+        match self {
+            PathKind::Integer => serde_json::json!({"type": "integer", "minimum": 1}),
+            PathKind::Uuid => serde_json::json!({"type": "string", "format": "uuid"}),
+            PathKind::Name | PathKind::Domain => serde_json::json!({"type": "string", "maxLength": MAX_NAME}),
+            PathKind::Rest => serde_json::json!({"type": "string"}),
+        }
+    }
+}
+
+/// The placeholders of a route's path, without braces and star, each with its kind.
+pub fn placeholders(path: &str) -> impl Iterator<Item = (&str, PathKind)> {
+    let named = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    named.map(|name| (name.trim_start_matches('*'), PathKind::of(name)))
+}
+
+/// Text without percent signs that stand for bytes; neither empty nor with control characters.
+fn text(sent: &str) -> Option<String> {
+    let text = percent_decode_str(sent).decode_utf8().ok()?;
+    (!text.is_empty() && !text.chars().any(char::is_control)).then(|| text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placeholder_names_its_kind() {
+        let kinds: Vec<_> =
+            placeholders("/a/{id}/{group_id}/{uuid}/{file_uuid}/{build_domain}/{component}/{*rest}").collect();
+        assert_eq!(
+            kinds,
+            [
+                ("id", PathKind::Integer),
+                ("group_id", PathKind::Integer),
+                ("uuid", PathKind::Uuid),
+                ("file_uuid", PathKind::Uuid),
+                ("build_domain", PathKind::Domain),
+                ("component", PathKind::Name),
+                ("rest", PathKind::Rest),
+            ]
+        );
+        assert_eq!(PathKind::of("grid"), PathKind::Name);
+    }
+
+    #[test]
+    fn a_value_is_of_its_kind_or_none() {
+        assert_eq!(PathKind::Integer.read("007"), Some(PathValue::Integer(7)));
+        assert_eq!(PathKind::Integer.read("99999999999999999999"), Some(PathValue::Integer(0)));
+        for sent in ["", "x", "-1", "+1", "1.0", "%31"] {
+            assert_eq!(PathKind::Integer.read(sent), None, "{sent}");
+        }
+        let uuid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+        assert_eq!(PathKind::Uuid.read(&uuid.to_uppercase()), Uuid::parse_str(uuid).ok().map(PathValue::Uuid));
+        for sent in ["", "7", &uuid[1..], &uuid.replace('-', ""), "{0f8fad5b-d9cb-469f-a165-70867728950e}"] {
+            assert_eq!(PathKind::Uuid.read(sent), None, "{sent}");
+        }
+        assert_eq!(PathKind::Name.read("a%20b%C3%BC"), Some(PathValue::Text("a bü".to_owned())));
+        for sent in ["", "%00", "%ff", "a%0Ab", &"x".repeat(MAX_NAME + 1)] {
+            assert_eq!(PathKind::Name.read(sent), None, "{sent}");
+        }
+        assert_eq!(PathKind::Rest.read("css/a.css"), Some(PathValue::Text("css/a.css".to_owned())));
+    }
+}

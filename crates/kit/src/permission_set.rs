@@ -1,0 +1,269 @@
+//! What the permission sets of groups, classes and records have in common: names that nobody may give them, actions
+//! that need one another, and what a PATCH leaves of those that were there (document 1, "User group permission sets";
+//! the specification repeats the rules at each level). Roles read their lists of actions here too.
+//!
+//! A set stores its actions as bits, so that SQL can test them.
+
+use crate::refusal::Refusal;
+use crate::rows;
+use resource::json::Writer;
+use resource::{
+    Accepted, Choice, Errors, Field, Kind, Object, Resource, fold::fold_compatible, message, options, type_name,
+};
+use serde_json::{Map, Value as Json, json};
+use store::Conn;
+
+/// Names that no set may be given (document 1; compared as document 4, section 4 says).
+pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
+
+/// The field of the actions.
+pub const PERMISSIONS: &str = "permissions";
+
+/// An action that a set can give.
+pub struct Action {
+    /// As sent.
+    pub name: &'static str,
+    /// What people read.
+    pub text: &'static str,
+    /// How it is stored.
+    pub bit: i64,
+    /// The bits of those without which it is none, of any key.
+    pub needs: i64,
+}
+
+/// A key of `permissions` with its actions, in the order in which they are shown.
+pub struct Key {
+    /// The permission resource.
+    pub name: &'static str,
+    /// Its actions.
+    pub actions: &'static [Action],
+}
+
+/// What the sets of a level can give.
+pub struct Vocabulary(pub &'static [Key]);
+
+impl Vocabulary {
+    /// The bits of a set after a body's `permissions`: a key that is not sent stays as it is; a sent list takes the
+    /// place of the current one; then everything that another action needs is added. `allowed` are the bits that the
+    /// type of the set accepts. The errors stand under the field's name.
+    pub fn merge(&self, sent: &Map<String, Json>, current: i64, allowed: i64) -> Result<i64, Errors> {
+        let mut bits = current;
+        let (mut errors, mut by_key) = (Errors::new(), Errors::new());
+        for (name, list) in sent {
+            let Some(key) = self.0.iter().find(|key| key.name == name) else {
+                errors.add(PERMISSIONS, format!("Invalid resource {name}."));
+                continue;
+            };
+            let known: Vec<&str> =
+                key.actions.iter().filter(|action| action.bit & allowed != 0).map(|it| it.name).collect();
+            match actions(list, &known) {
+                Ok(chosen) => bits = (bits & !key.bits(|_| true)) | key.bits(|action| chosen.contains(&action.name)),
+                Err(message) => by_key.add(name, message),
+            }
+        }
+        if errors.is_empty() {
+            errors.nest(PERMISSIONS, by_key);
+        }
+        if errors.is_empty() { Ok(self.expanded(bits)) } else { Err(errors) }
+    }
+
+    /// With all that the actions need, and what that needs in turn.
+    fn expanded(&self, bits: i64) -> i64 {
+        let held = self.0.iter().flat_map(|key| key.actions).filter(|action| action.bit & bits != 0);
+        let all = held.fold(bits, |all, action| all | action.needs);
+        if all == bits { bits } else { self.expanded(all) }
+    }
+
+    /// `{key: [action, …]}`, as answers and the administration log show a set.
+    pub fn to_json(&self, bits: i64) -> Json {
+        Json::Object(
+            self.0.iter().map(|key| (key.name.to_owned(), json!(key.held(bits).collect::<Vec<_>>()))).collect(),
+        )
+    }
+
+    /// As [`Vocabulary::to_json`], straight into an answer.
+    pub fn write(&self, out: &mut Writer, bits: i64) {
+        out.raw("{");
+        for key in self.0 {
+            out.name(key.name).raw("[");
+            key.held(bits).for_each(|action| {
+                out.comma().text(action);
+            });
+            out.raw("]");
+        }
+        out.raw("}");
+    }
+
+    /// Tells the keys and their actions in a schema document, as the nested schema of the field.
+    pub fn describe(&self, document: &mut Json) {
+        let nested: Vec<Json> = self.0.iter().map(Key::schema).collect();
+        let entries = document["details"]["schema"].as_array_mut();
+        for entry in entries.into_iter().flatten().filter(|entry| entry["alias"] == PERMISSIONS) {
+            entry["schema"] = json!(nested);
+        }
+    }
+}
+
+impl Key {
+    fn bits(&self, wanted: impl Fn(&Action) -> bool) -> i64 {
+        self.actions.iter().filter(|action| wanted(action)).fold(0, |bits, action| bits | action.bit)
+    }
+
+    fn held(&self, bits: i64) -> impl Iterator<Item = &'static str> {
+        self.actions.iter().filter(move |action| action.bit & bits != 0).map(|action| action.name)
+    }
+
+    fn schema(&self) -> Json {
+        let choices = self.actions.iter().map(|action| Choice::new(action.name, action.text)).collect();
+        options::schema(&Field::new(self.name, Kind::Set { choices, max_items: self.actions.len() }))
+    }
+}
+
+/// The actions of a sent list, each known; the message when it is no such list.
+pub fn actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, String> {
+    if sent.is_null() {
+        return Err(message::NULL.to_owned());
+    }
+    let items = sent.as_array().ok_or_else(|| message::not_a_list(type_name(sent)))?;
+    let mut actions = Vec::new();
+    let mut wrong = Vec::new();
+    for item in items {
+        match item.as_str().and_then(|name| known.iter().find(|action| **action == name)) {
+            Some(action) => actions.push(*action),
+            None => wrong.push(item.as_str().map_or_else(|| item.to_string(), str::to_owned)),
+        }
+    }
+    if wrong.is_empty() { Ok(actions) } else { Err(format!("Invalid actions {}.", wrong.join(","))) }
+}
+
+/// Checks the body of a set against its declaration, where names are unique among the rows of one parent
+/// (`scope`: column and id). `own` is the name of a set that the system made, which it keeps.
+pub fn accepted(
+    conn: &mut Conn,
+    resource: &Resource,
+    body: &Object<'_>,
+    id: Option<i64>,
+    scope: (&'static str, i64),
+    own: Option<&str>,
+) -> Result<Accepted, Refusal> {
+    let Some(refused) = refused_name(body, own) else {
+        return rows::accepted_within(conn, resource, body, id, scope);
+    };
+    // The name is told to be reserved, and not besides that a set of the system has it already.
+    let others = body.clone().only(|name| name != "name");
+    let mut accepted = rows::accepted_within(conn, resource, &others, Some(id.unwrap_or(0)), scope)?;
+    accepted.errors.add("name", refused);
+    Ok(accepted)
+}
+
+fn refused_name(body: &Object<'_>, own: Option<&str>) -> Option<String> {
+    let sent = body.get("name")?.as_str()?;
+    let sent = sent.trim();
+    match own {
+        Some(own) if sent != own && !sent.is_empty() => Some(format!("Name {own} is reserved and cannot be changed.")),
+        None if is_reserved(sent) => Some(format!("Name {sent} is reserved and cannot be used.")),
+        _ => None,
+    }
+}
+
+/// Whether a name is, however it is spelled, a reserved one.
+fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&fold_compatible(name).as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VIEW: i64 = 1;
+    const EDIT: i64 = 2;
+    const TASKS_VIEW: i64 = 4;
+    const TASKS_EDIT: i64 = 8;
+    const TASKS_ASSIGN: i64 = 16;
+    const ALL: i64 = 31;
+
+    /// As record sets have it: tasks are seen by those alone who see their record.
+    static RECORDS: Vocabulary = Vocabulary(&[
+        Key {
+            name: "object_records",
+            actions: &[
+                Action { name: "view", text: "View", bit: VIEW, needs: 0 },
+                Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+            ],
+        },
+        Key {
+            name: "tasks",
+            actions: &[
+                Action { name: "view", text: "View", bit: TASKS_VIEW, needs: VIEW },
+                Action { name: "edit", text: "Edit", bit: TASKS_EDIT, needs: TASKS_VIEW },
+                Action { name: "assign", text: "Assign", bit: TASKS_ASSIGN, needs: TASKS_EDIT },
+            ],
+        },
+    ]);
+
+    fn merged(sent: Json, current: i64, allowed: i64) -> Result<i64, Json> {
+        RECORDS.merge(sent.as_object().unwrap(), current, allowed).map_err(|errors| errors.to_json())
+    }
+
+    #[test]
+    fn what_is_sent_takes_the_place_of_its_key_alone() {
+        assert_eq!(merged(json!({"object_records": ["view"]}), VIEW | EDIT, ALL), Ok(VIEW));
+        assert_eq!(merged(json!({"object_records": ["edit", "edit"]}), 0, ALL), Ok(VIEW | EDIT));
+        assert_eq!(merged(json!({"object_records": []}), VIEW | EDIT, ALL), Ok(0));
+        assert_eq!(merged(json!({"tasks": []}), VIEW | TASKS_VIEW, ALL), Ok(VIEW));
+        assert_eq!(merged(json!({}), VIEW | EDIT, ALL), Ok(VIEW | EDIT));
+    }
+
+    #[test]
+    fn what_another_action_needs_stays() {
+        assert_eq!(merged(json!({"object_records": []}), VIEW | TASKS_VIEW, ALL), Ok(VIEW | TASKS_VIEW));
+        assert_eq!(merged(json!({"tasks": ["assign"]}), 0, ALL), Ok(VIEW | TASKS_VIEW | TASKS_EDIT | TASKS_ASSIGN));
+    }
+
+    #[test]
+    fn wrong_keys_and_actions_are_named() {
+        assert_eq!(
+            merged(json!({"object_records": ["view", "edit", "x", 5], "tasks": null}), 0, VIEW | TASKS_VIEW),
+            Err(json!({"permissions": {
+                "object_records": ["Invalid actions edit,x,5."],
+                "tasks": ["This field may not be null."],
+            }}))
+        );
+        assert_eq!(
+            merged(json!({"planets": null, "tasks": "view"}), 0, ALL),
+            Err(json!({"permissions": ["Invalid resource planets."]}))
+        );
+        assert_eq!(
+            merged(json!({"tasks": "view"}), 0, ALL),
+            Err(json!({"permissions": {"tasks": ["Expected a list of items but got type str."]}}))
+        );
+    }
+
+    #[test]
+    fn shows_every_key() {
+        let shown = json!({"object_records": ["view", "edit"], "tasks": []});
+        assert_eq!(RECORDS.to_json(VIEW | EDIT), shown);
+        let mut out = Writer::default();
+        RECORDS.write(&mut out, VIEW | EDIT);
+        assert_eq!(serde_json::from_slice::<Json>(&out.into_bytes()).unwrap(), shown);
+    }
+
+    #[test]
+    fn reserved_names_in_every_spelling() {
+        let refused = |name: &str, own: Option<&str>| {
+            let body = resource::Body::of(&json!({"name": name}));
+            refused_name(&body.sent().as_object(|_| true).unwrap(), own)
+        };
+        for name in ["members", " Members ", "ｅｖｅｒｙｏｎｅ", "OWNERS", "everyoNe"] {
+            assert_eq!(refused(name, None), Some(format!("Name {} is reserved and cannot be used.", name.trim())));
+        }
+        assert_eq!(refused("memberships", None), None);
+        assert_eq!(refused("", None), None);
+        assert_eq!(
+            refused("anything", Some("members")),
+            Some("Name members is reserved and cannot be changed.".to_owned())
+        );
+        assert_eq!(refused("members ", Some("members")), None);
+        assert_eq!(refused(" ", Some("members")), None);
+    }
+}

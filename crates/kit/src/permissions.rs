@@ -1,0 +1,168 @@
+//! Which permissions exist, which a role can give, and what an account holds without one (document 4, section 4).
+
+use crate::account_type::AccountType;
+use crate::domain::registered;
+use resource::Errors;
+use serde_json::{Map, Value as Json, json};
+
+/// A permission resource: what a domain's routes ask of a caller.
+pub struct PermissionResource {
+    pub name: &'static str,
+    pub actions: &'static [&'static str],
+    /// Those of the actions that a role can give.
+    pub assignable: &'static [&'static str],
+    /// What accounts of a type hold without a role, beside super admins, who hold everything.
+    pub held_by: &'static [(AccountType, &'static [&'static str])],
+}
+
+/// The actions that most resources have.
+pub const CRUD: &[&str] = &["list", "view", "create", "edit", "delete"];
+
+impl PermissionResource {
+    /// A resource with the usual actions, each of which a role can give.
+    pub const fn crud(name: &'static str) -> PermissionResource {
+        PermissionResource::assignable(name, CRUD)
+    }
+
+    /// A resource with these actions, each of which a role can give.
+    pub const fn assignable(name: &'static str, actions: &'static [&'static str]) -> PermissionResource {
+        PermissionResource { name, actions, assignable: actions, held_by: &[] }
+    }
+}
+
+/// Every permission resource, in the order of the domains.
+fn catalogue() -> impl Iterator<Item = &'static PermissionResource> {
+    registered().iter().flat_map(|domain| domain.permissions)
+}
+
+/// A set of permissions, a bit for each action of each domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Permissions(u128);
+
+impl Permissions {
+    /// None.
+    pub const NONE: Permissions = Permissions(0);
+
+    /// Every permission: what super admins and `service_internal` hold.
+    pub fn all() -> Permissions {
+        Permissions((1 << catalogue().map(|group| group.actions.len()).sum::<usize>()) - 1)
+    }
+
+    /// What an account type holds without a role.
+    pub fn of_account(account_type: AccountType) -> Permissions {
+        if account_type.is_super() {
+            return Permissions::all();
+        }
+        let held =
+            catalogue().flat_map(|group| group.held_by.iter().map(move |(holder, actions)| (group, holder, actions)));
+        held.filter(|(_, holder, _)| **holder == account_type)
+            .flat_map(|(group, _, actions)| actions.iter().map(|action| (group.name, *action)))
+            .fold(Permissions::NONE, |set, (resource, action)| set.with(resource, action))
+    }
+
+    /// With one more; unchanged when there is no such permission.
+    pub fn with(self, resource: &str, action: &str) -> Permissions {
+        Permissions(self.0 | bit(resource, action).unwrap_or(0))
+    }
+
+    /// All that either holds.
+    pub fn union(self, other: Permissions) -> Permissions {
+        Permissions(self.0 | other.0)
+    }
+
+    /// Whether it holds the permission.
+    pub fn has(self, resource: &str, action: &str) -> bool {
+        bit(resource, action).is_some_and(|bit| self.0 & bit != 0)
+    }
+
+    /// Whether it holds everything that the other does.
+    pub fn covers(self, other: Permissions) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// `{resource: {action: bool}}`, as `GET /api/users/permissions/` answers.
+    pub fn to_json(self) -> Json {
+        let actions = |group: &PermissionResource| -> Map<String, Json> {
+            group.actions.iter().map(|action| ((*action).to_owned(), self.has(group.name, action).into())).collect()
+        };
+        Json::Object(catalogue().map(|group| (group.name.to_owned(), actions(group).into())).collect())
+    }
+
+    /// `{resource: [action, …]}` without the resources of which it holds nothing: how a role stores and shows them.
+    pub fn to_grants(self) -> Json {
+        let mut grants = Map::new();
+        for group in catalogue() {
+            let held: Vec<&str> = group.actions.iter().copied().filter(|action| self.has(group.name, action)).collect();
+            if !held.is_empty() {
+                grants.insert(group.name.to_owned(), json!(held));
+            }
+        }
+        Json::Object(grants)
+    }
+
+    /// Reads what [`Permissions::to_grants`] wrote; unknown names give nothing.
+    pub fn from_grants(grants: &Json) -> Permissions {
+        let mut set = Permissions::NONE;
+        for (resource, actions) in grants.as_object().into_iter().flatten() {
+            for action in actions.as_array().into_iter().flatten().filter_map(Json::as_str) {
+                set = set.with(resource, action);
+            }
+        }
+        set
+    }
+
+    /// Without the permissions of one resource.
+    fn without(self, group: &PermissionResource) -> Permissions {
+        Permissions(
+            group.actions.iter().filter_map(|action| bit(group.name, action)).fold(self.0, |set, bit| set & !bit),
+        )
+    }
+}
+
+fn bit(resource: &str, action: &str) -> Option<u128> {
+    let mut first = 0;
+    for group in catalogue() {
+        if group.name == resource {
+            return group.actions.iter().position(|known| *known == action).map(|n| 1 << (first + n));
+        }
+        first += group.actions.len();
+    }
+    None
+}
+
+/// The permissions that a role's body asks for, expanded by the dependencies (`view`, `edit`, `create` and `delete`
+/// need `list` and `view`, where the resource has them). A resource that is not sent keeps what it had in `before`.
+pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Permissions, Errors> {
+    let mut errors = Errors::new();
+    let mut set = before;
+    for (resource, actions) in sent {
+        let Some(group) = catalogue().find(|group| group.name == resource && !group.assignable.is_empty()) else {
+            return Err(Errors::of("permissions", format!("Invalid resource {resource}.")));
+        };
+        set = set.without(group);
+        match crate::permission_set::actions(actions, group.assignable) {
+            Err(message) => errors.add(resource, message),
+            Ok(actions) => {
+                for action in &actions {
+                    set = set.with(resource, action);
+                    for needed in ["list", "view"] {
+                        if *action != "list" && group.assignable.contains(&needed) {
+                            set = set.with(resource, needed);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if errors.is_empty() {
+        return Ok(set);
+    }
+    let mut nested = Errors::new();
+    nested.nest("permissions", errors);
+    Err(nested)
+}
+
+/// What a role can give, for OPTIONS: `{resource: [action, …]}`.
+pub fn assignable() -> Json {
+    Json::Object(catalogue().map(|group| (group.name.to_owned(), json!(group.assignable))).collect())
+}

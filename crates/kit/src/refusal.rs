@@ -1,0 +1,109 @@
+//! Why a request is refused: a status, a body, and for the log alone what the store said.
+
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use resource::{Errors, SelectError};
+use serde_json::{Value as Json, json};
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub struct Refusal {
+    /// 400 and up.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Json,
+    /// Further headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The store's own words, for the log alone.
+    pub cause: Option<Box<store::Error>>,
+}
+
+impl Refusal {
+    /// A body with `detail`.
+    pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
+        Refusal { status, body: json!({"detail": detail.into()}), headers: Vec::new(), cause: None }
+    }
+    /// 400 with `detail`.
+    pub fn bad(detail: impl Into<String>) -> Refusal {
+        Refusal::detail(StatusCode::BAD_REQUEST, detail)
+    }
+    /// 400 with one message on one field.
+    pub fn field(field: &str, message: impl Into<String>) -> Refusal {
+        Errors::of(field, message).into()
+    }
+    /// 400 with `error_code` (document 1, "Errors": a count limit exceeded).
+    pub fn limit(detail: impl Into<String>) -> Refusal {
+        let mut refusal = Refusal::bad(detail);
+        refusal.body["error_code"] = "ERR_LIMIT_EXCEEDED".into();
+        refusal
+    }
+    /// 401 without credentials.
+    pub fn unauthenticated() -> Refusal {
+        Refusal::unauthorised("Authentication credentials were not provided.")
+    }
+    /// 401 with a token that does not hold.
+    pub fn bad_token() -> Refusal {
+        Refusal::unauthorised("Invalid or expired token.")
+    }
+    /// 401 with `WWW-Authenticate`.
+    pub fn unauthorised(detail: &str) -> Refusal {
+        Refusal::detail(StatusCode::UNAUTHORIZED, detail).header(header::WWW_AUTHENTICATE, "JWT")
+    }
+    /// 403.
+    pub fn forbidden() -> Refusal {
+        Refusal::detail(StatusCode::FORBIDDEN, "You do not have permission to perform this action.")
+    }
+    /// 404.
+    pub fn not_found() -> Refusal {
+        Refusal::detail(StatusCode::NOT_FOUND, "Not found.")
+    }
+    /// 405 with what is allowed.
+    pub fn method(method: &Method, allowed: &str) -> Refusal {
+        Refusal::detail(StatusCode::METHOD_NOT_ALLOWED, format!("Method \"{method}\" not allowed."))
+            .header(header::ALLOW, allowed)
+    }
+    /// 503, to be tried again.
+    pub fn busy(detail: &str) -> Refusal {
+        Refusal::detail(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "1")
+    }
+    /// 429, to be tried again after so many microseconds, a second at least.
+    pub fn too_many(wait: i64) -> Refusal {
+        let seconds = (wait / 1_000_000).max(1).to_string();
+        Refusal::detail(StatusCode::TOO_MANY_REQUESTS, "Too many requests.").header(header::RETRY_AFTER, &seconds)
+    }
+    /// Whether a rule refuses, and not the store: the same request may be refused again, and what was counted stays right.
+    pub fn is_by_rule(&self) -> bool {
+        self.cause.is_none()
+    }
+    /// Adds a header.
+    pub fn header(mut self, name: HeaderName, value: &str) -> Refusal {
+        self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
+        self
+    }
+}
+
+impl From<Errors> for Refusal {
+    fn from(errors: Errors) -> Self {
+        Refusal { status: StatusCode::BAD_REQUEST, body: errors.to_json(), headers: Vec::new(), cause: None }
+    }
+}
+
+impl From<SelectError> for Refusal {
+    fn from(wrong: SelectError) -> Self {
+        Refusal { status: StatusCode::BAD_REQUEST, body: wrong.to_json(), headers: Vec::new(), cause: None }
+    }
+}
+
+impl From<store::Error> for Refusal {
+    fn from(error: store::Error) -> Self {
+        let mut refusal = match &error {
+            store::Error::Slow => Refusal::busy("The query takes too long."),
+            store::Error::Busy => Refusal::busy("The server is busy. Please try again."),
+            store::Error::Full => Refusal::busy("The storage is full."),
+            store::Error::Unavailable(_) | store::Error::InUse => Refusal::busy("The storage is not available."),
+            store::Error::Missing => Refusal::not_found(),
+            _ => Refusal::detail(StatusCode::INTERNAL_SERVER_ERROR, "Internal server error."),
+        };
+        refusal.cause = Some(Box::new(error));
+        refusal
+    }
+}

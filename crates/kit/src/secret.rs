@@ -1,0 +1,229 @@
+//! The deployment's key and what is sealed with it: client secrets, mail passwords, queued mails (security.md, row
+//! "secrets at rest").
+//!
+//! One key is set (`CHANCERY_SECRET_KEY`); a key for each purpose is derived from it, so that none can be used for
+//! another's. A sealed value is bound to its place: copied to another row, column or build it does not open.
+
+use std::fmt;
+
+use aes_gcm_siv::aead::{Aead, Payload};
+use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hkdf::Hkdf;
+use sha2::Sha256;
+
+use crate::domain::registered;
+use web::clock::{hex, random_bytes};
+
+const NONCE_BYTES: usize = 12;
+
+/// The keys derived from the deployment's one key. Shows nothing of them.
+#[derive(Clone)]
+pub struct Keys {
+    tokens: [u8; 32],
+    names: [u8; 32],
+    fingerprint: String,
+    /// Names the sealing key in front of what it sealed, so that a later key can stand beside it.
+    seal_id: String,
+    cipher: Aes256GcmSiv,
+}
+
+/// A column of sealed values, NULL where there is none; in a build its rows have an `id`. Its domain names it, or nothing
+/// can be sealed for it in tests: so `chancery keys rotate` forgets none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The table.
+    pub table: &'static str,
+    /// The column.
+    pub column: &'static str,
+    /// The column with the random key of the row.
+    pub row: &'static str,
+}
+
+/// The one of the control database, whose rows name their build.
+pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
+/// What is sealed and stored nowhere: the cookie of a sign-in under way.
+const COOKIE: (&str, &str) = ("single_sign_on", "transaction");
+
+/// The place of a sealed value: another place does not open it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context<'a> {
+    /// The build's domain or id.
+    pub build: &'a str,
+    /// The table.
+    pub table: &'a str,
+    /// The column.
+    pub column: &'a str,
+    /// A random key that the row keeps, since its id is not known before the insert.
+    pub row: &'a str,
+}
+
+impl Context<'_> {
+    fn is_known(&self) -> bool {
+        let columns = registered().iter().flat_map(|domain| domain.sealed_columns).chain([&OF_HISTORY_TENANTS]);
+        let is_here = |table: &str, column: &str| self.table == table && self.column == column;
+        columns.into_iter().any(|known| is_here(known.table, known.column)) || is_here(COOKIE.0, COOKIE.1)
+    }
+}
+
+impl Keys {
+    /// Derives the keys from the deployment's key by HKDF-SHA256. The same text gives the same keys in every process.
+    pub fn new(master: &str) -> Keys {
+        let derive = Hkdf::<Sha256>::new(Some(b"chancery"), master.as_bytes());
+        let seal_key: [u8; 32] = sub_key(&derive, "seal");
+        Keys {
+            tokens: sub_key(&derive, "tokens"),
+            names: sub_key(&derive, "names"),
+            fingerprint: hex(&sub_key::<16>(&derive, "fingerprint")),
+            seal_id: hex(&sub_key::<4>(&derive, "seal id")),
+            cipher: Aes256GcmSiv::new(&seal_key.into()),
+        }
+    }
+
+    /// The key that signs access tokens.
+    pub fn tokens(&self) -> [u8; 32] {
+        self.tokens
+    }
+
+    /// 32 hexadecimal digits that the database keeps, so that a start with another key is noticed. Tells nothing of the
+    /// key.
+    pub fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+
+    /// A name for a value in its place, the same each time, from which nobody without the key learns the value: 32
+    /// hexadecimal digits.
+    pub fn name(&self, context: &Context, plain: &[u8]) -> String {
+        let bytes = [&associated(context)[..], plain].concat();
+        hex(&sub_key::<16>(&Hkdf::<Sha256>::new(Some(&self.names), &bytes), "name"))
+    }
+
+    /// Seals a value for its place: key id, a dot, base64url of nonce and ciphertext. Sealing it twice gives two texts.
+    pub fn seal(&self, context: &Context, plain: &[u8]) -> String {
+        debug_assert!(
+            registered().is_empty() || context.is_known(),
+            "{}.{} is not in the list of sealed columns",
+            context.table,
+            context.column
+        );
+        let nonce = random_bytes::<NONCE_BYTES>();
+        let sealed = self
+            .cipher
+            .encrypt(&Nonce::from(nonce), Payload { msg: plain, aad: &associated(context) })
+            .expect("what fits into memory is below the cipher's limit");
+        let mut bytes = Vec::with_capacity(NONCE_BYTES + sealed.len());
+        bytes.extend_from_slice(&nonce);
+        bytes.extend_from_slice(&sealed);
+        format!("{}.{}", self.seal_id, URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// Whether this key is the one that a sealed value names.
+    pub fn is_named_by(&self, sealed: &str) -> bool {
+        sealed.strip_prefix(&self.seal_id).is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// The value that was sealed for this place under this key; `None` for any other text, place or key.
+    pub fn open(&self, context: &Context, sealed: &str) -> Option<Vec<u8>> {
+        let bytes = sealed.strip_prefix(&self.seal_id)?.strip_prefix('.')?;
+        let bytes = URL_SAFE_NO_PAD.decode(bytes).ok()?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>()?;
+        self.cipher.decrypt(&Nonce::from(*nonce), Payload { msg: sealed, aad: &associated(context) }).ok()
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+fn sub_key<const N: usize>(derive: &Hkdf<Sha256>, purpose: &str) -> [u8; N] {
+    let mut key = [0; N];
+    derive.expand(purpose.as_bytes(), &mut key).expect("the key is shorter than HKDF's limit");
+    key
+}
+
+/// The place as bytes. Each part has its length in front, so that no two places are the same bytes.
+fn associated(context: &Context) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    for part in [context.build, context.table, context.column, context.row] {
+        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Context =
+        Context { build: "a.example", table: "single_sign_on", column: "client_secret", row: "6fKq" };
+
+    #[test]
+    fn a_name_is_the_same_for_a_value_in_its_place_and_a_key() {
+        let keys = Keys::new("the deployment's key");
+        let name = keys.name(&PLACE, b"ann@example.com");
+        assert_eq!((name.len(), &name), (32, &keys.name(&PLACE, b"ann@example.com")));
+        for other in [
+            keys.name(&PLACE, b"bob@example.com"),
+            keys.name(&Context { build: "b.example", ..PLACE }, b"ann@example.com"),
+            Keys::new("another key").name(&PLACE, b"ann@example.com"),
+        ] {
+            assert_ne!(other, name);
+        }
+    }
+
+    #[test]
+    fn a_sealed_value_opens_at_its_place() {
+        let keys = Keys::new("the deployment's key");
+        let sealed = keys.seal(&PLACE, b"hunter2");
+        assert_eq!(keys.open(&PLACE, &sealed).unwrap(), b"hunter2");
+        assert_eq!(Keys::new("the deployment's key").open(&PLACE, &sealed).unwrap(), b"hunter2");
+        assert_ne!(sealed, keys.seal(&PLACE, b"hunter2"));
+        assert_eq!(keys.open(&PLACE, &keys.seal(&PLACE, b"")).unwrap(), b"");
+    }
+
+    #[test]
+    fn it_opens_nowhere_else() {
+        let keys = Keys::new("the deployment's key");
+        let sealed = keys.seal(&PLACE, b"hunter2");
+        for other in [
+            Context { build: "b.example", ..PLACE },
+            Context { table: "mail", ..PLACE },
+            Context { column: "name", ..PLACE },
+            Context { row: "other", ..PLACE },
+            // The same text cut elsewhere is another place.
+            Context { table: "single_sign_onc", column: "lient_secret", ..PLACE },
+        ] {
+            assert_eq!(keys.open(&other, &sealed), None, "{other:?}");
+        }
+        assert_eq!(Keys::new("another key").open(&PLACE, &sealed), None);
+    }
+
+    #[test]
+    fn an_edited_value_does_not_open() {
+        let keys = Keys::new("the deployment's key");
+        let sealed = keys.seal(&PLACE, b"hunter2");
+        let (id, bytes) = sealed.split_once('.').unwrap();
+        let mut bytes = URL_SAFE_NO_PAD.decode(bytes).unwrap();
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1;
+            assert_eq!(keys.open(&PLACE, &format!("{id}.{}", URL_SAFE_NO_PAD.encode(&bytes))), None);
+            bytes[at] ^= 1;
+        }
+        for text in ["", id, &sealed[..12], "hunter2"] {
+            assert_eq!(keys.open(&PLACE, text), None);
+        }
+    }
+
+    #[test]
+    fn purposes_have_different_keys_and_nothing_is_shown() {
+        let keys = Keys::new("the deployment's key");
+        assert_eq!(keys.fingerprint().len(), 32);
+        assert_ne!(hex(&keys.tokens()[..16]), keys.fingerprint());
+        assert_ne!(keys.fingerprint(), Keys::new("another key").fingerprint());
+        assert_eq!(format!("{keys:?}"), "Keys");
+    }
+}

@@ -1,0 +1,283 @@
+//! The path of a request: host → build → route → caller → permission → handler → answer. The order of refusals is
+//! fixed here: 401, 403, 404, 403, 400 (document 4, section 2, "order of checks").
+
+use crate::address::client_address;
+use crate::answer::{Answer, Outcome};
+use crate::answer_cache;
+use crate::app::App;
+use crate::body::{self, has_body};
+use crate::build::Build;
+use crate::caller::{Access, Admission, Authenticate, Caller, Credential};
+use crate::commit::write;
+use crate::domain::registered;
+use crate::html;
+use crate::origin;
+use crate::refusal::Refusal;
+use crate::request::{Effects, Received, Request};
+use crate::route::{Handler, Route};
+use crate::table::{Found, Table, allowed};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use resource::Query;
+use serde_json::json;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+use subtle::ConstantTimeEq;
+use web::content::Content;
+use web::request_id::{REQUEST_ID, request_id};
+use web::room::Taken;
+
+/// How much of a path is logged, in characters.
+const MAX_LOGGED: usize = 200;
+/// The header with the deployment's key.
+const API_KEY: &str = "x-api-key";
+
+/// Answers one request of the main API, and writes its line into the log.
+pub async fn answer(
+    app: App,
+    table: &'static Table,
+    request: http::Request<Incoming>,
+    peer: SocketAddr,
+) -> Response<Content> {
+    let started = Instant::now();
+    let (parts, body) = request.into_parts();
+    let id = request_id(&parts.headers);
+    let (method, uri) = (parts.method.clone(), parts.uri.clone());
+    let origin = origin::configured(&app, &parts.headers).cloned();
+    let mut seen = Seen::default();
+    let outcome = match origin::preflight(&parts, origin.is_some()) {
+        Some(answer) => Ok(answer),
+        None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
+    };
+    let (mut response, cause) = render(make_room(&app, &seen, &method, outcome).await);
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id.clone());
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    origin::allow(&app, origin, headers);
+    if method == Method::HEAD {
+        *response.body_mut() = Full::default().into();
+    }
+    let status = response.status().as_u16();
+    let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
+    let request_id = id.to_str().unwrap_or("");
+    // It is ASCII, as everything in the first line of a request.
+    let path = uri.path().get(..MAX_LOGGED).unwrap_or(uri.path());
+    let (build, user) = (seen.build.as_deref().map_or("", |build| &build.domain), seen.user);
+    match cause {
+        Some(cause) if status >= 500 => {
+            tracing::error!(request_id, method = method.as_str(), path, status, milliseconds, build, user, cause = %cause, "request");
+        }
+        _ => tracing::info!(request_id, method = method.as_str(), path, status, milliseconds, build, user, "request"),
+    }
+    response
+}
+
+/// What the log line tells beyond the address.
+#[derive(Default)]
+struct Seen {
+    build: Option<Arc<Build>>,
+    user: Option<i64>,
+}
+
+async fn respond(
+    app: &App,
+    table: &'static Table,
+    parts: http::request::Parts,
+    body: Incoming,
+    peer: IpAddr,
+    seen: &mut Seen,
+) -> Outcome {
+    let path = parts.uri.path();
+    match path.strip_suffix('/').unwrap_or(path) {
+        "/healthz" => return Ok(Answer::value(&json!({"status": "ok"}))),
+        "/readyz" => return readiness(app).await,
+        _ => {}
+    }
+    let trusted = app.settings.trusted_proxies.contains(peer);
+    let host = origin::host(&parts, trusted)?;
+    let found = table.find(path);
+    let build = match &found {
+        Some(found) if found.is_of_deployment() => {
+            operator(app, &parts.headers)?;
+            app.build(found.domain()).await?
+        }
+        _ => app.build_of_host(origin::without_port(&host)).await?,
+    };
+    let build = build.ok_or_else(Refusal::not_found)?;
+    seen.build = Some(build.clone());
+    let Found { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
+    let address = client_address(peer, all(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
+
+    let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
+    let route = routes.iter().copied().find(|route| route.method == *method);
+    let is_open = match route {
+        Some(route) => is_open(route, &parts.headers),
+        None => routes.iter().any(|route| route.access == Access::Public),
+    };
+    let of_operator = routes.iter().any(|route| route.access == Access::ApiKey);
+    let admission = if is_open || of_operator { None } else { Some(admission(app, &build, &parts.headers)?) };
+    let caller = admit(app, &build, admission, address, route).await?;
+    seen.user = caller.as_ref().map(|caller| caller.user);
+    let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
+    if is_open && route.method == Method::POST {
+        origin::may_call_public(app, &parts, &host)?;
+    }
+    if let Some(guard) = route.guard
+        && let Err(refusal) = guard(app, &build, address)
+    {
+        return html::refused(route, refusal);
+    }
+    let (body, room) = body::read(app, &build, route, &parts.headers, body).await?;
+    // A body may take long, and its caller may have lost his rights meanwhile.
+    let caller = match caller {
+        Some(_) if has_body(route) => admit(app, &build, admission, address, Some(route)).await?,
+        caller => caller,
+    };
+    if is_open && let Err((status, detail)) = &body {
+        // Before anything is counted: the page of another site may have sent it.
+        return Err(Refusal::detail(*status, detail.clone()));
+    }
+    let received = Received {
+        app: app.clone(),
+        build,
+        requirement: route.requirement(),
+        declared_names: route.declared_names(),
+        path_values,
+        path: path.to_owned(),
+        query: Query::parse(parts.uri.query().unwrap_or("")),
+        body,
+        room,
+        address,
+        origin: format!("{}://{host}", origin::scheme(&parts, trusted)),
+        method: parts.method,
+        headers: parts.headers,
+        now: app.clock.now(),
+        admission,
+        effects: Effects::default(),
+    };
+    run(route, Arc::new(Request::new(caller, received))).await
+}
+
+/// Whether a request needs no credential. Where signing in is optional, one that is sent counts.
+fn is_open(route: &Route, headers: &HeaderMap) -> bool {
+    route.access == Access::Public && !(route.optional_sign_in && headers.contains_key(header::AUTHORIZATION))
+}
+
+/// Runs a handler where its kind belongs. What writes goes on when the client hangs up: a change that is committed has
+/// its effects, and steps are not left half-way.
+async fn run(route: &'static Route, request: Arc<Request>) -> Outcome {
+    let db = request.build.db.clone();
+    match route.handler {
+        Handler::NoDatabase(handler) => handler(&request),
+        Handler::ShortRead(handler) => {
+            let look = async move |request: Arc<Request>| db.read_short(move |conn| handler(&request, conn)).await;
+            if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
+        }
+        Handler::Read(handler) => {
+            let look = async move |request: Arc<Request>| db.read(move |conn| handler(&request, conn)).await;
+            if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
+        }
+        Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
+        Handler::Async(handler) => detached(handler(request)).await,
+    }
+}
+
+async fn detached(work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
+    match tokio::spawn(work).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(store::Error::Db(format!("the handler ended early: {error}")).into()),
+    }
+}
+
+/// By what a request is to be admitted: the first kind of credential that its token may be; 401 without one that holds.
+fn admission(app: &App, build: &Build, headers: &HeaderMap) -> Result<Admission, Refusal> {
+    let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let (scheme, token) = sent.split_once(' ').unwrap_or((sent, ""));
+    if !["JWT", "Bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return Err(Refusal::unauthenticated());
+    }
+    let by = authenticate(token.trim()).ok_or_else(Refusal::bad_token)?;
+    let claims = (by.read)(app, build, token.trim(), app.clock.now()).ok_or_else(Refusal::bad_token)?;
+    Ok(Admission { claims, by })
+}
+
+/// How a token is read: by its prefix, if a domain has named it, else as any token.
+fn authenticate(token: &str) -> Option<&'static Authenticate> {
+    let kinds = || registered().iter().flat_map(|domain| domain.callers);
+    let named = kinds().find(|(kind, _)| matches!(kind, Credential::Prefix(prefix) if token.starts_with(prefix)));
+    named.or_else(|| kinds().find(|(kind, _)| *kind == Credential::Token)).map(|(_, authenticate)| authenticate)
+}
+
+/// 401 without the deployment's key, 403 with a wrong one.
+fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(sent) = headers.get(API_KEY) else { return Err(Refusal::unauthenticated()) };
+    let key = app.settings.api_key.as_deref().unwrap_or("");
+    let is_right = !key.is_empty() && bool::from(sent.as_bytes().ct_eq(key.as_bytes()));
+    if is_right { Ok(()) } else { Err(Refusal::forbidden()) }
+}
+
+/// Who calls, if he may call from where he is, and may call the route.
+async fn admit(
+    app: &App,
+    build: &Arc<Build>,
+    admission: Option<Admission>,
+    address: IpAddr,
+    route: Option<&Route>,
+) -> Result<Option<Arc<Caller>>, Refusal> {
+    let (Some(admission), now) = (admission, app.clock.now()) else { return Ok(None) };
+    let caller = (admission.by.identify)(build, admission.claims, now).await?.ok_or_else(Refusal::bad_token)?;
+    caller.is_called_from(address)?;
+    if let Some(route) = route {
+        caller.fulfils(route.requirement(), now)?;
+    }
+    Ok(Some(caller))
+}
+
+/// Whether the stores answer, and what the domains tell. An outage of another service is no reason to serve nothing, so
+/// it is told alone.
+async fn readiness(app: &App) -> Outcome {
+    app.store.ready().await?;
+    let mut body = json!({"status": "ok"});
+    for (name, health) in registered().iter().filter_map(|domain| domain.health?(app)) {
+        body[name] = health;
+    }
+    Ok(Answer::value(&body))
+}
+
+/// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody.
+async fn make_room(app: &App, seen: &Seen, method: &Method, outcome: Outcome) -> Result<(Answer, Taken), Refusal> {
+    let answer = outcome?;
+    let taken = match (&seen.build, seen.user) {
+        (Some(build), Some(_)) => body::of_answer(app, build, answer.body.len(), method == Method::GET).await?,
+        _ => Taken::default(),
+    };
+    Ok((answer, taken))
+}
+
+fn render(outcome: Result<(Answer, Taken), Refusal>) -> (Response<Content>, Option<Box<store::Error>>) {
+    let (answer, taken, cause) = match outcome {
+        Ok((answer, taken)) => (answer, taken, None),
+        Err(refusal) => (Answer::refusal(&refusal), Taken::default(), refusal.cause),
+    };
+    let mut response = Response::new(Content::Held(Full::new(answer.body), taken));
+    *response.status_mut() = answer.status;
+    let headers = response.headers_mut();
+    if let Some(content_type) = answer.content_type {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    if let Some(tag) = answer.tag.and_then(|tag| HeaderValue::try_from(tag.to_string()).ok()) {
+        headers.insert(header::ETAG, tag);
+    }
+    for (name, value) in answer.headers {
+        headers.append(name, value);
+    }
+    (response, cause)
+}
+
+fn all<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
+}

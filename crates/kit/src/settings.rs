@@ -1,0 +1,64 @@
+//! What an operator sets (document 4, section 1), as far as the kit needs it; each domain has its own part.
+
+use crate::address::{Ranges, Trusted};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use store::Engine;
+use web::clock::Clock;
+
+/// The settings of the kit, named as in document 4, and beside them those of the domains.
+#[derive(Clone)]
+pub struct Settings {
+    pub engine: Engine,
+    pub data: PathBuf,
+    pub secret_key: String,
+    /// `None`: the routes of the deployment refuse everybody.
+    pub api_key: Option<String>,
+    pub base_url: String,
+    pub sign_in_url: Option<String>,
+    pub fallback_build: Option<String>,
+    pub outbound_allow: Ranges,
+    pub trusted_proxies: Trusted,
+    pub cors_origins: Vec<String>,
+    pub clock: Clock,
+    pub domains: DomainSettings,
+}
+
+impl Settings {
+    /// Settings with a secret key and the defaults of everything else, for tests and benchmarks.
+    pub fn new(engine: Engine, data: PathBuf, secret_key: impl Into<String>) -> Settings {
+        Settings {
+            engine,
+            data,
+            secret_key: secret_key.into(),
+            api_key: None,
+            base_url: "http://127.0.0.1:8000".to_owned(),
+            sign_in_url: None,
+            fallback_build: None,
+            outbound_allow: Ranges::default(),
+            trusted_proxies: Trusted::default(),
+            cors_origins: Vec::new(),
+            clock: Clock::system(),
+            domains: DomainSettings::default(),
+        }
+    }
+}
+
+/// The settings of each domain, found by their type; what is not there has its defaults.
+#[derive(Clone, Default)]
+pub struct DomainSettings(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl DomainSettings {
+    /// With the settings of one more domain.
+    pub fn with<T: Send + Sync + 'static>(mut self, settings: T) -> DomainSettings {
+        self.0.insert(TypeId::of::<T>(), Arc::new(settings));
+        self
+    }
+
+    /// The settings of a domain.
+    pub fn get<T: Clone + Default + 'static>(&self) -> T {
+        self.0.get(&TypeId::of::<T>()).and_then(|settings| settings.downcast_ref::<T>()).cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,52 @@
+//! What domains keep in the process and in each build, found by its type, so that the kit need not know it.
+
+use std::any::{Any, TypeId, type_name};
+
+/// One value of each type.
+#[derive(Default)]
+pub struct Slots(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
+
+impl Slots {
+    /// Puts a value in the place of the one of its type.
+    pub fn put<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.0.retain(|(of, _)| *of != TypeId::of::<T>());
+        self.0.push((TypeId::of::<T>(), Box::new(value)));
+    }
+
+    /// The value of a type, if there is one.
+    pub fn find<T: 'static>(&self) -> Option<&T> {
+        let (_, value) = self.0.iter().find(|(of, _)| *of == TypeId::of::<T>())?;
+        value.downcast_ref()
+    }
+
+    /// The value of a type, made if there is none.
+    pub fn entry<T: Default + Send + Sync + 'static>(&mut self) -> &mut T {
+        if self.find::<T>().is_none() {
+            self.put(T::default());
+        }
+        let entry = self.0.iter_mut().find(|(of, _)| *of == TypeId::of::<T>());
+        entry.and_then(|(_, value)| value.downcast_mut()).expect("it was put there just now")
+    }
+
+    /// The value of a type.
+    ///
+    /// # Panics
+    /// When no domain has put one there: its `slots` is missing in the list of domains.
+    pub fn get<T: 'static>(&self) -> &T {
+        self.find().unwrap_or_else(|| panic!("no domain keeps a {}", type_name::<T>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_found_by_its_type() {
+        let mut slots = Slots::default();
+        slots.put(7_i64);
+        slots.put("seven");
+        slots.put(8_i64);
+        assert_eq!((slots.get::<i64>(), slots.find::<&str>(), slots.find::<u8>()), (&8, Some(&"seven"), None));
+    }
+}

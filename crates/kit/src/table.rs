@@ -1,0 +1,85 @@
+//! The table of routes: which of them a path leads to.
+
+use crate::caller::Access;
+use crate::path::{PathKind, PathValue, placeholders};
+use crate::route::Route;
+
+/// All routes, with their paths in a tree.
+pub struct Table {
+    tree: matchit::Router<usize>,
+    paths: Vec<(Vec<&'static Route>, Vec<PathKind>)>,
+}
+
+impl Table {
+    /// The table of all routes.
+    ///
+    /// # Panics
+    /// When two routes share a method and a path, at the start of the process.
+    pub fn new(routes: Vec<Route>) -> Table {
+        let mut table = Table { tree: matchit::Router::new(), paths: Vec::new() };
+        for route in routes {
+            let route: &'static Route = Box::leak(Box::new(route));
+            let bare = route.path.trim_end_matches('/');
+            let known = table.paths.iter().position(|(path, _)| path.first().is_some_and(|it| it.path == route.path));
+            match known {
+                Some(n) => table.paths[n].0.push(route),
+                None => {
+                    // Both forms of every path are served (document 4, section 2, "trailing slash").
+                    let both = [bare.to_owned(), format!("{bare}/")];
+                    let takes_rest = bare.ends_with('}') && bare.contains("{*");
+                    for path in both.into_iter().take(if takes_rest { 1 } else { 2 }) {
+                        if let Err(error) = table.tree.insert(path, table.paths.len()) {
+                            panic!("route {}: {error}", route.path);
+                        }
+                    }
+                    let kinds = placeholders(route.path).map(|(_, kind)| kind).collect();
+                    table.paths.push((if route.status == 405 { Vec::new() } else { vec![route] }, kinds));
+                }
+            }
+        }
+        table
+    }
+
+    /// Every route, in the order declared.
+    pub fn routes(&self) -> impl Iterator<Item = &'static Route> {
+        self.paths.iter().flat_map(|(routes, _)| routes).copied()
+    }
+
+    /// The routes of a path and its values; a value that is not of its kind leads nowhere.
+    pub fn find(&self, path: &str) -> Option<Found<'_>> {
+        let found = self.tree.at(path).ok()?;
+        let (routes, kinds) = &self.paths[*found.value];
+        let sent = found.params.iter().map(|(_, sent)| sent);
+        let path_values = sent.zip(kinds).map(|(sent, kind)| kind.read(sent)).collect::<Option<Vec<PathValue>>>()?;
+        Some(Found { routes, path_values })
+    }
+}
+
+/// What a path leads to.
+pub struct Found<'a> {
+    /// One for each method; none where each is refused.
+    pub routes: &'a [&'static Route],
+    pub path_values: Vec<PathValue>,
+}
+
+impl Found<'_> {
+    /// Whether it is for operators, and on any host.
+    pub fn is_of_deployment(&self) -> bool {
+        self.routes.iter().any(|route| route.access == Access::ApiKey)
+    }
+
+    /// The first name in the path.
+    pub fn domain(&self) -> &str {
+        self.path_values.iter().find_map(PathValue::text).unwrap_or("")
+    }
+}
+
+/// The methods of a path, for `Allow`.
+pub fn allowed(routes: &[&'static Route]) -> String {
+    let mut methods: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    methods.sort_unstable();
+    methods.join(", ")
+}

@@ -1,0 +1,179 @@
+//! `chancery keys rotate` puts another key in the place of the deployment's (document 4, section 7).
+//!
+//! Each build is done in one transaction that leaves the new fingerprint in its own setting `key`; so a change that was
+//! interrupted goes on where it was. Whoever changes the key is alone with the databases (`store::Options::alone`).
+
+use crate::{DOMAINS, MIGRATIONS};
+use kit::build::database_name;
+use kit::domain::{self, registered};
+use kit::rights;
+use kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS};
+use kit::secret_key::{SHORTEST, is_short, known};
+use std::time::Duration;
+use store::{Conn, Engine, Error, Options, Sql, Store};
+use web::clock::Clock;
+
+/// How long a build may take.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What a change of the key did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotated {
+    /// The builds that there are.
+    pub builds: usize,
+    /// Values that neither key opens; they stay as they are.
+    pub unopened: usize,
+}
+
+/// Puts a new key in the place of the old one: seals anew everything that is sealed, and ends every session, link and
+/// ticket. `None` if that was done before. `progress` is told how many builds of how many are done.
+///
+/// # Errors
+/// A line that says why it was not, or not wholly, done. It can be called again.
+pub async fn rotate(
+    engine: Engine,
+    old: &str,
+    new: &str,
+    progress: impl Fn(usize, usize),
+) -> Result<Option<Rotated>, String> {
+    domain::register(&DOMAINS);
+    if is_short(new) {
+        return Err(format!("CHANCERY_NEW_SECRET_KEY: expected at least {SHORTEST} characters"));
+    }
+    let options = Options { alone: true, time_limit: PATIENCE, ..Options::default() };
+    let store = Store::open(engine, MIGRATIONS, options).await.map_err(|error| match error {
+        Error::InUse => "a server or another command is running; end it first".to_owned(),
+        error => error.to_string(),
+    })?;
+    let done = exchange(&store, Keys::new(old), Keys::new(new), progress).await;
+    store.close().await;
+    done
+}
+
+async fn exchange(
+    store: &Store,
+    old: Keys,
+    new: Keys,
+    progress: impl Fn(usize, usize),
+) -> Result<Option<Rotated>, String> {
+    let text = |error: Error| error.to_string();
+    let control = store.control();
+    let (from, to) = (old.fingerprint(), new.fingerprint());
+    if !control.write(move |conn| begin(conn, &from, &to)).await.map_err(|refused| refused.0)? {
+        return Ok(None);
+    }
+    let (with, and) = (old.clone(), new.clone());
+    let mut unopened = control.write(move |conn| history_tenants(conn, &with, &and)).await.map_err(text)?;
+    let builds = control.read(builds).await.map_err(text)?;
+    for (done, (id, uid)) in builds.iter().cloned().enumerate() {
+        progress(done, builds.len());
+        let (with, and, now) = (old.clone(), new.clone(), Clock::system().now());
+        let database = store.database(&database_name(id));
+        match database.write(move |conn| build(conn, &uid, &with, &and, now)).await {
+            Ok(left) => unopened += left,
+            // Half-made or half-deleted: there is nothing in it.
+            Err(Error::Missing) => {}
+            Err(error) => return Err(format!("build {id}: {error}")),
+        }
+    }
+    progress(builds.len(), builds.len());
+    control.write(move |conn| set(conn, &new.fingerprint())).await.map_err(text)?;
+    Ok(Some(Rotated { builds: builds.len(), unopened }))
+}
+
+/// A refusal in words, or the store's own.
+struct Refused(String);
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused(error.to_string())
+    }
+}
+
+/// Notes which key gives way to which; whether there is anything to do.
+fn begin(conn: &mut Conn, old: &str, new: &str) -> Result<bool, Refused> {
+    let change = format!("{old}>{new}");
+    match known(conn)? {
+        Some(known) if known == new => Ok(false),
+        Some(known) if known == change => Ok(true),
+        Some(known) if known == old => {
+            set(conn, &change)?;
+            Ok(true)
+        }
+        Some(known) if known.contains('>') => Err(Refused(
+            "CHANCERY_NEW_SECRET_KEY: the key was being changed with two other keys; call it with those".to_owned(),
+        )),
+        Some(_) => Err(Refused("CHANCERY_SECRET_KEY: the database was made with another key".to_owned())),
+        None => Err(Refused("the database has no key yet; start a server with the new one".to_owned())),
+    }
+}
+
+/// Sets the setting `key` of the control database or of a build.
+fn set(conn: &mut Conn, value: &str) -> Result<(), Error> {
+    let sql =
+        Sql::new("INSERT INTO settings(name, value) VALUES ('key', $1) ON CONFLICT(name) DO UPDATE SET value = $1");
+    conn.exec(&sql.arg(value)).map(drop)
+}
+
+fn builds(conn: &mut Conn) -> Result<Vec<(i64, String)>, Error> {
+    conn.all(&Sql::new("SELECT id, uid FROM builds ORDER BY id"), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+}
+
+/// All of a build, once; how many values could not be opened.
+fn build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) -> Result<usize, Error> {
+    if known(conn)? == Some(new.fingerprint()) {
+        return Ok(0);
+    }
+    let mut unopened = 0;
+    for column in registered().iter().flat_map(|domain| domain.sealed_columns) {
+        unopened += sealed_anew(conn, column, uid, old, new)?;
+    }
+    conn.exec(&Sql::new("UPDATE sessions SET ended_at = $1 WHERE ended_at IS NULL").arg(now))?;
+    for text in ["DELETE FROM refresh_tokens", "DELETE FROM link_tokens", "DELETE FROM single_sign_on_tickets"] {
+        conn.exec(&Sql::new(text))?;
+    }
+    rights::raise_version(conn)?;
+    set(conn, &new.fingerprint())?;
+    Ok(unopened)
+}
+
+fn sealed_anew(conn: &mut Conn, column: &Column, uid: &str, old: &Keys, new: &Keys) -> Result<usize, Error> {
+    let mut sql = Sql::new("SELECT id, ");
+    sql.name(column.row).push(", ").name(column.column).push(" FROM ").name(column.table);
+    sql.push(" WHERE ").name(column.column).push(" IS NOT NULL");
+    let rows = conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned())))?;
+    let mut unopened = 0;
+    for (id, row, sealed) in rows {
+        let place = Context { build: uid, table: column.table, column: column.column, row: &row };
+        let Some(plain) = old.open(&place, &sealed) else {
+            unopened += usize::from(!new.is_named_by(&sealed));
+            continue;
+        };
+        let mut sql = Sql::new("UPDATE ");
+        sql.name(column.table).push(" SET ").name(column.column).push(" = ").bind(new.seal(&place, &plain));
+        conn.exec(sql.push(" WHERE id = ").bind(id))?;
+    }
+    Ok(unopened)
+}
+
+/// The tenants of the history service, each with the build that it is for.
+fn history_tenants(conn: &mut Conn, old: &Keys, new: &Keys) -> Result<usize, Error> {
+    let Column { table, column, .. } = OF_HISTORY_TENANTS;
+    let sql = Sql::new(
+        "SELECT build_uid, client_id, client_secret FROM history_tenants \
+         WHERE client_id IS NOT NULL AND client_secret IS NOT NULL",
+    );
+    let text = |row: &store::Row, at| Ok::<_, Error>(row.text(at)?.to_owned());
+    let rows = conn.all(&sql, |row| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?)))?;
+    let mut unopened = 0;
+    for (uid, client_id, sealed) in rows {
+        let place = Context { build: &uid, table, column, row: &client_id };
+        let Some(plain) = old.open(&place, &sealed) else {
+            unopened += usize::from(!new.is_named_by(&sealed));
+            continue;
+        };
+        let sql = Sql::new("UPDATE history_tenants SET client_secret = $1 WHERE build_uid = $2");
+        conn.exec(&sql.arg(new.seal(&place, &plain)).arg(&uid))?;
+    }
+    Ok(unopened)
+}

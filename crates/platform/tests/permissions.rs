@@ -1,0 +1,44 @@
+//! What accounts of a type hold, and what a role can give, over all domains.
+
+use platform::kit::account_type::AccountType;
+use platform::kit::domain;
+use platform::kit::permissions::{Permissions, accept_grants};
+use serde_json::{Value as Json, json};
+
+fn register() {
+    domain::register(&platform::DOMAINS);
+}
+
+#[test]
+fn what_accounts_hold() {
+    register();
+    assert!(Permissions::of_account(AccountType::SuperAdmin).has("user_groups", "edit_perm_set"));
+    assert_eq!(
+        Permissions::of_account(AccountType::Internal).to_grants(),
+        json!({"users": ["list", "view"], "user_groups": ["list"]})
+    );
+    assert_eq!(Permissions::of_account(AccountType::External).to_grants(), json!({}));
+}
+
+#[test]
+fn actions_are_expanded() {
+    register();
+    let sent = json!({"users": ["create"], "company_details": ["edit"], "standard_authentication": ["edit"]});
+    let set = accept_grants(sent.as_object().unwrap(), Permissions::NONE).unwrap();
+    assert_eq!(
+        set.to_grants(),
+        json!({"users": ["list", "view", "create"], "standard_authentication": ["list", "edit"], "company_details": ["view", "edit"]})
+    );
+    assert_eq!(Permissions::from_grants(&set.to_grants()), set);
+}
+
+#[test]
+fn what_no_role_can_give_is_refused() {
+    register();
+    let refuse = |sent: Json| accept_grants(sent.as_object().unwrap(), Permissions::NONE).unwrap_err().to_json();
+    assert_eq!(
+        refuse(json!({"user_groups": ["view", "edit", "x"]})),
+        json!({"permissions": {"user_groups": ["Invalid actions edit,x."]}})
+    );
+    assert_eq!(refuse(json!({"planets": []})), json!({"permissions": ["Invalid resource planets."]}));
+}
