@@ -7,7 +7,6 @@
 
 mod batch;
 mod body;
-pub mod clickhouse;
 mod create_event;
 pub mod engine;
 pub mod event;
@@ -19,8 +18,9 @@ pub mod openapi;
 mod reply;
 mod scalar;
 pub mod service;
-pub mod sqlite;
 mod tenants;
+
+pub use engine::{clickhouse, sqlite};
 
 /// The readers of what comes from outside, each alone, for `crates/hostile`.
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! `GET /api/history/events` and `GET /api/system-events` (document 3, "History event list rules"; document 4, section 6,
 //! rows "list parameters" and "order"). Each list declares its filters; everything else is read from there.
 
-use crate::engine::{Error, LARGEST_PAGE, Listed};
+use crate::engine::{Error, Listed, MAX_PAGE_BYTES};
 use crate::event::{CATEGORIES, HISTORY_TYPES, HistoryEvent, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
 use crate::filter::{Column, Condition, Page, Test};
 use crate::openapi::{self, member, member_or_zero, needed, nullable, object, text, uuid};
@@ -89,7 +89,7 @@ pub async fn system_events(service: &Service, client_id: Uuid, query: &Query) ->
 pub fn unread(error: Error) -> Refusal {
     if error == Error::PageTooLarge {
         let mut problems = Problems::default();
-        problems.add(&[Step::Name("query"), Step::Name("limit")], Problem::PageTooLarge(LARGEST_PAGE >> 20));
+        problems.add(&[Step::Name("query"), Step::Name("limit")], Problem::PageTooLarge(MAX_PAGE_BYTES >> 20));
         return problems.into();
     }
     Refusal::engine(error, "Failed to read events.", Refusal::no_connection)
