@@ -1,5 +1,5 @@
 //! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression (document 4,
-//! section 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. Room is taken before
+//! section 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. Bodies is taken before
 //! a body is read, so that none waits for more of it half-way; hence a body has to come without delay.
 
 use crate::reply::Refusal;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use web::listener::{BodyError, BodyReader};
 
 /// The largest body.
-pub const LARGEST: usize = 16 * 1024 * 1024;
+pub const MAX_BODY: usize = 16 * 1024 * 1024;
 /// What large bodies together may take, in KiB: two of the largest; further ones wait before they are read.
 const TOGETHER: usize = 32 * 1024;
 /// Smaller ones have room of their own, so that a single event does not wait for batches; in KiB.
@@ -33,14 +33,14 @@ const PACE: u64 = 256;
 const PIECE: usize = 4096;
 
 /// Memory for bodies.
-pub struct Room {
+pub struct Bodies {
     large: Share,
     small: Share,
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room { large: Share::new(TOGETHER), small: Share::new(TOGETHER_SMALL) }
+impl Default for Bodies {
+    fn default() -> Bodies {
+        Bodies { large: Share::new(TOGETHER), small: Share::new(TOGETHER_SMALL) }
     }
 }
 
@@ -76,7 +76,7 @@ impl Share {
     }
 }
 
-/// Room that is taken until this is dropped.
+/// Bodies that is taken until this is dropped.
 pub struct Taken {
     _of_tenant: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
@@ -97,7 +97,7 @@ enum Packing {
     Zlib(ZlibDecoder<Vec<u8>>),
 }
 
-impl Room {
+impl Bodies {
     /// Reads a body that is sent for a tenant, if the request names one.
     pub async fn read(&self, tenant: Option<Uuid>, headers: &HeaderMap, body: Incoming) -> Result<Held, Refusal> {
         let mut packing = Packing::of(headers)?;
@@ -105,11 +105,11 @@ impl Room {
             (Packing::Plain(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
             // What is packed grows a thousandfold at most.
             (_, Some(length)) => {
-                usize::try_from(length.saturating_mul(1032)).unwrap_or(usize::MAX).saturating_add(1024).min(LARGEST)
+                usize::try_from(length.saturating_mul(1032)).unwrap_or(usize::MAX).saturating_add(1024).min(MAX_BODY)
             }
-            _ => LARGEST,
+            _ => MAX_BODY,
         };
-        if expected > LARGEST {
+        if expected > MAX_BODY {
             return Err(too_large());
         }
         let kib = u32::try_from(expected.div_ceil(1024)).unwrap_or(u32::MAX);
@@ -134,7 +134,7 @@ fn time_for(kib: u32) -> Duration {
 }
 
 async fn read(mut packing: Packing, body: Incoming) -> Result<Bytes, Refusal> {
-    let mut reader = BodyReader::new(body, LARGEST as u64, PROGRESS).map_err(refuse)?;
+    let mut reader = BodyReader::new(body, MAX_BODY as u64, PROGRESS).map_err(refuse)?;
     while let Some(chunk) = reader.chunk().await.map_err(refuse)? {
         for piece in chunk.chunks(PIECE) {
             packing.take(piece)?;
@@ -171,7 +171,7 @@ impl Packing {
             Packing::Gzip(decoder) => decoder.get_ref().len(),
             Packing::Zlib(decoder) => decoder.get_ref().len(),
         };
-        if length > LARGEST { Err(too_large()) } else { Ok(()) }
+        if length > MAX_BODY { Err(too_large()) } else { Ok(()) }
     }
 
     fn finish(self) -> Result<Bytes, Refusal> {
@@ -181,7 +181,7 @@ impl Packing {
             Packing::Zlib(decoder) => decoder.finish(),
         };
         let whole = whole.map_err(|_| broken())?;
-        if whole.len() > LARGEST { Err(too_large()) } else { Ok(Bytes::from(whole)) }
+        if whole.len() > MAX_BODY { Err(too_large()) } else { Ok(Bytes::from(whole)) }
     }
 }
 
@@ -245,6 +245,6 @@ mod tests {
     #[test]
     fn a_body_has_ten_seconds_and_its_pace() {
         assert_eq!(time_for(1), Duration::from_secs(10));
-        assert_eq!(time_for(LARGEST as u32 / 1024), Duration::from_secs(74));
+        assert_eq!(time_for(MAX_BODY as u32 / 1024), Duration::from_secs(74));
     }
 }
