@@ -1,8 +1,9 @@
-//! Measures what storing each event once costs on ClickHouse, compared to inserting the same rows directly, and how fast
-//! lists and single events are: `cargo run --release -p history --example history_clickhouse -- [ROUNDS] [EVENTS]` (docs/decisions/0006).
+//! Measures what storing each event once costs on ClickHouse, compared to inserting the same rows directly, and how
+//! fast lists and single events are: `cargo run --release -p history --example history_clickhouse -- [ROUNDS] [EVENTS]`
+//! (docs/decisions/0006).
 //!
-//! It starts a server of its own, unless `CHANCERY_HISTORY_DATABASE_URL` is set. Checked and bare batches alternate, into
-//! tables of the same kind.
+//! It starts a server of its own, unless `CHANCERY_HISTORY_DATABASE_URL` is set. Checked and bare batches alternate,
+//! into tables of the same kind.
 
 use clickhouse::{Client, Row};
 use history::clickhouse::ClickHouse;

@@ -1,6 +1,6 @@
-//! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression (document 4,
-//! section 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. All the room that a
-//! body may need is taken before it is read, so that no body waits for more half-way; therefore it must arrive without
+//! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression (document 4, section
+//! 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. All the room that a body
+//! may need is taken before it is read, so that no body waits for more half-way; therefore it must arrive without
 //! delay.
 
 use crate::reply::Refusal;
@@ -62,7 +62,8 @@ impl Share {
         Share { bytes, all: Room::new(bytes), halves: Mutex::default() }
     }
 
-    /// Waits for so many bytes: first of the tenant's half, so that a tenant who waits for that keeps nobody else waiting.
+    /// Waits for so many bytes: first of the tenant's half, so that a tenant who waits for that keeps nobody else
+    /// waiting.
     async fn take(&self, tenant: Option<Uuid>, bytes: usize, max_wait: Duration) -> Option<Taken> {
         let (until, mut taken) = (Instant::now() + max_wait, Taken::default());
         let has_room = self.half(tenant).take(bytes, max_wait, &mut taken).await

@@ -71,8 +71,8 @@ pub struct HistoryEvent {
 
 impl HistoryEvent {
     /// The order of events of the same moment: lists are ordered by `(at, rank, bytes of the id)`, each descending. So
-    /// `record_created` comes last in a record's history, and `owner_initialized` just before it (document 4, section 6,
-    /// "order").
+    /// `record_created` comes last in a record's history, and `owner_initialized` just before it (document 4, section
+    /// 6, "order").
     pub fn rank(&self) -> u8 {
         match self.event_type {
             1 => 0,
@@ -87,7 +87,8 @@ impl HistoryEvent {
     }
 }
 
-/// Something that happened in the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each descending.
+/// Something that happened in the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each
+/// descending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemEvent {
     /// Also the idempotency key.

@@ -203,7 +203,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-/// Reads a body that must be an object, into fields that are empty yet.
+/// Reads a body that must be an object, into fields that are still empty.
 pub fn read<'a, T: Fields<'a>>(body: &'a [u8], empty: T) -> Result<T, Refusal> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let read = ReadInto(empty).deserialize(&mut deserializer);
@@ -231,7 +231,7 @@ impl<'de, T: Fields<'de> + Default> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Reads an object into fields that are empty yet.
+/// Reads an object into fields that are still empty.
 struct ReadInto<T>(T);
 
 impl<'de, T: Fields<'de>> DeserializeSeed<'de> for ReadInto<T> {

@@ -1,9 +1,10 @@
-//! The history service keeps what happened, per tenant, for years (document 3, "History service"; document 4, section 6).
+//! The history service keeps what happened, per tenant, for years (document 3, "History service"; document 4, section
+//! 6).
 //!
-//! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both stand behind
-//! [`engine::Engine`]; everything above it (headers, validation, answers, filters, files) is written once. A request goes
-//! through `serve.rs` to the file of its endpoint: `create_event.rs`, `batch.rs`, `lists.rs`, `event_files.rs` or
-//! `tenants.rs`.
+//! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both stand
+//! behind [`engine::Engine`]; everything above it (headers, validation, answers, filters, files) is written once. A
+//! request goes through `serve.rs` to the file of its endpoint: `create_event.rs`, `batch.rs`, `lists.rs`,
+//! `event_files.rs` or `tenants.rs`.
 
 mod batch;
 mod body;

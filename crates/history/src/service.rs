@@ -15,7 +15,8 @@ use uuid::Uuid;
 /// How long a cached tenant is used without asking the engine, since another process may delete the tenant.
 const TENANT_MAX_AGE: Duration = Duration::from_millis(500);
 const MAX_CACHED_TENANTS: usize = 10_000;
-/// A body of so many bytes or more is not parsed on the thread that received it, which would keep other requests waiting.
+/// A body of so many bytes or more is not parsed on the thread that received it, which would keep other requests
+/// waiting.
 const LONG_BODY: usize = 64 * 1024;
 /// How many batches and long bodies are parsed at a time.
 const PARSED_AT_A_TIME: usize = 1;
@@ -70,8 +71,8 @@ impl Service {
         self.parse_aside(body, "A server error occurred.", parse).await
     }
 
-    /// Parses a body on a thread for blocking work, [`PARSED_AT_A_TIME`], since a long body takes its memory twice while it
-    /// is parsed. `failed` is the answer if that thread panics.
+    /// Parses a body on a thread for blocking work, at most [`PARSED_AT_A_TIME`] at once: a long body takes its memory
+    /// twice while it is parsed. `failed` is the answer if that thread panics.
     pub(crate) async fn parse_aside<T: Send + 'static>(
         &self,
         body: Bytes,

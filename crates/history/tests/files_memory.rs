@@ -1,4 +1,5 @@
-//! Many uploads at once, in a process of their own, whose memory is measured (security.md, row "resources stay bounded").
+//! Many uploads at once, in a process of their own, whose memory is measured (security.md, row "resources stay
+//! bounded").
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -142,9 +142,9 @@ impl Sqlite {
         self.database(tenant).read(move |conn| list(conn, &SYSTEM_LIST, &page, system_event, SystemEvent::size)).await
     }
 
-    /// Makes a consistent copy of everything, for `chancery backup`. The directories of the copy exist already. The list of
-    /// tenants is copied first, so that each tenant in it is copied after it. `progress` gets the number of tenants that
-    /// are copied, and the number of all.
+    /// Makes a consistent copy of everything, for `chancery backup`. The directories of the copy exist already. The
+    /// list of tenants is copied first, so that each tenant in it is copied after it. `progress` gets the number of
+    /// tenants that are copied, and the number of all.
     pub async fn backup(&self, target: &Path, progress: impl Fn(u64, u64)) -> Result<(), Error> {
         self.store.backup(None, target.join("control.db")).await?;
         let sql = Sql::new("SELECT client_id, secret_hash, database_name, client_label FROM tenants");
@@ -340,8 +340,8 @@ fn list<T>(
 }
 
 /// Writes the conditions so that the planner can use one index only: that of the column of which one value is asked for
-/// and which has the fewest rows for each value. A `+` before each other column rules its index out, whose rows would have
-/// to be sorted.
+/// and which has the fewest rows for each value. A `+` before each other column rules its index out, whose rows would
+/// have to be sorted.
 fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
     let has_one_value = |condition: &&Condition| {
         !condition.is_excluded && matches!(&condition.test, Test::In(values) if values.len() == 1)

@@ -1,4 +1,5 @@
-//! Signed addresses of files at this service: `/api/files/content/{database_name}/{file_id}?client=…&expires=…&signature=…`.
+//! Signed addresses of files at this service:
+//! `/api/files/content/{database_name}/{file_id}?client=…&expires=…&signature=…`.
 //!
 //! The signature covers the method and everything in the address, byte for byte as it is written, so that no other
 //! spelling of an address is valid. Every process with the same key accepts it.
@@ -38,8 +39,8 @@ impl Addresses {
         format!("{path}?client={client}&expires={expires}&signature={signature}")
     }
 
-    /// The client and the file that an address names; `None` if it was not made by [`Addresses::make`], was made for another
-    /// method, or has expired.
+    /// The client and the file that an address names; `None` if it was not made by [`Addresses::make`], was made for
+    /// another method, or has expired.
     pub fn verify(&self, method: &Method, path: &str, query: &str) -> Option<(Uuid, Uuid)> {
         let (client, rest) = query.strip_prefix("client=")?.split_once("&expires=")?;
         let (expires, signature) = rest.split_once("&signature=")?;

@@ -1,13 +1,14 @@
 //! Files in the data directory:
 //!
-//! - `{client_id}/{file_id}`: the files. The tenant's directory is made with the first upload address. After a deletion an
-//!   empty file takes its place for an hour, so that a request that was admitted before cannot make the directory again;
+//! - `{client_id}/{file_id}`: the files. The tenant's directory is made with the first upload address. After a deletion
+//!   an empty file takes its place for an hour, so that a request that was admitted before cannot make the directory
+//!   again;
 //! - `.arriving/{unique}`: files that are being uploaded, or were when a process was killed;
 //! - `.deleted/{unique}`: directories that are being removed.
 //!
-//! An uploaded file gets its final name by a hard link, which fails if the name exists or the tenant's directory does not.
-//! So a second upload never overwrites, and an upload that races with the tenant's deletion leaves nothing. Everything is
-//! private to the user who runs the process.
+//! An uploaded file gets its final name by a hard link, which fails if the name exists or the tenant's directory does
+//! not. So a second upload never overwrites, and an upload that races with the tenant's deletion leaves nothing.
+//! Everything is private to the user who runs the process.
 
 use super::CONTENT_PATH;
 use super::address::Addresses;
@@ -34,8 +35,8 @@ use web::listener::{BodyError, BodyReader};
 const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 /// An upload of which nothing arrives for so long is refused.
 const MAX_STALL: Duration = Duration::from_secs(10);
-/// The age at which a leftover is certainly not in use, in microseconds: uploads write all the time, and requests end long
-/// before.
+/// The age at which a leftover is certainly not in use, in microseconds: uploads write all the time, and requests end
+/// long before.
 const LEFTOVER_AGE_US: i64 = 3_600_000_000;
 
 const ARRIVING: &str = ".arriving";
@@ -63,8 +64,8 @@ impl Directory {
         Ok(Directory { root, public_url, addresses, clock, swept_at: AtomicI64::new(now) })
     }
 
-    /// An address to which a file can be uploaded. The tenant's directory is made here and not by uploads, since an upload
-    /// must not make it again after the tenant was deleted.
+    /// An address to which a file can be uploaded. The tenant's directory is made here and not by uploads, since an
+    /// upload must not make it again after the tenant was deleted.
     pub async fn upload_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
         self.sweep_if_due();
         let home = self.home(tenant.client_id);
@@ -180,8 +181,8 @@ impl Drop for Arriving {
     }
 }
 
-/// Moves a tenant's directory away, so that uploads cannot link into it, and then removes it, together with what an earlier
-/// call left.
+/// Moves a tenant's directory away, so that uploads cannot link into it, and then removes it, together with what an
+/// earlier call left.
 fn remove_tenant(root: &Path, home: &Path) -> io::Result<()> {
     let deleted = root.join(DELETED);
     loop {
@@ -207,8 +208,8 @@ fn sweep_or_log(root: &Path, now: i64) {
         .unwrap_or_else(|error| tracing::warn!(%error, "removing leftovers of uploads and deletions failed"));
 }
 
-/// Removes old leftovers: uploads that a killed process left, deletions that it did not end, and the empty files in place of
-/// deleted tenants.
+/// Removes old leftovers: uploads that a killed process left, deletions that it did not end, and the empty files in
+/// place of deleted tenants.
 fn sweep(root: &Path, now: i64) -> io::Result<()> {
     empty(&root.join(DELETED))?;
     for directory in [root.to_owned(), root.join(ARRIVING)] {

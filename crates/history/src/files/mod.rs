@@ -1,9 +1,9 @@
 //! The files of events, in the data directory or in an S3 bucket (document 3, "Upload address"; document 4,
 //! section 6, rows "upload address" and `…/file`).
 //!
-//! The API itself transfers no files. It hands out signed addresses that are valid for 15 minutes: for S3 the bucket's own
-//! presigned addresses, for the data directory addresses of this service ([`address`]), which [`Files::answer`] serves and
-//! which need no key in a header.
+//! The API itself transfers no files. It hands out signed addresses that are valid for 15 minutes: for S3 the bucket's
+//! own presigned addresses, for the data directory addresses of this service ([`address`]), which [`Files::answer`]
+//! serves and which need no key in a header.
 
 #[doc(hidden)]
 pub mod address;
@@ -51,8 +51,8 @@ impl Files {
         Files::open_in(variables, files_url, directory, public_url, key, clock)
     }
 
-    /// Does what [`Files::open`] does, in an environment that is not the process's. S3 takes its endpoint and keys from it
-    /// (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
+    /// Does what [`Files::open`] does, in an environment that is not the process's. S3 takes its endpoint and keys from
+    /// it (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
     pub fn open_in(
         environment: impl IntoIterator<Item = (String, String)>,
         files_url: Option<&str>,
@@ -73,8 +73,8 @@ impl Files {
         Ok(Files(storage))
     }
 
-    /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB within
-    /// 15 minutes.
+    /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB
+    /// within 15 minutes.
     pub async fn upload_address(&self, tenant: &Tenant) -> Result<(Uuid, String), Error> {
         let file_id = Uuid::new_v4();
         let address = match &self.0 {
@@ -92,8 +92,8 @@ impl Files {
         }
     }
 
-    /// Removes all files of a tenant; can be repeated. It must be called between the beginning and the end of the tenant's
-    /// deletion, when no other tenant can have its name.
+    /// Removes all files of a tenant; can be repeated. It must be called between the beginning and the end of the
+    /// tenant's deletion, when no other tenant can have its name.
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
         match &self.0 {
             Storage::Directory(directory) => directory.delete_tenant(tenant).await,

@@ -24,8 +24,8 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// Opens `s3://bucket/prefix`, or an `https` address of a bucket, with the endpoint and the keys that the environment
-    /// names. Nothing is asked of the bucket yet.
+    /// Opens `s3://bucket/prefix`, or an `https` address of a bucket, with the endpoint and the keys that the
+    /// environment names. Nothing is asked of the bucket yet.
     pub fn open(url: &str, environment: impl IntoIterator<Item = (String, String)>) -> Result<S3, String> {
         // Of the stores that the library knows, only S3 is supported.
         let unsupported = "expected s3://bucket/prefix";
@@ -33,8 +33,8 @@ impl S3 {
         let (ObjectStoreScheme::AmazonS3, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unsupported)? else {
             return Err(unsupported.into());
         };
-        // The library's HTTP client takes the process's cryptography provider, and panics if there is none. Installing it
-        // twice changes nothing.
+        // The library's HTTP client takes the process's cryptography provider, and panics if there is none. Installing
+        // it twice changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let retry = RetryConfig { max_retries: MAX_RETRIES, retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
         let mut builder = AmazonS3Builder::new().with_retry(retry);
@@ -52,7 +52,8 @@ impl S3 {
         self.address(Method::PUT, tenant, file_id, &SignedUrlOptions::new()).await
     }
 
-    /// An address at which a file can be downloaded by GET. Whatever type it was uploaded with, no browser shows or runs it.
+    /// An address at which a file can be downloaded by GET. Whatever type it was uploaded with, no browser shows or
+    /// runs it.
     pub async fn download_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
         let options = SignedUrlOptions::new().with_query([
             ("response-cache-control", "no-store"),

@@ -1,4 +1,5 @@
-//! The ClickHouse engine on a ClickHouse server. Two handles stand for two processes: they share nothing but the address.
+//! The ClickHouse engine on a ClickHouse server. Two handles stand for two processes: they share nothing but the
+//! address.
 
 use crate::alike::{self, EARLY, event, events, system_event, tenant};
 use ::clickhouse::Client;

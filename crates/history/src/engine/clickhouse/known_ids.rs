@@ -56,8 +56,8 @@ impl KnownIds {
     }
 }
 
-/// The bits of an id, as word and mask. They are spread by a step that is made of the id's hash, and odd so that the bits
-/// differ.
+/// The bits of an id, as word and mask. They are spread by a step that is made of the id's hash, and odd so that the
+/// bits differ.
 fn probes(hash: u64, words: usize) -> impl Iterator<Item = (usize, u64)> {
     let (start, step) = (hash, (hash.rotate_left(32).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1);
     let bits = words as u64 * 64;

@@ -47,8 +47,8 @@ pub struct ClickHouse {
 }
 
 impl ClickHouse {
-    /// Takes the address `http(s)://user:password@host:port/database`, whose database is that of the registry and need not
-    /// exist. Nothing is asked of the server yet.
+    /// Takes the address `http(s)://user:password@host:port/database`, whose database is that of the registry and need
+    /// not exist. Nothing is asked of the server yet.
     pub fn open(url: &str) -> Result<ClickHouse, Error> {
         let server = Server::open(url)?;
         let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
@@ -144,7 +144,8 @@ impl ClickHouse {
         added
     }
 
-    /// The tenant's writer. When known ids take too much memory, those of the least recently used writers are forgotten.
+    /// The tenant's writer. When known ids take too much memory, those of the least recently used writers are
+    /// forgotten.
     fn writer(&self, client_id: Uuid) -> Arc<Writer> {
         let mut writers = self.writers();
         let new = || {

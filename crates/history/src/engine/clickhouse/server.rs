@@ -203,8 +203,8 @@ impl Server {
         rows.into_iter().next().ok_or_else(|| Fault::Client("the answer has no row".to_owned()))
     }
 
-    /// Hands over each id of a query's answer as it arrives, without retrying. A million are too many to be kept, or to be
-    /// decoded as rows.
+    /// Hands over each id of a query's answer as it arrives, without retrying. A million are too many to be kept, or to
+    /// be decoded as rows.
     pub(super) async fn ids(&self, sql: &str, query_id: &str, mut take: impl FnMut(Uuid)) -> Result<(), Fault> {
         within(STATEMENT_TIMEOUT, async {
             let mut cursor = self.client.query_raw(sql).with_setting("query_id", query_id).fetch_bytes("RowBinary")?;

@@ -1,14 +1,14 @@
 //! Sessions: the lease on writing a tenant's events. They are numbered, and one process at a time holds one.
 //!
-//! A session is a table without rows, such as `writer_7`, and belongs to the process that made the table, which is atomic.
-//! Session 8 can be opened when session 7 was closed (the table's comment says so) or its process is taken for dead. The
-//! table of the highest number is never dropped, so that no number is used twice. Events are stored with their session's
-//! number, by which a process finds the events that other processes stored.
+//! A session is a table without rows, such as `writer_7`, and belongs to the process that made the table, which is
+//! atomic. Session 8 can be opened when session 7 was closed (the table's comment says so) or its process is taken for
+//! dead. The table of the highest number is never dropped, so that no number is used twice. Events are stored with
+//! their session's number, by which a process finds the events that other processes stored.
 //!
 //! Safety does not depend on clocks. An insert names its session's table, and the server refuses the insert once that
 //! table is dropped. Before a process takes over from a session that was not closed, it drops that session's table and
-//! waits until none of its inserts is running. So a process that was suspended while another one took over can do no harm:
-//! the waiting times below decide when to take over, not whether that is safe. See docs/decisions/0006.
+//! waits until none of its inserts is running. So a process that was suspended while another one took over can do no
+//! harm: the waiting times below decide when to take over, not whether that is safe. See docs/decisions/0006.
 
 use super::server::{Fault, RETRY_DELAYS, Server, UNKNOWN_TABLE, retry};
 use crate::engine::contract::Error;
@@ -83,8 +83,8 @@ impl Sessions {
     }
 
     /// Opens a session as soon as no other process holds one. `next` is the next number if no other process wrote since
-    /// this one did. The future may be dropped at any point: a session that it leaves open is taken over at once by this
-    /// process, and after [`TAKEOVER_IF_QUIET`] by others.
+    /// this one did. The future may be dropped at any point: a session that it leaves open is taken over at once by
+    /// this process, and after [`TAKEOVER_IF_QUIET`] by others.
     pub(super) async fn open(&self, mut next: Option<u64>) -> Result<Session, Error> {
         // The open session of another process, and since when it was seen.
         let mut watched: Option<(u64, Instant)> = None;

@@ -57,8 +57,8 @@ impl StoredIds {
         Ok(())
     }
 
-    /// Reads the ids that other processes stored before a session was opened, when the table had `rows` events. Events are
-    /// only removed together with their tenant, so equal numbers of events are the same events.
+    /// Reads the ids that other processes stored before a session was opened, when the table had `rows` events. Events
+    /// are only removed together with their tenant, so equal numbers of events are the same events.
     pub(super) async fn catch_up<E: Event>(
         &mut self,
         sessions: &Sessions,

@@ -10,8 +10,8 @@ use uuid::Uuid;
 /// What the definitions of both tables end with.
 ///
 /// - Rows are stored in the order of lists, so that the newest are read from the end without sorting.
-/// - There are no partitions: so an insert is one part, which is stored as a whole or not at all, also when its events span
-///   centuries.
+/// - There are no partitions: so an insert is one part, which is stored as a whole or not at all, also when its events
+///   span centuries.
 /// - `session` and `batch` identify the insert. The events that another process wrote are found by the session, and the
 ///   outcome of an insert whose answer was lost by both. They are equal in a whole part and so take hardly any space.
 /// - A part and its directory are synchronized before the insert is answered, so that its rows survive a power cut.

@@ -3,8 +3,9 @@
 //!
 //! - `pending_ID`, then `client_ID`, then `deleting_ID`: a tenant, with its data in the table's comment.
 //! - `name_HASH` and `label_HASH`: a name or label that is taken, with the tenant's id in the comment.
-//! - `gone_name_ID` and `gone_label_ID`: a name or label that was released. Releasing is renaming to this, which succeeds
-//!   once for a tenant: so a process with outdated knowledge cannot release the name after another tenant took it.
+//! - `gone_name_ID` and `gone_label_ID`: a name or label that was released. Releasing is renaming to this, which
+//!   succeeds once for a tenant: so a process with outdated knowledge cannot release the name after another tenant took
+//!   it.
 //!
 //! A tenant is made by renaming `pending_ID` to `client_ID`. A tenant whose process died before that is removed by
 //! dropping `pending_ID`. Only one of both can succeed.
@@ -149,9 +150,9 @@ impl Tenants {
 
     /// Whether a tenant exists or may still be completed; `false` is final.
     ///
-    /// Its table is looked for in the order in which it is renamed, one name after the other, so that a renaming meanwhile
-    /// cannot hide it. One query of `system.tables` could miss it, since the server lists the names first and reads the
-    /// tables afterwards.
+    /// Its table is looked for in the order in which it is renamed, one name after the other, so that a renaming
+    /// meanwhile cannot hide it. One query of `system.tables` could miss it, since the server lists the names first and
+    /// reads the tables afterwards.
     async fn is_alive(&self, client_id: Uuid) -> Result<bool, Error> {
         let id = client_id.simple();
         if self.exists(&format!("pending_{id}")).await? {
@@ -160,8 +161,8 @@ impl Tenants {
         Ok(self.exists(&format!("client_{id}")).await? || self.exists(&format!("deleting_{id}")).await?)
     }
 
-    /// Whether a tenant that was pending a moment ago exists or may still be completed. One that was pending too long is
-    /// removed.
+    /// Whether a tenant that was pending a moment ago exists or may still be completed. One that was pending too long
+    /// is removed.
     async fn is_pending(&self, client_id: Uuid) -> Result<bool, Error> {
         let (registry, id) = (&self.registry, client_id.simple());
         let sql = format!(

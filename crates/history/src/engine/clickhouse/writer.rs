@@ -303,8 +303,8 @@ impl Writer {
         history.into_iter().chain(system).min().unwrap_or_else(|| Instant::now() + MAX_WAIT)
     }
 
-    /// Reads the ids of a tenant that is new to this process. It happens before the session is opened, since it may take
-    /// long; the events that are written meanwhile are read when the session is open.
+    /// Reads the ids of a tenant that is new to this process. It happens before the session is opened, since it may
+    /// take long; the events that are written meanwhile are read when the session is open.
     async fn load_ids(&self, state: &mut State, has_history: bool, has_system: bool) -> Result<(), Error> {
         let (history, system) = {
             let queue = self.queue();
@@ -402,8 +402,8 @@ impl Writer {
         Ok((counts, outcome))
     }
 
-    /// Inserts the events that are new. After transient failures it is retried five times, with the same block and the same
-    /// token, so that the server stores it once.
+    /// Inserts the events that are new. After transient failures it is retried five times, with the same block and the
+    /// same token, so that the server stores it once.
     async fn insert<E: Event>(
         &self,
         session: u64,
