@@ -1,7 +1,9 @@
-//! What writing events once costs on ClickHouse, beside writing the same rows bare, and how fast lists and single events
-//! are: `cargo run --release -p history --example history_clickhouse -- [ROUNDS] [EVENTS]` (docs/decisions/0006).
+//! Measures what storing each event once costs on ClickHouse, compared to inserting the same rows directly, and how
+//! fast lists and single events are: `cargo run --release -p history --example history_clickhouse -- [ROUNDS] [EVENTS]`
+//! (docs/decisions/0006).
 //!
-//! It starts a server for itself. Checked and bare batches alternate, into tables of the same kind.
+//! It starts a server of its own, unless `CHANCERY_HISTORY_DATABASE_URL` is set. Checked and bare batches alternate,
+//! into tables of the same kind.
 
 use clickhouse::{Client, Row};
 use history::clickhouse::ClickHouse;
@@ -33,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for tasks in [1, 4] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..2 * rounds {
-            // Which of both is first changes from round to round.
+            // In an order that changes, so that neither gains from coming first.
             if round % 4 == 0 || round % 4 == 3 {
                 let write = |batch| {
                     let (engine, tenant) = (engine.clone(), checked.clone());
@@ -54,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let tenant = made(&engine).await?;
-    // Three events of each record, scattered; a quarter of all of one type.
+    // Three events of each record, far from each other; a quarter of all events are of one type.
     let fill = format!(
         "INSERT INTO {}.history_events SELECT reverse(reinterpretAsFixedString(generateUUIDv4(number))), \
          fromUnixTimestamp64Micro(toInt64({START} + number * 1000), 'UTC'), 2, if(number % 4 = 0, 3, 4 + number % 3), \
@@ -99,12 +101,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         assert_eq!(engine.add_history_event(&tenant, event).await, Ok(true));
         times.push(began.elapsed());
     }
-    // The first one reads all ids.
+    // The first event makes the engine read all ids.
     row("first single event", &mut [times.remove(0)]);
     row("further single events, one after the other", &mut times);
     engine.close().await;
 
-    // Batches as large as they may be: 16 MiB each.
+    // The largest batches that the service accepts: 16 MiB each.
     let large = |mut batch: Vec<SystemEvent>| {
         batch.iter_mut().for_each(|event| event.data = "x".repeat(1500));
         batch
@@ -120,7 +122,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The most memory that this process ever had, as Linux tells it.
+/// The most memory that this process has ever had, as Linux reports it.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -191,7 +193,7 @@ struct Bare<'a> {
     batch: u32,
 }
 
-/// The client's own way, with the connection that it is best with.
+/// Inserts directly, in the way that the client library recommends.
 async fn insert(client: &Client, table: &str, events: &[SystemEvent]) -> Result<(), clickhouse::error::Error> {
     let mut insert = client.insert_unescaped::<Bare>(table).await?;
     for event in events {

@@ -1,4 +1,5 @@
--- The tenants of the embedded history service. A tenant's database is named after the client id.
+-- The tenants of the SQLite engine. A tenant's database is named after its client id. `state` is `active` or
+-- `deleting`.
 CREATE TABLE tenants (
     client_id {text} NOT NULL PRIMARY KEY,
     secret_hash TEXT NOT NULL,

@@ -1,8 +1,8 @@
--- The events of one tenant. Ids are 16 bytes, moments are microseconds since 1970.
+-- The events of one tenant. Ids are 16 bytes, times are microseconds since 1970.
 --
--- An index for each way in, all of them in the order of the lists, so that a page is read from its start; what stands
--- behind the order is what rows are told apart by without being read. The tables of
--- counts answer the envelope's numbers without counting; they change in the transaction of the events.
+-- Each index has the order of the lists, so that a page is read without sorting. The columns after that order let
+-- conditions on them be checked in the index, without reading the rows. The tables of counts answer `total_count` and
+-- `filtered_count` without counting rows; they change in the transaction of the events.
 CREATE TABLE history_events (
     id {blob} NOT NULL PRIMARY KEY,
     at BIGINT NOT NULL,

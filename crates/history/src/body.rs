@@ -1,6 +1,7 @@
-//! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression (document 4,
-//! section 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. Room is taken before
-//! a body is read, so that none waits for more of it half-way; hence a body has to come without delay.
+//! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression (document 4, section
+//! 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. All the room that a body
+//! may need is taken before it is read, so that no body waits for more half-way; therefore it must arrive without
+//! delay.
 
 use crate::reply::Refusal;
 use bytes::Bytes;
@@ -10,193 +11,185 @@ use hyper::body::{Body, Incoming};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 use web::listener::{BodyError, BodyReader};
+use web::room::{Room, Taken};
 
-/// The largest body.
-pub const LARGEST: usize = 16 * 1024 * 1024;
-/// What large bodies together may take, in KiB: two of the largest; further ones wait before they are read.
-const TOGETHER: usize = 32 * 1024;
-/// Smaller ones have room of their own, so that a single event does not wait for batches; in KiB.
-const SMALL: u32 = 256;
-/// That room, in KiB.
-const TOGETHER_SMALL: usize = 16 * 1024;
-/// How long one waits for others to be done.
-const WAIT: Duration = Duration::from_secs(60);
-/// A body that stands still this long is given up.
-const PROGRESS: Duration = Duration::from_secs(10);
-/// What it brings in a second on the whole, in KiB, once it has had as long as that.
-const PACE: u64 = 256;
-/// What is decompressed at a time: a bomb grows a thousandfold at most, so that this bounds what comes of one step.
-const PIECE: usize = 4096;
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
 
-/// Memory for bodies.
-pub struct Room {
-    large: Share,
+/// The most bytes of a body.
+pub const MAX_BODY: usize = 16 * MIB;
+/// Bodies up to this size have room of their own, so that a single event does not wait for batches.
+const SMALL_BODY: usize = 256 * KIB;
+const SMALL_BODIES_TOGETHER: usize = 16 * MIB;
+/// Two of the largest bodies; further ones wait before they are read.
+const LARGE_BODIES_TOGETHER: usize = 32 * MIB;
+/// How long a body waits for room.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// A body of which nothing arrives for so long is refused.
+const MAX_STALL: Duration = Duration::from_secs(10);
+/// The least that a body must bring in a second, over all the time that it takes beyond [`MAX_STALL`].
+const MIN_BYTES_PER_SECOND: usize = 256 * KIB;
+/// How much is decompressed at a time. It grows a thousandfold at most, which bounds what one step adds.
+const PIECE: usize = 4 * KIB;
+/// A tenant's half is forgotten only when so many are remembered, and nothing of it is taken.
+const MAX_UNUSED_HALVES: usize = 1000;
+
+/// The memory for all bodies in flight.
+pub struct Bodies {
     small: Share,
+    large: Share,
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room { large: Share::new(TOGETHER), small: Share::new(TOGETHER_SMALL) }
+impl Default for Bodies {
+    fn default() -> Bodies {
+        Bodies { small: Share::new(SMALL_BODIES_TOGETHER), large: Share::new(LARGE_BODIES_TOGETHER) }
     }
 }
 
-/// A part of the memory, in KiB.
+/// A part of the memory, of which each tenant may take half.
 struct Share {
-    size: usize,
-    all: Arc<Semaphore>,
-    /// What is left of each tenant's half; `None`: of those whose requests do not name one.
-    halves: Mutex<HashMap<Option<Uuid>, Arc<Semaphore>>>,
+    bytes: usize,
+    all: Room,
+    /// By tenant; `None` stands for the requests that name no tenant.
+    halves: Mutex<HashMap<Option<Uuid>, Arc<Room>>>,
 }
-
-/// Halves that are remembered although nobody has any of them.
-const REMEMBERED: usize = 1000;
 
 impl Share {
-    fn new(size: usize) -> Share {
-        Share { size, all: Arc::new(Semaphore::new(size)), halves: Mutex::default() }
+    fn new(bytes: usize) -> Share {
+        Share { bytes, all: Room::new(bytes), halves: Mutex::default() }
     }
 
-    /// Waits for so much; first for the tenant's own, so that who waits for himself keeps nobody else waiting.
-    async fn take(&self, tenant: Option<Uuid>, kib: u32) -> Option<Taken> {
-        let of_tenant = self.half(tenant).acquire_many_owned(kib).await.ok()?;
-        let of_all = self.all.clone().acquire_many_owned(kib).await.ok()?;
-        Some(Taken { _of_tenant: of_tenant, _of_all: of_all })
+    /// Waits for so many bytes: first of the tenant's half, so that a tenant who waits for that keeps nobody else
+    /// waiting.
+    async fn take(&self, tenant: Option<Uuid>, bytes: usize, max_wait: Duration) -> Option<Taken> {
+        let (until, mut taken) = (Instant::now() + max_wait, Taken::default());
+        let has_room = self.half(tenant).take(bytes, max_wait, &mut taken).await
+            && self.all.take(bytes, until.saturating_duration_since(Instant::now()), &mut taken).await;
+        has_room.then_some(taken)
     }
 
-    fn half(&self, tenant: Option<Uuid>) -> Arc<Semaphore> {
+    fn half(&self, tenant: Option<Uuid>) -> Arc<Room> {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
-        if halves.len() >= REMEMBERED {
-            halves.retain(|_, half| Arc::strong_count(half) > 1);
+        if halves.len() >= MAX_UNUSED_HALVES {
+            // A half is in use while somebody is about to take of it, and while something of it is taken.
+            halves.retain(|_, half| Arc::strong_count(half) > 1 || half.left() < self.bytes / 2);
         }
-        halves.entry(tenant).or_insert_with(|| Arc::new(Semaphore::new(self.size / 2))).clone()
+        halves.entry(tenant).or_insert_with(|| Arc::new(Room::new(self.bytes / 2))).clone()
     }
 }
 
-/// Room that is taken until this is dropped.
-pub struct Taken {
-    _of_tenant: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
-}
-
-/// A body, and the room that it takes.
+/// A body, and the room that it takes until this is dropped.
 pub struct Held {
-    /// What was sent.
     pub bytes: Bytes,
-    /// Given back with this.
     pub room: Taken,
 }
 
-/// How a body is packed.
-enum Packing {
-    Plain(Vec<u8>),
+/// The decoder of a content encoding, with what it has decoded.
+enum Decoder {
+    Identity(Vec<u8>),
     Gzip(MultiGzDecoder<Vec<u8>>),
     Zlib(ZlibDecoder<Vec<u8>>),
 }
 
-impl Room {
-    /// Reads a body that is sent for a tenant, if the request names one.
+impl Bodies {
+    /// Reads a body, in the room of the tenant that the request names, if it names one.
     pub async fn read(&self, tenant: Option<Uuid>, headers: &HeaderMap, body: Incoming) -> Result<Held, Refusal> {
-        let mut packing = Packing::of(headers)?;
-        let expected = match (&packing, body.size_hint().exact()) {
-            (Packing::Plain(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
-            // What is packed grows a thousandfold at most.
+        let mut decoder = Decoder::of(headers)?;
+        let expected = match (&decoder, body.size_hint().exact()) {
+            (Decoder::Identity(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
+            // What is compressed grows a thousandfold at most.
             (_, Some(length)) => {
-                usize::try_from(length.saturating_mul(1032)).unwrap_or(usize::MAX).saturating_add(1024).min(LARGEST)
+                usize::try_from(length.saturating_mul(1032)).unwrap_or(usize::MAX).saturating_add(1024).min(MAX_BODY)
             }
-            _ => LARGEST,
+            _ => MAX_BODY,
         };
-        if expected > LARGEST {
+        if expected > MAX_BODY {
             return Err(too_large());
         }
-        let kib = u32::try_from(expected.div_ceil(1024)).unwrap_or(u32::MAX);
-        let share = if kib <= SMALL { &self.small } else { &self.large };
-        let waiting = tokio::time::timeout(WAIT, share.take(tenant, kib)).await;
-        let room = waiting
-            .ok()
-            .flatten()
-            .ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once."))?;
-        if let Packing::Plain(out) = &mut packing {
+        let share = if expected <= SMALL_BODY { &self.small } else { &self.large };
+        let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
+        let room = share.take(tenant, expected, MAX_WAIT).await.ok_or_else(busy)?;
+        if let Decoder::Identity(out) = &mut decoder {
             out.reserve_exact(body.size_hint().exact().map_or(0, |_| expected));
         }
-        let reading = tokio::time::timeout(time_for(kib), read(packing, body)).await;
+        let reading = tokio::time::timeout(time_for(expected), read(decoder, body)).await;
         let bytes = reading.unwrap_or(Err(refuse(BodyError::Slow)))?;
         Ok(Held { bytes, room })
     }
 }
 
 /// How long a body may take.
-fn time_for(kib: u32) -> Duration {
-    PROGRESS + Duration::from_secs(u64::from(kib) / PACE)
+fn time_for(bytes: usize) -> Duration {
+    MAX_STALL + Duration::from_secs((bytes / MIN_BYTES_PER_SECOND) as u64)
 }
 
-async fn read(mut packing: Packing, body: Incoming) -> Result<Bytes, Refusal> {
-    let mut reader = BodyReader::new(body, LARGEST as u64, PROGRESS).map_err(refuse)?;
+async fn read(mut decoder: Decoder, body: Incoming) -> Result<Bytes, Refusal> {
+    let mut reader = BodyReader::new(body, MAX_BODY as u64, MAX_STALL).map_err(refuse)?;
     while let Some(chunk) = reader.chunk().await.map_err(refuse)? {
         for piece in chunk.chunks(PIECE) {
-            packing.take(piece)?;
+            decoder.take(piece)?;
         }
     }
-    packing.finish()
+    decoder.finish()
 }
 
-impl Packing {
-    fn of(headers: &HeaderMap) -> Result<Packing, Refusal> {
+impl Decoder {
+    fn of(headers: &HeaderMap) -> Result<Decoder, Refusal> {
         let mut sent = headers.get_all(header::CONTENT_ENCODING).iter();
         let encoding = sent.next().map(|value| value.to_str().unwrap_or("?").trim());
         let encoding = if sent.next().is_some() { Some("several") } else { encoding };
         match encoding.map(str::to_ascii_lowercase).as_deref() {
-            None | Some("" | "identity") => Ok(Packing::Plain(Vec::new())),
-            Some("gzip" | "x-gzip") => Ok(Packing::Gzip(MultiGzDecoder::new(Vec::new()))),
-            Some("deflate") => Ok(Packing::Zlib(ZlibDecoder::new(Vec::new()))),
+            None | Some("" | "identity") => Ok(Decoder::Identity(Vec::new())),
+            Some("gzip" | "x-gzip") => Ok(Decoder::Gzip(MultiGzDecoder::new(Vec::new()))),
+            Some("deflate") => Ok(Decoder::Zlib(ZlibDecoder::new(Vec::new()))),
             Some(_) => Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported content encoding.")),
         }
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         let written = match self {
-            Packing::Plain(out) => {
+            Decoder::Identity(out) => {
                 out.extend_from_slice(piece);
                 Ok(())
             }
-            Packing::Gzip(decoder) => decoder.write_all(piece),
-            Packing::Zlib(decoder) => decoder.write_all(piece),
+            Decoder::Gzip(decoder) => decoder.write_all(piece),
+            Decoder::Zlib(decoder) => decoder.write_all(piece),
         };
         written.map_err(|_| broken())?;
-        let length = match self {
-            Packing::Plain(out) => out.len(),
-            Packing::Gzip(decoder) => decoder.get_ref().len(),
-            Packing::Zlib(decoder) => decoder.get_ref().len(),
+        let decoded = match self {
+            Decoder::Identity(out) => out,
+            Decoder::Gzip(decoder) => decoder.get_ref(),
+            Decoder::Zlib(decoder) => decoder.get_ref(),
         };
-        if length > LARGEST { Err(too_large()) } else { Ok(()) }
+        if decoded.len() > MAX_BODY { Err(too_large()) } else { Ok(()) }
     }
 
     fn finish(self) -> Result<Bytes, Refusal> {
         let whole = match self {
-            Packing::Plain(out) => Ok(out),
-            Packing::Gzip(decoder) => decoder.finish(),
-            Packing::Zlib(decoder) => decoder.finish(),
+            Decoder::Identity(out) => Ok(out),
+            Decoder::Gzip(decoder) => decoder.finish(),
+            Decoder::Zlib(decoder) => decoder.finish(),
         };
         let whole = whole.map_err(|_| broken())?;
-        if whole.len() > LARGEST { Err(too_large()) } else { Ok(Bytes::from(whole)) }
+        if whole.len() > MAX_BODY { Err(too_large()) } else { Ok(Bytes::from(whole)) }
     }
 }
 
-/// Unpacks a whole body.
+/// Decodes a whole body.
 pub fn unpack(headers: &HeaderMap, body: &[u8]) -> Result<Bytes, Refusal> {
-    let mut packing = Packing::of(headers)?;
-    body.chunks(PIECE).try_for_each(|piece| packing.take(piece))?;
-    packing.finish()
+    let mut decoder = Decoder::of(headers)?;
+    body.chunks(PIECE).try_for_each(|piece| decoder.take(piece))?;
+    decoder.finish()
 }
 
 fn too_large() -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large.")
 }
 
-/// What cannot be unpacked is no JSON either.
+/// What cannot be decoded is no JSON either.
 fn broken() -> Refusal {
     Refusal::bad("Invalid JSON body.")
 }
@@ -213,38 +206,49 @@ fn refuse(error: BodyError) -> Refusal {
 mod tests {
     use super::*;
 
-    const SIZE: usize = 100;
+    const SIZE: usize = 100 * KIB;
+    const WAIT: Duration = Duration::from_secs(60);
 
     #[tokio::test]
     async fn a_tenant_leaves_half_of_the_room_to_others() {
         let share = Share::new(SIZE);
         let [one, other] = [Some(Uuid::from_u128(1)), None];
-        let half = share.take(one, 50).await;
+        let half = share.take(one, SIZE / 2, WAIT).await;
         assert!(half.is_some());
-        let more = share.take(one, 1);
+        let more = share.take(one, 1, WAIT);
         let mut more = std::pin::pin!(more);
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut more).await.is_err(), "it waits for itself");
-        assert!(share.take(other, 50).await.is_some());
+        assert!(share.take(other, SIZE / 2, WAIT).await.is_some());
         drop(half);
         assert!(more.await.is_some());
-        assert_eq!(share.all.available_permits(), SIZE);
+        assert_eq!(share.all.left(), SIZE);
+    }
+
+    #[tokio::test]
+    async fn a_body_waits_for_its_time_and_no_longer() {
+        let share = Share::new(SIZE);
+        let [one, other, third] = [1, 2, 3].map(|n| Some(Uuid::from_u128(n)));
+        let _halves = [share.take(one, SIZE / 2, WAIT).await, share.take(other, SIZE / 2, WAIT).await];
+        for tenant in [one, third] {
+            assert!(share.take(tenant, 1, Duration::from_millis(20)).await.is_none());
+        }
     }
 
     #[tokio::test]
     async fn tenants_are_forgotten() {
         let share = Share::new(SIZE);
-        let kept = share.take(Some(Uuid::from_u128(0)), 50).await;
+        let kept = share.take(Some(Uuid::from_u128(0)), SIZE / 2, WAIT).await;
         for n in 1..3000 {
-            drop(share.take(Some(Uuid::from_u128(n)), 1).await);
+            drop(share.take(Some(Uuid::from_u128(n)), 1, WAIT).await);
         }
         let halves = share.halves.lock().unwrap();
-        assert!(halves.len() <= REMEMBERED && halves[&Some(Uuid::from_u128(0))].available_permits() == 0);
+        assert!(halves.len() <= MAX_UNUSED_HALVES && halves[&Some(Uuid::from_u128(0))].left() == 0);
         drop(kept);
     }
 
     #[test]
     fn a_body_has_ten_seconds_and_its_pace() {
-        assert_eq!(time_for(1), Duration::from_secs(10));
-        assert_eq!(time_for(LARGEST as u32 / 1024), Duration::from_secs(74));
+        assert_eq!(time_for(KIB), Duration::from_secs(10));
+        assert_eq!(time_for(MAX_BODY), Duration::from_secs(74));
     }
 }

@@ -2,29 +2,29 @@
 //! its envelope. The id in `detail` is the idempotency key.
 
 use crate::event::{HISTORY_TYPES, HistoryEvent, SOURCE_TYPES};
-use crate::openapi::{int, member, moment, needed, nullable, object, optional, text, uuid};
+use crate::fields::{self, AtMost, JsonArray, JsonTexts, List, Object, Scalar, fields};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::scalar::{AtMost, JsonTexts, List, Object, Reading, Scalar, Texts, fields};
-use crate::service::{self, Service};
+use crate::schema::{int, moment, nullable, number_of, object, optional, required, text, uuid};
+use crate::service::Service;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
-/// Nobody looks at them.
-const MOST_RESOURCES: usize = 1000;
+/// The most items of the field `resources`, which is required and not used.
+const MAX_RESOURCES: usize = 1000;
 
 const FAILED: &str = "Failed to persist event.";
 
-/// Stores the event for the tenant of the header, else for the one whose `database_name` is the envelope's `source`.
+/// Stores an event for the tenant of the header, else for the one whose `database_name` is the envelope's `source`.
 pub async fn create(service: &Service, client_id: Option<Uuid>, headers: &HeaderMap, body: Incoming) -> Outcome {
     let of_header = match client_id {
         Some(id) => Some(service.tenant(id).await?.ok_or_else(|| Refusal::no_tenant(&id.to_string()))?),
         None => None,
     };
-    let held = service.room.read(client_id, headers, body).await?;
-    let (source, event) = service.off_the_runtime_if_long(held.bytes, read).await?;
+    let body = service.bodies.read(client_id, headers, body).await?;
+    let (source, event) = service.parse(body.bytes, read).await?;
     let tenant = match of_header {
         Some(tenant) => tenant,
         None => service.tenant_named(&source).await?.ok_or_else(|| Refusal::no_tenant(&source))?,
@@ -35,18 +35,14 @@ pub async fn create(service: &Service, client_id: Option<Uuid>, headers: &Header
         .add_history_event(&tenant, event)
         .await
         .map_err(|error| Refusal::engine(error, FAILED, || Refusal::no_tenant(&name)))?;
-    drop(held.room);
+    drop(body.room);
     Ok(Reply::json(StatusCode::CREATED, &json!({"detail": "Event created."})))
 }
 
-/// Reads the body: the envelope's source, and the event.
+/// The envelope's source and the event of a body.
 pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
-    let body = service::json(body, Reading(Envelope::default()))?;
+    let envelope = fields::read(body, Envelope::default())?;
     let mut problems = Problems::default();
-    let Some(envelope) = body.0 else {
-        problems.add(&[Step::Name("body")], Problem::NotAnObject);
-        return Err(problems.into());
-    };
     let source = envelope.source.clone().string();
     for (name, problem) in [
         ("version", envelope.version.text().err()),
@@ -56,7 +52,7 @@ pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
         ("account", envelope.account.text().err()),
         ("time", envelope.time.moment().err()),
         ("region", envelope.region.text().err()),
-        ("resources", envelope.resources.items(MOST_RESOURCES).err()),
+        ("resources", envelope.resources.items(MAX_RESOURCES).err()),
     ] {
         if let Some(problem) = problem {
             problems.add(&[Step::Name("body"), Step::Name(name)], problem);
@@ -80,33 +76,33 @@ pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
 }
 
 fields! {
-    /// The envelope as it comes.
+    /// The envelope as it is sent.
     Envelope {
-        "version" => version: Scalar<'a> = needed(text());
-        "id" => id: Scalar<'a> = needed(text());
-        "detail-type" => detail_type: Scalar<'a> = needed(text());
-        "source" => source: Scalar<'a> = needed(text());
-        "account" => account: Scalar<'a> = needed(text());
-        "time" => time: Scalar<'a> = needed(moment());
-        "region" => region: Scalar<'a> = needed(text());
-        "resources" => resources: List<IgnoredAny> = needed(json!({"type": "array", "maxItems": MOST_RESOURCES})),
-            entries => entries.next_value_seed(AtMost::new(MOST_RESOURCES))?;
-        "detail" => detail: Option<Object<Detail<'a>>> = needed(Detail::schema()), entries => Some(entries.next_value()?);
+        "version" => version: Scalar<'a> = required(text());
+        "id" => id: Scalar<'a> = required(text());
+        "detail-type" => detail_type: Scalar<'a> = required(text());
+        "source" => source: Scalar<'a> = required(text());
+        "account" => account: Scalar<'a> = required(text());
+        "time" => time: Scalar<'a> = required(moment());
+        "region" => region: Scalar<'a> = required(text());
+        "resources" => resources: List<IgnoredAny> = required(json!({"type": "array", "maxItems": MAX_RESOURCES})),
+            entries => entries.next_value_seed(AtMost::new(MAX_RESOURCES))?;
+        "detail" => detail: Option<Object<Detail<'a>>> = required(Detail::schema()), entries => Some(entries.next_value()?);
     }
 }
 
 fields! {
-    /// The event in it.
+    /// The event in the envelope, as it is sent.
     Detail {
-        "event_id" => event_id: Scalar<'a> = needed(uuid());
-        "event_time" => event_time: Scalar<'a> = needed(moment());
-        "event_type_id" => event_type_id: Scalar<'a> = needed(member(&HISTORY_TYPES));
-        "record_id" => record_id: Scalar<'a> = needed(int());
-        "source_id" => source_id: Scalar<'a> = needed(int());
-        "source_type_id" => source_type_id: Scalar<'a> = needed(member(&SOURCE_TYPES));
+        "event_id" => event_id: Scalar<'a> = required(uuid());
+        "event_time" => event_time: Scalar<'a> = required(moment());
+        "event_type_id" => event_type_id: Scalar<'a> = required(number_of(&HISTORY_TYPES));
+        "record_id" => record_id: Scalar<'a> = required(int());
+        "source_id" => source_id: Scalar<'a> = required(int());
+        "source_type_id" => source_type_id: Scalar<'a> = required(number_of(&SOURCE_TYPES));
         "source_name" => source_name: Scalar<'a> = optional(nullable(text()));
         "source_info" => source_info: Scalar<'a> = optional(nullable(text()));
-        "event_data" => event_data: List<Texts> = needed(json_texts()), entries => entries.next_value_seed(JsonTexts)?;
+        "event_data" => event_data: List<JsonArray> = required(json_texts()), entries => entries.next_value_seed(JsonTexts)?;
     }
 }
 
@@ -115,29 +111,30 @@ fn json_texts() -> Json {
     json!({"type": "array", "items": item})
 }
 
-/// The body, and what is answered.
+/// The schemas of the body and of the answer.
 pub fn schemas() -> (Json, Json) {
-    (Envelope::schema(), object([("detail", needed(text()))]))
+    (Envelope::schema(), object([("detail", required(text()))]))
 }
 
 impl Detail<'_> {
     fn event(self, problems: &mut Problems) -> Option<HistoryEvent> {
-        let mut note = |name: &str, item: Option<usize>, problem: Problem| {
+        let mut add_problem = |name: &str, item: Option<usize>, problem: Problem| {
             let mut place = vec![Step::Name("body"), Step::Name("detail"), Step::Name(name)];
             place.extend(item.map(Step::Index));
             problems.add(&place, problem);
         };
         macro_rules! field {
             ($name:literal, $value:expr) => {
-                $value.map_err(|problem| note($name, None, problem)).ok()
+                $value.map_err(|problem| add_problem($name, None, problem)).ok()
             };
         }
+        // All fields before the first `?`, so that every problem is named.
         let id = field!("event_id", self.event_id.uuid());
         let at = field!("event_time", self.event_time.moment());
-        let event_type = field!("event_type_id", self.event_type_id.member(HISTORY_TYPES.len()));
+        let event_type = field!("event_type_id", self.event_type_id.number_of(&HISTORY_TYPES));
         let record_id = field!("record_id", self.record_id.int());
         let source_id = field!("source_id", self.source_id.int());
-        let source_type = field!("source_type_id", self.source_type_id.member(SOURCE_TYPES.len()));
+        let source_type = field!("source_type_id", self.source_type_id.number_of(&SOURCE_TYPES));
         let source_name = match self.source_name {
             Scalar::Missing | Scalar::Null => Some(None),
             name => field!("source_name", name.string()).map(Some),
@@ -148,7 +145,7 @@ impl Detail<'_> {
         };
         let texts = field!("event_data", self.event_data.items(1)).and_then(|mut texts| texts.pop());
         let data = texts.and_then(|texts| {
-            texts.wrong.iter().for_each(|(at, problem)| note("event_data", Some(*at), *problem));
+            texts.wrong.iter().for_each(|(at, problem)| add_problem("event_data", Some(*at), *problem));
             texts.wrong.is_empty().then_some(texts.array)
         });
         Some(HistoryEvent {

@@ -1,11 +1,11 @@
-//! What is kept: history events of records, and system events. Numbers are stored, names are shown (document 3,
-//! "Events"; document 4, section 6).
+//! Events as they are stored: history events of records, and system events. Types, categories and source types are
+//! stored as numbers and answered as names (document 3, "Events"; document 4, section 6).
 
 use uuid::Uuid;
 
-/// 1900-01-01T00:00:00Z, the first moment that is taken, in microseconds since 1970.
+/// 1900-01-01T00:00:00Z, the first moment that is accepted, in microseconds since 1970.
 pub const EARLIEST: i64 = -2_208_988_800_000_000;
-/// The last microsecond of 2299.
+/// The last microsecond of 2299, the last moment that is accepted, in microseconds since 1970.
 pub const LATEST: i64 = 10_413_792_000_000_000 - 1;
 
 /// The types of history events; the first has the number 1.
@@ -39,36 +39,40 @@ pub const SYSTEM_TYPES: [&str; 10] = [
 /// The categories of system events; the first has the number 1.
 pub const CATEGORIES: [&str; 1] = ["auth"];
 
-/// Whom an event comes from; the first has the number 1. In system events 0 stands for nobody.
+/// The types of sources, which cause events; the first has the number 1. In system events 0 stands for no source.
 pub const SOURCE_TYPES: [&str; 4] = ["user", "sequence", "system", "mcp"];
 
-/// What happened to a record.
+/// The name that has a number; empty if none has it.
+pub fn name_of(names: &[&'static str], number: u8) -> &'static str {
+    usize::from(number).checked_sub(1).and_then(|at| names.get(at)).copied().unwrap_or("")
+}
+
+/// Something that happened to a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
-    /// The idempotency key.
+    /// Also the idempotency key.
     pub id: Uuid,
     /// Microseconds since 1970, from [`EARLIEST`] to [`LATEST`].
     pub at: i64,
     /// A number of [`HISTORY_TYPES`].
     pub event_type: u8,
-    /// The record.
     pub record_id: i64,
-    /// Who.
+    /// The user, sequence or other source that caused the event.
     pub source_id: i64,
     /// A number of [`SOURCE_TYPES`].
     pub source_type: u8,
-    /// How the source was called then; `None` when it was not said.
+    /// The source's name at that time, if it was sent.
     pub source_name: Option<String>,
-    /// The AI client, for instance.
+    /// More about the source: the AI client, for instance.
     pub source_info: String,
     /// A JSON array, as text.
     pub data: String,
 }
 
 impl HistoryEvent {
-    /// Where it stands among events of the same moment, newest first being the greatest: `record_created` comes last in
-    /// a record's history, `owner_initialized` just before it (document 4, section 6, "order"). Lists are ordered by
-    /// `(at, rank, bytes of the id)`, each descending.
+    /// The order of events of the same moment: lists are ordered by `(at, rank, bytes of the id)`, each descending. So
+    /// `record_created` comes last in a record's history, and `owner_initialized` just before it (document 4, section
+    /// 6, "order").
     pub fn rank(&self) -> u8 {
         match self.event_type {
             1 => 0,
@@ -77,16 +81,17 @@ impl HistoryEvent {
         }
     }
 
-    /// The bytes of its texts.
+    /// How many bytes the texts have.
     pub fn size(&self) -> usize {
         self.source_info.len() + self.data.len() + self.source_name.as_ref().map_or(0, String::len)
     }
 }
 
-/// What happened in the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each descending.
+/// Something that happened in the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each
+/// descending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemEvent {
-    /// The idempotency key.
+    /// Also the idempotency key.
     pub id: Uuid,
     /// Microseconds since 1970, from [`EARLIEST`] to [`LATEST`].
     pub at: i64,
@@ -94,20 +99,19 @@ pub struct SystemEvent {
     pub category: u8,
     /// A number of [`SYSTEM_TYPES`].
     pub event_type: u8,
-    /// Who, or 0.
+    /// The source that caused the event, or 0.
     pub source_id: i64,
     /// A number of [`SOURCE_TYPES`], or 0.
     pub source_type: u8,
-    /// Free text.
     pub source_info: String,
-    /// Where from.
+    /// The address from which the source acted.
     pub source_ip: String,
-    /// JSON text, as it was sent.
+    /// A text, as it was sent.
     pub data: String,
 }
 
 impl SystemEvent {
-    /// The bytes of its texts.
+    /// How many bytes the texts have.
     pub fn size(&self) -> usize {
         self.source_info.len() + self.source_ip.len() + self.data.len()
     }

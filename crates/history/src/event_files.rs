@@ -1,10 +1,9 @@
 //! `GET /api/history/events/{event_id}/file` and `GET /api/files/upload-url` (document 4, section 6).
 
 use crate::engine::Error;
-use crate::event::{HISTORY_TYPES, HistoryEvent};
-use crate::lists::unread;
-use crate::openapi::{needed, object, text, uuid};
+use crate::event::{HISTORY_TYPES, HistoryEvent, name_of};
 use crate::reply::{Outcome, Refusal, Reply};
+use crate::schema::{object, required, text, uuid};
 use crate::service::Service;
 use http::StatusCode;
 use serde_json::{Value as Json, json};
@@ -12,18 +11,18 @@ use uuid::Uuid;
 
 const DOCUMENT_GENERATED: &str = "document_generated";
 
-/// To the file of an event, if it has one.
+/// Redirects to the file of an event.
 pub async fn redirect(service: &Service, client_id: Uuid, event_id: Option<Uuid>) -> Outcome {
     let tenant = service.tenant(client_id).await?.ok_or_else(Refusal::no_connection)?;
     let event_id = event_id.ok_or_else(Refusal::not_found)?;
-    let event = service.engine.history_event(&tenant, event_id).await.map_err(unread)?;
+    let event = service.engine.history_event(&tenant, event_id).await.map_err(Refusal::unreadable)?;
     let file_id = event.as_ref().and_then(file_of).ok_or_else(Refusal::not_found)?;
     let address = service.files.download_address(&tenant, file_id).await;
     let address = address.map_err(|error| no_address(error, Refusal::no_connection))?;
     Ok(Reply::redirect(&address))
 }
 
-/// An address that takes the content of a new file.
+/// Answers an address to which the content of a new file can be uploaded.
 pub async fn upload_address(service: &Service, client_id: Uuid) -> Outcome {
     let no_tenant = || Refusal::no_tenant(&client_id.to_string());
     let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
@@ -32,9 +31,9 @@ pub async fn upload_address(service: &Service, client_id: Uuid) -> Outcome {
     Ok(Reply::json(StatusCode::OK, &json!({"upload_url": upload_url, "file_id": file_id.to_string()})))
 }
 
-/// What [`upload_address`] answers.
-pub fn address() -> Json {
-    object([("upload_url", needed(text())), ("file_id", needed(uuid()))])
+/// The schema of what [`upload_address`] answers.
+pub fn upload_address_schema() -> Json {
+    object([("upload_url", required(text())), ("file_id", required(uuid()))])
 }
 
 fn no_address(error: Error, no_tenant: impl FnOnce() -> Refusal) -> Refusal {
@@ -44,10 +43,9 @@ fn no_address(error: Error, no_tenant: impl FnOnce() -> Refusal) -> Refusal {
     }
 }
 
-/// The first of its files, if it has several.
+/// The file that an event tells was generated, the first if there are several.
 fn file_of(event: &HistoryEvent) -> Option<Uuid> {
-    let kind = usize::from(event.event_type).checked_sub(1).and_then(|at| HISTORY_TYPES.get(at));
-    if kind != Some(&DOCUMENT_GENERATED) {
+    if name_of(&HISTORY_TYPES, event.event_type) != DOCUMENT_GENERATED {
         return None;
     }
     let data: Json = serde_json::from_str(&event.data).ok()?;

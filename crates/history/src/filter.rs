@@ -1,27 +1,24 @@
-//! What of a list is wanted, checked: nothing that a caller typed goes beyond this module but whole numbers, so that
-//! both engines write their conditions from it without a word of the caller's.
+//! The conditions of a list after they were checked. They hold nothing from outside but whole numbers, so that engines
+//! can write SQL from them.
 
 /// A column that lists are filtered by. Each holds whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// The record of a history event.
+    /// Only history events have it.
     RecordId,
-    /// The type, by its number.
     EventType,
-    /// The category of a system event, by its number.
+    /// Only system events have it.
     Category,
-    /// The kind of source, by its number.
     SourceType,
-    /// The source.
     SourceId,
     /// The moment, in microseconds since 1970.
     At,
 }
 
-/// What is asked of a value.
+/// What a condition requires of a column's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
-    /// It is one of these (`exact`, `in`); there is at least one.
+    /// The value is one of these, at least one (`exact`, `in`).
     In(Vec<i64>),
     /// `gt`
     Above(i64),
@@ -31,27 +28,25 @@ pub enum Test {
     Below(i64),
     /// `lte`
     UpTo(i64),
-    /// `range`, both ends within.
+    /// `range`, both ends included
     Between(i64, i64),
 }
 
-/// One condition; all of a list's must hold.
+/// A condition on one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// Of which column.
     pub column: Column,
-    /// What is asked.
     pub test: Test,
-    /// Whether it must not be so (`__exclude`).
+    /// Whether the test must fail (`__exclude`).
     pub is_excluded: bool,
 }
 
-/// Which part of a list.
+/// Which page of a list is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// All must hold.
+    /// The events on the page meet all of these.
     pub conditions: Vec<Condition>,
-    /// 1 to 1000.
+    /// From 1 to 1000.
     pub limit: i64,
     /// From 0 on.
     pub offset: i64,

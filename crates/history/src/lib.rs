@@ -1,45 +1,47 @@
-//! The history service: what happened, per tenant, for years (document 3, "History service"; document 4, section 6).
+//! The history service keeps what happened, per tenant, for years (document 3, "History service"; document 4, section
+//! 6).
 //!
-//! A tenant is a database of its own in one of two engines, which stand beside each other behind [`engine::Engine`]:
-//! SQLite in the data directory, or ClickHouse. Everything above them (headers, validation, shapes, filters, files) is
-//! written once. A request goes through [`service`] to the file of its endpoint: [`create_event`](create_event),
-//! [`batch`](batch), [`lists`](lists), [`tenants`](tenants).
+//! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both stand
+//! behind [`engine::Engine`]; everything above it (headers, validation, answers, filters, files) is written once. A
+//! request goes through `serve.rs` to the file of its endpoint: `create_event.rs`, `batch.rs`, `lists.rs`,
+//! `event_files.rs` or `tenants.rs`.
 
 mod batch;
 mod body;
-pub mod clickhouse;
 mod create_event;
 pub mod engine;
 pub mod event;
 mod event_files;
+mod fields;
 pub mod files;
 pub mod filter;
 mod lists;
 pub mod openapi;
 mod reply;
-mod scalar;
+mod routes;
+mod schema;
+mod serve;
 pub mod service;
-pub mod sqlite;
 mod tenants;
 
-/// The readers of what comes from outside, each alone, for `crates/hostile`.
+pub use engine::{clickhouse, sqlite};
+
+/// The functions that read what comes from outside, for `crates/hostile`.
 #[doc(hidden)]
 pub mod readers {
     pub use crate::batch::read as batch;
-    pub use crate::body::{LARGEST, unpack};
+    pub use crate::body::{MAX_BODY as LARGEST, unpack};
     pub use crate::create_event::read as create_event;
     use crate::filter::Page;
-    use crate::lists::{HISTORY, SYSTEM, page};
+    use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS, page};
     pub use crate::reply::Refusal;
     use resource::Query;
 
-    /// The page of history events that parameters ask for.
     pub fn history_events(query: &Query) -> Result<Page, Refusal> {
-        page(&HISTORY, query)
+        page(&HISTORY_FILTERS, query)
     }
 
-    /// The page of system events that parameters ask for.
     pub fn system_events(query: &Query) -> Result<Page, Refusal> {
-        page(&SYSTEM, query)
+        page(&SYSTEM_FILTERS, query)
     }
 }

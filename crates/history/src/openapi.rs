@@ -1,11 +1,13 @@
-//! `GET /api/openapi.json`: every endpoint, from the routes, fields and filters that serve it.
+//! `GET /api/openapi.json`: every endpoint, described from the routes, fields and filters that serve it.
 
 use crate::files::CONTENT_PATH;
-use crate::service::{API_KEY, Access, CLIENT_ID, EVENT_ID, Endpoint, ROUTES, Route};
+use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
+use crate::routes::{API_KEY, Access, CLIENT_ID, EVENT_ID, Endpoint, ROUTES, Route};
+use crate::schema::{int, object, one_of, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
 use serde_json::{Map, Value as Json, json};
 
-/// The OpenAPI 3.1 document of a service that takes so many events in a batch.
+/// The OpenAPI 3.1 document of a service that accepts batches of up to so many events.
 pub fn document(batch_events: usize) -> Json {
     let mut paths = Map::new();
     for route in &ROUTES {
@@ -14,7 +16,7 @@ pub fn document(batch_events: usize) -> Json {
             json!({route.method.as_str().to_ascii_lowercase(): operation(route, batch_events)}),
         );
     }
-    paths.insert(format!("{CONTENT_PATH}{{database_name}}/{{file_id}}"), content());
+    paths.insert(format!("{CONTENT_PATH}{{database_name}}/{{file_id}}"), file_content());
     let header = |name: &str, text: &str| json!({"type": "apiKey", "in": "header", "name": name, "description": text});
     json!({
         "openapi": "3.1.0",
@@ -25,117 +27,74 @@ pub fn document(batch_events: usize) -> Json {
                 "key": header(API_KEY.as_str(), "The key of the service"),
                 "client": header(CLIENT_ID.as_str(), "The tenant: a UUID of version 4"),
             },
-            "schemas": {"Refusal": object([("detail", needed(text()))]), "Problems": problems()},
+            "schemas": {"Refusal": object([("detail", required(text()))]), "Problems": problems()},
         },
     })
 }
 
-/// Whether a field must be sent, or is always answered, and its schema.
-pub type Field = (bool, Json);
-
-/// A field that must be there.
-pub fn needed(schema: Json) -> Field {
-    (true, schema)
-}
-
-/// A field that may be missing.
-pub fn optional(schema: Json) -> Field {
-    (false, schema)
-}
-
-/// An object of fields.
-pub fn object<const N: usize>(fields: [(&str, Field); N]) -> Json {
-    let required: Vec<&str> = fields.iter().filter(|(_, (needed, _))| *needed).map(|(name, _)| *name).collect();
-    let properties: Map<String, Json> =
-        fields.iter().map(|(name, (_, schema))| ((*name).to_owned(), schema.clone())).collect();
-    json!({"type": "object", "required": required, "properties": properties})
-}
-
-/// A string.
-pub fn text() -> Json {
-    json!({"type": "string"})
-}
-
-/// A whole number of 64 bits.
-pub fn int() -> Json {
-    json!({"type": "integer", "minimum": i64::MIN, "maximum": i64::MAX})
-}
-
-/// A UUID.
-pub fn uuid() -> Json {
-    json!({"type": "string", "format": "uuid"})
-}
-
-/// A moment.
-pub fn moment() -> Json {
-    json!({"type": "string", "format": "date-time", "description": "From 1900 to 2299"})
-}
-
-/// The number of a name; the first has the number 1.
-pub fn member(names: &[&str]) -> Json {
-    json!({"type": "integer", "minimum": 1, "maximum": names.len(), "description": names.join(", ")})
-}
-
-/// The number of a name, or 0 for none.
-pub fn member_or_zero(names: &[&str]) -> Json {
-    let mut schema = member(names);
-    schema["minimum"] = 0.into();
-    schema
-}
-
-/// What may be null, too.
-pub fn nullable(mut schema: Json) -> Json {
-    schema["type"] = json!([schema["type"], "null"]);
-    schema
-}
-
 fn problems() -> Json {
     let place = json!({"type": "array", "items": {"type": ["string", "integer"]}});
-    let problem = object([("loc", needed(place)), ("msg", needed(text())), ("type", needed(text()))]);
-    object([("detail", needed(json!({"type": "array", "minItems": 1, "items": problem})))])
+    let problem = object([("loc", required(place)), ("msg", required(text())), ("type", required(text()))]);
+    object([("detail", required(json!({"type": "array", "minItems": 1, "items": problem})))])
 }
 
 fn list(item: Json) -> Json {
     object([
-        ("limit", needed(int())),
-        ("offset", needed(int())),
-        ("total_count", needed(int())),
-        ("filtered_count", needed(int())),
-        ("results", needed(json!({"type": "array", "items": item}))),
+        ("limit", required(int())),
+        ("offset", required(int())),
+        ("total_count", required(int())),
+        ("filtered_count", required(int())),
+        ("results", required(json!({"type": "array", "items": item}))),
     ])
 }
 
-/// What is told of an endpoint beyond its route: summary, parameters, body, and the answer with its status.
-fn told(endpoint: Endpoint, batch_events: usize) -> (&'static str, Vec<Json>, Option<Json>, u16, Option<Json>) {
-    let status = |words: &[&str]| object([("status", needed(json!({"type": "string", "enum": words})))]);
-    let created = |summary, (body, answer)| (summary, Vec::new(), Some(body), 201, Some(answer));
+/// What the document says about an endpoint beyond its route.
+#[derive(Default)]
+struct Description {
+    summary: &'static str,
+    parameters: Vec<Json>,
+    body: Option<Json>,
+    /// The status of success.
+    status: u16,
+    answer: Option<Json>,
+}
+
+fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
+    let reads = |summary, answer| Description { summary, status: 200, answer: Some(answer), ..Description::default() };
+    let lists = |summary, parameters, item| Description { parameters, ..reads(summary, list(item)) };
+    let creates = |summary, (body, answer)| Description { body: Some(body), status: 201, ..reads(summary, answer) };
+    let status = || object([("status", required(one_of(&["ok"])))]);
     match endpoint {
-        Endpoint::Health => ("Whether the process answers", Vec::new(), None, 200, Some(status(&["ok"]))),
-        Endpoint::Readiness => ("Whether the engine answers", Vec::new(), None, 200, Some(status(&["ok"]))),
-        Endpoint::Description => ("This description", Vec::new(), None, 200, Some(json!({"type": "object"}))),
-        Endpoint::CreateEvent => created("Store a history event", create_event::schemas()),
-        Endpoint::Batch => created("Store system events", batch::schemas(batch_events)),
-        Endpoint::Initialize => created("Make a tenant", tenants::schemas()),
+        Endpoint::Health => reads("Whether the process answers", status()),
+        Endpoint::Readiness => reads("Whether the engine answers", status()),
+        Endpoint::Description => reads("This description", json!({"type": "object"})),
+        Endpoint::CreateEvent => creates("Store a history event", create_event::schemas()),
+        Endpoint::Batch => creates("Store system events", batch::schemas(batch_events)),
+        Endpoint::Initialize => creates("Make a tenant", tenants::schemas()),
         Endpoint::SystemEvents => {
-            ("List of system events", lists::system_parameters(), None, 200, Some(list(lists::system_event())))
+            lists("List of system events", lists::parameters(&SYSTEM_FILTERS), lists::system_event_schema())
         }
         Endpoint::HistoryEvents => {
-            ("List of history events", lists::history_parameters(), None, 200, Some(list(lists::history_event())))
+            lists("List of history events", lists::parameters(&HISTORY_FILTERS), lists::history_event_schema())
         }
         Endpoint::EventFile => {
             let name = EVENT_ID.trim_matches(['{', '}']);
             let id = json!({"name": name, "in": "path", "required": true, "schema": uuid()});
-            ("Redirect to the file of an event", vec![id], None, 302, None)
+            let summary = "Redirect to the file of an event";
+            Description { summary, parameters: vec![id], status: 302, ..Description::default() }
         }
-        Endpoint::Delete => ("Delete a tenant with its events and files", Vec::new(), None, 204, None),
+        Endpoint::Delete => {
+            let summary = "Delete a tenant with its events and files";
+            Description { summary, status: 204, ..Description::default() }
+        }
         Endpoint::UploadUrl => {
-            ("An address that takes the content of a new file", Vec::new(), None, 200, Some(event_files::address()))
+            reads("An address that takes the content of a new file", event_files::upload_address_schema())
         }
     }
 }
 
 fn operation(route: &Route, batch_events: usize) -> Json {
-    let (summary, parameters, body, status, answer) = told(route.endpoint, batch_events);
+    let Description { summary, parameters, body, status, answer } = describe(route.endpoint, batch_events);
     let mut responses = Map::new();
     responses.insert(status.to_string(), response("Done", answer));
     if status == 302 {
@@ -159,7 +118,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         responses.insert(status.to_string(), refusal(status, text));
     }
     if route.endpoint == Endpoint::Readiness {
-        let unavailable = object([("status", needed(json!({"type": "string", "enum": ["unavailable"]})))]);
+        let unavailable = object([("status", required(one_of(&["unavailable"])))]);
         responses.insert("503".to_owned(), response("The engine does not answer", Some(unavailable)));
     }
     let security = match route.access {
@@ -194,8 +153,8 @@ fn refusal(status: u16, text: &str) -> Json {
     refusal
 }
 
-/// The signed addresses of files in the data directory.
-fn content() -> Json {
+/// The operations on the signed addresses of files in the data directory.
+fn file_content() -> Json {
     let named =
         |place: &'static str| move |name| json!({"name": name, "in": place, "required": true, "schema": text()});
     let parameters: Vec<Json> = ["database_name", "file_id"]

@@ -1,7 +1,7 @@
-//! What the service answers: documented shapes, `{"detail": "…"}` for refusals, a validation list for 422 (document 3,
-//! "History service"; document 4, section 6, row "errors").
+//! Answers and refusals: `{"detail": "…"}` for a refusal, a list of problems for 422 (document 3, "History service";
+//! document 4, section 6, row "errors").
 
-use crate::engine;
+use crate::engine::{self, MAX_PAGE_BYTES};
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use web::content::Content;
 
-/// An answer, or why there is none.
+/// What a handler returns.
 pub type Outcome = Result<Reply, Refusal>;
 
 /// An answer.
@@ -22,14 +22,14 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// With a JSON body.
+    /// An answer with a JSON body.
     pub fn json(status: StatusCode, value: &impl Serialize) -> Reply {
-        // What is shown has string keys only, so this cannot fail.
+        // All keys are texts, so this cannot fail.
         Reply { status, headers: Vec::new(), body: serde_json::to_vec(value).unwrap_or_default() }
     }
 
-    /// With a JSON body that is written already.
-    pub fn written(status: StatusCode, body: Vec<u8>) -> Reply {
+    /// An answer with a body that is JSON already.
+    pub fn json_bytes(status: StatusCode, body: Vec<u8>) -> Reply {
         Reply { status, headers: Vec::new(), body }
     }
 
@@ -38,13 +38,13 @@ impl Reply {
         Reply { status: StatusCode::NO_CONTENT, headers: Vec::new(), body: Vec::new() }
     }
 
-    /// 302. The address may be a key to a file, so that no cache may keep it.
+    /// 302
     pub fn redirect(address: &str) -> Reply {
         let location = HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address));
         Reply { status: StatusCode::FOUND, headers: location.into_iter().collect(), body: Vec::new() }
     }
 
-    /// With one more header.
+    /// The answer with one more header.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: &str) -> Reply {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
@@ -60,6 +60,7 @@ impl Reply {
         if has_body {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        // Redirects hold signed addresses, too.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
@@ -69,7 +70,7 @@ impl Reply {
 #[derive(Debug)]
 pub struct Refusal {
     reply: Reply,
-    /// What the log should tell and the caller should not.
+    /// What is logged and not answered.
     pub cause: Option<String>,
 }
 
@@ -77,9 +78,8 @@ impl Refusal {
     /// `{"detail": …}`
     pub fn new(status: StatusCode, detail: &str) -> Refusal {
         let reply = Reply::json(status, &json!({"detail": detail}));
-        // What is not possible now may be in a moment.
-        let is_passing = status == StatusCode::SERVICE_UNAVAILABLE;
-        let reply = if is_passing { reply.with(header::RETRY_AFTER, "1") } else { reply };
+        let is_temporary = status == StatusCode::SERVICE_UNAVAILABLE;
+        let reply = if is_temporary { reply.with(header::RETRY_AFTER, "1") } else { reply };
         Refusal { reply, cause: None }
     }
 
@@ -93,42 +93,52 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, "Not found.")
     }
 
-    /// 400, a header `X-Client-Id` that is missing or no UUID v4.
+    /// 400 for a header `X-Client-Id` that is missing or no UUID of version 4.
     pub fn unauthorized_client() -> Refusal {
         Refusal::bad("Unauthorized Client.")
     }
 
-    /// 400, a tenant that is unknown to what writes.
+    /// 400 for an unknown tenant, where events or files are written.
     pub fn no_tenant(name: &str) -> Refusal {
         Refusal::bad(&format!("{name} tenant not found in database."))
     }
 
-    /// 400, a tenant that is unknown to what reads or deletes.
+    /// 400 for an unknown tenant, where events are read or a tenant is deleted.
     pub fn no_connection() -> Refusal {
         Refusal::bad("Failed to connect to tenant db.")
     }
 
-    /// 500, with a cause for the log.
+    /// 500 with a cause for the log
     pub fn failed(detail: &str, cause: &str) -> Refusal {
         Refusal { cause: Some(cause.to_owned()), ..Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, detail) }
     }
 
-    /// 503, with a cause for the log.
+    /// 503 with a cause for the log
     pub fn unavailable(detail: &str, cause: String) -> Refusal {
         Refusal { cause: Some(cause), ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
-    /// What an engine could not do: 503 if it may be able to later, else 500 with `failed`.
+    /// An engine's error: 503 if a later attempt may succeed, else 500 with the detail `failed`.
     pub fn engine(error: engine::Error, failed: &str, no_tenant: impl FnOnce() -> Refusal) -> Refusal {
         match error {
             engine::Error::NoTenant => no_tenant(),
-            engine::Error::Unavailable(cause) => Refusal::unavailable(OUTAGE, cause),
+            engine::Error::Unavailable(cause) => Refusal::unavailable(ENGINE_UNAVAILABLE, cause),
             engine::Error::Failed(cause) => Refusal::failed(failed, &cause),
             error @ engine::Error::PageTooLarge => Refusal::failed(failed, &error.to_string()),
         }
     }
 
-    /// Its status and its body.
+    /// An engine's error where events or tenants were to be read.
+    pub fn unreadable(error: engine::Error) -> Refusal {
+        if error == engine::Error::PageTooLarge {
+            let mut problems = Problems::default();
+            problems.add(&[Step::Name("query"), Step::Name("limit")], Problem::PageTooLarge(MAX_PAGE_BYTES >> 20));
+            return problems.into();
+        }
+        Refusal::engine(error, "Failed to read events.", Refusal::no_connection)
+    }
+
+    /// The status and the body.
     pub fn told(&self) -> (StatusCode, &[u8]) {
         (self.reply.status, &self.reply.body)
     }
@@ -138,8 +148,8 @@ impl Refusal {
     }
 }
 
-/// 503 on either engine; the words are document 3's.
-const OUTAGE: &str = "ClickHouse temporarily unavailable.";
+/// The detail of a 503 of either engine, as document 3 has it.
+const ENGINE_UNAVAILABLE: &str = "ClickHouse temporarily unavailable.";
 
 impl From<Problems> for Refusal {
     fn from(problems: Problems) -> Refusal {
@@ -148,42 +158,39 @@ impl From<Problems> for Refusal {
     }
 }
 
-/// A step on the way to a wrong value.
+/// A step of the path from the request to a wrong value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Step<'a> {
-    /// Of an object.
+    /// The field of an object.
     Name(&'a str),
-    /// Of an array.
+    /// The place in an array.
     Index(usize),
 }
 
-/// How many problems are told: a small body can have millions.
-const TOLD: usize = 1000;
+/// The most problems in an answer: a small body can have millions.
+pub const MAX_PROBLEMS: usize = 1000;
 
-/// What is wrong with a request, everything at once, up to [`TOLD`] problems.
+/// Everything that is wrong with the values of a request, up to [`MAX_PROBLEMS`].
 #[derive(Debug, Default)]
 pub struct Problems(Vec<serde_json::Value>);
 
 impl Problems {
-    /// Adds one.
     pub fn add(&mut self, place: &[Step<'_>], problem: Problem) {
-        if self.0.len() == TOLD {
+        if self.0.len() == MAX_PROBLEMS {
             return;
         }
-        let (message, kind) = problem.words();
+        let (message, kind) = problem.message_and_type();
         self.0.push(json!({"loc": place, "msg": message, "type": kind}));
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The kinds of problems, in the words of document 3.
+/// What can be wrong with a value; numbers are the bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the words say it")]
 pub enum Problem {
     Missing,
     Null,
@@ -199,6 +206,7 @@ pub enum Problem {
     TooManyItems(usize),
     TooManyFilters(usize),
     TooLong(usize),
+    /// The bound in MiB.
     PageTooLarge(usize),
     Below(i64),
     Above(i64),
@@ -206,8 +214,8 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The message and its type.
-    fn words(self) -> (String, &'static str) {
+    /// The message and the type, as document 3 has them.
+    fn message_and_type(self) -> (String, &'static str) {
         let (message, kind) = match self {
             Problem::Missing => ("field required", "value_error.missing"),
             Problem::Null => ("none is not an allowed value", "type_error.none.not_allowed"),

@@ -1,25 +1,26 @@
-//! `POST /api/initialize-tenant` and `DELETE /api/delete-tenant` (document 3, "History service"; document 4, section 6).
+//! `POST /api/initialize-tenant` and `DELETE /api/delete-tenant` (document 3, "History service"; document 4, section
+//! 6).
 
 use crate::engine::{self, Tenant};
-use crate::openapi::{needed, object, text};
+use crate::fields::{self, Scalar, fields};
 use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::scalar::{Reading, Scalar, fields};
-use crate::service::{self, Service};
+use crate::schema::{object, required, text};
+use crate::service::Service;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
 
-/// The longest `database_name`, in characters.
-const LONGEST_NAME: usize = 64;
-/// The longest `client_label`; no document bounds it, an index does.
-const LONGEST_LABEL: usize = 1000;
+/// The most characters of a `database_name`.
+const MAX_NAME_CHARS: usize = 64;
+/// The most characters of a `client_label`. No document bounds it, but it is indexed.
+const MAX_LABEL_CHARS: usize = 1000;
 
-/// Makes a tenant. Its secret is shown this once.
+/// Makes a tenant. Only this answer has its secret.
 pub async fn initialize(service: &Service, headers: &HeaderMap, body: Incoming) -> Outcome {
-    let held = service.room.read(None, headers, body).await?;
-    let (database_name, client_label) = service.off_the_runtime_if_long(held.bytes, read).await?;
+    let body = service.bodies.read(None, headers, body).await?;
+    let (database_name, client_label) = service.parse(body.bytes, read).await?;
     let client_secret = random_token();
     let tenant =
         Tenant { client_id: Uuid::new_v4(), secret_hash: sha256_hex(&client_secret), database_name, client_label };
@@ -33,11 +34,12 @@ pub async fn initialize(service: &Service, headers: &HeaderMap, body: Incoming) 
     Ok(Reply::json(StatusCode::CREATED, &shown))
 }
 
-/// Deletes a tenant: from the first step on nobody else knows it, and the steps can be repeated.
+/// Deletes a tenant with its events and files. From the first step on it is unknown to all other requests. A deletion
+/// that was cut short is completed when the request is repeated.
 pub async fn delete(service: &Service, client_id: Uuid) -> Outcome {
-    let _one = service.begin_deletion(client_id).ok_or_else(Refusal::no_connection)?;
+    let _deletion = service.begin_deletion(client_id).ok_or_else(Refusal::no_connection)?;
     let tenant = service.engine.begin_delete(client_id).await.map_err(failed)?.ok_or_else(Refusal::no_connection)?;
-    service.forget(client_id);
+    service.forget_tenant(client_id);
     service.files.delete_tenant(&tenant).await.map_err(|error| {
         let mut refusal = Refusal::bad(&format!("Tenant files not deleted: {}.", tenant.database_name));
         refusal.cause = Some(error.to_string());
@@ -51,25 +53,22 @@ fn failed(error: engine::Error) -> Refusal {
     Refusal::engine(error, "Failed to change tenants.", Refusal::no_connection)
 }
 
+/// The database name and the label of a body.
 fn read(body: &[u8]) -> Result<(String, String), Refusal> {
-    let body = service::json(body, Reading(Wanted::default()))?;
-    let mut problems = Problems::default();
-    let Some(wanted) = body.0 else {
-        problems.add(&[Step::Name("body")], Problem::NotAnObject);
-        return Err(problems.into());
-    };
-    let name = wanted.database_name.string().and_then(|name| match &name {
-        name if name.chars().count() > LONGEST_NAME => Err(Problem::TooLong(LONGEST_NAME)),
+    let sent = fields::read(body, TenantFields::default())?;
+    let name = sent.database_name.string().and_then(|name| match &name {
+        name if name.chars().count() > MAX_NAME_CHARS => Err(Problem::TooLong(MAX_NAME_CHARS)),
         name if !is_identifier(name) => Err(Problem::NoMatch),
         _ => Ok(name),
     });
-    let label = wanted.client_label.string().and_then(|label| match &label {
-        label if label.chars().count() > LONGEST_LABEL => Err(Problem::TooLong(LONGEST_LABEL)),
+    let label = sent.client_label.string().and_then(|label| match &label {
+        label if label.chars().count() > MAX_LABEL_CHARS => Err(Problem::TooLong(MAX_LABEL_CHARS)),
         _ => Ok(label),
     });
     match (name, label) {
         (Ok(name), Ok(label)) => Ok((name, label)),
         (name, label) => {
+            let mut problems = Problems::default();
             for (field, problem) in [("database_name", name.err()), ("client_label", label.err())] {
                 if let Some(problem) = problem {
                     problems.add(&[Step::Name("body"), Step::Name(field)], problem);
@@ -87,16 +86,16 @@ fn is_identifier(name: &str) -> bool {
 }
 
 fields! {
-    /// A tenant as it is asked for.
-    Wanted {
+    /// The body of `initialize-tenant`.
+    TenantFields {
         "database_name" => database_name: Scalar<'a> =
-            needed(json!({"type": "string", "maxLength": LONGEST_NAME, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}));
-        "client_label" => client_label: Scalar<'a> = needed(json!({"type": "string", "maxLength": LONGEST_LABEL}));
+            required(json!({"type": "string", "maxLength": MAX_NAME_CHARS, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}));
+        "client_label" => client_label: Scalar<'a> = required(json!({"type": "string", "maxLength": MAX_LABEL_CHARS}));
     }
 }
 
-/// The body of `initialize-tenant`, and what is answered.
+/// The schemas of the body of `initialize-tenant` and of its answer.
 pub fn schemas() -> (Json, Json) {
-    let shown = ["client_id", "client_secret", "database_name"].map(|name| (name, needed(text())));
-    (Wanted::schema(), object(shown))
+    let shown = ["client_id", "client_secret", "database_name"].map(|name| (name, required(text())));
+    (TenantFields::schema(), object(shown))
 }

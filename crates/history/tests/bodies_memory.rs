@@ -1,5 +1,5 @@
-//! Hostile bodies, many at once, in a process to itself, whose memory is watched (security.md, row "resources stay
-//! bounded"): with the key, since without it nothing of a body is read.
+//! Many hostile bodies at once, in a process of their own, whose memory is measured (security.md, row "resources stay
+//! bounded"). They are sent with the key, since without it no body is read.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -10,29 +10,29 @@ use testkit::HistoryServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const AT_ONCE: usize = 5;
-const LARGEST: usize = 16 * 1024 * 1024;
-const MAY_GROW: usize = 256 * 1024 * 1024;
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUESTS_AT_ONCE: usize = 5;
+const MAX_BODY: usize = 16 * 1024 * 1024;
+const MAX_GROWTH: usize = 256 * 1024 * 1024;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const PATHS: [&str; 3] = ["/api/system-events/batch", "/api/event-bridge/create-event", "/api/initialize-tenant"];
 
-/// The most that the process has ever held, in bytes.
+/// The most memory that the process has ever had, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() * 1024
 }
 
-/// So many bytes of an array of the same item, as the value of `field`.
-fn of(field: &str, item: &str) -> Bytes {
+/// A body of about [`MAX_BODY`]: a field whose value is an array of equal items.
+fn array_of(field: &str, item: &str) -> Bytes {
     let (head, tail) = (format!("{{\"{field}\":[{item}"), "]}");
     let item = format!(",{item}");
-    let count = (LARGEST - head.len() - tail.len()) / item.len();
+    let count = (MAX_BODY - head.len() - tail.len()) / item.len();
     (head + &item.repeat(count) + tail).into()
 }
 
-/// The head of a request with the key and a tenant, and how long its body is said to be.
+/// The head of a request with the key and a tenant, which announces a body of some length.
 fn head(path: &str, client_id: &str, length: usize) -> String {
     let key = testkit::HISTORY_KEY;
     format!(
@@ -50,26 +50,26 @@ async fn hostile_bodies_do_not_fill_the_memory() {
     };
     let (one, other) = (tenant("one").await, tenant("other").await);
     let shapes = [
-        of("events", "[0]"),
-        of("resources", "{}"),
-        Bytes::from("[".repeat(LARGEST)),
-        Bytes::from(format!("{{\"detail\":{{\"event_data\":[{}\"1\"]}}}}", "\"1\",".repeat(LARGEST / 4 - 16))),
+        array_of("events", "[0]"),
+        array_of("resources", "{}"),
+        Bytes::from("[".repeat(MAX_BODY)),
+        Bytes::from(format!("{{\"detail\":{{\"event_data\":[{}\"1\"]}}}}", "\"1\",".repeat(MAX_BODY / 4 - 16))),
     ];
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let before = peak();
 
-    // Held back, each at a piece of its body: they have their places in the memory and in the queue.
+    // These send a piece of their bodies and no more, and so take room or wait for it.
     let mut held = Vec::new();
     for n in 0..150 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let path = PATHS[n % 2];
-        let announced = if n % 3 == 0 { LARGEST } else { 200 * 1024 };
+        let announced = if n % 3 == 0 { MAX_BODY } else { 200 * 1024 };
         stream.write_all(head(path, &one, announced).as_bytes()).await.unwrap();
         stream.write_all(&[b'['; 64 * 1024]).await.unwrap();
         held.push(stream);
     }
     for shape in &shapes {
-        let calls = (0..AT_ONCE).map(|n| {
+        let calls = (0..REQUESTS_AT_ONCE).map(|n| {
             let url = format!("http://{}{}", server.address, PATHS[n % PATHS.len()]);
             let call = http.post(url).header("x-client-id", &other);
             let call = if n == 0 { call } else { call.header("x-api-key", testkit::HISTORY_KEY) };
@@ -85,7 +85,7 @@ async fn hostile_bodies_do_not_fill_the_memory() {
     drop(held);
     let grown = peak() - before;
     println!("grown by {} MiB", grown >> 20);
-    assert!(grown < MAY_GROW, "{} MiB", grown >> 20);
+    assert!(grown < MAX_GROWTH, "{} MiB", grown >> 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,7 +98,7 @@ async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
     };
     let (slow, honest) = (tenant("slow").await, tenant("honest").await);
     let mut held = Vec::new();
-    for announced in [LARGEST, LARGEST, LARGEST].into_iter().chain([256 * 1024; 80]) {
+    for announced in [MAX_BODY, MAX_BODY, MAX_BODY].into_iter().chain([256 * 1024; 80]) {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(head(PATHS[0], &slow, announced).as_bytes()).await.unwrap();
         stream.write_all(b"{").await.unwrap();
@@ -106,16 +106,16 @@ async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     let began = std::time::Instant::now();
-    for length in [LARGEST, 1000] {
+    for length in [MAX_BODY, 1000] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let body = format!("{{\"events\":[]{}}}", " ".repeat(length - 13));
         stream.write_all(head(PATHS[0], &honest, length).as_bytes()).await.unwrap();
         stream.write_all(body.as_bytes()).await.unwrap();
         let mut answer = [0; 12];
-        tokio::time::timeout(PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, stream.read_exact(&mut answer)).await.unwrap().unwrap();
         assert_eq!(&answer, b"HTTP/1.1 201");
     }
-    // The slow ones have ten seconds at least before they are given up.
+    // The slow bodies are refused after ten seconds at the earliest.
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     drop(held);
 }

@@ -20,9 +20,9 @@ use web::listener::{Limits, serve};
 
 const NOW: i64 = 1_769_851_800_000_000;
 const SECOND: i64 = 1_000_000;
-const MOST: usize = 50 * 1024 * 1024;
-/// Far more than anything here takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_FILE: usize = 50 * 1024 * 1024;
+/// Far more than any step here takes, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Service {
     files: Arc<Files>,
@@ -58,11 +58,11 @@ impl Service {
     }
 
     async fn put(&self, address: &str, body: impl Into<reqwest::Body>) -> (u16, Json) {
-        told(self.send(Method::PUT, address, body).await).await
+        status_and_body(self.send(Method::PUT, address, body).await).await
     }
 
     async fn get(&self, address: &str) -> (u16, Json) {
-        told(self.send(Method::GET, address, "").await).await
+        status_and_body(self.send(Method::GET, address, "").await).await
     }
 
     async fn uploaded(&self, tenant: &Tenant, content: &[u8]) -> Uuid {
@@ -71,7 +71,7 @@ impl Service {
         file_id
     }
 
-    /// The beginning of an upload, byte by byte.
+    /// Sends the beginning of an upload.
     async fn begin(&self, address: &str, length: usize, bytes: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.host).await.unwrap();
         let path = address.strip_prefix(&self.url).unwrap();
@@ -81,11 +81,11 @@ impl Service {
         stream
     }
 
-    /// Waits until so many uploads are on their way.
+    /// Waits until so many uploads are going on.
     async fn arriving(&self, count: usize) {
         let started = Instant::now();
         while names(&self.directory.join(".arriving")).len() != count {
-            assert!(started.elapsed() < PATIENCE, "{:?}", names(&self.directory.join(".arriving")));
+            assert!(started.elapsed() < TIMEOUT, "{:?}", names(&self.directory.join(".arriving")));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -95,8 +95,8 @@ impl Service {
     }
 }
 
-/// Status and body; null for an empty one.
-async fn told(response: Response) -> (u16, Json) {
+/// Status and body; null for an empty body.
+async fn status_and_body(response: Response) -> (u16, Json) {
     let status = response.status().as_u16();
     let text = response.text().await.unwrap();
     (status, serde_json::from_str(&text).unwrap_or(if text.is_empty() { Json::Null } else { json!(text) }))
@@ -104,7 +104,7 @@ async fn told(response: Response) -> (u16, Json) {
 
 async fn read_status(stream: &mut TcpStream) -> String {
     let mut text = vec![0; 12];
-    tokio::time::timeout(PATIENCE, stream.read_exact(&mut text)).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, stream.read_exact(&mut text)).await.unwrap().unwrap();
     String::from_utf8(text).unwrap()
 }
 
@@ -187,7 +187,7 @@ async fn an_address_is_good_as_it_was_made_and_for_its_time() {
     }
     assert_eq!(service.get(&upload).await, refused);
     assert_eq!(
-        told(service.send(Method::DELETE, &upload, "").await).await,
+        status_and_body(service.send(Method::DELETE, &upload, "").await).await,
         refusal(405, "Method \"DELETE\" not allowed.")
     );
     assert_eq!(service.get(&format!("{}/elsewhere", service.url)).await, refusal(404, "Not found."));
@@ -206,9 +206,9 @@ async fn fifty_megabytes_are_taken_and_no_byte_more() {
     let acme = tenant("acme");
     let (file_id, upload) = service.files.upload_address(&acme).await.unwrap();
     let refused = refusal(413, "Max file size is 50.0 MB.");
-    assert_eq!(service.put(&upload, vec![1; MOST + 1]).await, refused);
+    assert_eq!(service.put(&upload, vec![1; MAX_FILE + 1]).await, refused);
     // Announced, not sent: the refusal does not wait for it.
-    let mut announced = service.begin(&upload, MOST + 1, b"").await;
+    let mut announced = service.begin(&upload, MAX_FILE + 1, b"").await;
     assert_eq!(read_status(&mut announced).await, "HTTP/1.1 413");
     // Without a length it is counted.
     let mut stream = TcpStream::connect(&service.host).await.unwrap();
@@ -221,14 +221,14 @@ async fn fifty_megabytes_are_taken_and_no_byte_more() {
         while writing.write_all(&chunk).await.is_ok() {}
     };
     let mut status = [0; 12];
-    let read = tokio::time::timeout(PATIENCE, reading.read_exact(&mut status));
+    let read = tokio::time::timeout(TIMEOUT, reading.read_exact(&mut status));
     tokio::select! { read = read => drop(read.unwrap().unwrap()), () = send => panic!("the refusal comes first") }
     assert_eq!(&status, b"HTTP/1.1 413");
     service.arriving(0).await;
     assert!(names(&service.home(&acme)).is_empty());
 
-    assert_eq!(service.put(&upload, vec![3; MOST]).await, (200, Json::Null));
-    assert_eq!(fs::metadata(service.home(&acme).join(file_id.to_string())).unwrap().len(), MOST as u64);
+    assert_eq!(service.put(&upload, vec![3; MAX_FILE]).await, (200, Json::Null));
+    assert_eq!(fs::metadata(service.home(&acme).join(file_id.to_string())).unwrap().len(), MAX_FILE as u64);
 }
 
 #[tokio::test]
@@ -245,7 +245,7 @@ async fn an_upload_that_breaks_or_stalls_leaves_nothing() {
     assert_eq!(read_status(&mut stalled).await, "HTTP/1.1 408");
     service.arriving(0).await;
     assert!(names(&service.home(&acme)).is_empty());
-    // The address is as good as before.
+    // The address is still valid.
     assert_eq!(service.put(&upload, "whole").await, (200, Json::Null));
 }
 
@@ -271,7 +271,7 @@ async fn a_deletion_takes_what_is_the_tenants_and_stays() {
     let (gone, kept) = (service.uploaded(&acme, b"gone").await, service.uploaded(&other, b"kept").await);
     let (_, upload) = service.files.upload_address(&acme).await.unwrap();
     let download = service.files.download_address(&acme, gone).await.unwrap();
-    // One upload is in the middle of it.
+    // One upload is going on.
     let mut racing = service.begin(&upload, 10, b"12345").await;
     service.arriving(1).await;
 
@@ -315,7 +315,7 @@ async fn what_a_killed_process_left_is_removed() {
     assert_eq!(names(&arriving), ["young"]);
     assert!(names(&deleted).is_empty() && !mark.exists());
 
-    // And while it runs, with an address that somebody asks for an hour later.
+    // The same while the service runs, when an address is asked for an hour later.
     leave();
     service.clock.advance(3600 * SECOND);
     let download = {

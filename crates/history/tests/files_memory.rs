@@ -1,4 +1,5 @@
-//! Many uploads at once, in a process to itself, whose memory is watched (security.md, row "resources stay bounded").
+//! Many uploads at once, in a process of their own, whose memory is measured (security.md, row "resources stay
+//! bounded").
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -11,11 +12,11 @@ use web::clock::Clock;
 use web::listener::{Limits, serve};
 
 const UPLOADS: usize = 100;
-/// Together far more than memory may grow.
+/// The bytes of each upload; together far more than memory may grow.
 const LENGTH: usize = 6 * 1024 * 1024;
-const MAY_GROW: usize = 256 * 1024 * 1024;
+const MAX_GROWTH: usize = 256 * 1024 * 1024;
 
-/// The most that the process has ever held, in bytes.
+/// The most memory that the process has ever had, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -48,7 +49,7 @@ async fn a_hundred_uploads_at_once_do_not_fill_the_memory() {
     });
     let ids = futures_util::future::join_all(uploads).await;
     let grown = peak() - before;
-    assert!(grown < MAY_GROW, "{} MiB", grown >> 20);
+    assert!(grown < MAX_GROWTH, "{} MiB", grown >> 20);
     for id in ids {
         let path = data.path().join(format!("files/{client_id}/{id}"));
         assert_eq!(std::fs::metadata(path).unwrap().len(), LENGTH as u64);

@@ -1,4 +1,4 @@
-//! Files in an S3 bucket, at a real server of the protocol.
+//! Files in an S3 bucket, on a real server that speaks the protocol.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -91,7 +91,7 @@ async fn a_deletion_takes_what_is_the_tenants_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_does_not_answer_is_told() {
+async fn a_bucket_that_does_not_answer_is_unavailable() {
     let s3 = S3::start();
     let files = open(&s3, s3.environment());
     drop(s3);

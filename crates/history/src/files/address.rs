@@ -1,9 +1,10 @@
-//! Signed addresses of the service itself: `/api/files/content/{database_name}/{file_id}?client=…&expires=…&signature=…`.
+//! Signed addresses of files at this service:
+//! `/api/files/content/{database_name}/{file_id}?client=…&expires=…&signature=…`.
 //!
-//! The signature covers everything that the address says and the method, byte for byte as it is written, so that nothing
-//! of it can be spelled in another way. Every process with the same key takes it.
+//! The signature covers the method and everything in the address, byte for byte as it is written, so that no other
+//! spelling of an address is valid. Every process with the same key accepts it.
 
-use super::{CONTENT_PATH, VALID_SECONDS};
+use super::{ADDRESS_VALID_SECONDS, CONTENT_PATH};
 use crate::engine::Tenant;
 use hmac::{Hmac, KeyInit, Mac};
 use http::Method;
@@ -12,34 +13,34 @@ use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use web::clock::{Clock, hex};
 
-/// Sets the key of addresses apart from whatever else is derived from the same secret.
+/// Makes the key of addresses different from other keys that are derived from the same secret.
 const PURPOSE: &[u8] = b"chancery history: addresses of files";
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Makes addresses and knows them again.
+/// Makes and verifies addresses.
 pub struct Addresses {
     mac: Hmac<Sha256>,
     clock: Clock,
 }
 
 impl Addresses {
-    /// Those under a key that is derived from a secret.
+    /// Addresses that are signed with a key derived from a secret.
     pub fn new(secret: &[u8], clock: Clock) -> Addresses {
         let key = keyed(secret).chain_update(PURPOSE).finalize().into_bytes();
         Addresses { mac: keyed(&key), clock }
     }
 
-    /// An address for one method, from its path on, good from now on for [`VALID_SECONDS`].
+    /// An address without its host, for one method, valid from now on for [`ADDRESS_VALID_SECONDS`].
     pub fn make(&self, method: &Method, tenant: &Tenant, file_id: Uuid) -> String {
         let path = format!("{CONTENT_PATH}{}/{file_id}", tenant.database_name);
         let client = tenant.client_id.to_string();
-        let expires = (self.clock.now().div_euclid(MICROS_PER_SECOND) + VALID_SECONDS as i64).to_string();
+        let expires = (self.clock.now().div_euclid(MICROS_PER_SECOND) + ADDRESS_VALID_SECONDS as i64).to_string();
         let signature = self.signature(method, &path, &client, &expires);
         format!("{path}?client={client}&expires={expires}&signature={signature}")
     }
 
-    /// The client and the file that an address names; `None` for every address that was not made here, for this method,
-    /// within its time, without a reason, since the answer is the same for all of them.
+    /// The client and the file that an address names; `None` if it was not made by [`Addresses::make`], was made for
+    /// another method, or has expired.
     pub fn verify(&self, method: &Method, path: &str, query: &str) -> Option<(Uuid, Uuid)> {
         let (client, rest) = query.strip_prefix("client=")?.split_once("&expires=")?;
         let (expires, signature) = rest.split_once("&signature=")?;
@@ -54,7 +55,7 @@ impl Addresses {
         Some((client.parse().ok()?, file_id.parse().ok()?))
     }
 
-    /// None of the parts can hold a line feed, so each message is of one address alone.
+    /// The signature of an address. No part can contain a line feed, so no two addresses have the same message.
     fn signature(&self, method: &Method, path: &str, client: &str, expires: &str) -> String {
         let message = format!("{method}\n{path}\n{client}\n{expires}");
         hex(&self.mac.clone().chain_update(message).finalize().into_bytes())

@@ -1,13 +1,14 @@
-//! The data directory:
+//! Files in the data directory:
 //!
-//! - `{client_id}/{file_id}`: the files. The directory is made with the tenant's first address. In place of one that was
-//!   deleted stands an empty file for an hour, so that a request that still thinks of the tenant cannot bring it back;
-//! - `.arriving/{unique}`: what is being uploaded, or was when a process was killed;
-//! - `.deleted/{unique}`: directories on their way out.
+//! - `{client_id}/{file_id}`: the files. The tenant's directory is made with the first upload address. After a deletion
+//!   an empty file takes its place for an hour, so that a request that was admitted before cannot make the directory
+//!   again;
+//! - `.arriving/{unique}`: files that are being uploaded, or were when a process was killed;
+//! - `.deleted/{unique}`: directories that are being removed.
 //!
-//! A file gets its final name by a link, which fails when there is one already, or when the tenant's directory is gone.
-//! So a second upload never overwrites, and one that races with the tenant's deletion leaves nothing. All is private to
-//! the owner of the process.
+//! An uploaded file gets its final name by a hard link, which fails if the name exists or the tenant's directory does
+//! not. So a second upload never overwrites, and an upload that races with the tenant's deletion leaves nothing.
+//! Everything is private to the user who runs the process.
 
 use super::CONTENT_PATH;
 use super::address::Addresses;
@@ -30,46 +31,48 @@ use web::clock::{Clock, unique_id};
 use web::content::Content;
 use web::listener::{BodyError, BodyReader};
 
-/// The largest file.
-const MAX_BYTES: u64 = 50 * 1024 * 1024;
-/// An upload that stands still this long is given up.
-const PROGRESS: Duration = Duration::from_secs(10);
-/// When what a killed process left is certainly nobody's any more, in microseconds. Uploads that go on write all the
-/// time, and requests end long before.
-const HOUR: i64 = 3_600_000_000;
+/// The most bytes of a file.
+const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
+/// An upload of which nothing arrives for so long is refused.
+const MAX_STALL: Duration = Duration::from_secs(10);
+/// The age at which a leftover is certainly not in use, in microseconds: uploads write all the time, and requests end
+/// long before.
+const LEFTOVER_AGE_US: i64 = 3_600_000_000;
 
 const ARRIVING: &str = ".arriving";
 const DELETED: &str = ".deleted";
 
-/// Files in the data directory, at addresses of the service itself.
+/// Files in a directory, at addresses of this service.
 pub struct Directory {
     root: PathBuf,
     public_url: String,
     addresses: Addresses,
     clock: Clock,
+    /// When leftovers were last removed, in microseconds since 1970.
     swept_at: AtomicI64,
 }
 
 impl Directory {
-    /// Makes the directory when it is missing, and clears what killed processes left.
+    /// Makes the directory if it is missing, and removes what killed processes left.
     pub fn open(root: PathBuf, public_url: String, key: &[u8], clock: Clock) -> io::Result<Directory> {
         for directory in [root.join(ARRIVING), root.join(DELETED)] {
             store::make_directory(&directory)?;
         }
         let now = clock.now();
-        sweep_or_tell(&root, now);
+        sweep_or_log(&root, now);
         let addresses = Addresses::new(key, clock.clone());
         Ok(Directory { root, public_url, addresses, clock, swept_at: AtomicI64::new(now) })
     }
 
-    /// The tenant's directory is made here and not by uploads, so that none of them can make it again.
+    /// An address to which a file can be uploaded. The tenant's directory is made here and not by uploads, since an
+    /// upload must not make it again after the tenant was deleted.
     pub async fn upload_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
-        self.sweep_at_times();
+        self.sweep_if_due();
         let home = self.home(tenant.client_id);
         match tokio::fs::DirBuilder::new().mode(0o700).create(&home).await {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match tokio::fs::symlink_metadata(&home).await {
                 Ok(metadata) if metadata.is_dir() => {}
-                // What a deletion leaves in its place, or is just putting there.
+                // The empty file that a deletion leaves in its place, or is about to make.
                 Ok(_) => return Err(Error::NoTenant),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::NoTenant),
                 Err(error) => return Err(failed(error)),
@@ -94,18 +97,19 @@ impl Directory {
         self.respond(request).await.unwrap_or_else(Response::from)
     }
 
-    async fn respond(&self, request: Request<Incoming>) -> Result<Response<Content>, Refusal> {
+    async fn respond(&self, request: Request<Incoming>) -> Result<Response<Content>, FileRefusal> {
         let (head, body) = request.into_parts();
         if !head.uri.path().starts_with(CONTENT_PATH) {
-            return Err(Refusal::Missing);
+            return Err(FileRefusal::Missing);
         }
         let method = match head.method {
             Method::HEAD => Method::GET,
             Method::GET | Method::PUT => head.method.clone(),
-            other => return Err(Refusal::Method(other)),
+            other => return Err(FileRefusal::Method(other)),
         };
         let query = head.uri.query().unwrap_or("");
-        let (client_id, file_id) = self.addresses.verify(&method, head.uri.path(), query).ok_or(Refusal::Address)?;
+        let (client_id, file_id) =
+            self.addresses.verify(&method, head.uri.path(), query).ok_or(FileRefusal::Address)?;
         let home = self.home(client_id);
         if method == Method::PUT {
             self.store(home, file_id, body).await?;
@@ -124,16 +128,16 @@ impl Directory {
         Ok(response)
     }
 
-    /// Takes a file; when it answers `Ok`, the file is on the disk.
-    async fn store(&self, home: PathBuf, file_id: Uuid, body: Incoming) -> Result<(), Refusal> {
+    /// Stores an uploaded file. When this returns `Ok`, the file survives a power cut.
+    async fn store(&self, home: PathBuf, file_id: Uuid, body: Incoming) -> Result<(), FileRefusal> {
         let path = home.join(file_id.to_string());
-        // Better told before the body has come; what counts is the link.
+        // An early refusal, before the body is read. The link below decides.
         match tokio::fs::symlink_metadata(&path).await {
-            Ok(_) => return Err(Refusal::Taken),
+            Ok(_) => return Err(FileRefusal::Exists),
             Err(error) if error.kind() == ErrorKind::NotFound => tokio::fs::symlink_metadata(&home).await?,
             Err(error) => return Err(error.into()),
         };
-        let mut body = BodyReader::new(body, MAX_BYTES, PROGRESS)?;
+        let mut body = BodyReader::new(body, MAX_FILE_BYTES, MAX_STALL)?;
         let arriving = Arriving(self.root.join(ARRIVING).join(unique_id()));
         let mut options = tokio::fs::OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(0o600).open(&arriving.0).await?;
@@ -143,12 +147,12 @@ impl Directory {
         file.flush().await?;
         file.sync_all().await?;
         let root = self.root.clone();
-        // Goes on to its end when the client hangs up.
+        // It is completed although the client hangs up.
         let linked = spawn_blocking(move || {
             fs::hard_link(&arriving.0, &path)?;
             drop(arriving);
             sync(&home)?;
-            // The tenant's directory may be new.
+            // The tenant's directory may be new and must survive, too.
             sync(&root)
         });
         Ok(linked.await.map_err(io::Error::other)??)
@@ -158,17 +162,17 @@ impl Directory {
         self.root.join(client_id.to_string())
     }
 
-    fn sweep_at_times(&self) {
+    fn sweep_if_due(&self) {
         let (now, last) = (self.clock.now(), self.swept_at.load(Ordering::Relaxed));
-        let is_due = now - last >= HOUR;
+        let is_due = now - last >= LEFTOVER_AGE_US;
         if is_due && self.swept_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             let root = self.root.clone();
-            spawn_blocking(move || sweep_or_tell(&root, now));
+            spawn_blocking(move || sweep_or_log(&root, now));
         }
     }
 }
 
-/// A file that has not arrived yet. Its name goes with this, whatever ends the upload.
+/// The path of a file that is being uploaded. It is removed when this is dropped, however the upload ends.
 struct Arriving(PathBuf);
 
 impl Drop for Arriving {
@@ -177,33 +181,35 @@ impl Drop for Arriving {
     }
 }
 
-/// Moves a tenant's directory away, so that uploads find nothing to link to, and then removes it and what an earlier
-/// call may have left.
+/// Moves a tenant's directory away, so that uploads cannot link into it, and then removes it, together with what an
+/// earlier call left.
 fn remove_tenant(root: &Path, home: &Path) -> io::Result<()> {
-    let grave = root.join(DELETED);
+    let deleted = root.join(DELETED);
     loop {
         if fs::symlink_metadata(home).is_ok_and(|found| found.is_dir()) {
-            unless_missing(fs::rename(home, grave.join(unique_id())))?;
+            unless_missing(fs::rename(home, deleted.join(unique_id())))?;
         }
         match File::options().write(true).create_new(true).mode(0o600).open(home) {
             Ok(_) => break,
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            // Deleted before, or made again in this moment by a request that knew the tenant.
+            // The tenant was deleted before.
             Err(_) if fs::symlink_metadata(home)?.is_file() => break,
+            // A request that was admitted before has made the directory again.
             Err(_) => {}
         }
     }
     sync(root)?;
-    empty(&grave)
+    empty(&deleted)
 }
 
-/// What cannot be removed is in nobody's way.
-fn sweep_or_tell(root: &Path, now: i64) {
-    sweep(root, now).unwrap_or_else(|error| tracing::warn!(%error, "leftovers of files are not removed"));
+/// Removes leftovers. A failure is only logged, since leftovers do no harm.
+fn sweep_or_log(root: &Path, now: i64) {
+    sweep(root, now)
+        .unwrap_or_else(|error| tracing::warn!(%error, "removing leftovers of uploads and deletions failed"));
 }
 
-/// Removes what nobody needs any more: uploads that a killed process left, deletions that it did not end, and the marks
-/// of deleted tenants.
+/// Removes old leftovers: uploads that a killed process left, deletions that it did not end, and the empty files in
+/// place of deleted tenants.
 fn sweep(root: &Path, now: i64) -> io::Result<()> {
     empty(&root.join(DELETED))?;
     for directory in [root.to_owned(), root.join(ARRIVING)] {
@@ -220,15 +226,15 @@ fn sweep(root: &Path, now: i64) -> io::Result<()> {
 fn is_old(entry: &fs::DirEntry, now: i64) -> bool {
     let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok();
     let since_1970 = changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
-    since_1970.is_some_and(|age| now - age.as_micros() as i64 >= HOUR)
+    since_1970.is_some_and(|age| now - age.as_micros() as i64 >= LEFTOVER_AGE_US)
 }
 
-/// Removes all directories in a directory; others may be doing the same.
+/// Removes all directories in a directory. Other processes may be doing the same.
 fn empty(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let mut removed = unless_missing(fs::remove_dir_all(&path));
-        // An upload that had found its way in when the directory was moved may have left its file just now.
+        // An upload that opened the directory before it was moved may have linked its file just now.
         if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty) {
             removed = unless_missing(fs::remove_dir_all(&path));
         }
@@ -241,7 +247,7 @@ fn unless_missing(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// What a directory names survives a power cut from here on.
+/// Makes the names in a directory survive a power cut.
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
@@ -253,69 +259,71 @@ fn failed(error: io::Error) -> Error {
     }
 }
 
-/// Why a request is refused.
+/// Why a request for a file is refused.
 #[derive(Debug)]
-pub enum Refusal {
-    /// The address was not made here, not for this, or is too old.
+pub enum FileRefusal {
+    /// The address was not made here, was made for another method, or has expired.
     Address,
-    /// There is no such file, or no such tenant (any more).
+    /// The file or the tenant does not exist, or no longer.
     Missing,
-    /// The file is there already.
-    Taken,
-    /// No address allows this method.
+    /// The file was uploaded already.
+    Exists,
+    /// No address is made for this method.
     Method(Method),
-    /// The body did not come as it should.
     Body(BodyError),
-    /// The disk refused.
     Disk(io::Error),
 }
 
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
+impl From<io::Error> for FileRefusal {
+    fn from(error: io::Error) -> FileRefusal {
         match error.kind() {
-            // A tenant's directory is missing, or a file in its place.
-            ErrorKind::NotFound | ErrorKind::NotADirectory => Refusal::Missing,
-            ErrorKind::AlreadyExists => Refusal::Taken,
-            _ => Refusal::Disk(error),
+            // The tenant's directory is missing, or a file is in its place.
+            ErrorKind::NotFound | ErrorKind::NotADirectory => FileRefusal::Missing,
+            ErrorKind::AlreadyExists => FileRefusal::Exists,
+            _ => FileRefusal::Disk(error),
         }
     }
 }
 
-impl From<BodyError> for Refusal {
-    fn from(error: BodyError) -> Refusal {
-        Refusal::Body(error)
+impl From<BodyError> for FileRefusal {
+    fn from(error: BodyError) -> FileRefusal {
+        FileRefusal::Body(error)
     }
 }
 
-impl From<Refusal> for Response<Content> {
-    fn from(refusal: Refusal) -> Response<Content> {
+impl From<FileRefusal> for Response<Content> {
+    fn from(refusal: FileRefusal) -> Response<Content> {
         let (status, detail) = match &refusal {
-            Refusal::Address => (StatusCode::FORBIDDEN, "Invalid or expired address.".into()),
-            Refusal::Missing => (StatusCode::NOT_FOUND, "Not found.".into()),
-            Refusal::Taken => (StatusCode::CONFLICT, "The file was uploaded already.".into()),
-            Refusal::Method(method) => (StatusCode::METHOD_NOT_ALLOWED, format!("Method \"{method}\" not allowed.")),
-            Refusal::Body(BodyError::TooLarge) => (StatusCode::PAYLOAD_TOO_LARGE, "Max file size is 50.0 MB.".into()),
-            Refusal::Body(BodyError::Slow) => {
+            FileRefusal::Address => (StatusCode::FORBIDDEN, "Invalid or expired address.".into()),
+            FileRefusal::Missing => (StatusCode::NOT_FOUND, "Not found.".into()),
+            FileRefusal::Exists => (StatusCode::CONFLICT, "The file was uploaded already.".into()),
+            FileRefusal::Method(method) => {
+                (StatusCode::METHOD_NOT_ALLOWED, format!("Method \"{method}\" not allowed."))
+            }
+            FileRefusal::Body(BodyError::TooLarge) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "Max file size is 50.0 MB.".into())
+            }
+            FileRefusal::Body(BodyError::Slow) => {
                 (StatusCode::REQUEST_TIMEOUT, "The request body did not arrive in time.".into())
             }
-            Refusal::Body(BodyError::Broken) => (StatusCode::BAD_REQUEST, "The request body is incomplete.".into()),
-            Refusal::Disk(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            FileRefusal::Body(BodyError::Broken) => (StatusCode::BAD_REQUEST, "The request body is incomplete.".into()),
+            FileRefusal::Disk(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "The storage is full.".into())
             }
-            Refusal::Disk(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Internal server error.".into()),
+            FileRefusal::Disk(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Internal server error.".into()),
         };
-        if let Refusal::Disk(error) = &refusal {
-            tracing::error!(%error, "a file in the data directory");
+        if let FileRefusal::Disk(error) = &refusal {
+            tracing::error!(%error, "a file in the data directory could not be read or written");
         }
         let body: Bytes = serde_json::json!({"detail": detail}).to_string().into();
         let mut response = response(status, Full::from(body).into());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match refusal {
-            Refusal::Method(_) => {
+            FileRefusal::Method(_) => {
                 headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
             }
-            Refusal::Disk(_) if status == StatusCode::SERVICE_UNAVAILABLE => {
+            FileRefusal::Disk(_) if status == StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}
@@ -324,7 +332,7 @@ impl From<Refusal> for Response<Content> {
     }
 }
 
-/// What every answer has in common.
+/// An answer with the headers that all answers have.
 fn response(status: StatusCode, content: Content) -> Response<Content> {
     let mut response = Response::new(content);
     *response.status_mut() = status;

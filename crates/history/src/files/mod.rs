@@ -1,9 +1,9 @@
-//! Where the files of events live: in the data directory or in an S3 bucket (document 3, "Upload address"; document 4,
+//! The files of events, in the data directory or in an S3 bucket (document 3, "Upload address"; document 4,
 //! section 6, rows "upload address" and `…/file`).
 //!
-//! Files never come through the API itself. It hands out addresses that are good for 15 minutes: on S3 the bucket's own,
-//! presigned; for the data directory addresses of this service, signed in the same spirit ([`address`]), which
-//! [`Files::answer`] serves without any key in a header.
+//! The API itself transfers no files. It hands out signed addresses that are valid for 15 minutes: for S3 the bucket's
+//! own presigned addresses, for the data directory addresses of this service ([`address`]), which [`Files::answer`]
+//! serves and which need no key in a header.
 
 #[doc(hidden)]
 pub mod address;
@@ -19,25 +19,26 @@ use uuid::Uuid;
 use web::clock::Clock;
 use web::content::Content;
 
-/// What the paths of the service's own addresses begin with.
+/// What the paths of this service's addresses of files begin with.
 pub const CONTENT_PATH: &str = "/api/files/content/";
-/// How long an address is good.
-const VALID_SECONDS: u64 = 15 * 60;
+/// How long an address is valid.
+const ADDRESS_VALID_SECONDS: u64 = 15 * 60;
 
 /// The files of all tenants.
-pub struct Files(Place);
+pub struct Files(Storage);
 
-enum Place {
+enum Storage {
     Directory(Directory),
     S3(S3),
 }
 
 impl Files {
-    /// Opens the place that `CHANCERY_FILES_URL` names, or the data directory; an error is one line that names the setting.
+    /// Opens the bucket that `CHANCERY_FILES_URL` names, else the data directory. An error is one line that names the
+    /// setting.
     ///
-    /// - `directory`: where files lie if not on S3; made when it is missing;
+    /// - `directory`: where files are stored if not on S3; made if it is missing;
     /// - `public_url`: `CHANCERY_HISTORY_URL`, without a slash at its end;
-    /// - `key`: the secret that all processes share, from which the key of the addresses is derived.
+    /// - `key`: a secret that all processes share, from which the key of the addresses is derived.
     pub fn open(
         files_url: Option<&str>,
         directory: PathBuf,
@@ -45,13 +46,13 @@ impl Files {
         key: &[u8],
         clock: Clock,
     ) -> Result<Files, String> {
-        let words =
+        let variables =
             std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
-        Files::open_in(words, files_url, directory, public_url, key, clock)
+        Files::open_in(variables, files_url, directory, public_url, key, clock)
     }
 
-    /// The same with another environment than the process has: S3 takes its endpoint and keys from there
-    /// (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
+    /// Does what [`Files::open`] does, in an environment that is not the process's. S3 takes its endpoint and keys from
+    /// it (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
     pub fn open_in(
         environment: impl IntoIterator<Item = (String, String)>,
         files_url: Option<&str>,
@@ -60,48 +61,51 @@ impl Files {
         key: &[u8],
         clock: Clock,
     ) -> Result<Files, String> {
-        let place = match files_url {
-            Some(url) => Place::S3(S3::open(url, environment).map_err(|cause| format!("CHANCERY_FILES_URL: {cause}"))?),
-            None => Place::Directory(
+        let storage = match files_url {
+            Some(url) => {
+                Storage::S3(S3::open(url, environment).map_err(|cause| format!("CHANCERY_FILES_URL: {cause}"))?)
+            }
+            None => Storage::Directory(
                 Directory::open(directory.clone(), public_url, key, clock)
                     .map_err(|error| format!("CHANCERY_DATA: {}: {error}", directory.display()))?,
             ),
         };
-        Ok(Files(place))
+        Ok(Files(storage))
     }
 
-    /// A fresh file id and the address that takes its content, by one PUT of at most 50 MB within 15 minutes.
+    /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB
+    /// within 15 minutes.
     pub async fn upload_address(&self, tenant: &Tenant) -> Result<(Uuid, String), Error> {
         let file_id = Uuid::new_v4();
         let address = match &self.0 {
-            Place::Directory(directory) => directory.upload_address(tenant, file_id).await?,
-            Place::S3(s3) => s3.upload_address(tenant, file_id).await?,
+            Storage::Directory(directory) => directory.upload_address(tenant, file_id).await?,
+            Storage::S3(s3) => s3.upload_address(tenant, file_id).await?,
         };
         Ok((file_id, address))
     }
 
-    /// The address that gives a file for 15 minutes. Whether there is one shows when it is opened.
+    /// The address at which a file can be downloaded for 15 minutes. Whether the file exists is not checked here.
     pub async fn download_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
         match &self.0 {
-            Place::Directory(directory) => Ok(directory.download_address(tenant, file_id)),
-            Place::S3(s3) => s3.download_address(tenant, file_id).await,
+            Storage::Directory(directory) => Ok(directory.download_address(tenant, file_id)),
+            Storage::S3(s3) => s3.download_address(tenant, file_id).await,
         }
     }
 
-    /// Removes all files of a tenant; can be repeated. It must stand between the beginning and the end of a tenant's
-    /// deletion, while no other tenant can have its name.
+    /// Removes all files of a tenant; can be repeated. It must be called between the beginning and the end of the
+    /// tenant's deletion, when no other tenant can have its name.
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
         match &self.0 {
-            Place::Directory(directory) => directory.delete_tenant(tenant).await,
-            Place::S3(s3) => s3.delete_tenant(tenant).await,
+            Storage::Directory(directory) => directory.delete_tenant(tenant).await,
+            Storage::S3(s3) => s3.delete_tenant(tenant).await,
         }
     }
 
-    /// Answers a request for a path below [`CONTENT_PATH`]. Where files are on S3 nothing is there.
+    /// Answers a request for a path below [`CONTENT_PATH`]. If files are on S3, the answer is 404.
     pub async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Content> {
         match &self.0 {
-            Place::Directory(directory) => directory.answer(request).await,
-            Place::S3(_) => directory::Refusal::Missing.into(),
+            Storage::Directory(directory) => directory.answer(request).await,
+            Storage::S3(_) => directory::FileRefusal::Missing.into(),
         }
     }
 }

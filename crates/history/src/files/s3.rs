@@ -1,6 +1,6 @@
-//! An S3 bucket. Its own presigned addresses are handed out, so that contents pass by this service.
+//! Files in an S3 bucket. Clients upload and download directly, at presigned addresses of the bucket.
 
-use super::VALID_SECONDS;
+use super::ADDRESS_VALID_SECONDS;
 use crate::engine::{Error, Tenant};
 use futures_util::{StreamExt, TryStreamExt};
 use http::Method;
@@ -12,30 +12,31 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// How often, and how long at most, one call to the bucket is repeated while it fails for the moment.
-const RETRIES: usize = 5;
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a call to the bucket is retried after a transient failure.
+const MAX_RETRIES: usize = 5;
+/// No retry begins after this time.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(20);
 
-/// A bucket, or what is below a prefix in it.
+/// A bucket, or the keys of a bucket that begin with a prefix.
 pub struct S3 {
     bucket: AmazonS3,
     prefix: Path,
 }
 
 impl S3 {
-    /// Opens `s3://bucket/prefix`, or an `https` address of a bucket, with the endpoint and the keys that the environment
-    /// names. Nothing is asked of the bucket yet.
+    /// Opens `s3://bucket/prefix`, or an `https` address of a bucket, with the endpoint and the keys that the
+    /// environment names. Nothing is asked of the bucket yet.
     pub fn open(url: &str, environment: impl IntoIterator<Item = (String, String)>) -> Result<S3, String> {
-        // Which other stores there are is no secret, but only this one signs here.
-        let unknown = "expected s3://bucket/prefix";
-        let parsed = Url::parse(url).map_err(|_| unknown)?;
-        let (ObjectStoreScheme::AmazonS3, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unknown)? else {
-            return Err(unknown.into());
+        // Of the stores that the library knows, only S3 is supported.
+        let unsupported = "expected s3://bucket/prefix";
+        let parsed = Url::parse(url).map_err(|_| unsupported)?;
+        let (ObjectStoreScheme::AmazonS3, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unsupported)? else {
+            return Err(unsupported.into());
         };
-        // Its HTTP client takes the process's provider of cryptography, and panics where there is none. A second call
-        // changes nothing.
+        // The library's HTTP client takes the process's cryptography provider, and panics if there is none. Installing
+        // it twice changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: PATIENCE, ..RetryConfig::default() };
+        let retry = RetryConfig { max_retries: MAX_RETRIES, retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
         let mut builder = AmazonS3Builder::new().with_retry(retry);
         for (name, value) in environment.into_iter().filter(|(name, _)| name.starts_with("AWS_")) {
             if let Ok(key) = name.to_ascii_lowercase().parse() {
@@ -46,12 +47,13 @@ impl S3 {
         Ok(S3 { bucket, prefix })
     }
 
-    /// An address for one PUT.
+    /// An address to which a file can be uploaded by PUT.
     pub async fn upload_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
         self.address(Method::PUT, tenant, file_id, &SignedUrlOptions::new()).await
     }
 
-    /// An address for GET. Whatever type the uploader gave it, nothing is shown or run in a browser.
+    /// An address at which a file can be downloaded by GET. Whatever type it was uploaded with, no browser shows or
+    /// runs it.
     pub async fn download_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
         let options = SignedUrlOptions::new().with_query([
             ("response-cache-control", "no-store"),
@@ -61,9 +63,9 @@ impl S3 {
         self.address(Method::GET, tenant, file_id, &options).await
     }
 
-    /// Removes what is below the tenant's name, a page of names at a time.
+    /// Removes all files of a tenant. The bucket lists them page by page.
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
-        let found = self.bucket.list(Some(&self.home(tenant))).map_ok(|object| object.location).boxed();
+        let found = self.bucket.list(Some(&self.tenant_prefix(tenant))).map_ok(|object| object.location).boxed();
         self.bucket.delete_stream(found).try_for_each(|_| async { Ok(()) }).await.map_err(error)
     }
 
@@ -74,19 +76,19 @@ impl S3 {
         file_id: Uuid,
         options: &SignedUrlOptions,
     ) -> Result<String, Error> {
-        let key = self.home(tenant).join(file_id.to_string());
-        let valid = Duration::from_secs(VALID_SECONDS);
+        let key = self.tenant_prefix(tenant).join(file_id.to_string());
+        let valid = Duration::from_secs(ADDRESS_VALID_SECONDS);
         Ok(self.bucket.signed_url_opts(method, &key, valid, options).await.map_err(error)?.into())
     }
 
-    /// What the keys of a tenant begin with, without the slash behind it.
-    fn home(&self, tenant: &Tenant) -> Path {
+    /// What the keys of a tenant's files begin with, without the slash after it.
+    fn tenant_prefix(&self, tenant: &Tenant) -> Path {
         self.prefix.clone().join(tenant.database_name.as_str())
     }
 }
 
-/// The library's errors do not tell a bucket that refuses from one that does not answer. Their first line has the cause;
-/// the bucket's own answer, which may be long, follows it.
+/// An error of the library, which does not distinguish a bucket that refuses from one that does not answer. The first
+/// line has the cause; the bucket's answer follows, which may be long.
 fn error(error: object_store::Error) -> Error {
     let text = error.to_string();
     Error::Unavailable(text.lines().next().unwrap_or("").chars().take(500).collect())
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_sign_is_refused_at_the_start() {
+    fn other_addresses_than_of_s3_are_refused() {
         for url in
             ["", "bucket", "file:///srv/files", "memory:///", "gs://bucket/x", "http://host/bucket", "ftp://host/x"]
         {

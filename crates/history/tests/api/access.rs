@@ -17,7 +17,7 @@ const ENDPOINTS: [(&str, &str); 8] = [
 const STRANGER: &str = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
 
 #[tokio::test]
-async fn nobody_comes_in_without_the_one_key() {
+async fn every_endpoint_needs_the_key() {
     let server = HistoryServer::start().await;
     let refused = json!({"detail": "Unauthorized API Key."});
     for (method, path) in ENDPOINTS {
@@ -25,7 +25,7 @@ async fn nobody_comes_in_without_the_one_key() {
             server.stranger().call(method, &form).send().await.is(401, refused.clone());
             let wrong = server.stranger().with_header("x-api-key", "another");
             wrong.call(method, &form).send().await.is(401, refused.clone());
-            // Twice is not once, even if both are right.
+            // Two keys are refused, even if both are right.
             let doubled = server.keyed().call(method, &form).header("x-api-key", testkit::HISTORY_KEY);
             doubled.send().await.is(401, refused.clone());
         }
@@ -60,7 +60,7 @@ async fn a_client_id_is_one_uuid_of_version_4() {
 }
 
 #[tokio::test]
-async fn an_unknown_tenant_reads_as_documented() {
+async fn an_unknown_tenant_is_refused_as_documented() {
     let server = HistoryServer::start().await;
     let client = server.keyed().with_header("x-client-id", STRANGER);
     let not_found = json!({"detail": format!("{STRANGER} tenant not found in database.")});
@@ -91,7 +91,7 @@ async fn methods_and_paths() {
             }
         }
     }
-    // A wrong method is one for strangers, too.
+    // A wrong method is answered before the key is looked at.
     server.stranger().get("/api/delete-tenant").await.is(405, json!({"detail": "Method \"GET\" not allowed."}));
     server.stranger().post("/healthz", json!({})).await.is(405, json!({"detail": "Method \"POST\" not allowed."}));
     for path in ["/", "/api", "/api/history", "/api/history/events//file", "/api/history/events/a/b/file", "/x"] {
@@ -110,7 +110,7 @@ async fn every_answer_has_a_request_id() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_reads_alike_everywhere() {
+async fn a_body_that_is_no_json_is_refused_alike_everywhere() {
     let server = HistoryServer::start().await;
     let api = server.tenant("malformed").await;
     for (_, path) in ENDPOINTS.into_iter().filter(|(method, _)| *method == "POST") {

@@ -67,7 +67,7 @@ async fn an_event_id_is_written_once() {
     let api = server.tenant("events").await;
     let created = json!({"detail": "Event created."});
     add(&api, detail(1, 1, 1, TIME)).await.is(201, created.clone());
-    // A second time with other words: 201, and nothing written.
+    // A second time with other values: 201, and nothing is written.
     add(&api, detail(1, 2, 3, "2020-01-01T00:00:00Z")).await.is(201, created);
     let tasks: Vec<_> = (0..16)
         .map(|_| {
@@ -84,7 +84,7 @@ async fn an_event_id_is_written_once() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_told_at_once() {
+async fn a_refusal_names_everything_that_is_wrong() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
     let missing = |place: Json| json!([place, "field required", "value_error.missing"]);
@@ -138,7 +138,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn only_what_every_reader_can_read_is_taken() {
+async fn json_that_some_readers_cannot_read_is_refused() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
     for text in [
@@ -163,7 +163,7 @@ async fn only_what_every_reader_can_read_is_taken() {
 }
 
 #[tokio::test]
-async fn a_thousand_problems_are_told() {
+async fn a_refusal_names_at_most_a_thousand_problems() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
     let mut event = detail(1, 1, 7, TIME);

@@ -6,14 +6,14 @@ use testkit::{Client, HistoryServer, Reply};
 
 const TIME: &str = "2026-01-31T09:30:00Z";
 
-async fn generated(api: &Client, n: u32, file_id: &Json) {
+async fn add_generated(api: &Client, n: u32, file_id: &Json) {
     let mut event = detail(n, 1, 9, TIME);
     let data = json!({"document_template_id": 1, "field_id": 0, "file_id": file_id});
     event["event_data"] = json!([data.to_string()]);
     api.post("/api/event-bridge/create-event", envelope("files", event)).await.created();
 }
 
-/// The part of an address that a client takes.
+/// The path and query of an address.
 fn path(server: &HistoryServer, address: &str) -> String {
     address.strip_prefix(&format!("http://{}", server.address)).expect("an address of the service").to_owned()
 }
@@ -31,7 +31,7 @@ async fn a_file_goes_up_and_comes_down_without_a_key() {
     let put = server.stranger().call("PUT", &path(&server, upload_url)).body("application/pdf", body.clone());
     assert_eq!(put.send().await.status, 200);
 
-    generated(&api, 1, &given["file_id"]).await;
+    add_generated(&api, 1, &given["file_id"]).await;
     let reply = api.get(&format!("/api/history/events/{}/file", id(1))).await;
     assert_eq!(reply.status, 302);
     let reply = server.stranger().get(&path(&server, reply.header("location"))).await;
@@ -46,15 +46,15 @@ async fn other_events_have_no_file() {
     let (api, other) = (server.tenant("files").await, server.tenant("other").await);
     let not_found = json!({"detail": "Not found."});
     api.post("/api/event-bridge/create-event", envelope("files", detail(1, 1, 7, TIME))).await.created();
-    generated(&api, 2, &json!("../../etc/passwd")).await;
-    generated(&api, 3, &json!(5)).await;
+    add_generated(&api, 2, &json!("../../etc/passwd")).await;
+    add_generated(&api, 3, &json!(5)).await;
     for n in 1..=4 {
         api.get(&format!("/api/history/events/{}/file", id(n))).await.is(404, not_found.clone());
     }
     api.get("/api/history/events/nothing/file").await.is(404, not_found.clone());
-    // Another tenant's event is as unknown as none.
+    // Another tenant's event is answered as an unknown one.
     let given = api.get("/api/files/upload-url").await.ok();
-    generated(&api, 5, &given["file_id"]).await;
+    add_generated(&api, 5, &given["file_id"]).await;
     other.get(&format!("/api/history/events/{}/file", id(5))).await.is(404, not_found);
 }
 
@@ -65,8 +65,8 @@ async fn ids_of_another_tenant_are_ids_that_nobody_has() {
     let given = api.get("/api/files/upload-url").await.ok();
     let address = path(&server, given["upload_url"].as_str().unwrap());
     assert_eq!(server.stranger().call("PUT", &address).body("text/plain", "theirs").send().await.status, 200);
-    generated(&api, 1, &given["file_id"]).await;
-    // The answers to two calls but for what is new in each.
+    add_generated(&api, 1, &given["file_id"]).await;
+    // Expects equal answers, without the headers that differ from call to call.
     let alike = |one: Reply, two: Reply| {
         let bare = |mut reply: Reply| {
             ["x-request-id", "date", "location"].into_iter().for_each(|name| drop(reply.headers.remove(name)));
@@ -85,11 +85,11 @@ async fn ids_of_another_tenant_are_ids_that_nobody_has() {
         alike(get(1).await, get(99).await);
         alike(get(7).await, get(99).await);
     }
-    // An event with the id of one of theirs, or with their file, is a new one like any other.
+    // An event with the id or the file of another tenant's event is stored as any new event.
     let event = |n: u32, file_id: &Json| {
         let mut event = detail(n, 1, 9, TIME);
         event["event_data"] = json!([json!({"file_id": file_id}).to_string()]);
-        // Whatever the envelope names, the header counts.
+        // The header decides, whatever tenant the envelope names.
         envelope("files", event)
     };
     let add = async |event: Json| other.post("/api/event-bridge/create-event", event).await;
@@ -114,21 +114,21 @@ async fn an_edited_or_expired_address_is_refused() {
     assert_eq!(put(&address.replace("expires=", "expires=1")).await, 403);
     assert_eq!(put(&address.replace("/content/files/", "/content/other/")).await, 403);
     assert_eq!(put(&address.replace("&signature=", "&signature=0")).await, 403);
-    // A key for sending is none for reading.
+    // An upload address does not allow to download.
     assert_eq!(server.stranger().get(&address).await.status, 403);
     server.clock.advance(15 * testkit::MINUTE + testkit::SECOND);
     assert_eq!(put(&address).await, 403);
 }
 
 #[tokio::test]
-async fn files_go_with_their_tenant() {
+async fn files_are_deleted_with_their_tenant() {
     let server = HistoryServer::start().await;
     let api = server.tenant("files").await;
     let given = api.get("/api/files/upload-url").await.ok();
     let address = path(&server, given["upload_url"].as_str().unwrap());
     let put = async || server.stranger().call("PUT", &address).body("text/plain", "x").send().await.status;
     assert_eq!(put().await, 200);
-    generated(&api, 1, &given["file_id"]).await;
+    add_generated(&api, 1, &given["file_id"]).await;
     let down = api.get(&format!("/api/history/events/{}/file", id(1))).await;
     let down = path(&server, down.header("location"));
     assert_eq!(server.stranger().get(&down).await.text, "x");

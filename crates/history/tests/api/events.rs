@@ -23,7 +23,7 @@ async fn ids(api: &Client, query: &str) -> Vec<i64> {
 async fn the_newest_come_first_and_ties_have_their_order() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
-    // All of one moment, then one before and one after. Ids of equal rank go down by their bytes.
+    // Five of one moment, one after it and one before it. Of equal rank, the greater id comes first.
     for (n, event_type) in [(5, 1), (4, 2), (1, 10), (3, 3), (2, 7)] {
         add(&api, detail(n, 1, event_type, TIME)).await;
     }
@@ -31,7 +31,7 @@ async fn the_newest_come_first_and_ties_have_their_order() {
     add(&api, detail(8, 1, 3, "2026-01-31T09:29:59.999999Z")).await;
     assert_eq!(ids(&api, "").await, [9, 3, 2, 1, 4, 5, 8]);
     assert_eq!(ids(&api, "record_id=1").await, [9, 3, 2, 1, 4, 5, 8]);
-    // No other ordering is supported: a word about it is as unknown as any.
+    // No other order is supported: `ordering` is an unknown parameter, which is ignored.
     assert_eq!(ids(&api, "ordering=event_datetime").await, [9, 3, 2, 1, 4, 5, 8]);
     let mut one_by_one = Vec::new();
     for offset in 0..8 {
@@ -44,7 +44,7 @@ async fn the_newest_come_first_and_ties_have_their_order() {
 }
 
 #[tokio::test]
-async fn ids_that_differ_in_their_first_half_go_by_their_bytes() {
+async fn events_of_equal_rank_are_ordered_by_the_bytes_of_their_ids() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
     let ids = [

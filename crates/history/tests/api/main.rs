@@ -1,5 +1,5 @@
-//! The history service as its callers see it. The files are named after the addresses. It runs on the embedded engine, or,
-//! with `CHANCERY_TEST_HISTORY=clickhouse`, on ClickHouse.
+//! The history service through its API. The files are named as the endpoints' files in `src`. It runs on the embedded
+//! engine, or, with `CHANCERY_TEST_HISTORY=clickhouse`, on ClickHouse.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -42,14 +42,14 @@ fn system_event(n: u32) -> Json {
     })
 }
 
-/// What 422 answers: place, message and type of each problem.
+/// The body of a 422, from the place, message and type of each problem.
 fn problems(list: Json) -> Json {
     let list = list.as_array().cloned().unwrap_or_default();
     let problem = |item: &Json| json!({"loc": item[0], "msg": item[1], "type": item[2]});
     json!({"detail": list.iter().map(problem).collect::<Vec<_>>()})
 }
 
-/// One problem.
+/// Expects a 422 with one problem.
 #[track_caller]
 fn is_problem(reply: &Reply, place: Json, message: &str, kind: &str) {
     reply.is(422, problems(json!([[place, message, kind]])));

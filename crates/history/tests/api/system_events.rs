@@ -77,7 +77,7 @@ async fn parallel_equal_batches_are_counted_once() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_told_at_once() {
+async fn a_refusal_names_everything_that_is_wrong() {
     let server = HistoryServer::start().await;
     let api = server.tenant("wrong").await;
     let place = |at: usize, field: &str| json!(["body", "events", at, field]);
@@ -188,7 +188,7 @@ async fn ten_thousand_are_taken_and_one_more_is_refused() {
         "ensure this value has at most 10000 items",
         "value_error.list.max_items",
     );
-    // Even if they are nothing.
+    // Items are counted before they are checked.
     let nothings = format!("{{\"events\": [{}{{}}]}}", "{},".repeat(4_000_000));
     let reply = api.call("POST", BATCH).body("application/json", nothings).send().await;
     is_problem(
@@ -213,19 +213,19 @@ fn of_bytes(bytes: usize) -> String {
 
 #[tokio::test]
 async fn a_body_has_at_most_16_mib() {
-    const LARGEST: usize = 16 * 1024 * 1024;
+    const MAX_BODY: usize = 16 * 1024 * 1024;
     let server = HistoryServer::start().await;
     let api = server.tenant("large").await;
     let too_large = json!({"detail": "Request body is too large."});
     let post = async |body: String| api.call("POST", BATCH).body("application/json", body).send().await;
-    post(of_bytes(LARGEST + 1)).await.is(413, too_large.clone());
-    post(of_bytes(LARGEST)).await.is(201, json!({"inserted": 1}));
+    post(of_bytes(MAX_BODY + 1)).await.is(413, too_large.clone());
+    post(of_bytes(MAX_BODY)).await.is(201, json!({"inserted": 1}));
     let listed = api.get("/api/system-events").await.ok();
-    assert!(listed["results"][0]["event_data"].as_str().unwrap().len() > LARGEST - 200);
+    assert!(listed["results"][0]["event_data"].as_str().unwrap().len() > MAX_BODY - 200);
 }
 
 #[tokio::test]
-async fn packed_bodies_are_counted_unpacked() {
+async fn compressed_bodies_are_measured_decompressed() {
     let server = HistoryServer::start().await;
     let api = server.tenant("packed").await;
     let gzip = |text: &[u8]| {
@@ -238,7 +238,7 @@ async fn packed_bodies_are_counted_unpacked() {
     };
     let batch = json!({"events": [system_event(1)]}).to_string();
     post("gzip", gzip(batch.as_bytes())).await.is(201, json!({"inserted": 1}));
-    // Two members, as some packers make them.
+    // Two gzip members, as some programs make them.
     let halves = batch.as_bytes().split_at(20);
     post("gzip", [gzip(halves.0), gzip(halves.1)].concat()).await.is(201, json!({"inserted": 0}));
     post("identity", batch.clone().into_bytes()).await.is(201, json!({"inserted": 0}));

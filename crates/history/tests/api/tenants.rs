@@ -38,7 +38,7 @@ async fn names_are_identifiers_of_at_most_64_characters() {
     let reply = initialize(&api, &"x".repeat(65), "label").await;
     is_problem(&reply, place(), "ensure this value has at most 64 characters", "value_error.any_str.max_length");
     initialize(&api, &"x".repeat(64), "long").await.created();
-    // Names that engines have for themselves are as good as any.
+    // Names that engines use themselves are allowed.
     for name in ["default", "system", "information_schema", "main", "sqlite_master", "_", "tenant_1", "chancery"] {
         let tenant = server.tenant(name).await;
         tenant
@@ -104,7 +104,7 @@ async fn a_tenant_that_is_deleted_is_gone_and_its_name_is_free() {
     api.get("/api/system-events").await.is(400, no_connection);
     let reply = api.post("/api/system-events/batch", batch).await;
     assert!(reply.status == 400 && reply["detail"].as_str().unwrap().ends_with(" tenant not found in database."));
-    // The same name, without anything of the old tenant.
+    // The new tenant of that name has nothing of the old one.
     let anew = server.tenant("going").await;
     assert_eq!(anew.get("/api/system-events").await.ok()["total_count"], 0);
     assert_eq!(other.get("/api/system-events").await.ok()["total_count"], 2);
@@ -116,7 +116,7 @@ async fn a_deletion_that_was_cut_short_is_repeated() {
     let made = initialize(&server.keyed(), "half", "half").await.created();
     let api = server.keyed().with_header("x-client-id", made["client_id"].as_str().unwrap());
     api.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.created();
-    // As a process leaves it that dies after the first step.
+    // What a process leaves that dies after the first step.
     let id = made["client_id"].as_str().unwrap().parse().unwrap();
     server.service.engine.begin_delete(id).await.unwrap().unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
@@ -131,7 +131,7 @@ async fn tenants_do_not_see_each_other() {
     let server = HistoryServer::start().await;
     let (one, two) = (server.tenant("one").await, server.tenant("two").await);
     one.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(201, json!({"inserted": 1}));
-    // The same id is another event there.
+    // The same id is another event in another tenant.
     two.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(201, json!({"inserted": 1}));
     two.post("/api/system-events/batch", json!({"events": [system_event(2)]})).await.is(201, json!({"inserted": 1}));
     assert_eq!(one.get("/api/system-events").await.column("id"), [json!(crate::id(1))]);
@@ -139,7 +139,7 @@ async fn tenants_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn of_many_deletions_at_once_one_is_told_that_it_was_his() {
+async fn of_many_deletions_at_once_one_succeeds() {
     let server = HistoryServer::start().await;
     let api = server.tenant("going").await;
     let deletions: Vec<_> = (0..8)

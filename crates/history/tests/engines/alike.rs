@@ -1,4 +1,4 @@
-//! What both engines must do alike.
+//! The checks that both engines must pass.
 
 use history::engine::{Engine, Error, Tenant};
 use history::event::{EARLIEST, HistoryEvent, LATEST, SystemEvent};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// 2026-11-21T00:00:00Z
 pub const EARLY: i64 = 1_795_219_200_000_000;
 
-/// A tenant like no other.
+/// A new tenant with a name of its own.
 pub fn tenant() -> Tenant {
     let client_id = Uuid::new_v4();
     let name = client_id.simple();
@@ -55,7 +55,7 @@ pub fn events(count: i64) -> Vec<SystemEvent> {
     (0..count).map(|n| system_event(EARLY + n)).collect()
 }
 
-/// Which events a filter leaves.
+/// Whether an event meets the conditions.
 type Holds = &'static dyn Fn(&HistoryEvent) -> bool;
 
 fn page(conditions: Vec<Condition>) -> Page {
@@ -66,7 +66,7 @@ fn condition(column: Column, test: Test) -> Condition {
     Condition { column, test, is_excluded: false }
 }
 
-/// All of it.
+/// Runs all checks.
 pub async fn check(engine: &Engine) {
     assert_eq!(engine.ready().await, Ok(()));
     tenants(engine).await;
@@ -103,7 +103,7 @@ async fn order_and_filters(engine: &Engine) {
     let tenant = tenant();
     assert_eq!(engine.initialize(&tenant).await, Ok(true));
     let mut all: Vec<HistoryEvent> = Vec::new();
-    // At equal times of all types, at the ends of what is taken, and before 1970.
+    // Events of all types at the same moment, at the first and the last moment that are accepted, and before 1970.
     for at in [EARLIEST, -1, 0, EARLY, EARLY + 1, LATEST] {
         all.extend((1..=10).map(|event_type| event(at, event_type, i64::from(event_type) - 2)));
     }

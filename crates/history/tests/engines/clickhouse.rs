@@ -1,5 +1,5 @@
-//! The ClickHouse engine against ClickHouse itself. Two handles are to it what two processes are: they share nothing but
-//! the address.
+//! The ClickHouse engine on a ClickHouse server. Two handles stand for two processes: they share nothing but the
+//! address.
 
 use crate::alike::{self, EARLY, event, events, system_event, tenant};
 use ::clickhouse::Client;
@@ -20,7 +20,7 @@ fn open(url: &str) -> Arc<ClickHouse> {
     Arc::new(ClickHouse::open(url).expect("the address is right"))
 }
 
-/// Statements that the engine does not have.
+/// A client for statements that the engine does not have.
 fn direct(url: &str) -> Client {
     Client::default().with_url(url)
 }
@@ -80,12 +80,12 @@ async fn an_initialization_that_was_cut_short_is_out_of_the_way() {
     let url = testkit::ClickHouse::start();
     let dead = made(&handle).await;
     let direct = direct(&url);
-    // As its process died before the last step, so long ago that it will not come back.
+    // What a process leaves that dies before the last step.
     let id = dead.client_id.simple();
     let rename = format!("RENAME TABLE chancery_history.client_{id} TO chancery_history.pending_{id}");
     direct.query(&rename).execute().await.expect("the entry is renamed");
     let again = Tenant { client_id: Uuid::new_v4(), ..dead.clone() };
-    assert_eq!(handle.initialize(&again).await, Ok(false), "it may be on its way still");
+    assert_eq!(handle.initialize(&again).await, Ok(false), "it may still be completed");
     let until = Instant::now() + Duration::from_secs(60);
     while handle.initialize(&again).await != Ok(true) {
         assert!(Instant::now() < until, "it is in the way for a minute");
@@ -112,7 +112,7 @@ async fn a_deletion_that_was_cut_short_is_repeated_and_the_name_is_free() {
     assert_eq!(handles[1].delete(&old).await, Ok(()));
     assert_eq!(handles[1].begin_delete(old.client_id).await, Ok(None));
     assert_eq!(handles[0].initialize(&new).await, Ok(true));
-    // Who deletes once more, on old news, takes nothing away.
+    // Repeating the deletion does not take the name from the new tenant.
     assert_eq!(handles[0].delete(&old).await, Ok(()));
     assert_eq!(handles[0].tenant_named(&new.database_name).await, Ok(Some(new.clone())));
     let other = Tenant { client_id: Uuid::new_v4(), ..new.clone() };
@@ -185,13 +185,13 @@ async fn a_batch_over_four_hundred_years_is_one_part() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_turn_of_a_dead_process_is_taken_over() {
+async fn the_session_of_a_dead_process_is_taken_over() {
     let handles = [handle(), handle()];
     let url = testkit::ClickHouse::start();
     let tenant = made(&handles[0]).await;
     assert_eq!(handles[0].add_system_events(&tenant, events(10)).await, Ok(10));
     handles[0].close().await;
-    // A process that died with its turn open.
+    // What a process leaves that dies in a session.
     let number: u64 = direct(&url)
         .query(&format!(
             "SELECT max(toUInt64(substring(name, 8))) FROM system.tables WHERE database = '{}' AND name LIKE 'writer_%'",
@@ -210,14 +210,14 @@ async fn the_turn_of_a_dead_process_is_taken_over() {
     assert_eq!(handles[1].add_system_events(&tenant, events(10)).await, Ok(10));
     let waited = began.elapsed();
     assert!(waited > Duration::from_secs(2) && waited < Duration::from_secs(15), "{waited:?}");
-    // The dead one comes back, and its insert arrives.
+    // An insert of the dead process arrives late.
     let late = format!(
         "INSERT INTO {0}.system_events (event_id) SELECT toFixedString('late', 16) \
          WHERE hasColumnInTable('{0}', 'writer_{1}', 'held')",
         database(&tenant),
         number + 1
     );
-    assert!(direct(&url).query(&late).execute().await.is_err(), "its turn is over");
+    assert!(direct(&url).query(&late).execute().await.is_err(), "its session is over");
     assert_eq!(distinct(&tenant, "system_events").await, (20, 20));
 }
 
@@ -303,7 +303,7 @@ fn addresses_that_cannot_be_right_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_insert_of_a_dead_process_that_still_runs_is_waited_for_or_ended() {
     let url = testkit::ClickHouse::start();
-    // It ends in good time, or it is ended after eight seconds.
+    // One insert ends in time, the other is killed after eight seconds.
     for (seconds, is_stored) in [(5, true), (14, false)] {
         let handle = handle();
         let tenant = made(&handle).await;

@@ -1,4 +1,4 @@
-//! The engines themselves, below the service: what both do alike, and how ClickHouse keeps its promises.
+//! The engines, without the service: what both do alike, and how ClickHouse stores each event once.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -1,18 +1,21 @@
-//! ClickHouse, by its HTTP interface. Any number of processes may serve the same server; what they share is in it.
+//! The engine on a ClickHouse server, through its HTTP interface. Any number of processes may use the same server; they
+//! share nothing but what is stored there.
 //!
 //! - `server`: statements and errors
-//! - `tenants`: which tenants there are
+//! - `tenants`: the registry of tenants
 //! - `tables`: a tenant's tables
-//! - `session`, `writer`, `known`: how events are written, once each
+//! - `session`: the lease on writing a tenant's events
+//! - `writer`, `stored_ids`, `known_ids`: how each event is written once
 
-mod known;
+mod known_ids;
 mod server;
 mod session;
+mod stored_ids;
 mod tables;
 mod tenants;
 mod writer;
 
-use crate::engine::{Error, LARGEST_PAGE, Listed, Tenant};
+use crate::engine::contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::Page;
 use server::Server;
@@ -25,84 +28,80 @@ use tenants::Tenants;
 use uuid::Uuid;
 use writer::{Queued, Writer};
 
-/// What the ids that are remembered may take, over all tenants, in bytes.
-const MEMORY: usize = 64 << 20;
-/// The database of tenants, if the address names none.
-const REGISTRY: &str = "chancery_history";
-/// How long [`ClickHouse::close`] waits for what was accepted.
-const CLOSING: Duration = Duration::from_secs(25);
+/// How many bytes the known ids of all tenants may take.
+const MAX_KNOWN_IDS_BYTES: usize = 64 << 20;
+/// The database of the registry, if the address names none.
+const DEFAULT_REGISTRY: &str = "chancery_history";
+/// How long [`ClickHouse::close`] waits until all events are written.
+const MAX_CLOSE_TIME: Duration = Duration::from_secs(25);
 
-/// One database for each tenant on a server.
+/// The engine, with one database on the server for each tenant.
 pub struct ClickHouse {
     server: Server,
     tenants: Tenants,
+    /// The name of this process as a holder of sessions.
     holder: Arc<str>,
+    /// By client id.
     writers: Mutex<HashMap<Uuid, Arc<Writer>>>,
-    started: Instant,
+    opened_at: Instant,
 }
 
 impl ClickHouse {
-    /// Takes `http(s)://user:password@host:port/database`; the database is that of the tenants' entries, and need not
-    /// exist. Nothing is asked of the server yet.
+    /// Takes the address `http(s)://user:password@host:port/database`, whose database is that of the registry and need
+    /// not exist. Nothing is asked of the server yet.
     pub fn open(url: &str) -> Result<ClickHouse, Error> {
         let server = Server::open(url)?;
         let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
         let registry = path.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
-        let registry = if registry.is_empty() { REGISTRY } else { registry };
+        let registry = if registry.is_empty() { DEFAULT_REGISTRY } else { registry };
         if !registry.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err(Error::Failed("the database's name in its address is not letters and digits alone".to_owned()));
+            return Err(Error::Failed(
+                "the name of the database in the address may only have ASCII letters, digits and underscores"
+                    .to_owned(),
+            ));
         }
         Ok(ClickHouse {
             tenants: Tenants { server: server.clone(), registry: registry.to_owned() },
             server,
             holder: Uuid::new_v4().simple().to_string().into(),
             writers: Mutex::default(),
-            started: Instant::now(),
+            opened_at: Instant::now(),
         })
     }
 
-    /// Whether it answers.
     pub async fn ready(&self) -> Result<(), Error> {
         Ok(self.server.rows_once::<u8>("SELECT 1").await.map(drop)?)
     }
 
-    /// The tenant with a client id, unless it is unknown or being deleted.
     pub async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
         self.tenants.get(client_id).await
     }
 
-    /// The tenant with a database name, unless it is unknown or being deleted.
     pub async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, Error> {
         self.tenants.named(database_name).await
     }
 
-    /// See [`crate::engine::Engine::initialize`].
     pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
         self.tenants.initialize(tenant).await
     }
 
-    /// See [`crate::engine::Engine::begin_delete`].
     pub async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
         self.tenants.begin_delete(client_id).await
     }
 
-    /// See [`crate::engine::Engine::delete`].
     pub async fn delete(&self, tenant: &Tenant) -> Result<(), Error> {
         self.writers().remove(&tenant.client_id);
         self.tenants.delete(tenant).await
     }
 
-    /// Stores an event; `false` if its id was stored before.
     pub async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, Error> {
         self.add(tenant, vec![event]).await.map(|count| count == 1)
     }
 
-    /// Stores events whose ids differ from each other; how many were not stored before.
     pub async fn add_system_events(&self, tenant: &Tenant, events: Vec<SystemEvent>) -> Result<u64, Error> {
         if events.is_empty() { Ok(0) } else { self.add(tenant, events).await }
     }
 
-    /// One event.
     pub async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, Error> {
         let (columns, table) = (HistoryEvent::READ, Self::table::<HistoryEvent>(tenant));
         let sql = format!("SELECT {columns} FROM {table} WHERE event_id = {} LIMIT 1", tables::ids(&[id]));
@@ -110,21 +109,19 @@ impl ClickHouse {
         Ok(found.into_iter().next().map(Into::into))
     }
 
-    /// Part of the list of history events.
     pub async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
         self.list(tenant, &page).await
     }
 
-    /// Part of the list of system events.
     pub async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
         self.list(tenant, &page).await
     }
 
-    /// Ends the sessions when what was accepted is written.
+    /// Closes the sessions as soon as all accepted events are written.
     pub async fn close(&self) {
         let writers: Vec<Arc<Writer>> = self.writers().values().cloned().collect();
-        writers.iter().for_each(|writer| writer.hurry());
-        let until = Instant::now() + CLOSING;
+        writers.iter().for_each(|writer| writer.stop_lingering());
+        let until = Instant::now() + MAX_CLOSE_TIME;
         while !writers.iter().all(|writer| writer.is_idle()) && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -147,7 +144,8 @@ impl ClickHouse {
         added
     }
 
-    /// The tenant's writer. Ids of those that were not used for longest are forgotten when they take too much memory.
+    /// The tenant's writer. When known ids take too much memory, those of the least recently used writers are
+    /// forgotten.
     fn writer(&self, client_id: Uuid) -> Arc<Writer> {
         let mut writers = self.writers();
         let new = || {
@@ -155,20 +153,20 @@ impl ClickHouse {
             Arc::new(Writer::new(self.server.clone(), database, self.holder.clone()))
         };
         let writer = writers.entry(client_id).or_insert_with(new).clone();
-        let now = usize::try_from(self.started.elapsed().as_millis()).unwrap_or(usize::MAX);
-        writer.used.store(now, Ordering::Relaxed);
-        let weight = |writer: &Arc<Writer>| writer.weight.load(Ordering::Relaxed);
-        let mut total: usize = writers.values().map(weight).sum();
-        if total > MEMORY {
-            let mut oldest: Vec<&Arc<Writer>> = writers.values().filter(|other| weight(other) > 0).collect();
-            oldest.sort_by_key(|writer| writer.used.load(Ordering::Relaxed));
+        let now = usize::try_from(self.opened_at.elapsed().as_millis()).unwrap_or(usize::MAX);
+        writer.used_at.store(now, Ordering::Relaxed);
+        let bytes = |writer: &Arc<Writer>| writer.known_ids_bytes.load(Ordering::Relaxed);
+        let mut total: usize = writers.values().map(bytes).sum();
+        if total > MAX_KNOWN_IDS_BYTES {
+            let mut oldest: Vec<&Arc<Writer>> = writers.values().filter(|other| bytes(other) > 0).collect();
+            oldest.sort_by_key(|writer| writer.used_at.load(Ordering::Relaxed));
             for writer in oldest {
-                if total <= MEMORY {
+                if total <= MAX_KNOWN_IDS_BYTES {
                     break;
                 }
-                let before = weight(writer);
-                writer.forget();
-                total -= before.saturating_sub(weight(writer));
+                let before = bytes(writer);
+                writer.forget_ids();
+                total -= before.saturating_sub(bytes(writer));
             }
         }
         writer
@@ -187,7 +185,7 @@ impl ClickHouse {
                 E::ORDER.split(", ").map(|column| format!("{column} DESC")).collect::<Vec<_>>().join(", ");
             let sql = format!(
                 "SELECT {columns} FROM {table}{condition} ORDER BY {order} LIMIT {limit} OFFSET {offset} \
-                     SETTINGS max_result_bytes = {LARGEST_PAGE}"
+                     SETTINGS max_result_bytes = {MAX_PAGE_BYTES}"
             );
             self.server.rows::<E::Read>(&sql).await
         };

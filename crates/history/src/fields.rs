@@ -1,15 +1,15 @@
-//! Fields of a JSON object as they come, so that everything that is wrong with a request can be told at once: serde
-//! would stop at the first. Texts are borrowed from the body where they hold no escapes.
+//! Reading the fields of a JSON object, of whatever types they were sent, so that a refusal can name everything that is
+//! wrong: serde would stop at the first error. Texts without escapes are borrowed from the body.
 
 use crate::event::{EARLIEST, LATEST};
-use crate::reply::Problem;
+use crate::reply::{MAX_PROBLEMS, Problem, Problems, Refusal, Step};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use uuid::Uuid;
 
-/// What a visitor answers to a value that is neither null nor holds others.
+/// The methods of a visitor that answers the same to every boolean, number and text.
 macro_rules! any_plain_value {
     ($value:ty, $answer:expr) => {
         fn visit_bool<E>(self, _: bool) -> Result<$value, E> {
@@ -30,8 +30,8 @@ macro_rules! any_plain_value {
     };
 }
 
-/// Declares the fields of an object: each with its name, what it is read as, its schema in the OpenAPI document, and how
-/// it is read, unless like any value.
+/// Declares the fields of an object: the name of each, the type that it is read as, its schema in the OpenAPI document,
+/// and, if it is not read by `Deserialize`, how.
 macro_rules! fields {
     ($(#[$about:meta])* $object:ident {
         $($name:literal => $field:ident: $kind:ty = $schema:expr $(, $entries:ident => $read:expr)?;)*
@@ -42,10 +42,10 @@ macro_rules! fields {
             $($field: $kind,)*
         }
 
-        impl<'de: 'a, 'a> $crate::scalar::Fields<'de> for $object<'a> {
+        impl<'de: 'a, 'a> $crate::fields::Fields<'de> for $object<'a> {
             fn take<A: serde::de::MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
                 match name {
-                    $($name => self.$field = $crate::scalar::fields!(@read entries $(, $entries => $read)?),)*
+                    $($name => self.$field = $crate::fields::fields!(@read entries $(, $entries => $read)?),)*
                     _ => drop(entries.next_value::<serde::de::IgnoredAny>()?),
                 }
                 Ok(())
@@ -54,7 +54,7 @@ macro_rules! fields {
 
         impl $object<'_> {
             fn schema() -> serde_json::Value {
-                $crate::openapi::object([$(($name, $schema)),*])
+                $crate::schema::object([$(($name, $schema)),*])
             }
         }
     };
@@ -66,24 +66,21 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// A value of a field, as far as this service cares.
+/// The value of a field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Scalar<'a> {
     /// The field was not sent.
     #[default]
     Missing,
-    /// `null`
     Null,
-    /// A string.
     Text(Cow<'a, str>),
     /// A whole number of 64 bits.
     Int(i64),
-    /// Anything else.
+    /// A value of any other type.
     Other,
 }
 
 impl<'a> Scalar<'a> {
-    /// A string.
     pub fn text(self) -> Result<Cow<'a, str>, Problem> {
         match self {
             Scalar::Text(text) => Ok(text),
@@ -91,17 +88,15 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// A string, owned.
     pub fn string(self) -> Result<String, Problem> {
         self.text().map(Cow::into_owned)
     }
 
-    /// A string, or what it is when it was not sent.
+    /// A text, empty when it was not sent.
     pub fn string_or_empty(self) -> Result<String, Problem> {
         if self == Scalar::Missing { Ok(String::new()) } else { self.string() }
     }
 
-    /// A whole number.
     pub fn int(self) -> Result<i64, Problem> {
         match self {
             Scalar::Int(number) => Ok(number),
@@ -109,27 +104,27 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// A whole number, or 0 when it was not sent.
+    /// A whole number, 0 when it was not sent.
     pub fn int_or_zero(self) -> Result<i64, Problem> {
         if self == Scalar::Missing { Ok(0) } else { self.int() }
     }
 
-    /// A number from 1 to `last`.
-    pub fn member(self, last: usize) -> Result<u8, Problem> {
+    /// The number of one of these names; the first has the number 1.
+    pub fn number_of(self, names: &[&str]) -> Result<u8, Problem> {
         match self {
             Scalar::Int(number) if number >= 1 => {
-                u8::try_from(number).ok().filter(|number| usize::from(*number) <= last).ok_or(Problem::NotAMember)
+                let number = u8::try_from(number).ok().filter(|number| usize::from(*number) <= names.len());
+                number.ok_or(Problem::NotAMember)
             }
             other => Err(other.wrong(Problem::NotAMember)),
         }
     }
 
-    /// A number from 1 to `last`, or 0 when it was not sent or is 0.
-    pub fn member_or_zero(self, last: usize) -> Result<u8, Problem> {
-        if matches!(self, Scalar::Missing | Scalar::Int(0)) { Ok(0) } else { self.member(last) }
+    /// The number of one of these names, or 0 when it was not sent or is 0.
+    pub fn number_of_or_zero(self, names: &[&str]) -> Result<u8, Problem> {
+        if matches!(self, Scalar::Missing | Scalar::Int(0)) { Ok(0) } else { self.number_of(names) }
     }
 
-    /// A UUID.
     pub fn uuid(self) -> Result<Uuid, Problem> {
         match self {
             Scalar::Text(text) => Uuid::try_parse(&text).map_err(|_| Problem::NotAUuid),
@@ -145,6 +140,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
+    /// What is wrong with a value of the wrong type.
     fn wrong(&self, otherwise: Problem) -> Problem {
         match self {
             Scalar::Missing => Problem::Missing,
@@ -154,7 +150,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// A moment of the years 1900 to 2299 (document 4, section 6, row "ranges").
+/// A moment of the years 1900 to 2299, in microseconds since 1970 (document 4, section 6, row "ranges").
 pub fn moment(text: &str) -> Option<i64> {
     resource::time::parse(text).filter(|at| (EARLIEST..=LATEST).contains(at))
 }
@@ -207,11 +203,23 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-/// An object, of which some fields are wanted; `None` where there is anything else. The same field twice: the last
-/// counts.
+/// Reads a body that must be an object, into fields that are still empty.
+pub fn read<'a, T: Fields<'a>>(body: &'a [u8], empty: T) -> Result<T, Refusal> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let read = ReadInto(empty).deserialize(&mut deserializer);
+    let read = read.and_then(|object| deserializer.end().map(|()| object));
+    let object = read.map_err(|_| Refusal::bad("Invalid JSON body."))?;
+    object.0.ok_or_else(|| {
+        let mut problems = Problems::default();
+        problems.add(&[Step::Name("body")], Problem::NotAnObject);
+        problems.into()
+    })
+}
+
+/// The fields of an object; `None` if another value was sent. Of a field that was sent twice, the last value counts.
 pub struct Object<T>(pub Option<T>);
 
-/// What fills itself from the fields of an object.
+/// A struct that is filled from the fields of an object.
 pub trait Fields<'de>: Sized {
     /// Takes the value of a field, or skips it with [`IgnoredAny`].
     fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error>;
@@ -219,21 +227,21 @@ pub trait Fields<'de>: Sized {
 
 impl<'de, T: Fields<'de> + Default> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
-        Reading(T::default()).deserialize(deserializer)
+        ReadInto(T::default()).deserialize(deserializer)
     }
 }
 
-/// Reads an object into fields that are there already.
-pub struct Reading<T>(pub T);
+/// Reads an object into fields that are still empty.
+struct ReadInto<T>(T);
 
-impl<'de, T: Fields<'de>> DeserializeSeed<'de> for Reading<T> {
+impl<'de, T: Fields<'de>> DeserializeSeed<'de> for ReadInto<T> {
     type Value = Object<T>;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Object<T>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de, T: Fields<'de>> Visitor<'de> for Reading<T> {
+impl<'de, T: Fields<'de>> Visitor<'de> for ReadInto<T> {
     type Value = Object<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -241,7 +249,7 @@ impl<'de, T: Fields<'de>> Visitor<'de> for Reading<T> {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Object<T>, A::Error> {
         let mut fields = self.0;
-        while let Some(name) = entries.next_key::<Name<'_>>()? {
+        while let Some(name) = entries.next_key::<FieldName<'_>>()? {
             fields.take(&name.0, &mut entries)?;
         }
         Ok(Object(Some(fields)))
@@ -256,42 +264,38 @@ impl<'de, T: Fields<'de>> Visitor<'de> for Reading<T> {
     }
 }
 
-/// A field's name.
-struct Name<'a>(Cow<'a, str>);
+struct FieldName<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name<'a>, D::Error> {
+impl<'de: 'a, 'a> Deserialize<'de> for FieldName<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FieldName<'a>, D::Error> {
         match deserializer.deserialize_str(ScalarVisitor)? {
-            Scalar::Text(text) => Ok(Name(text)),
-            _ => Ok(Name(Cow::Borrowed(""))),
+            Scalar::Text(text) => Ok(FieldName(text)),
+            _ => Ok(FieldName(Cow::Borrowed(""))),
         }
     }
 }
 
-/// What came where an array belongs.
+/// The value of a field that should be an array.
 #[derive(Debug, Default, PartialEq)]
 pub enum List<T> {
     /// The field was not sent.
     #[default]
     Missing,
-    /// `null`
     Null,
-    /// Anything else that is no array.
+    /// A value of any other type.
     Other,
-    /// An array.
     Items(Vec<T>),
-    /// An array of more items than are taken.
-    Over,
+    /// An array of more items than are allowed.
+    TooLong,
 }
 
-/// Reads an array of at most so many items; of a longer one the rest is only skipped, since a body full of tiny items
-/// would grow a hundredfold in memory.
-pub struct AtMost<T>(pub usize, PhantomData<T>);
+/// Reads an array of at most so many items. The rest of a longer one is skipped, since a body full of tiny items would
+/// take a hundred times its size in memory.
+pub struct AtMost<T>(usize, PhantomData<T>);
 
 impl<T> AtMost<T> {
-    /// At most `most` items.
-    pub fn new(most: usize) -> AtMost<T> {
-        AtMost(most, PhantomData)
+    pub fn new(max_items: usize) -> AtMost<T> {
+        AtMost(max_items, PhantomData)
     }
 }
 
@@ -321,7 +325,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
         }
         drop(items);
         while sequence.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(List::Over)
+        Ok(List::TooLong)
     }
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<List<T>, A::Error> {
         while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
@@ -333,36 +337,33 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
     any_plain_value!(List<T>, List::Other);
 }
 
-/// An array of strings that are JSON texts each, as the array of their values.
+/// What [`JsonTexts`] reads.
 #[derive(Debug, Default)]
-pub struct Texts {
-    /// The array, as JSON.
+pub struct JsonArray {
+    /// The values of the texts as one array, in JSON.
     pub array: String,
-    /// Items that are wrong, the first ones.
+    /// What is wrong with which items, the first [`MAX_PROBLEMS`].
     pub wrong: Vec<(usize, Problem)>,
 }
 
-/// Reads an array into [`Texts`], without holding the items.
+/// Reads an array of texts, each of which holds JSON, without keeping the texts.
 pub struct JsonTexts;
 
-/// Wrong items that are told.
-const WRONG: usize = 1000;
-
 impl<'de> DeserializeSeed<'de> for JsonTexts {
-    type Value = List<Texts>;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<List<Texts>, D::Error> {
+    type Value = List<JsonArray>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<List<JsonArray>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for JsonTexts {
-    type Value = List<Texts>;
+    type Value = List<JsonArray>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<Texts>, A::Error> {
-        let mut texts = Texts { array: "[".to_owned(), wrong: Vec::new() };
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<JsonArray>, A::Error> {
+        let mut texts = JsonArray { array: "[".to_owned(), wrong: Vec::new() };
         let mut at = 0;
         while let Some(item) = sequence.next_element::<Scalar<'_>>()? {
             match item.text() {
@@ -370,7 +371,9 @@ impl<'de> Visitor<'de> for JsonTexts {
                     texts.array.push_str(if at == 0 { "" } else { "," });
                     texts.array.push_str(text.trim());
                 }
-                wrong if texts.wrong.len() < WRONG => texts.wrong.push((at, wrong.err().unwrap_or(Problem::NotJson))),
+                wrong if texts.wrong.len() < MAX_PROBLEMS => {
+                    texts.wrong.push((at, wrong.err().unwrap_or(Problem::NotJson)));
+                }
                 _ => {}
             }
             at += 1;
@@ -378,22 +381,23 @@ impl<'de> Visitor<'de> for JsonTexts {
         texts.array.push(']');
         Ok(List::Items(vec![texts]))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<List<Texts>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<List<JsonArray>, A::Error> {
         while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(List::Other)
     }
-    fn visit_unit<E>(self) -> Result<List<Texts>, E> {
+    fn visit_unit<E>(self) -> Result<List<JsonArray>, E> {
         Ok(List::Null)
     }
-    any_plain_value!(List<Texts>, List::Other);
+    any_plain_value!(List<JsonArray>, List::Other);
 }
 
-/// Whether a text is JSON that every reader of a list can read: not too deep, with real characters and finite numbers.
+/// Whether a text is JSON that every reader of a list can read: not too deep, without lone surrogates, with finite
+/// numbers.
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<Readable>(text).is_ok()
 }
 
-/// Any value, looked at and not kept. Unlike [`IgnoredAny`] it minds the depth and what strings and numbers stand for.
+/// Any value, checked and not kept. Unlike [`IgnoredAny`] it checks the depth, and what texts and numbers stand for.
 struct Readable;
 
 impl<'de> Deserialize<'de> for Readable {
@@ -426,13 +430,13 @@ impl<'de> Visitor<'de> for ReadableVisitor {
 
 impl<T> List<T> {
     /// The items, or what is wrong with them.
-    pub fn items(self, most: usize) -> Result<Vec<T>, Problem> {
+    pub fn items(self, max_items: usize) -> Result<Vec<T>, Problem> {
         match self {
             List::Items(items) => Ok(items),
             List::Missing => Err(Problem::Missing),
             List::Null => Err(Problem::Null),
             List::Other => Err(Problem::NotAList),
-            List::Over => Err(Problem::TooManyItems(most)),
+            List::TooLong => Err(Problem::TooManyItems(max_items)),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! A ClickHouse server: statements, and what its refusals mean.
+//! A ClickHouse server: how statements are sent and retried, and what its errors mean.
 
-use crate::engine::Error;
+use crate::engine::contract::Error;
 use bytes::Bytes;
 use clickhouse::insert_formatted::InsertFormatted;
 use clickhouse::{Client, Compression, RowOwned, RowRead};
@@ -13,11 +13,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// How long any statement but an insert may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Servers close connections that nobody uses after 3 seconds, the oldest of them.
-const KEEP_IDLE: Duration = Duration::from_millis(2500);
-/// Before each of the five further attempts.
-pub(super) const DELAYS: [Duration; 5] = [
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Idle connections are closed here before the server does it: old versions wait 3 seconds.
+const MAX_IDLE: Duration = Duration::from_millis(2500);
+/// The delays before each of the five retries.
+pub(super) const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
     Duration::from_millis(900),
@@ -25,20 +25,20 @@ pub(super) const DELAYS: [Duration; 5] = [
     Duration::from_millis(4000),
 ];
 
-/// Codes that an overloaded, starting or stopping server gives, and that may not come again.
-const TRANSIENT: [u32; 19] = [
+/// The errors of an overloaded, starting or stopping server, which a retry may not meet again.
+const TRANSIENT_CODES: [u32; 19] = [
     3,   // UNEXPECTED_END_OF_FILE: the connection broke while it read
     159, // TIMEOUT_EXCEEDED
-    164, // READONLY: another replica may be written
+    164, // READONLY: another replica may take writes
     198, // DNS_ERROR
     202, // TOO_MANY_SIMULTANEOUS_QUERIES
     203, // NO_FREE_CONNECTION
     209, // SOCKET_TIMEOUT
     210, // NETWORK_ERROR
     225, // NO_ZOOKEEPER
-    236, // ABORTED: it is being stopped
+    236, // ABORTED: the server is being stopped
     241, // MEMORY_LIMIT_EXCEEDED
-    242, // TABLE_IS_READ_ONLY: its keeper is away
+    242, // TABLE_IS_READ_ONLY: the table's keeper does not answer
     252, // TOO_MANY_PARTS
     285, // TOO_FEW_LIVE_REPLICAS
     319, // UNKNOWN_STATUS_OF_INSERT
@@ -48,54 +48,60 @@ const TRANSIENT: [u32; 19] = [
     999, // KEEPER_EXCEPTION
 ];
 
+const TABLE_ALREADY_EXISTS: u32 = 57;
+pub(super) const UNKNOWN_TABLE: u32 = 60;
+const UNKNOWN_DATABASE: u32 = 81;
+const TOO_MANY_ROWS_OR_BYTES: u32 = 396;
+
 /// Why a statement did not succeed.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The server said so, by the number of its list of errors.
-    Code(u32, String),
-    /// Nothing came, or nothing that could be understood: it may have been done or not.
-    Silence(String),
-    /// It could not be asked like this.
-    Ours(String),
+    /// The server refused it, with a code of its list of errors.
+    Refused(u32, String),
+    /// No answer came, or none that could be understood: the statement may have been executed or not.
+    NoAnswer(String),
+    /// The client could not send the statement or read the rows.
+    Client(String),
 }
 
 impl Fault {
-    /// The database or a table is not there.
+    /// Whether the database or a table does not exist.
     pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Fault::Code(60 | 81, _))
+        matches!(self, Fault::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _))
     }
 
-    /// The table is there already.
-    pub(super) fn is_taken(&self) -> bool {
-        matches!(self, Fault::Code(57, _))
+    /// Whether the table exists already.
+    pub(super) fn already_exists(&self) -> bool {
+        matches!(self, Fault::Refused(TABLE_ALREADY_EXISTS, _))
     }
 
-    /// Whether asking again may help.
+    /// Whether a retry may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Fault::Code(code, _) => TRANSIENT.contains(code),
-            Fault::Silence(_) => true,
-            Fault::Ours(_) => false,
+            Fault::Refused(code, _) => TRANSIENT_CODES.contains(code),
+            Fault::NoAnswer(_) => true,
+            Fault::Client(_) => false,
         }
     }
 }
 
 impl From<clickhouse::error::Error> for Fault {
     fn from(error: clickhouse::error::Error) -> Fault {
-        use clickhouse::error::Error as Theirs;
+        use clickhouse::error::Error as ClientError;
         match error {
-            Theirs::BadResponse(text) => {
+            ClientError::BadResponse(text) => {
                 let code = text.split("Code: ").nth(1).and_then(|rest| rest.split(['.', ' ']).next());
                 match code.and_then(|code| code.trim().parse().ok()) {
-                    Some(code) => Fault::Code(code, text),
+                    Some(code) => Fault::Refused(code, text),
                     // A proxy's page, for instance.
-                    None => Fault::Silence(text),
+                    None => Fault::NoAnswer(text),
                 }
             }
-            Theirs::Network(_) | Theirs::TimedOut | Theirs::NotEnoughData | Theirs::Decompression(_) => {
-                Fault::Silence(error.to_string())
-            }
-            _ => Fault::Ours(error.to_string()),
+            ClientError::Network(_)
+            | ClientError::TimedOut
+            | ClientError::NotEnoughData
+            | ClientError::Decompression(_) => Fault::NoAnswer(error.to_string()),
+            _ => Fault::Client(error.to_string()),
         }
     }
 }
@@ -104,10 +110,10 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         let is_transient = fault.is_transient();
         match fault {
-            Fault::Code(60 | 81, _) => Error::NoTenant,
-            // More bytes than a page may have; nothing else has such a bound.
-            Fault::Code(396, _) => Error::PageTooLarge,
-            Fault::Code(_, text) | Fault::Silence(text) | Fault::Ours(text) => {
+            Fault::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _) => Error::NoTenant,
+            // Only pages are bounded in bytes.
+            Fault::Refused(TOO_MANY_ROWS_OR_BYTES, _) => Error::PageTooLarge,
+            Fault::Refused(_, text) | Fault::NoAnswer(text) | Fault::Client(text) => {
                 if is_transient {
                     Error::Unavailable(text)
                 } else {
@@ -118,14 +124,14 @@ impl From<Fault> for Error {
     }
 }
 
-/// A server, and how to ask it. Clones share connections.
+/// A client of a server. Clones share connections.
 #[derive(Clone)]
 pub(super) struct Server {
     client: Arc<Client>,
 }
 
 impl Server {
-    /// Does not connect yet.
+    /// Takes the address `http(s)://user:password@host:port/…`. Does not connect yet.
     pub(super) fn open(url: &str) -> Result<Server, Error> {
         let wrong = |why: &str| Error::Failed(format!("the address of the history database {why}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
@@ -146,11 +152,11 @@ impl Server {
         let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
         let decoded = |part: &str| {
             let text = percent_decode_str(part).decode_utf8().map(|text| text.into_owned());
-            text.map_err(|_| wrong("has credentials that are no text"))
+            text.map_err(|_| wrong("has credentials that are not UTF-8"))
         };
         let mut http = HttpConnector::new();
         http.enforce_http(false);
-        // Without it each small request waits 40 ms for more to send.
+        // Otherwise each small request is held back for 40 ms, in case more is to be sent.
         http.set_nodelay(true);
         http.set_connect_timeout(Some(Duration::from_secs(5)));
         http.set_keepalive(Some(Duration::from_secs(60)));
@@ -160,7 +166,7 @@ impl Server {
             .enable_http1()
             .wrap_connector(http);
         let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(KEEP_IDLE)
+            .pool_idle_timeout(MAX_IDLE)
             .pool_timer(hyper_util::rt::TokioTimer::new())
             .build(connector);
         let mut client = Client::with_http_client(pool)
@@ -176,31 +182,31 @@ impl Server {
         Ok(Server { client: Arc::new(client) })
     }
 
-    /// Runs a statement without an answer, once.
+    /// Runs a statement that answers no rows, without retrying.
     pub(super) async fn run(&self, sql: &str) -> Result<(), Fault> {
-        within(PATIENCE, async { Ok(self.client.query_raw(sql).execute().await?) }).await
+        within(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).execute().await?) }).await
     }
 
-    /// The rows of a query, once.
+    /// The rows of a query, without retrying.
     pub(super) async fn rows_once<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, Fault> {
-        within(PATIENCE, async { Ok(self.client.query_raw(sql).fetch_all::<T>().await?) }).await
+        within(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).fetch_all::<T>().await?) }).await
     }
 
-    /// The rows of a query, again after transient failures.
+    /// The rows of a query, retried after transient failures.
     pub(super) async fn rows<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, Fault> {
-        again(|| self.rows_once(sql)).await
+        retry(|| self.rows_once(sql)).await
     }
 
-    /// The one row of a query.
+    /// The only row of a query, retried after transient failures.
     pub(super) async fn row<T: RowOwned + RowRead>(&self, sql: &str) -> Result<T, Fault> {
         let rows = self.rows(sql).await?;
-        rows.into_iter().next().ok_or_else(|| Fault::Ours("a row is missing in the answer".to_owned()))
+        rows.into_iter().next().ok_or_else(|| Fault::Client("the answer has no row".to_owned()))
     }
 
-    /// Hands every id of an answer over as it arrives, once: a million are too many to be held, or to be taken apart as
-    /// rows.
+    /// Hands over each id of a query's answer as it arrives, without retrying. A million are too many to be kept, or to
+    /// be decoded as rows.
     pub(super) async fn ids(&self, sql: &str, query_id: &str, mut take: impl FnMut(Uuid)) -> Result<(), Fault> {
-        within(PATIENCE, async {
+        within(STATEMENT_TIMEOUT, async {
             let mut cursor = self.client.query_raw(sql).with_setting("query_id", query_id).fetch_bytes("RowBinary")?;
             let (mut id, mut length) = ([0; 16], 0);
             while let Some(piece) = cursor.next().await? {
@@ -220,7 +226,7 @@ impl Server {
         .await
     }
 
-    /// Begins an insert whose rows are sent in pieces.
+    /// Begins an insert, whose rows [`send`] sends in pieces.
     pub(super) fn insert(&self, sql: String, settings: &[(&str, &str)]) -> InsertFormatted {
         let insert = self.client.insert_formatted_with(sql);
         settings.iter().fold(insert, |insert, (name, value)| insert.with_setting(*name, *value))
@@ -232,9 +238,9 @@ pub(super) async fn send(insert: &mut InsertFormatted, piece: Vec<u8>) -> Result
     Ok(insert.send(Bytes::from(piece)).await?)
 }
 
-/// Runs a statement again after transient failures, five times.
-pub(super) async fn again<T, F: Future<Output = Result<T, Fault>>>(statement: impl Fn() -> F) -> Result<T, Fault> {
-    for delay in DELAYS {
+/// Runs a statement, and retries it after transient failures, five times.
+pub(super) async fn retry<T, F: Future<Output = Result<T, Fault>>>(statement: impl Fn() -> F) -> Result<T, Fault> {
+    for delay in RETRY_DELAYS {
         match statement().await {
             Err(fault) if fault.is_transient() => tokio::time::sleep(delay).await,
             done => return done,
@@ -243,19 +249,22 @@ pub(super) async fn again<T, F: Future<Output = Result<T, Fault>>>(statement: im
     statement().await
 }
 
-/// Silence, if it takes longer.
-pub(super) async fn within<T>(time: Duration, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    let late = |_| Err(Fault::Silence(format!("no answer within {} s", time.as_secs())));
-    tokio::time::timeout(time, work).await.unwrap_or_else(late)
+/// What the work answers in time, else [`Fault::NoAnswer`].
+pub(super) async fn within<T>(timeout: Duration, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let late = |_| Err(Fault::NoAnswer(format!("no answer within {} s", timeout.as_secs())));
+    tokio::time::timeout(timeout, work).await.unwrap_or_else(late)
 }
 
-/// Encryption that trusts the system's root certificates.
+/// TLS that trusts the system's root certificates, which are loaded only if it is needed.
 fn tls(is_needed: bool) -> Result<rustls::ClientConfig, Error> {
     let mut roots = rustls::RootCertStore::empty();
     if is_needed {
         let found = rustls_native_certs::load_native_certs();
         if roots.add_parsable_certificates(found.certs).0 == 0 {
-            return Err(Error::Failed(format!("no root certificates: {:?}", found.errors)));
+            return Err(Error::Failed(format!(
+                "the system has no root certificates that can be read: {:?}",
+                found.errors
+            )));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,7 +1,7 @@
-//! The embedded engine: one SQLite file for each tenant below the data directory, through the store that the main API
-//! uses, with its group commit. Ids are unique by their primary key, so what was written is what the database says.
+//! The embedded engine: one SQLite file for each tenant below the data directory. It stands on the store that the main
+//! API uses, with its group commit. The primary key makes ids unique, so the database knows what was stored before.
 
-use crate::engine::{Error, LARGEST_PAGE, Listed, Tenant};
+use crate::engine::contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::{Column, Condition, Page, Test};
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use store::{Conn, Database, Migration, Migrations, Options, Row, Sql, Store, Val
 use uuid::Uuid;
 use web::clock::Clock;
 
-/// The ordered folders of SQL.
 const MIGRATIONS: Migrations = Migrations {
-    control: &[Migration::sql("0001_tenants", include_str!("../migrations/control.sql"))],
-    build: &[Migration::sql("0001_events", include_str!("../migrations/tenant.sql"))],
+    control: &[Migration::sql("0001_tenants", include_str!("../../migrations/control.sql"))],
+    build: &[Migration::sql("0001_events", include_str!("../../migrations/tenant.sql"))],
 };
 
-/// How often a failure in passing is tried again, after what time first (it doubles), and within what time in all: what
-/// is locked makes each attempt wait for seconds.
-const RETRIES: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a write is retried after a transient failure.
+const MAX_RETRIES: u32 = 5;
+/// The delay before the first retry; it doubles with each further one.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// No retry begins after this time: on a locked database each attempt takes seconds.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 
-/// The tenants of one data directory.
+/// The engine in one data directory.
 pub struct Sqlite {
     store: Store,
     clock: Clock,
@@ -43,9 +43,9 @@ impl From<store::Error> for Error {
 }
 
 impl Sqlite {
-    /// Opens, and makes if need be, what lies below `directory`.
+    /// Opens the databases below a directory, and makes them if they are missing.
     pub async fn open(directory: PathBuf, clock: Clock) -> Result<Sqlite, Error> {
-        // Two writers, each with the memory of a large batch.
+        // Each writer may take the memory of a large batch.
         let options = Options { folder: "tenants", writers: 2, ..Options::default() };
         let store = Store::open(store::Engine::Sqlite { directory }, MIGRATIONS, options).await?;
         Ok(Sqlite { store, clock })
@@ -71,7 +71,7 @@ impl Sqlite {
         self.store.control().read_short(move |conn| Ok(conn.opt(&sql, tenant)?)).await
     }
 
-    /// The database first: a process that dies in between leaves a file that nobody names, and no name that is taken.
+    /// Makes the database first: a process that dies after that leaves an unused file, but no name that is taken.
     pub(crate) async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
         let taken = Sql::new("SELECT 1 FROM tenants WHERE database_name = $1 OR client_label = $2")
             .arg(&tenant.database_name)
@@ -127,21 +127,24 @@ impl Sqlite {
     }
 
     pub(crate) async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, Error> {
-        let mut sql = Sql::new(HISTORY_COLUMNS);
+        let mut sql = Sql::new(SELECT_HISTORY);
         sql.push(" WHERE id = ").bind(id.as_bytes().to_vec());
         self.database(tenant).read_short(move |conn| Ok(conn.opt(&sql, history_event)?)).await
     }
 
     pub(crate) async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
-        self.database(tenant).read(move |conn| list(conn, &HISTORY, &page, history_event, HistoryEvent::size)).await
+        self.database(tenant)
+            .read(move |conn| list(conn, &HISTORY_LIST, &page, history_event, HistoryEvent::size))
+            .await
     }
 
     pub(crate) async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
-        self.database(tenant).read(move |conn| list(conn, &SYSTEM, &page, system_event, SystemEvent::size)).await
+        self.database(tenant).read(move |conn| list(conn, &SYSTEM_LIST, &page, system_event, SystemEvent::size)).await
     }
 
-    /// A consistent copy of everything into directories that are there, for `chancery backup`: the list of tenants first,
-    /// so that each tenant in it is copied after it. `progress` is told how many of how many are done.
+    /// Makes a consistent copy of everything, for `chancery backup`. The directories of the copy exist already. The
+    /// list of tenants is copied first, so that each tenant in it is copied after it. `progress` gets the number of
+    /// tenants that are copied, and the number of all.
     pub async fn backup(&self, target: &Path, progress: impl Fn(u64, u64)) -> Result<(), Error> {
         self.store.backup(None, target.join("control.db")).await?;
         let sql = Sql::new("SELECT client_id, secret_hash, database_name, client_label FROM tenants");
@@ -150,7 +153,7 @@ impl Sqlite {
             progress(done as u64, tenants.len() as u64);
             let name = database_name(tenant);
             match self.store.backup(Some(&name), target.join("tenants").join(format!("{name}.db"))).await {
-                // Deleted meanwhile: then the copy is without it, too.
+                // The tenant was deleted meanwhile, and is not in the copy either.
                 Ok(()) | Err(store::Error::Missing) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -159,7 +162,7 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Ends its threads when what was accepted is done.
+    /// Ends the threads when all accepted work is done.
     pub async fn close(&self) {
         self.store.close().await;
     }
@@ -168,22 +171,22 @@ impl Sqlite {
         self.store.database(&database_name(tenant))
     }
 
-    /// Writes, again and again while the engine is too busy. Ids make that safe.
+    /// Runs a write, with retries while the engine is busy. Repeating it is safe, since the ids of events are unique.
     async fn write<T: Send + 'static>(
         &self,
         tenant: &Tenant,
         script: impl Fn(&mut Conn) -> Result<T, store::Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
         let database = self.database(tenant);
-        let (started, mut pause) = (Instant::now(), FIRST_PAUSE);
-        for _ in 0..RETRIES {
+        let (started, mut delay) = (Instant::now(), FIRST_RETRY_DELAY);
+        for _ in 0..MAX_RETRIES {
             match database.write(script.clone()).await {
-                Err(store::Error::Busy | store::Error::Unavailable(_)) if started.elapsed() < PATIENCE => {
-                    tokio::time::sleep(pause).await;
+                Err(store::Error::Busy | store::Error::Unavailable(_)) if started.elapsed() < MAX_RETRY_TIME => {
+                    tokio::time::sleep(delay).await;
                 }
                 outcome => return Ok(outcome?),
             }
-            pause *= 2;
+            delay *= 2;
         }
         Ok(database.write(script).await?)
     }
@@ -195,7 +198,7 @@ fn database_name(tenant: &Tenant) -> String {
 
 fn tenant(row: &Row<'_>) -> Result<Tenant, store::Error> {
     Ok(Tenant {
-        client_id: row.text(0)?.parse().map_err(|_| store::Error::Db("a client id is none".to_owned()))?,
+        client_id: row.text(0)?.parse().map_err(|_| store::Error::Db("a stored client id is no UUID".to_owned()))?,
         secret_hash: row.text(1)?.to_owned(),
         database_name: row.text(2)?.to_owned(),
         client_label: row.text(3)?.to_owned(),
@@ -267,33 +270,34 @@ fn insert_system_events(conn: &mut Conn, events: &[SystemEvent]) -> Result<u64, 
     Ok(counts.values().sum::<i64>().unsigned_abs())
 }
 
-const HISTORY_COLUMNS: &str =
+const SELECT_HISTORY: &str =
     "SELECT id, at, event_type, record_id, source_id, source_type, source_name, source_info, data FROM history_events";
 
-/// A list as this engine reads it.
+/// The SQL of a list.
 struct List {
-    columns: &'static str,
+    select: &'static str,
     order: &'static str,
+    /// Counts the rows.
     count: &'static str,
-    /// The kept counts, and the columns that they are kept by.
-    kept: &'static str,
-    kept_by: [Column; 2],
+    /// Adds up the counts that are stored, which are grouped by [`List::stored_count_columns`].
+    stored_count: &'static str,
+    stored_count_columns: [Column; 2],
 }
 
-const HISTORY: List = List {
-    columns: HISTORY_COLUMNS,
+const HISTORY_LIST: List = List {
+    select: SELECT_HISTORY,
     order: " ORDER BY at DESC, rank DESC, id DESC",
     count: "SELECT count(*) FROM history_events",
-    kept: "SELECT COALESCE(sum(n), 0) FROM history_event_counts",
-    kept_by: [Column::EventType, Column::SourceType],
+    stored_count: "SELECT COALESCE(sum(n), 0) FROM history_event_counts",
+    stored_count_columns: [Column::EventType, Column::SourceType],
 };
 
-const SYSTEM: List = List {
-    columns: "SELECT id, at, category, event_type, source_id, source_type, source_info, source_ip, data FROM system_events",
+const SYSTEM_LIST: List = List {
+    select: "SELECT id, at, category, event_type, source_id, source_type, source_info, source_ip, data FROM system_events",
     order: " ORDER BY at DESC, id DESC",
     count: "SELECT count(*) FROM system_events",
-    kept: "SELECT COALESCE(sum(n), 0) FROM system_event_counts",
-    kept_by: [Column::Category, Column::EventType],
+    stored_count: "SELECT COALESCE(sum(n), 0) FROM system_event_counts",
+    stored_count_columns: [Column::Category, Column::EventType],
 };
 
 fn list<T>(
@@ -303,54 +307,55 @@ fn list<T>(
     read: impl Fn(&Row<'_>) -> Result<T, store::Error>,
     size: impl Fn(&T) -> usize,
 ) -> Result<Listed<T>, Error> {
-    let total = conn.one(&Sql::new(list.kept), |row| row.int(0))?;
+    let total = conn.one(&Sql::new(list.stored_count), |row| row.int(0))?;
     let filtered = if page.conditions.is_empty() {
         total
     } else {
-        let is_kept = page.conditions.iter().all(|condition| list.kept_by.contains(&condition.column));
-        let mut sql = Sql::new(if is_kept { list.kept } else { list.count });
-        push_conditions(&mut sql, &page.conditions, !is_kept);
+        let is_stored = page.conditions.iter().all(|condition| list.stored_count_columns.contains(&condition.column));
+        let mut sql = Sql::new(if is_stored { list.stored_count } else { list.count });
+        push_conditions(&mut sql, &page.conditions, !is_stored);
         conn.one(&sql, |row| row.int(0))?
     };
     if page.offset >= filtered {
         return Ok(Listed { total, filtered, results: Vec::new() });
     }
-    let mut sql = Sql::new(list.columns);
+    let mut sql = Sql::new(list.select);
     push_conditions(&mut sql, &page.conditions, true);
     sql.push(list.order).push(" LIMIT ").bind(page.limit).push(" OFFSET ").bind(page.offset);
     let (mut results, mut bytes) = (Vec::new(), 0);
     let read = conn.each(&sql, |row| {
         let event = read(row)?;
         bytes += size(&event);
-        if bytes > LARGEST_PAGE {
+        if bytes > MAX_PAGE_BYTES {
             return Err(store::Error::Full);
         }
         results.push(event);
         Ok(())
     });
-    if bytes > LARGEST_PAGE {
+    if bytes > MAX_PAGE_BYTES {
         return Err(Error::PageTooLarge);
     }
     read?;
     Ok(Listed { total, filtered, results })
 }
 
-/// Writes the conditions so that the planner has one index to take: that of the column of which one value is asked and
-/// that has the fewest rows to a value. A `+` in front of any other column keeps its index out, whose rows would have to
-/// be sorted.
+/// Writes the conditions so that the planner can use one index only: that of the column of which one value is asked for
+/// and which has the fewest rows for each value. A `+` before each other column rules its index out, whose rows would
+/// have to be sorted.
 fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
-    let is_one = |condition: &&Condition| {
+    let has_one_value = |condition: &&Condition| {
         !condition.is_excluded && matches!(&condition.test, Test::In(values) if values.len() == 1)
     };
-    let asks = |column: Column| conditions.iter().filter(is_one).any(|condition| condition.column == column);
-    // A record has few events, so that several records are a good way in, too.
+    let asks_for_one =
+        |column: Column| conditions.iter().filter(has_one_value).any(|condition| condition.column == column);
+    // A record has few events, so its index is good for several records, too.
     let of_records = |condition: &Condition| {
         condition.column == Column::RecordId && !condition.is_excluded && matches!(condition.test, Test::In(_))
     };
-    let best = if conditions.iter().any(of_records) {
+    let best_index = if conditions.iter().any(of_records) {
         Some(Column::RecordId)
     } else {
-        [Column::SourceId, Column::EventType].into_iter().find(|column| asks(*column))
+        [Column::SourceId, Column::EventType].into_iter().find(|column| asks_for_one(*column))
     };
     for (at, condition) in conditions.iter().enumerate() {
         sql.push(if at == 0 { " WHERE " } else { " AND " });
@@ -358,8 +363,8 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
             sql.push("NOT ");
         }
         let column = condition.column;
-        let has_way_in = column == Column::At || best == Some(column);
-        sql.push(if has_indexes && !has_way_in { "(+" } else { "(" }).push(match column {
+        let can_use_index = column == Column::At || best_index == Some(column);
+        sql.push(if has_indexes && !can_use_index { "(+" } else { "(" }).push(match column {
             Column::RecordId => "record_id",
             Column::EventType => "event_type",
             Column::Category => "category",
@@ -387,21 +392,21 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
 }
 
 fn id(row: &Row<'_>) -> Result<Uuid, store::Error> {
-    Uuid::from_slice(row.blob(0)?).map_err(|_| store::Error::Db("an id is none".to_owned()))
+    Uuid::from_slice(row.blob(0)?).map_err(|_| store::Error::Db("a stored event id is no UUID".to_owned()))
 }
 
-fn small(row: &Row<'_>, column: usize) -> Result<u8, store::Error> {
-    u8::try_from(row.int(column)?).map_err(|_| store::Error::Db(format!("column {column} is too large")))
+fn byte(row: &Row<'_>, column: usize) -> Result<u8, store::Error> {
+    u8::try_from(row.int(column)?).map_err(|_| store::Error::Db(format!("the number in column {column} is too large")))
 }
 
 fn history_event(row: &Row<'_>) -> Result<HistoryEvent, store::Error> {
     Ok(HistoryEvent {
         id: id(row)?,
         at: row.int(1)?,
-        event_type: small(row, 2)?,
+        event_type: byte(row, 2)?,
         record_id: row.int(3)?,
         source_id: row.int(4)?,
-        source_type: small(row, 5)?,
+        source_type: byte(row, 5)?,
         source_name: row.opt_text(6)?.map(str::to_owned),
         source_info: row.text(7)?.to_owned(),
         data: row.text(8)?.to_owned(),
@@ -412,10 +417,10 @@ fn system_event(row: &Row<'_>) -> Result<SystemEvent, store::Error> {
     Ok(SystemEvent {
         id: id(row)?,
         at: row.int(1)?,
-        category: small(row, 2)?,
-        event_type: small(row, 3)?,
+        category: byte(row, 2)?,
+        event_type: byte(row, 3)?,
         source_id: row.int(4)?,
-        source_type: small(row, 5)?,
+        source_type: byte(row, 5)?,
         source_info: row.text(6)?.to_owned(),
         source_ip: row.text(7)?.to_owned(),
         data: row.text(8)?.to_owned(),

@@ -1,4 +1,4 @@
-//! The tables of a tenant, and its rows on the way in and out.
+//! The tables of a tenant's events: their statements, and their rows as they are written and read.
 
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::{Column, Condition, Test};
@@ -7,46 +7,44 @@ use serde::Deserialize;
 use std::fmt::Write;
 use uuid::Uuid;
 
-/// What both tables end with, and how they keep their rows.
+/// What the definitions of both tables end with.
 ///
 /// - Rows are stored in the order of lists, so that the newest are read from the end without sorting.
-/// - No partitions: an insert is one part then, there as a whole or not at all, also when its events span centuries.
-/// - `session` and `batch` name the insert: what another process wrote meanwhile is found by the session, and what
-///   became of an insert whose answer was lost by both. They are the same in a whole part and take no room.
-/// - An acknowledged row survives a power cut: the part is synchronized before the answer, and so is its directory.
-const KEEPING: &str = "session UInt64 CODEC(ZSTD(1)), batch UInt32 CODEC(ZSTD(1)), \
+/// - There are no partitions: so an insert is one part, which is stored as a whole or not at all, also when its events
+///   span centuries.
+/// - `session` and `batch` identify the insert. The events that another process wrote are found by the session, and the
+///   outcome of an insert whose answer was lost by both. They are equal in a whole part and so take hardly any space.
+/// - A part and its directory are synchronized before the insert is answered, so that its rows survive a power cut.
+const INSERT_COLUMNS_AND_INDEXES: &str = "session UInt64 CODEC(ZSTD(1)), batch UInt32 CODEC(ZSTD(1)), \
     INDEX ids event_id TYPE bloom_filter(0.001) GRANULARITY 1, INDEX sessions session TYPE minmax GRANULARITY 1";
 const SETTINGS: &str = "SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, \
     fsync_part_directory = 1";
 
-/// About what a row takes beside its texts, in bytes.
-const FIXED: usize = 50;
+/// About how many bytes a row has without its texts.
+const FIXED_ROW_BYTES: usize = 50;
 
-/// What is common to events of both kinds.
+/// An event as a row of its table.
 pub(super) trait Event: Send + Sync + 'static {
-    /// The table's name.
     const TABLE: &'static str;
-    /// The columns that come from outside, with their types, in the order of [`Event::write`].
+    /// The columns without those of the insert, with their types, in the order of [`Event::write`].
     const COLUMNS: &'static str;
-    /// The same, without the types.
+    /// The names of [`Event::COLUMNS`].
     const NAMES: &'static str;
-    /// What rows are ordered by.
+    /// The columns by which rows are ordered.
     const ORDER: &'static str;
-    /// Further skip indexes.
+    /// Skip indexes that only this table has.
     const INDEXES: &'static str;
-    /// The columns that are read, as the row of [`Event::Read`].
+    /// The columns of [`Event::Read`].
     const READ: &'static str;
-    /// A row as it is read.
     type Read: clickhouse::RowOwned + clickhouse::RowRead + serde::de::DeserializeOwned;
-    /// Its id.
     fn id(&self) -> Uuid;
-    /// About how many bytes it has.
+    /// About how many bytes the row has.
     fn size(&self) -> usize;
-    /// Appends it in ClickHouse's `RowBinary`.
+    /// Appends the row in ClickHouse's format `RowBinary`.
     fn write(&self, out: &mut Vec<u8>);
 }
 
-/// Makes a table.
+/// The statement that makes the table of these events.
 pub(super) fn create<E: Event>(database: &str) -> String {
     let columns = E::COLUMNS
         .split(", ")
@@ -60,7 +58,7 @@ pub(super) fn create<E: Event>(database: &str) -> String {
         .collect::<String>();
     let (table, indexes, order) = (E::TABLE, E::INDEXES, E::ORDER);
     format!(
-        "CREATE TABLE {database}.{table} ({columns}{KEEPING}{indexes}) ENGINE = MergeTree ORDER BY ({order}) {SETTINGS}"
+        "CREATE TABLE {database}.{table} ({columns}{INSERT_COLUMNS_AND_INDEXES}{indexes}) ENGINE = MergeTree ORDER BY ({order}) {SETTINGS}"
     )
 }
 
@@ -82,7 +80,7 @@ impl Event for HistoryEvent {
     }
 
     fn size(&self) -> usize {
-        FIXED + HistoryEvent::size(self)
+        FIXED_ROW_BYTES + HistoryEvent::size(self)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -121,7 +119,7 @@ impl Event for SystemEvent {
     }
 
     fn size(&self) -> usize {
-        FIXED + SystemEvent::size(self)
+        FIXED_ROW_BYTES + SystemEvent::size(self)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -137,7 +135,7 @@ impl Event for SystemEvent {
     }
 }
 
-/// A text: its length in groups of seven bits, and its bytes.
+/// Appends a text in `RowBinary`: its length in groups of seven bits, and its bytes.
 fn text(text: &str, out: &mut Vec<u8>) {
     let mut length = text.len();
     while length >= 0x80 {
@@ -148,7 +146,6 @@ fn text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// [`HistoryEvent`] in its table.
 #[derive(Row, Deserialize)]
 pub(super) struct HistoryRow {
     event_id: [u8; 16],
@@ -178,7 +175,6 @@ impl From<HistoryRow> for HistoryEvent {
     }
 }
 
-/// [`SystemEvent`] in its table.
 #[derive(Row, Deserialize)]
 pub(super) struct SystemRow {
     event_id: [u8; 16],
@@ -208,7 +204,7 @@ impl From<SystemRow> for SystemEvent {
     }
 }
 
-/// The conditions of a list as SQL, of nothing but numbers; empty when there are none.
+/// The conditions of a list as SQL; empty when there are none. All that comes from outside are numbers.
 pub(super) fn condition(conditions: &[Condition]) -> String {
     let mut sql = String::new();
     for Condition { column, test, is_excluded } in conditions {
@@ -237,25 +233,25 @@ pub(super) fn condition(conditions: &[Condition]) -> String {
             Test::UpTo(number) => write!(sql, "{name} <= {}", value(*number)),
             Test::Between(from, to) => write!(sql, "{name} >= {} AND {name} <= {}", value(*from), value(*to)),
         };
-        debug_assert!(written.is_ok(), "texts take everything");
+        debug_assert!(written.is_ok(), "writing into a String does not fail");
         sql.push(')');
     }
     sql
 }
 
-/// A moment as a constant of its column's type.
+/// A moment as SQL, of the type of its column.
 fn moment(micros: i64) -> String {
     format!("fromUnixTimestamp64Micro(toInt64({micros}), 'UTC')")
 }
 
-/// Ids as a list of constants of 16 bytes.
+/// Ids as a list in SQL, each a text of 16 bytes.
 pub(super) fn ids(ids: &[Uuid]) -> String {
     let mut sql = String::with_capacity(ids.len() * 67);
     for id in ids {
         sql.push_str(if sql.is_empty() { "'" } else { ", '" });
         for byte in id.as_bytes() {
             let written = write!(sql, "\\x{byte:02x}");
-            debug_assert!(written.is_ok(), "texts take everything");
+            debug_assert!(written.is_ok(), "writing into a String does not fail");
         }
         sql.push('\'');
     }

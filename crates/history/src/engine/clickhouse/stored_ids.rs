@@ -1,0 +1,159 @@
+//! Which ids a tenant's table holds, as far as this process knows, and how that is brought up to date.
+
+use super::known_ids::KnownIds;
+use super::server::{Fault, RETRY_DELAYS, retry};
+use super::session::{Session, Sessions};
+use super::tables::{self, Event};
+use std::collections::HashSet;
+use uuid::Uuid;
+
+/// The server is asked for each id of a table whose known ids would take more memory, in bytes.
+const MAX_KNOWN_IDS_BYTES: u64 = 32 << 20;
+/// How many ids are asked for in one query.
+const IDS_PER_QUERY: usize = 10_000;
+
+/// What is known of the ids of a table.
+#[derive(Default)]
+pub(super) struct StoredIds {
+    /// All ids of sessions below `below`, and of this process's inserts since; `None` if they are too many, or were not
+    /// read yet.
+    known: Option<KnownIds>,
+    below: u64,
+    /// How many events sessions below `below` have stored.
+    rows: u64,
+    /// The session for which this is up to date, and how many events this process stored in it.
+    session: Option<u64>,
+    stored_in_session: u64,
+}
+
+impl StoredIds {
+    /// Whether the ids were read, or found to be too many.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.known.is_some() || self.session.is_some()
+    }
+
+    /// The memory that the known ids take, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.known.as_ref().map_or(0, KnownIds::bytes)
+    }
+
+    /// Reads the ids of all sessions below a number, which are about so many.
+    pub(super) async fn load<E: Event>(
+        &mut self,
+        sessions: &Sessions,
+        below: u64,
+        rows: u64,
+        query_id_prefix: &str,
+    ) -> Result<(), Fault> {
+        *self = StoredIds { below, ..StoredIds::default() };
+        if KnownIds::bytes_for(rows) <= MAX_KNOWN_IDS_BYTES {
+            let mut known = KnownIds::default();
+            if rows > 0 {
+                let condition = format!("session < {below}");
+                self.rows = read_ids::<E>(sessions, &mut known, &condition, query_id_prefix).await?;
+            }
+            self.known = Some(known);
+        }
+        Ok(())
+    }
+
+    /// Reads the ids that other processes stored before a session was opened, when the table had `rows` events. Events
+    /// are only removed together with their tenant, so equal numbers of events are the same events.
+    pub(super) async fn catch_up<E: Event>(
+        &mut self,
+        sessions: &Sessions,
+        session: &Session,
+        rows: u64,
+    ) -> Result<(), Fault> {
+        if self.session == Some(session.number) {
+            return Ok(());
+        }
+        let query_id_prefix = sessions.query_id_prefix(session.number);
+        if let Some(known) = &mut self.known
+            && self.rows < rows
+        {
+            let condition = format!("session >= {}", self.below);
+            self.rows += read_ids::<E>(sessions, known, &condition, &query_id_prefix).await?;
+        }
+        if self.known.is_some() && self.rows != rows {
+            // The table was changed by hand, or an insert was late: all ids are read again.
+            self.load::<E>(sessions, session.number, rows, &query_id_prefix).await?;
+            if self.rows != rows {
+                self.known = None;
+            }
+        }
+        // The events that were written since may have made the set too large.
+        let known = self.known.take().filter(|known| known.bytes() as u64 <= MAX_KNOWN_IDS_BYTES);
+        *self = StoredIds { known, below: session.number, rows, session: Some(session.number), stored_in_session: 0 };
+        Ok(())
+    }
+
+    /// Which of these ids are stored. Only ids that may be known are asked for.
+    pub(super) async fn stored_of<E: Event>(
+        &self,
+        sessions: &Sessions,
+        ids: impl Iterator<Item = Uuid>,
+    ) -> Result<HashSet<Uuid>, Fault> {
+        let suspects: Vec<Uuid> = match &self.known {
+            Some(known) => ids.filter(|id| known.may_contain(*id)).collect(),
+            None => ids.collect(),
+        };
+        let mut stored = HashSet::new();
+        for ids in suspects.chunks(IDS_PER_QUERY) {
+            let (database, table, list) = (&sessions.database, E::TABLE, tables::ids(ids));
+            let sql = format!("SELECT event_id FROM {database}.{table} WHERE event_id IN ({list})");
+            let found = retry(|| async {
+                let mut found = HashSet::new();
+                let take = |id| {
+                    found.insert(id);
+                };
+                sessions.server.ids(&sql, &Uuid::new_v4().to_string(), take).await?;
+                Ok(found)
+            });
+            stored.extend(found.await?);
+        }
+        Ok(stored)
+    }
+
+    /// Adds the ids of an insert that succeeded.
+    pub(super) fn add(&mut self, ids: impl Iterator<Item = Uuid>, count: u64) {
+        if let Some(known) = &mut self.known {
+            ids.for_each(|id| known.add(id));
+        }
+        self.stored_in_session += count;
+    }
+
+    /// Takes over what was stored in a session whose inserts all succeeded.
+    pub(super) fn end_session(&mut self, number: u64) {
+        if self.session == Some(number) {
+            self.below = number + 1;
+            self.rows += self.stored_in_session;
+            self.stored_in_session = 0;
+        }
+    }
+}
+
+/// Adds the ids of stored events that meet a condition; returns how many they are.
+async fn read_ids<E: Event>(
+    sessions: &Sessions,
+    known: &mut KnownIds,
+    condition: &str,
+    query_id_prefix: &str,
+) -> Result<u64, Fault> {
+    let sql = format!("SELECT event_id FROM {}.{} WHERE {condition}", sessions.database, E::TABLE);
+    let mut delays = RETRY_DELAYS.iter();
+    loop {
+        let mut count = 0;
+        let take = |id| {
+            known.add(id);
+            count += 1;
+        };
+        match sessions.server.ids(&sql, &format!("{query_id_prefix}{}", Uuid::new_v4()), take).await {
+            Err(fault) if fault.is_transient() => match delays.next() {
+                Some(delay) => tokio::time::sleep(*delay).await,
+                None => return Err(fault),
+            },
+            read => return read.map(|()| count),
+        }
+    }
+}

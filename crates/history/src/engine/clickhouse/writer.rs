@@ -1,0 +1,514 @@
+//! The writer of a tenant's events: everything that waits in this process is written together, in sessions.
+
+use super::server::{Fault, RETRY_DELAYS, Server, send, within};
+use super::session::{SESSION_COLUMN, Session, Sessions, random_pause};
+use super::stored_ids::StoredIds;
+use super::tables::Event;
+use crate::engine::contract::Error;
+use crate::event::{HistoryEvent, SystemEvent};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
+use uuid::Uuid;
+
+/// How long a request waits until its events are written.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+/// After so long a session is closed even if there is more to write, so that other processes can write.
+const MAX_SESSION: Duration = Duration::from_secs(1);
+/// How long a session waits for more events, so that a stream of single events does not open a session for each.
+const LINGER: Duration = Duration::from_millis(150);
+/// How long the server may work on an insert, in seconds.
+const INSERT_SECONDS: &str = "5";
+/// How long this process waits for the answer to an insert.
+const INSERT_TIMEOUT: Duration = Duration::from_secs(7);
+/// The most events of one insert, and the most bytes, unless a single request has more.
+const MAX_GROUP_EVENTS: usize = 40_000;
+const MAX_GROUP_BYTES: usize = 32 << 20;
+/// An insert is sent in pieces of about so many bytes.
+const PIECE: usize = 256 << 10;
+
+/// Events of one request, which waits for its answer.
+pub(super) struct Job<E> {
+    events: Vec<E>,
+    deadline: Instant,
+    reply: oneshot::Sender<Result<u64, Error>>,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    history: Vec<Job<HistoryEvent>>,
+    system: Vec<Job<SystemEvent>>,
+    /// Whether a task works on the queue.
+    is_served: bool,
+}
+
+/// Events for which there is a queue.
+pub(super) trait Queued: Event + Sized {
+    /// The jobs with events of this kind.
+    fn jobs(queue: &mut Queue) -> &mut Vec<Job<Self>>;
+    /// How many events of this kind were stored when a session was opened.
+    fn rows(session: &Session) -> u64;
+}
+
+impl Queued for HistoryEvent {
+    fn jobs(queue: &mut Queue) -> &mut Vec<Job<Self>> {
+        &mut queue.history
+    }
+
+    fn rows(session: &Session) -> u64 {
+        session.history_rows
+    }
+}
+
+impl Queued for SystemEvent {
+    fn jobs(queue: &mut Queue) -> &mut Vec<Job<Self>> {
+        &mut queue.system
+    }
+
+    fn rows(session: &Session) -> u64 {
+        session.system_rows
+    }
+}
+
+/// The writer of one tenant's events.
+pub(super) struct Writer {
+    sessions: Sessions,
+    queue: Mutex<Queue>,
+    /// Told when a job is added to a queue that is served.
+    wake: Notify,
+    /// Whether sessions no longer wait for more events.
+    is_closing: AtomicBool,
+    state: tokio::sync::Mutex<State>,
+    /// The memory that the known ids take, in bytes.
+    pub(super) known_ids_bytes: AtomicUsize,
+    /// When the writer was last used, in milliseconds since the engine was opened.
+    pub(super) used_at: AtomicUsize,
+}
+
+/// What is kept from one session to the next.
+#[derive(Default)]
+struct State {
+    /// The number of the next session, if no other process opens one.
+    next_session: Option<u64>,
+    history_ids: StoredIds,
+    system_ids: StoredIds,
+}
+
+/// Jobs that are written in one insert.
+struct Group<E> {
+    jobs: Vec<Job<E>>,
+    /// The insert of an earlier session, whose outcome is not known.
+    attempt: Option<Attempt>,
+}
+
+struct Attempt {
+    session: u64,
+    batch: u32,
+    /// How many events of each job are in the insert.
+    counts: Vec<u64>,
+}
+
+/// What became of a group.
+#[derive(PartialEq)]
+enum Outcome {
+    /// All jobs were answered.
+    Done,
+    /// All jobs were answered, but an insert of the session may still be running.
+    Doubtful,
+    /// Another process took the session over before the outcome of the insert was known.
+    Lost,
+}
+
+/// Why a session did not come about.
+struct NoSession {
+    error: Error,
+    /// Whether only the jobs fail whose deadline has passed.
+    is_late: bool,
+}
+
+impl From<Error> for NoSession {
+    fn from(error: Error) -> NoSession {
+        NoSession { error, is_late: false }
+    }
+}
+
+impl Writer {
+    pub(super) fn new(server: Server, database: String, holder: Arc<str>) -> Writer {
+        Writer {
+            sessions: Sessions { server, database, holder },
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            is_closing: AtomicBool::new(false),
+            state: tokio::sync::Mutex::default(),
+            known_ids_bytes: AtomicUsize::new(0),
+            used_at: AtomicUsize::new(0),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores events whose ids differ from each other; returns how many were not stored before.
+    pub(super) async fn add<E: Queued>(self: &Arc<Self>, events: Vec<E>) -> Result<u64, Error> {
+        let (reply, answer) = oneshot::channel();
+        let is_served = {
+            let mut queue = self.queue();
+            E::jobs(&mut queue).push(Job { events, deadline: Instant::now() + MAX_WAIT, reply });
+            std::mem::replace(&mut queue.is_served, true)
+        };
+        if is_served {
+            self.wake.notify_one();
+        } else {
+            // A task of its own, so that a caller who hangs up leaves nothing half done.
+            let writer = self.clone();
+            tokio::spawn(async move { writer.serve().await });
+        }
+        answer.await.unwrap_or_else(|_| Err(Error::Unavailable("the service is being stopped".to_owned())))
+    }
+
+    /// Whether no job waits and no session is open.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.queue().is_served
+    }
+
+    /// From now on sessions close without waiting for more events.
+    pub(super) fn stop_lingering(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.wake.notify_one();
+    }
+
+    /// Frees the memory of the known ids, unless they are in use.
+    pub(super) fn forget_ids(&self) {
+        if let Ok(mut state) = self.state.try_lock() {
+            (state.history_ids, state.system_ids) = Default::default();
+            self.known_ids_bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs sessions until no job waits.
+    async fn serve(&self) {
+        let mut state = self.state.lock().await;
+        let (mut history, mut system) = (None, None);
+        loop {
+            if let Err(NoSession { error, is_late }) = self.run_session(&mut state, &mut history, &mut system).await {
+                let now = Instant::now();
+                let fails = |deadline: Instant| !is_late || deadline <= now;
+                fail_group(&mut history, fails, &error);
+                fail_group(&mut system, fails, &error);
+                let mut queue = self.queue();
+                fail_waiting(&mut queue.history, fails, &error);
+                fail_waiting(&mut queue.system, fails, &error);
+            }
+            let bytes = state.history_ids.bytes() + state.system_ids.bytes();
+            self.known_ids_bytes.store(bytes, Ordering::Relaxed);
+            {
+                let mut queue = self.queue();
+                let is_empty = queue.history.is_empty() && queue.system.is_empty();
+                if is_empty && history.is_none() && system.is_none() {
+                    queue.is_served = false;
+                    return;
+                }
+            }
+            random_pause(20..35).await;
+        }
+    }
+
+    /// Opens a session, writes in it what waits, and closes it. Groups whose outcome is not known are left to the next
+    /// session.
+    async fn run_session(
+        &self,
+        state: &mut State,
+        history: &mut Option<Group<HistoryEvent>>,
+        system: &mut Option<Group<SystemEvent>>,
+    ) -> Result<(), NoSession> {
+        let until = self.first_deadline(history, system);
+        let opening = async {
+            self.load_ids(state, history.is_some(), system.is_some()).await?;
+            self.sessions.open(state.next_session.take()).await
+        };
+        let Ok(opened) = tokio::time::timeout_at(until.into(), opening).await else {
+            let error = "other processes do not stop writing, or the server does not answer";
+            return Err(NoSession { error: Error::Unavailable(error.to_owned()), is_late: true });
+        };
+        let session = opened?;
+        let mut batch = 0;
+        let can_close = loop {
+            {
+                let mut queue = self.queue();
+                fill(history, &mut queue);
+                fill(system, &mut queue);
+            }
+            if history.is_none() && system.is_none() {
+                if self.wait_for_more(&session).await {
+                    continue;
+                }
+                break true;
+            }
+            let outcomes = tokio::join!(
+                self.write(&session, batch, &mut state.history_ids, history),
+                self.write(&session, batch, &mut state.system_ids, system),
+            );
+            batch += 1;
+            if outcomes != (Outcome::Done, Outcome::Done) {
+                break false;
+            }
+            if session.opened_at.elapsed() > MAX_SESSION {
+                break true;
+            }
+        };
+        if can_close {
+            let number = session.number;
+            state.history_ids.end_session(number);
+            state.system_ids.end_session(number);
+            match self.sessions.close(session).await {
+                Ok(()) => state.next_session = Some(number + 1),
+                // The tenant was deleted.
+                Err(fault) if fault.is_missing() => {}
+                Err(fault) => {
+                    let database = &self.sessions.database;
+                    tracing::warn!(database, ?fault, "closing a writing session failed; other processes wait for it");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a little for events to write in the same session; whether there are any.
+    async fn wait_for_more(&self, session: &Session) -> bool {
+        let until = (Instant::now() + LINGER).min(session.opened_at + MAX_SESSION);
+        loop {
+            if self.has_jobs() {
+                return true;
+            }
+            let woken = tokio::time::timeout_at(until.into(), self.wake.notified()).await;
+            if woken.is_err() || self.is_closing.load(Ordering::SeqCst) {
+                return self.has_jobs();
+            }
+        }
+    }
+
+    fn has_jobs(&self) -> bool {
+        let queue = self.queue();
+        !queue.history.is_empty() || !queue.system.is_empty()
+    }
+
+    fn first_deadline(&self, history: &Option<Group<HistoryEvent>>, system: &Option<Group<SystemEvent>>) -> Instant {
+        fn first<E>(group: &Option<Group<E>>, queue: &[Job<E>]) -> Option<Instant> {
+            group.iter().flat_map(|group| &group.jobs).chain(queue).map(|job| job.deadline).min()
+        }
+        let queue = self.queue();
+        let (history, system) = (first(history, &queue.history), first(system, &queue.system));
+        history.into_iter().chain(system).min().unwrap_or_else(|| Instant::now() + MAX_WAIT)
+    }
+
+    /// Reads the ids of a tenant that is new to this process. It happens before the session is opened, since it may
+    /// take long; the events that are written meanwhile are read when the session is open.
+    async fn load_ids(&self, state: &mut State, has_history: bool, has_system: bool) -> Result<(), Error> {
+        let (history, system) = {
+            let queue = self.queue();
+            (has_history || !queue.history.is_empty(), has_system || !queue.system.is_empty())
+        };
+        let needs_history = history && !state.history_ids.is_loaded();
+        let needs_system = system && !state.system_ids.is_loaded();
+        if !needs_history && !needs_system {
+            return Ok(());
+        }
+        let tables = self.sessions.snapshot().await?;
+        let below = tables.highest();
+        if needs_history {
+            state.history_ids.load::<HistoryEvent>(&self.sessions, below, tables.history_rows, "").await?;
+        }
+        if needs_system {
+            state.system_ids.load::<SystemEvent>(&self.sessions, below, tables.system_rows, "").await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a group and answers its jobs, unless the session is lost.
+    async fn write<E: Queued>(
+        &self,
+        session: &Session,
+        batch: u32,
+        stored: &mut StoredIds,
+        waiting: &mut Option<Group<E>>,
+    ) -> Outcome {
+        let Some(mut group) = waiting.take() else { return Outcome::Done };
+        match self.write_group(session, batch, stored, &mut group).await {
+            Ok((counts, outcome)) => {
+                for (job, count) in group.jobs.into_iter().zip(counts) {
+                    let _ = job.reply.send(Ok(count));
+                }
+                outcome
+            }
+            Err(fault) if fault.is_missing() => {
+                // The session was taken over, or the tenant was deleted, which the next session finds out.
+                *waiting = Some(group);
+                Outcome::Lost
+            }
+            Err(fault) => {
+                // Even an insert that was refused may have been stored.
+                fail_group(&mut Some(group), |_| true, &fault.into());
+                Outcome::Doubtful
+            }
+        }
+    }
+
+    /// Writes a group; returns how many events of each job are new, and the outcome.
+    async fn write_group<E: Queued>(
+        &self,
+        session: &Session,
+        batch: u32,
+        stored: &mut StoredIds,
+        group: &mut Group<E>,
+    ) -> Result<(Vec<u64>, Outcome), Fault> {
+        if let Some(attempt) = group.attempt.take() {
+            let (database, table) = (&self.sessions.database, E::TABLE);
+            let Attempt { session, batch, counts } = attempt;
+            let sql = format!("SELECT count() FROM {database}.{table} WHERE session = {session} AND batch = {batch}");
+            // An insert is stored as a whole or not at all.
+            if self.sessions.server.row::<u64>(&sql).await? > 0 {
+                return Ok((counts, Outcome::Done));
+            }
+        }
+        stored.catch_up::<E>(&self.sessions, session, E::rows(session)).await?;
+        let ids = || group.jobs.iter().flat_map(|job| job.events.iter().map(Event::id));
+        let mut seen = stored.stored_of::<E>(&self.sessions, ids()).await?;
+        // Of equal ids the first is new. Within one request they differ. An empty list means that all are new.
+        let mut is_new = if group.jobs.len() == 1 && seen.is_empty() {
+            Vec::new()
+        } else {
+            ids().map(|id| seen.insert(id)).collect::<Vec<bool>>()
+        };
+        let counts: Vec<u64> = if is_new.is_empty() {
+            group.jobs.iter().map(|job| job.events.len() as u64).collect()
+        } else {
+            let mut flags = is_new.iter();
+            let mut count =
+                |job: &Job<E>| flags.by_ref().take(job.events.len()).filter(|is_new| **is_new).count() as u64;
+            group.jobs.iter().map(&mut count).collect()
+        };
+        let total: u64 = counts.iter().sum();
+        if total == 0 {
+            return Ok((counts, Outcome::Done));
+        }
+        if total == ids().count() as u64 {
+            is_new.clear();
+        }
+        group.attempt = Some(Attempt { session: session.number, batch, counts: counts.clone() });
+        let outcome = self.insert(session.number, batch, &group.jobs, &is_new).await?;
+        stored.add(new_events(&group.jobs, &is_new).map(Event::id), total);
+        Ok((counts, outcome))
+    }
+
+    /// Inserts the events that are new. After transient failures it is retried five times, with the same block and the
+    /// same token, so that the server stores it once.
+    async fn insert<E: Event>(
+        &self,
+        session: u64,
+        batch: u32,
+        jobs: &[Job<E>],
+        is_new: &[bool],
+    ) -> Result<Outcome, Fault> {
+        let token = Uuid::new_v4().to_string();
+        let mut delays = RETRY_DELAYS.iter();
+        let mut outcome = Outcome::Done;
+        loop {
+            match self.insert_once(session, batch, jobs, is_new, &token).await {
+                Err(fault) if fault.is_transient() => match delays.next() {
+                    Some(delay) => {
+                        tracing::warn!(database = self.sessions.database, ?fault, "retrying an insert");
+                        outcome = Outcome::Doubtful;
+                        tokio::time::sleep(*delay).await;
+                    }
+                    None => return Err(fault),
+                },
+                inserted => return inserted.map(|()| outcome),
+            }
+        }
+    }
+
+    async fn insert_once<E: Event>(
+        &self,
+        session: u64,
+        batch: u32,
+        jobs: &[Job<E>],
+        is_new: &[bool],
+        token: &str,
+    ) -> Result<(), Fault> {
+        let database = &self.sessions.database;
+        let (table, names, columns) = (E::TABLE, E::NAMES, E::COLUMNS);
+        let sql = format!(
+            "INSERT INTO {database}.{table} ({names}, session, batch) SELECT {names}, {session}, {batch} \
+             FROM input('{columns}') WHERE hasColumnInTable('{database}', 'writer_{session}', '{SESSION_COLUMN}') \
+             FORMAT RowBinary"
+        );
+        let query_id = format!("{}{}", self.sessions.query_id_prefix(session), Uuid::new_v4());
+        let settings = [
+            ("query_id", &*query_id),
+            ("insert_deduplication_token", token),
+            ("max_execution_time", INSERT_SECONDS),
+            // The server's own grouping would answer after tens of milliseconds, and the session is held meanwhile.
+            ("async_insert", "0"),
+            // One block and so one part, which is stored as a whole or not at all.
+            ("max_threads", "1"),
+            ("max_insert_threads", "1"),
+            ("min_insert_block_size_rows", "1000000"),
+            ("min_insert_block_size_bytes", "500000000"),
+        ];
+        within(INSERT_TIMEOUT, async {
+            let mut insert = self.sessions.server.insert(sql, &settings);
+            let mut piece = Vec::with_capacity(PIECE + 4096);
+            for event in new_events(jobs, is_new) {
+                event.write(&mut piece);
+                if piece.len() >= PIECE {
+                    let full = std::mem::replace(&mut piece, Vec::with_capacity(PIECE + 4096));
+                    send(&mut insert, full).await?;
+                }
+            }
+            if !piece.is_empty() {
+                send(&mut insert, piece).await?;
+            }
+            Ok(insert.end().await?)
+        })
+        .await
+    }
+}
+
+/// The events that are new: those with `true` at their place, or all if the list is empty.
+fn new_events<'a, E>(jobs: &'a [Job<E>], is_new: &'a [bool]) -> impl Iterator<Item = &'a E> {
+    let events = jobs.iter().flat_map(|job| &job.events).enumerate();
+    events.filter(|(at, _)| is_new.get(*at) != Some(&false)).map(|(_, event)| event)
+}
+
+/// Makes a group of the jobs that wait, up to the size of one insert, unless there is a group to be written again.
+fn fill<E: Queued>(group: &mut Option<Group<E>>, queue: &mut Queue) {
+    let waiting = E::jobs(queue);
+    if group.is_some() || waiting.is_empty() {
+        return;
+    }
+    let (mut events, mut bytes) = (0, 0);
+    let fits = |job: &Job<E>| {
+        events += job.events.len();
+        bytes += job.events.iter().map(Event::size).sum::<usize>();
+        events <= MAX_GROUP_EVENTS && bytes <= MAX_GROUP_BYTES
+    };
+    let count = waiting.iter().map(fits).take_while(|fits| *fits).count().max(1);
+    *group = Some(Group { jobs: waiting.drain(..count).collect(), attempt: None });
+}
+
+/// Answers a whole group with an error, if one of its jobs fails by its deadline.
+fn fail_group<E>(group: &mut Option<Group<E>>, fails: impl Fn(Instant) -> bool, error: &Error) {
+    let failed = group.take_if(|group| group.jobs.iter().any(|job| fails(job.deadline)));
+    for job in failed.into_iter().flat_map(|group| group.jobs) {
+        let _ = job.reply.send(Err(error.clone()));
+    }
+}
+
+/// Answers the waiting jobs with an error that fail by their deadlines.
+fn fail_waiting<E>(waiting: &mut Vec<Job<E>>, fails: impl Fn(Instant) -> bool, error: &Error) {
+    for job in waiting.extract_if(.., |job| fails(job.deadline)) {
+        let _ = job.reply.send(Err(error.clone()));
+    }
+}

@@ -1,0 +1,96 @@
+//! The engine of a deployment, which keeps tenants and their events: SQLite or ClickHouse, behind one interface.
+
+pub mod clickhouse;
+mod contract;
+pub mod sqlite;
+
+pub use contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
+
+use crate::event::{HistoryEvent, SystemEvent};
+use crate::filter::Page;
+use clickhouse::ClickHouse;
+use sqlite::Sqlite;
+use uuid::Uuid;
+
+/// Either engine. Each method calls the method of the same name.
+pub enum Engine {
+    /// One file for each tenant, in the data directory.
+    Sqlite(Sqlite),
+    /// One database for each tenant, on a ClickHouse server.
+    ClickHouse(ClickHouse),
+}
+
+macro_rules! delegate {
+    ($self:ident, $engine:ident => $call:expr) => {
+        match $self {
+            Engine::Sqlite($engine) => $call,
+            Engine::ClickHouse($engine) => $call,
+        }
+    };
+}
+
+impl Engine {
+    /// Whether the engine answers.
+    pub async fn ready(&self) -> Result<(), Error> {
+        delegate!(self, engine => engine.ready().await)
+    }
+
+    /// The tenant with a client id, unless it is unknown or being deleted.
+    pub async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+        delegate!(self, engine => engine.tenant(client_id).await)
+    }
+
+    /// The tenant with a database name, unless it is unknown or being deleted.
+    pub async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, Error> {
+        delegate!(self, engine => engine.tenant_named(database_name).await)
+    }
+
+    /// Makes a tenant with an empty database; `false` if another tenant, even one that is being deleted, has the same
+    /// name or label. Of several requests at the same time, one succeeds. What a process leaves behind that dies
+    /// meanwhile is in the way for at most a minute.
+    pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
+        delegate!(self, engine => engine.initialize(tenant).await)
+    }
+
+    /// Begins a deletion: from now on the tenant is unknown to all methods but [`Engine::delete`] and this one, which
+    /// answers it again, so that a deletion that was cut short can be repeated. `None` if there is no such tenant.
+    pub async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+        delegate!(self, engine => engine.begin_delete(client_id).await)
+    }
+
+    /// Ends a deletion: removes the tenant's database, and then the tenant, whose name and label are free again.
+    pub async fn delete(&self, tenant: &Tenant) -> Result<(), Error> {
+        delegate!(self, engine => engine.delete(tenant).await)
+    }
+
+    /// Stores an event durably; `false` if its id was stored before.
+    pub async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, Error> {
+        delegate!(self, engine => engine.add_history_event(tenant, event).await)
+    }
+
+    /// Stores all of these events durably, or none. Their ids differ from each other. Returns how many were not stored
+    /// before.
+    pub async fn add_system_events(&self, tenant: &Tenant, events: Vec<SystemEvent>) -> Result<u64, Error> {
+        delegate!(self, engine => engine.add_system_events(tenant, events).await)
+    }
+
+    /// The history event with an id.
+    pub async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, Error> {
+        delegate!(self, engine => engine.history_event(tenant, id).await)
+    }
+
+    /// A page of the history events, newest first (see [`HistoryEvent::rank`]).
+    pub async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
+        delegate!(self, engine => engine.history_events(tenant, page).await)
+    }
+
+    /// A page of the system events, newest first.
+    pub async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
+        delegate!(self, engine => engine.system_events(tenant, page).await)
+    }
+
+    /// Finishes the accepted requests.
+    pub async fn close(&self) {
+        delegate!(self, engine => engine.close().await)
+    }
+}

@@ -1,0 +1,81 @@
+//! The endpoints: their methods and paths, and what a caller must send.
+
+use http::Method;
+use http::header::HeaderName;
+
+/// The header of the service's key.
+pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The header of the tenant's client id.
+pub const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
+
+/// The handlers of `serve.rs`; the names are the `operationId`s of the OpenAPI document.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Endpoint {
+    Health,
+    Readiness,
+    Description,
+    CreateEvent,
+    Batch,
+    HistoryEvents,
+    EventFile,
+    SystemEvents,
+    Initialize,
+    Delete,
+    UploadUrl,
+}
+
+/// What a caller must send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Access {
+    /// Nothing.
+    Public,
+    /// The key.
+    Key,
+    /// The key, and a client id unless the body names the tenant.
+    KeyOrClient,
+    /// The key and a client id.
+    Client,
+}
+
+pub struct Route {
+    pub endpoint: Endpoint,
+    pub method: Method,
+    /// Without a slash at its end; [`EVENT_ID`] stands for an event's id.
+    pub path: &'static str,
+    pub access: Access,
+}
+
+impl Route {
+    const fn new(endpoint: Endpoint, method: Method, path: &'static str, access: Access) -> Route {
+        Route { endpoint, method, path, access }
+    }
+}
+
+/// Stands in a path for the id of an event.
+pub const EVENT_ID: &str = "{event_id}";
+
+pub static ROUTES: [Route; 11] = [
+    Route::new(Endpoint::Health, Method::GET, "/healthz", Access::Public),
+    Route::new(Endpoint::Readiness, Method::GET, "/readyz", Access::Public),
+    Route::new(Endpoint::Description, Method::GET, "/api/openapi.json", Access::Public),
+    Route::new(Endpoint::CreateEvent, Method::POST, "/api/event-bridge/create-event", Access::KeyOrClient),
+    Route::new(Endpoint::Batch, Method::POST, "/api/system-events/batch", Access::Client),
+    Route::new(Endpoint::SystemEvents, Method::GET, "/api/system-events", Access::Client),
+    Route::new(Endpoint::HistoryEvents, Method::GET, "/api/history/events", Access::Client),
+    Route::new(Endpoint::EventFile, Method::GET, "/api/history/events/{event_id}/file", Access::Client),
+    Route::new(Endpoint::Initialize, Method::POST, "/api/initialize-tenant", Access::Key),
+    Route::new(Endpoint::Delete, Method::DELETE, "/api/delete-tenant", Access::Client),
+    Route::new(Endpoint::UploadUrl, Method::GET, "/api/files/upload-url", Access::Client),
+];
+
+/// The route of a path, with or without a slash at its end, and the event id in the path, else an empty text.
+pub fn find(path: &str) -> Option<(&'static Route, &str)> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    ROUTES.iter().find_map(|route| match route.path.split_once(EVENT_ID) {
+        None => (route.path == path).then_some((route, "")),
+        Some((before, after)) => {
+            let id = path.strip_prefix(before)?.strip_suffix(after)?;
+            (!id.contains('/')).then_some((route, id))
+        }
+    })
+}

@@ -1,0 +1,137 @@
+//! The path of a request: route → method → key → client id → handler → answer.
+
+use crate::engine::Error;
+use crate::files::CONTENT_PATH;
+use crate::reply::{Outcome, Refusal, Reply};
+use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint};
+use crate::service::Service;
+use crate::{batch, create_event, event_files, lists, openapi, tenants};
+use http::header::{self, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use resource::Query;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+use web::content::Content;
+use web::request_id::{REQUEST_ID, request_id};
+
+/// How much of a path goes into the log, in characters.
+const MAX_LOGGED_PATH: usize = 200;
+
+impl Service {
+    /// Answers one request and logs it.
+    pub async fn answer(self: Arc<Service>, request: Request<Incoming>, _peer: SocketAddr) -> Response<Content> {
+        let started = Instant::now();
+        let id = request_id(request.headers());
+        let method = request.method().clone();
+        let path: String = request.uri().path().chars().take(MAX_LOGGED_PATH).collect();
+        // A task of its own: a write is finished although the client hangs up, so that what is logged is what happened.
+        let answered = tokio::spawn(dispatch(self, request)).await;
+        let (mut response, cause) = answered.unwrap_or_else(|error| {
+            let refusal = Refusal::failed("A server error occurred.", &error.to_string());
+            (refusal.into_reply().into_response(), Some(error.to_string()))
+        });
+        response.headers_mut().insert(REQUEST_ID, id.clone());
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        let (status, milliseconds) = (response.status().as_u16(), started.elapsed().as_micros() as f64 / 1000.0);
+        let (request_id, method) = (id.to_str().unwrap_or(""), method.as_str());
+        match cause {
+            Some(cause) => tracing::error!(request_id, method, path, status, milliseconds, cause, "history request"),
+            None => tracing::info!(request_id, method, path, status, milliseconds, "history request"),
+        }
+        response
+    }
+}
+
+/// The answer, and the cause of a failure for the log.
+async fn dispatch(service: Arc<Service>, request: Request<Incoming>) -> (Response<Content>, Option<String>) {
+    if request.uri().path().starts_with(CONTENT_PATH) {
+        return (service.files.answer(request).await, None);
+    }
+    let is_head = request.method() == Method::HEAD;
+    let (parts, body) = request.into_parts();
+    let (reply, cause) = match respond(&service, parts, body).await {
+        Ok(reply) => (reply, None),
+        Err(mut refusal) => {
+            let cause = refusal.cause.take();
+            (refusal.into_reply(), cause)
+        }
+    };
+    let mut response = reply.into_response();
+    if is_head {
+        *response.body_mut() = Full::default().into();
+    }
+    (response, cause)
+}
+
+async fn respond(service: &Service, parts: http::request::Parts, body: Incoming) -> Outcome {
+    let (route, event_id) = routes::find(parts.uri.path()).ok_or_else(Refusal::not_found)?;
+    let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
+    if route.method != *method {
+        let allow = if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() };
+        let detail = json!({"detail": format!("Method \"{}\" not allowed.", parts.method)});
+        return Ok(Reply::json(StatusCode::METHOD_NOT_ALLOWED, &detail).with(header::ALLOW, allow));
+    }
+    if route.access != Access::Public && !has_key(&parts.headers, &service.settings.api_key) {
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
+    }
+    let client = match route.access {
+        Access::Public | Access::Key => None,
+        Access::KeyOrClient => client_id(&parts.headers)?,
+        Access::Client => Some(client_id(&parts.headers)?.ok_or_else(Refusal::unauthorized_client)?),
+    };
+    let required_client = || client.ok_or_else(Refusal::unauthorized_client);
+    let query = Query::parse(parts.uri.query().unwrap_or(""));
+    match route.endpoint {
+        Endpoint::Health => Ok(status(StatusCode::OK, "ok")),
+        Endpoint::Readiness => Ok(readiness(service.engine.ready().await)),
+        Endpoint::Description => {
+            let describe = || openapi::document(service.settings.batch_events);
+            Ok(Reply::json(StatusCode::OK, service.description.get_or_init(describe)))
+        }
+        Endpoint::CreateEvent => create_event::create(service, client, &parts.headers, body).await,
+        Endpoint::Initialize => tenants::initialize(service, &parts.headers, body).await,
+        Endpoint::Batch => batch::create(service, required_client()?, &parts.headers, body).await,
+        Endpoint::HistoryEvents => lists::history_events(service, required_client()?, &query).await,
+        Endpoint::SystemEvents => lists::system_events(service, required_client()?, &query).await,
+        Endpoint::Delete => tenants::delete(service, required_client()?).await,
+        Endpoint::EventFile => event_files::redirect(service, required_client()?, Uuid::try_parse(event_id).ok()).await,
+        Endpoint::UploadUrl => event_files::upload_address(service, required_client()?).await,
+    }
+}
+
+/// Whether exactly one key was sent, and it is the right one.
+fn has_key(headers: &HeaderMap, api_key: &str) -> bool {
+    let mut sent = headers.get_all(API_KEY).iter();
+    match (sent.next(), sent.next()) {
+        (Some(key), None) => key.as_bytes().ct_eq(api_key.as_bytes()).into(),
+        _ => false,
+    }
+}
+
+/// The header `X-Client-Id`, if it was sent: one UUID of version 4.
+fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, Refusal> {
+    let mut sent = headers.get_all(CLIENT_ID).iter();
+    let Some(first) = sent.next() else { return Ok(None) };
+    let id = first.to_str().ok().filter(|text| text.len() == 36).and_then(|text| Uuid::try_parse(text).ok());
+    match id {
+        Some(id) if id.get_version_num() == 4 && sent.next().is_none() => Ok(Some(id)),
+        _ => Err(Refusal::unauthorized_client()),
+    }
+}
+
+fn readiness(ready: Result<(), Error>) -> Reply {
+    match ready {
+        Ok(()) => status(StatusCode::OK, "ok"),
+        Err(_) => status(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+    }
+}
+
+fn status(code: StatusCode, word: &str) -> Reply {
+    Reply::json(code, &json!({"status": word}))
+}
