@@ -1,13 +1,14 @@
-//! What a script sees: a connection that runs statements, and the rows they give.
+//! What a script sees: a connection that runs statements.
 
 use std::time::{Duration, Instant};
 
-use rusqlite::types::ValueRef;
-
 use crate::error::Error;
+use crate::postgresql::connection::Connection as Postgres;
+use crate::postgresql::look_ahead::LookAhead;
+use crate::row::{OnRow, QueryError, Row};
 use crate::sql::{Sql, Value};
+use crate::sqlite::connection::Connection as Sqlite;
 use crate::state_tag::StateTag;
-use crate::{postgresql, sqlite};
 
 /// A connection to one database, lent to a script.
 ///
@@ -24,33 +25,22 @@ pub struct Conn {
 }
 
 enum Connection {
-    Sqlite(sqlite::Connection),
-    Postgres(Box<postgresql::Connection>),
-    LookAhead(Box<postgresql::LookAhead>),
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
+    LookAhead(Box<LookAhead>),
 }
-
-/// Why a query ended early.
-pub(crate) enum QueryError {
-    /// The engine refused the statement.
-    Refused(Error),
-    /// The caller could not use a row.
-    Row(Error),
-}
-
-/// What is called for each row.
-pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), Error>;
 
 impl Conn {
-    pub(crate) fn sqlite(connection: sqlite::Connection) -> Conn {
+    pub(crate) fn sqlite(connection: Sqlite) -> Conn {
         Conn::new(Connection::Sqlite(connection))
     }
 
-    pub(crate) fn postgres(connection: postgresql::Connection) -> Conn {
+    pub(crate) fn postgres(connection: Postgres) -> Conn {
         Conn::new(Connection::Postgres(Box::new(connection)))
     }
 
     /// Without a database: to learn what a script asks.
-    pub(crate) fn look_ahead(look_ahead: postgresql::LookAhead) -> Conn {
+    pub(crate) fn look_ahead(look_ahead: LookAhead) -> Conn {
         Conn::new(Connection::LookAhead(Box::new(look_ahead)))
     }
 
@@ -195,7 +185,7 @@ impl Conn {
     ///
     /// # Panics
     /// On the other engine; only the module `sqlite` calls this, on what it made itself.
-    pub(crate) fn as_sqlite(&mut self) -> &mut sqlite::Connection {
+    pub(crate) fn as_sqlite(&mut self) -> &mut Sqlite {
         match &mut self.connection {
             Connection::Sqlite(connection) => connection,
             _ => unreachable!("a connection of PostgreSQL among SQLite's"),
@@ -206,7 +196,7 @@ impl Conn {
     ///
     /// # Panics
     /// On the other engine; only the module `postgresql` calls this, on what it made itself.
-    pub(crate) fn as_postgres(&mut self) -> &mut postgresql::Connection {
+    pub(crate) fn as_postgres(&mut self) -> &mut Postgres {
         match &mut self.connection {
             Connection::Postgres(connection) => connection,
             _ => unreachable!("a connection of SQLite among PostgreSQL's"),
@@ -214,92 +204,10 @@ impl Conn {
     }
 
     /// What a script was found to ask; `None` on a real connection.
-    pub(crate) fn into_look_ahead(self) -> Option<postgresql::LookAhead> {
+    pub(crate) fn into_look_ahead(self) -> Option<LookAhead> {
         match self.connection {
             Connection::LookAhead(look_ahead) => Some(*look_ahead),
             _ => None,
         }
     }
-}
-
-/// One row of an answer; columns are counted from 0. A column that is not there or holds another type gives
-/// [`Error::Db`].
-pub struct Row<'a>(pub(crate) Source<'a>);
-
-pub(crate) enum Source<'a> {
-    Sqlite(&'a rusqlite::Row<'a>),
-    Postgres(&'a tokio_postgres::Row),
-}
-
-impl Row<'_> {
-    /// A BIGINT.
-    pub fn int(&self, column: usize) -> Result<i64, Error> {
-        self.opt_int(column)?.ok_or_else(|| is_null(column))
-    }
-
-    /// A BIGINT or NULL.
-    pub fn opt_int(&self, column: usize) -> Result<Option<i64>, Error> {
-        match &self.0 {
-            Source::Sqlite(row) => match value(row, column)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Integer(number) => Ok(Some(number)),
-                other => Err(wrong(column, "an integer", &other.data_type().to_string())),
-            },
-            Source::Postgres(row) => postgresql::int(row, column),
-        }
-    }
-
-    /// A flag, kept as BIGINT: 0 is false, anything else true.
-    pub fn flag(&self, column: usize) -> Result<bool, Error> {
-        Ok(self.int(column)? != 0)
-    }
-
-    /// A TEXT.
-    pub fn text(&self, column: usize) -> Result<&str, Error> {
-        self.opt_text(column)?.ok_or_else(|| is_null(column))
-    }
-
-    /// A TEXT or NULL.
-    pub fn opt_text(&self, column: usize) -> Result<Option<&str>, Error> {
-        match &self.0 {
-            Source::Sqlite(row) => match value(row, column)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-                    Ok(text) => Ok(Some(text)),
-                    Err(_) => Err(wrong(column, "text", "text that is not UTF-8")),
-                },
-                other => Err(wrong(column, "text", &other.data_type().to_string())),
-            },
-            Source::Postgres(row) => postgresql::text(row, column),
-        }
-    }
-
-    /// A BLOB or BYTEA.
-    pub fn blob(&self, column: usize) -> Result<&[u8], Error> {
-        self.opt_blob(column)?.ok_or_else(|| is_null(column))
-    }
-
-    /// A BLOB, a BYTEA or NULL.
-    pub fn opt_blob(&self, column: usize) -> Result<Option<&[u8]>, Error> {
-        match &self.0 {
-            Source::Sqlite(row) => match value(row, column)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Blob(bytes) => Ok(Some(bytes)),
-                other => Err(wrong(column, "a blob", &other.data_type().to_string())),
-            },
-            Source::Postgres(row) => postgresql::blob(row, column),
-        }
-    }
-}
-
-fn value<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> Result<ValueRef<'a>, Error> {
-    row.get_ref(column).map_err(|error| Error::Db(format!("column {column}: {error}")))
-}
-
-fn is_null(column: usize) -> Error {
-    Error::Db(format!("column {column} is NULL"))
-}
-
-fn wrong(column: usize, expected: &str, found: &str) -> Error {
-    Error::Db(format!("column {column}: expected {expected}, found {found}"))
 }

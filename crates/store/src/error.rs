@@ -47,6 +47,23 @@ impl fmt::Display for Error {
     }
 }
 
+impl Error {
+    /// Refuses work after [`crate::Store::close`].
+    pub(crate) fn closed() -> Error {
+        Error::Unavailable("the store is closed".to_owned())
+    }
+
+    /// PostgreSQL has a question and does not answer it. A write may still be done later.
+    pub(crate) fn no_answer() -> Error {
+        Error::Unavailable("PostgreSQL does not answer".to_owned())
+    }
+
+    /// The thread that had some work ended without an outcome.
+    pub(crate) fn given_up() -> Error {
+        Error::Unavailable("the work was given up".to_owned())
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl From<io::Error> for Error {

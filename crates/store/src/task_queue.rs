@@ -11,7 +11,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::error::Error;
-use crate::work::Slot;
+use crate::slot::Slot;
 
 /// Places to wait, of all databases together.
 const MAX_WAITING: usize = 4096;

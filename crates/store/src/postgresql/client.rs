@@ -1,5 +1,6 @@
 //! The driver's client, driven by the thread that owns it.
 
+use std::error::Error as StdError;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
@@ -9,7 +10,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::plain;
 use crate::error;
 use crate::sql::Sql;
 
@@ -100,5 +100,14 @@ impl Client {
             }
             answer.as_mut().poll(context)
         }))
+    }
+}
+
+/// An error's own words: the driver's say little more than "db error".
+pub(super) fn plain(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), StdError::source(error)) {
+        (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! One connection to PostgreSQL: schemas, statements, errors.
+//! One connection to PostgreSQL: statements and their errors.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -8,20 +8,15 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 
-use super::client::Client;
-use crate::Migration;
-use crate::conn::{Conn, OnRow, QueryError, Row, Source};
+use super::client::{Client, plain};
 use crate::error::Error;
-use crate::migrate;
+use crate::row::{OnRow, QueryError, Row, Source};
+use crate::slot::Slot;
 use crate::sql::Sql;
 use crate::state_tag::{EngineTag, StateTag};
-use crate::work::Slot;
 
 /// Prepared statements kept per connection.
 pub(super) const MAX_STATEMENTS: usize = 256;
-
-/// Begins a transaction that makes, changes or removes a schema, which may take its time.
-pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
 
 /// What happened to a connection during a script, that the script's outcome may not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +27,6 @@ pub(crate) enum Trouble {
     Conflict,
     /// A prepared statement no longer fits its tables; it is forgotten, and the same script may succeed now.
     Stale,
-}
-
-/// Whether a schema is to be made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Create {
-    /// It must be there.
-    No,
-    /// If it is not there.
-    IfMissing,
-    /// It must not be there.
-    New,
 }
 
 /// A connection and what belongs to it.
@@ -111,13 +95,18 @@ impl Connection {
         self.client.run(sql).map_err(|error| self.translate(&error))
     }
 
-    /// Whether a database is the current one.
-    fn is_at(&self, slot: &Slot) -> bool {
-        self.at.as_ref().is_some_and(|at| at.id == slot.id)
+    /// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
+    pub fn set_search_path(&mut self, slot: &Arc<Slot>) -> Result<(), Error> {
+        if !self.at.as_ref().is_some_and(|at| at.id == slot.id) {
+            self.at = None;
+            self.control(&format!("SET search_path TO \"{}\"", slot.name))?;
+            self.at = Some(slot.clone());
+        }
+        Ok(())
     }
 
     /// The version of a schema; `None` if it has none yet.
-    fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
+    pub fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
         const HAS_VERSION: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
                              FROM pg_catalog.pg_namespace WHERE nspname = $1";
         let there = self.client.one(HAS_VERSION, Some(&slot.name)).map_err(|error| self.translate(&error))?;
@@ -143,7 +132,7 @@ impl Connection {
     }
 
     /// Held until the transaction ends.
-    fn lock_schema(&mut self, name: &str) -> Result<(), Error> {
+    pub fn lock_schema(&mut self, name: &str) -> Result<(), Error> {
         // The name in front keeps clear of locks that others may take by numbers of their own.
         self.control(&format!("SELECT pg_advisory_xact_lock(hashtextextended('chancery schema {name}', 0))"))
     }
@@ -291,83 +280,5 @@ impl Connection {
             _ if code.starts_with("53") || code.starts_with("58") => Error::Unavailable(plain(error)),
             _ => Error::Db(plain(error)),
         }
-    }
-}
-
-/// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
-pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), Error> {
-    if !slot.is_prepared() {
-        prepare(conn, slot, migrations)?;
-    }
-    let connection = conn.as_postgres();
-    if !connection.is_at(slot) {
-        connection.at = None;
-        connection.control(&format!("SET search_path TO \"{}\"", slot.name))?;
-        connection.at = Some(slot.clone());
-    }
-    Ok(())
-}
-
-/// Runs the migrations that a schema lacks, once in the life of this process.
-fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(), Error> {
-    let generation = slot.generation();
-    let version = conn.as_postgres().version(slot)?;
-    let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
-    if version.is_none() || from < migrations.len() {
-        conn.as_postgres().control(BEGIN_SCHEMA)?;
-        let migrated = prepare_schema(conn, slot, migrations, Create::No);
-        if let Err(error) = migrated.and_then(|()| conn.as_postgres().control("COMMIT")) {
-            conn.as_postgres().roll_back();
-            return Err(error);
-        }
-    }
-    slot.set_prepared(generation);
-    Ok(())
-}
-
-/// Makes a schema if so wished, and runs the migrations that it lacks. Inside a transaction, under a lock, so that
-/// processes that start at once do not collide.
-pub(super) fn prepare_schema(
-    conn: &mut Conn,
-    slot: &Slot,
-    migrations: &[Migration],
-    create: Create,
-) -> Result<(), Error> {
-    let (name, connection) = (&slot.name, conn.as_postgres());
-    connection.lock_schema(name)?;
-    match create {
-        Create::No => {}
-        Create::IfMissing => connection.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
-        Create::New => connection.control(&format!("CREATE SCHEMA \"{name}\""))?,
-    }
-    connection.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
-    let version = match connection.version(slot)? {
-        Some(version) => version,
-        None => {
-            connection.control(
-                "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)",
-            )?;
-            0
-        }
-    };
-    let from = migrate::lacking(name, version, migrations.len())?;
-    for migration in &migrations[from..] {
-        let done = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
-        let done = done.and_then(|()| migrate::then(migration, conn));
-        done.map_err(|error| migrate::failed(name, migration.name, error))?;
-    }
-    if from < migrations.len() {
-        conn.as_postgres().control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;
-        tracing::info!(database = name, from, to = migrations.len(), "migrated");
-    }
-    Ok(())
-}
-
-/// An error's own words: the driver's say little more than "db error".
-pub(super) fn plain(error: &tokio_postgres::Error) -> String {
-    match (error.as_db_error(), StdError::source(error)) {
-        (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
-        (None, Some(source)) => format!("{error}: {source}"),
-        (None, None) => error.to_string(),
     }
 }

@@ -11,14 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{BEGIN_SCHEMA, Trouble, enter};
-use super::{SHORT_TASK, Settings, no_answer};
-use crate::Mode;
+use super::connection::Trouble;
+use super::schema::{BEGIN_SCHEMA, enter};
+use super::settings::{SHORT_TASK, Settings};
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::migrate;
+use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
-use crate::work::{Slot, Work, lock, panicked};
+use crate::work::{Mode, Work, panicked};
 
 /// How often a task may be passed over for one that suits a thread's connection better.
 const MAX_PASSED_OVER: u32 = 8;
@@ -91,7 +92,7 @@ impl Pool {
     pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<dyn Work>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(Error::Unavailable("the store is closed".to_owned()));
+            return Err(Error::closed());
         }
         let task = Task { slot: slot.clone(), kind, work, since: Instant::now() };
         if state.has_few_at_work()
@@ -105,7 +106,7 @@ impl Pool {
             return Ok(());
         }
         if state.is_stuck(slot, self.time_limit) {
-            return Err(no_answer());
+            return Err(Error::no_answer());
         }
         state.queue.push(slot, task)?;
         self.call_watcher(state);

@@ -16,13 +16,14 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row as Found, Statement};
 
 use super::client::dial;
-use super::connection::{HAS_STATE_TAGS, MAX_STATEMENTS, STATE_TAG, session_limits, state_tag};
-use super::{RECONNECT_PAUSE, SHORT_TASK, Settings, no_answer};
-use crate::conn::{Conn, OnRow, QueryError, Row, Source};
+use super::connection::{HAS_STATE_TAGS, MAX_STATEMENTS, session_limits};
+use super::look_ahead::{LookAhead, Needs};
+use super::settings::{RECONNECT_PAUSE, SHORT_TASK, Settings};
+use crate::conn::Conn;
 use crate::error::Error;
+use crate::slot::{Slot, lock};
 use crate::sql::Sql;
-use crate::state_tag::StateTag;
-use crate::work::{Slot, attempt, lock};
+use crate::work::attempt;
 
 /// Questions under way on one line at most.
 const MAX_QUESTIONS: usize = 16;
@@ -105,7 +106,7 @@ impl ShortReads {
             Ok(Err(_)) => return Err(script),
             Err(_) => {
                 self.give_up(&seat.connection);
-                return Ok(Err(E::from(no_answer())));
+                return Ok(Err(E::from(Error::no_answer())));
             }
         };
         match self.look_ahead(&script, seat.connection.has_state_tags, Some((question, rows))) {
@@ -280,53 +281,5 @@ impl SharedConnection {
         }
         statements.insert(text.to_owned(), statement.clone());
         Ok(statement)
-    }
-}
-
-/// Stands for the server while a script is run to learn what it asks, and again with the answer.
-pub(crate) struct LookAhead {
-    answer: Option<(Sql, Vec<Found>)>,
-    has_state_tags: bool,
-    needs: Option<Needs>,
-}
-
-/// What a script lacked first.
-enum Needs {
-    /// The answer to its first question.
-    Answer(Sql),
-    /// More than that.
-    Thread,
-}
-
-impl LookAhead {
-    pub fn exec(&mut self) -> Result<u64, Error> {
-        self.needs.get_or_insert(Needs::Thread);
-        Err(Error::Busy)
-    }
-
-    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        if let Some((asked, rows)) = &self.answer
-            && asked == sql
-        {
-            return rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(QueryError::Row);
-        }
-        let needs = if self.answer.is_some() { Needs::Thread } else { Needs::Answer(sql.clone()) };
-        self.needs.get_or_insert(needs);
-        Err(QueryError::Refused(Error::Busy))
-    }
-
-    pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
-        if !self.has_state_tags {
-            return Ok(None);
-        }
-        let mut found = None;
-        let asked = self.query(&Sql::new(STATE_TAG), &mut |row| {
-            found = Some(state_tag(row)?);
-            Ok(())
-        });
-        match asked {
-            Ok(()) => Ok(found),
-            Err(QueryError::Refused(error) | QueryError::Row(error)) => Err(error),
-        }
     }
 }

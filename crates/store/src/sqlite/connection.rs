@@ -1,4 +1,4 @@
-//! One connection to an SQLite file: opening, statements, errors.
+//! One connection to an SQLite file: statements and their errors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,31 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
-use rusqlite::config::DbConfig;
 use rusqlite::types::Null;
-use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, OpenFlags, ffi};
+use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, ffi};
 
-use super::Settings;
-use crate::Migration;
-use crate::conn::{Conn, OnRow, QueryError, Row, Source};
 use crate::error::Error;
-use crate::migrate;
+use crate::row::{OnRow, QueryError, Row, Source};
 use crate::sql::{Arg, Sql, Value, sqlite_text};
 use crate::state_tag::{EngineTag, StateTag};
-use crate::work::{Slot, lock};
 
-/// What a connection is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Read,
-    Write,
-}
-
-/// Other processes (the command line) may write to the same file; this is how long one waits for them.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_STATEMENTS: usize = 64;
 /// Of a writer, in KiB: there may be many of them.
-const SMALL_CACHE: &str = "PRAGMA cache_size = -1024";
+pub(super) const SMALL_CACHE: &str = "PRAGMA cache_size = -1024";
 /// Of a writer with thousands of rows to write.
 const LARGE_CACHE: &str = "PRAGMA cache_size = -16384";
 /// From how many rows on the cache is enlarged.
@@ -41,7 +27,7 @@ const NO_DEADLINE: u64 = u64::MAX;
 
 /// A connection and what belongs to it.
 pub(crate) struct Connection {
-    handle: Handle,
+    pub(super) handle: Handle,
     /// Unique in this process.
     id: u64,
     /// Statements in SQLite's form, by their canonical text: finding one costs less than making it.
@@ -56,22 +42,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Opens a database of which the file exists, and brings it up to date if this process has not yet done so.
-    pub fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result<Connection, Error> {
-        prepare(settings, slot)?;
-        let connection = Connection::of(open_file(slot)?)?;
-        let rest = match purpose {
-            Purpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
-            Purpose::Write => {
-                let limit = settings.options.page_limit.map(|pages| format!("; PRAGMA max_page_count = {pages}"));
-                format!("{SMALL_CACHE}; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
-            }
-        };
-        connection.handle.execute_batch(&rest).map_err(translate)?;
-        Ok(connection)
-    }
-
-    fn of(mut handle: Handle) -> Result<Connection, Error> {
+    pub(super) fn of(mut handle: Handle) -> Result<Connection, Error> {
         handle.set_prepared_statement_cache_capacity(MAX_STATEMENTS);
         let opened = Instant::now();
         let deadline = Arc::new(AtomicU64::new(NO_DEADLINE));
@@ -313,88 +284,6 @@ fn columns_of(message: &str) -> Option<&str> {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NO_DEADLINE)
-}
-
-/// Opens a file that is there, with what every connection needs.
-fn open_file(slot: &Slot) -> Result<Handle, Error> {
-    // Never CREATE: a database that is not there is missing, not empty.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let missing = |error| {
-        let error = translate(error);
-        if slot.file.exists() { error } else { Error::Missing }
-    };
-    let handle = Handle::open_with_flags(&slot.file, flags).map_err(missing)?;
-    handle.busy_timeout(BUSY_TIMEOUT).map_err(translate)?;
-    for (setting, on) in [
-        // Without it, a joined query is prepared anew at each bind.
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
-        // "Double quotes" are names, as in PostgreSQL, never strings.
-        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
-        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
-    ] {
-        handle.set_db_config(setting, on).map_err(translate)?;
-    }
-    // FULL: a commit is on the disk before anybody hears of it.
-    let settings = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;";
-    handle.execute_batch(settings).map_err(missing)?;
-    Ok(handle)
-}
-
-/// Brings a database up to date, once in the life of this process.
-fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
-    if slot.is_prepared() {
-        return Ok(());
-    }
-    let _one = lock(&slot.preparing);
-    if slot.is_prepared() {
-        return Ok(());
-    }
-    let generation = slot.generation();
-    let handle = open_file(slot)?;
-    use_write_ahead_log(&handle)?;
-    migrate(Connection::of(handle)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
-    slot.set_prepared(generation);
-    Ok(())
-}
-
-/// A file made by the store has the write-ahead log from the start; one restored from a backup has not.
-fn use_write_ahead_log(handle: &Handle) -> Result<(), Error> {
-    let started = Instant::now();
-    loop {
-        let mode = handle.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
-        match mode.map_err(translate) {
-            Ok(mode) if mode == "wal" => return Ok(()),
-            Ok(mode) => return Err(Error::Unavailable(format!("journal mode {mode} instead of wal"))),
-            // SQLite does not wait by itself when it would have to change the mode.
-            Err(Error::Busy) if started.elapsed() < BUSY_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Runs the migrations that a database lacks, in one transaction, however many processes begin at once. Of a connection
-/// that is closed without a commit, everything is rolled back.
-fn migrate(connection: Connection, known: &[Migration], name: &str) -> Result<(), Error> {
-    let version = |connection: &Connection| {
-        let version = connection.handle.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
-        migrate::lacking(name, version.map_err(translate)?, known.len())
-    };
-    if version(&connection)? == known.len() {
-        return Ok(());
-    }
-    connection.control("BEGIN IMMEDIATE")?;
-    let from = version(&connection)?;
-    let mut conn = Conn::sqlite(connection);
-    for migration in &known[from..] {
-        let done = conn.as_sqlite().handle.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
-        let done = done.and_then(|()| migrate::then(migration, &mut conn));
-        done.map_err(|error| migrate::failed(name, migration.name, error))?;
-    }
-    let connection = conn.as_sqlite();
-    connection.handle.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;
-    connection.control("COMMIT")?;
-    tracing::info!(database = name, from, to = known.len(), "migrated");
-    Ok(())
 }
 
 /// SQLite's errors in the store's words.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Settings;
-use super::connection::{Connection, Purpose};
+use super::open::{Purpose, open};
+use super::settings::Settings;
 use crate::conn::Conn;
 use crate::error::Error;
-use crate::work::Slot;
+use crate::slot::Slot;
 
 /// Counts drops and closings in this process, so that every thread looks for connections it must not keep.
 static CLEARED: AtomicU64 = AtomicU64::new(0);
@@ -55,7 +55,7 @@ impl OpenConnections {
             None => {
                 // Read before opening, so that a drop in between makes the connection one of the past.
                 let generation = slot.generation();
-                let conn = Conn::sqlite(Connection::open(settings, slot, self.purpose)?);
+                let conn = Conn::sqlite(open(settings, slot, self.purpose)?);
                 if self.open.len() >= self.capacity
                     && let Some(oldest) = (0..self.open.len()).min_by_key(|&at| self.open[at].used)
                 {

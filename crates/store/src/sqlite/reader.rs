@@ -9,14 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::Purpose;
+use super::open::Purpose;
 use super::open_connections::OpenConnections;
-use super::{Settings, is_closed};
-use crate::Mode;
+use super::settings::Settings;
 use crate::conn::Conn;
 use crate::error::Error;
+use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
-use crate::work::{Slot, Work, attempt, lock, panicked};
+use crate::work::{Mode, Work, attempt, panicked};
 
 /// How long a read is taken for a short one, and how long one waits at most while somebody could see to it.
 const SHORT_READ: Duration = Duration::from_millis(10);
@@ -71,7 +71,7 @@ impl Readers {
     pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(is_closed());
+            return Err(Error::closed());
         }
         state.queue.push(slot, Task { mode, work, since: Instant::now() })?;
         self.call_another(state);

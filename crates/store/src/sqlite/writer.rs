@@ -9,12 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::Purpose;
+use super::open::Purpose;
 use super::open_connections::OpenConnections;
-use super::{Settings, is_closed};
+use super::settings::Settings;
 use crate::conn::Conn;
 use crate::error::Error;
-use crate::work::{Slot, Work, lock, panicked};
+use crate::slot::{Slot, lock};
+use crate::work::{Work, panicked};
 
 /// Scripts in one commit at most.
 const MAX_GROUP: usize = 64;
@@ -56,7 +57,7 @@ impl Writer {
     pub fn submit(&self, slot: &Arc<Slot>, task: Task) -> Result<(), Error> {
         let mut waiting = lock(&self.waiting);
         if waiting.closed {
-            return Err(is_closed());
+            return Err(Error::closed());
         }
         // One more only while more places are free than the database has, so that others find some.
         let free = MAX_WAITING - waiting.count;
