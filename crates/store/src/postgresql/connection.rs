@@ -97,7 +97,7 @@ impl Connection {
 
     /// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
     pub fn set_search_path(&mut self, slot: &Arc<Slot>) -> Result<(), Error> {
-        if !self.at.as_ref().is_some_and(|at| at.id == slot.id) {
+        if self.at.as_ref().is_none_or(|at| at.id != slot.id) {
             self.at = None;
             self.control(&format!("SET search_path TO \"{}\"", slot.name))?;
             self.at = Some(slot.clone());
