@@ -3,7 +3,7 @@
 //! No tree is made of a body. A tree takes up to a hundred times the bytes of its text (`[[0],[0],…]`), so whoever sends
 //! much would decide how much memory that costs; fields that nobody declared cost nothing at all.
 
-use crate::message;
+use crate::errors::message;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value as Json};
@@ -28,10 +28,11 @@ impl Body {
     /// # Errors
     /// The text behind `JSON parse error - `.
     pub fn parse(bytes: Vec<u8>, max_values: usize) -> Result<Body, String> {
-        let walk = Walk { depth: 0, values: &Cell::new(max_values), refused: &Cell::new(None) };
+        let (refused, values_left) = (Cell::new(None), Cell::new(max_values));
+        let walk = Walk { bounds: Bounds { depth: MAX_DEPTH, refused: &refused }, values_left: &values_left };
         let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
         let walked = walk.deserialize(&mut deserializer).and_then(|()| deserializer.end());
-        walked.map_err(|error| walk.refused.get().map_or_else(|| error.to_string(), str::to_owned))?;
+        walked.map_err(|error| refused.get().map_or_else(|| error.to_string(), str::to_owned))?;
         String::from_utf8(bytes).map(Body).map_err(|error| error.to_string())
     }
 
@@ -61,31 +62,45 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// Walks over a value and keeps nothing of it.
+/// How much deeper a value may nest, and why it was refused if it was. The reason stands beside the parser's error, to
+/// which the parser would add a position.
 #[derive(Clone, Copy)]
-struct Walk<'s> {
+struct Bounds<'s> {
     depth: usize,
-    values: &'s Cell<usize>,
     refused: &'s Cell<Option<&'static str>>,
 }
 
-impl Walk<'_> {
+impl Bounds<'_> {
     fn refuse<E: de::Error>(self, why: &'static str) -> E {
         self.refused.set(Some(why));
         E::custom(why)
     }
 
-    fn deeper<E: de::Error>(self) -> Result<Self, E> {
-        let depth = self.depth + 1;
-        if depth > MAX_DEPTH { Err(self.refuse("too deep.")) } else { Ok(Walk { depth, ..self }) }
+    /// The bounds of what stands inside a list or an object.
+    fn inside<E: de::Error>(self, too_deep: &'static str) -> Result<Self, E> {
+        let depth = self.depth.checked_sub(1).ok_or_else(|| self.refuse(too_deep))?;
+        Ok(Bounds { depth, ..self })
+    }
+}
+
+/// Checks a value, and keeps nothing of it.
+#[derive(Clone, Copy)]
+struct Walk<'s> {
+    bounds: Bounds<'s>,
+    values_left: &'s Cell<usize>,
+}
+
+impl Walk<'_> {
+    fn inside<E: de::Error>(self) -> Result<Self, E> {
+        Ok(Walk { bounds: self.bounds.inside("too deep.")?, ..self })
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Walk<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let left = self.values.get().checked_sub(1).ok_or_else(|| self.refuse("too many values."))?;
-        self.values.set(left);
+        let left = self.values_left.get().checked_sub(1).ok_or_else(|| self.bounds.refuse("too many values."))?;
+        self.values_left.set(left);
         deserializer.deserialize_any(self)
     }
 }
@@ -114,12 +129,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         while items.next_element_seed(inside)?.is_some() {}
         Ok(())
     }
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         while members.next_key_seed(Name)?.is_some() {
             members.next_value_seed(inside)?;
         }
@@ -150,10 +165,8 @@ impl<'de> Visitor<'de> for Name {
 /// Writes a value in its one spelling.
 #[derive(Clone, Copy)]
 struct Canonical<'s> {
-    /// How much deeper it may nest.
-    depth: usize,
+    bounds: Bounds<'s>,
     out: &'s RefCell<String>,
-    refused: &'s Cell<Option<&'static str>>,
 }
 
 impl Canonical<'_> {
@@ -165,19 +178,13 @@ impl Canonical<'_> {
 
     fn write_text<E: de::Error>(self, text: &str) -> Result<(), E> {
         if text.contains('\0') {
-            return Err(self.refuse(message::NUL));
+            return Err(self.bounds.refuse(message::NUL));
         }
         self.write(serde_json::to_string(text).map_err(E::custom)?)
     }
 
-    fn refuse<E: de::Error>(self, why: &'static str) -> E {
-        self.refused.set(Some(why));
-        E::custom(why)
-    }
-
-    fn deeper<E: de::Error>(self) -> Result<Self, E> {
-        let depth = self.depth.checked_sub(1).ok_or_else(|| self.refuse(message::TOO_LARGE))?;
-        Ok(Canonical { depth, ..self })
+    fn inside<E: de::Error>(self) -> Result<Self, E> {
+        Ok(Canonical { bounds: self.bounds.inside(message::TOO_LARGE)?, ..self })
     }
 
     /// Ends a list or an object: behind its last value stands a comma too many.
@@ -214,13 +221,13 @@ impl<'de> Visitor<'de> for Canonical<'_> {
         self.write(number)
     }
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
-        self.write(Number::from_f64(number).ok_or_else(|| self.refuse(message::VALUE))?)
+        self.write(Number::from_f64(number).ok_or_else(|| self.bounds.refuse(message::VALUE))?)
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
         self.write_text(text)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         self.write("[")?;
         let mut count = 0;
         while items.next_element_seed(inside)?.is_some() {
@@ -230,14 +237,14 @@ impl<'de> Visitor<'de> for Canonical<'_> {
         self.close(count, ']')
     }
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         self.write("{")?;
         let mut names = HashSet::new();
         while let Some(Borrowed(name)) = members.next_key()? {
             self.write_text(&name)?;
             self.write(":")?;
             if !names.insert(name) {
-                return Err(self.refuse(message::VALUE));
+                return Err(self.bounds.refuse(message::VALUE));
             }
             members.next_value_seed(inside)?;
             self.write(",")?;
@@ -344,7 +351,7 @@ impl<'a> Sent<'a> {
     /// What is wrong with it.
     pub fn canonical(self, max_depth: usize) -> Result<String, &'static str> {
         let (out, refused) = (RefCell::new(String::with_capacity(self.0.len())), Cell::new(None));
-        let writing = Canonical { depth: max_depth, out: &out, refused: &refused };
+        let writing = Canonical { bounds: Bounds { depth: max_depth, refused: &refused }, out: &out };
         match writing.deserialize(&mut serde_json::Deserializer::from_str(self.0)) {
             Ok(()) => Ok(out.into_inner()),
             Err(_) => Err(refused.get().unwrap_or(message::VALUE)),
