@@ -1,7 +1,11 @@
 //! What a body may say: the declaration's rules over a JSON object, every wrong field at once.
 
 use crate::check::check;
-use crate::{Access, Changes, Errors, Field, Kind, Object, Resource, Value, message};
+use crate::errors::{Errors, message};
+use crate::field::{Access, Field, Kind, Resource};
+use crate::key::Changes;
+use crate::sent::Object;
+use crate::value::Value;
 
 /// Whether the body makes a new row or changes one.
 #[derive(Clone, Copy, Debug, PartialEq)]

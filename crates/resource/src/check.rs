@@ -1,6 +1,10 @@
 //! One value against one field: what a body may say (document 1, "Errors"; document 4, section 2, "JSON types").
 
-use crate::{Field, Kind, Sent, Value, message, time};
+use crate::errors::message;
+use crate::field::{Field, Kind};
+use crate::sent::Sent;
+use crate::time;
+use crate::value::Value;
 
 /// The largest text of an object: what people choose from fits many times over.
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
@@ -238,7 +242,8 @@ fn is_url(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Body;
+    use crate::field::Target;
+    use crate::sent::Body;
     use serde_json::{Value as Json, json};
 
     fn check_kind(kind: Kind, sent: Json) -> Result<Json, Vec<String>> {
@@ -316,5 +321,4 @@ mod tests {
             assert!(!is_email(bad), "{bad}");
         }
     }
-    use crate::Target;
 }

@@ -1,10 +1,12 @@
 //! The declaration of a field and of a resource.
 
-use crate::Value;
-use crate::select::MAX_FILTERS;
+use crate::value::Value;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// How many parameters of a request may be filters where the declaration does not say (document 4, section 7).
+pub const MAX_FILTERS: usize = 50;
 
 /// A name or text that is static for our own resources and owned for those that a tenant declares.
 pub type Name = Cow<'static, str>;

@@ -1,6 +1,7 @@
 //! What an answer shows: a JSON writer straight into bytes, and the forms of a resource's rows.
 
-use crate::{Access, Field, Kind, Resource, Source, time};
+use crate::field::{Access, Field, Kind, Resource, Source};
+use crate::{decimal, time};
 use serde_json::value::RawValue;
 
 /// Writes JSON; the caller keeps it well-formed.
@@ -180,7 +181,7 @@ fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) ->
         },
         Kind::DateTime => out.moment(row.int(at)?),
         Kind::Decimal { scale, .. } => {
-            out.opt_text(row.text(at)?.map(|stored| crate::decimal::decode(stored, *scale)).as_deref())
+            out.opt_text(row.text(at)?.map(|stored| decimal::decode(stored, *scale)).as_deref())
         }
         Kind::References { .. } => out.raw("[").raw(row.text(at)?.unwrap_or("")).raw("]"),
         Kind::Set { .. } | Kind::Texts { .. } | Kind::Json { .. } | Kind::Object | Kind::List | Kind::Files { .. } => {

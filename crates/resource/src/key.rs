@@ -1,7 +1,7 @@
 //! Typed names of fields, and what a request changes.
 
-use crate::field::Name;
-use crate::{Field, Kind, Value};
+use crate::field::{Field, Kind, Name};
+use crate::value::Value;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use std::marker::PhantomData;

@@ -23,7 +23,9 @@ mod value;
 pub use accept::{Accepted, Lookup, Mode, accept};
 pub use check::{is_email, pk};
 pub use errors::{Errors, message};
-pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Resource, Source, TOKEN, Target};
+pub use field::{
+    Access, Charset, Choice, Field, Kind, LINE, MAX_FILTERS, Members, Name, Resource, Source, TOKEN, Target,
+};
 pub use fold::fold;
 pub use key::{After, Changes, FromValue, Key};
 pub use select::{Filter, Order, Predicate, Query, Select, SelectError, select};

@@ -1,7 +1,8 @@
 //! JSON Schemas and parameters for the OpenAPI 3.1 document, from the same declarations.
 
-use crate::json::Form;
-use crate::{Access, Field, Kind, Resource};
+use crate::field::{Access, Field, Kind, Resource};
+use crate::json::{Form, USER_REFERENCE};
+use crate::select::{DEFAULT_LIMIT, MAX_LIMIT};
 use serde_json::{Map, Value as Json, json};
 
 /// What an answer holds, in a form.
@@ -33,10 +34,7 @@ pub fn request(resource: &Resource, is_create: bool) -> Json {
 pub fn parameters(resource: &Resource) -> Vec<Json> {
     let query = |name: &str, schema: Json| json!({"name": name, "in": "query", "schema": schema});
     let mut list = vec![
-        query(
-            "limit",
-            json!({"type": "integer", "minimum": 1, "maximum": crate::select::MAX_LIMIT, "default": crate::select::DEFAULT_LIMIT}),
-        ),
+        query("limit", json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})),
         query("offset", json!({"type": "integer", "minimum": 0, "default": 0})),
     ];
     if !resource.is_selectable {
@@ -64,7 +62,7 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
 
 /// A user reference (document 1, "Shared shapes").
 pub fn user_reference() -> Json {
-    let properties: Map<String, Json> = crate::json::USER_REFERENCE
+    let properties: Map<String, Json> = USER_REFERENCE
         .iter()
         .map(|name| {
             let kind = match *name {

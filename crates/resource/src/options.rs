@@ -1,6 +1,6 @@
 //! The schema document that `OPTIONS` answers (document 1, convention 6; document 4, section 2, "schema document").
 
-use crate::{Access, Choice, Field, Kind, Resource};
+use crate::field::{Access, Choice, Field, Kind, Resource};
 use serde_json::{Value as Json, json};
 
 /// The whole document of a collection.

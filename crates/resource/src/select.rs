@@ -2,7 +2,11 @@
 //! document 4, section 2). What comes out is checked and abstract: no column outside the declaration can be in it, and
 //! no SQL is.
 
-use crate::{Errors, Field, Kind, Resource, Source, Value, message, time};
+use crate::errors::{Errors, message};
+use crate::field::{Field, Kind, Resource, Source};
+use crate::fold::fold;
+use crate::time;
+use crate::value::Value;
 use percent_encoding::percent_decode_str;
 use std::collections::HashSet;
 
@@ -10,8 +14,6 @@ use std::collections::HashSet;
 pub const MAX_LIMIT: i64 = 1000;
 /// See [`MAX_LIMIT`].
 pub const DEFAULT_LIMIT: i64 = 25;
-/// How many parameters of a request may be filters, unless a declaration says otherwise (document 4, section 7).
-pub const MAX_FILTERS: usize = 50;
 /// Wrong values that are told of one parameter: thousands fit into it.
 const MAX_TOLD: usize = 100;
 
@@ -315,9 +317,7 @@ fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<Value, Str
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } | Kind::Uuid if text.contains('\0') => {
             Err(message::NUL.to_owned())
         }
-        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => {
-            Ok(crate::fold(text).into())
-        }
+        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => Ok(fold(text).into()),
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => Ok(text.into()),
         Kind::Integer { .. } | Kind::Reference { .. } | Kind::References { .. } | Kind::User => {
             integer(text).map(Value::Int)
