@@ -1,4 +1,4 @@
-//! What a script sees: a connection that runs statements.
+//! The connection that a script gets, whatever the engine.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,9 @@ use crate::state_tag::StateTag;
 
 /// A connection to one database, lent to a script.
 ///
-/// In a transaction (`read` and `write`) a statement that the engine refused spoils the whole: later statements give
-/// the same error, and the work is rolled back even if the script answers `Ok`. PostgreSQL is so by nature; SQLite is
-/// made so, because a script that goes on there would be lost here. Where a refusal is expected, say so in SQL
-/// (`ON CONFLICT DO NOTHING`).
+/// In a transaction (`read` and `write`) an error of one statement ends the whole: later statements give the same error,
+/// and the work is rolled back even if the script returns `Ok`. PostgreSQL does so itself; on SQLite it is done here, so
+/// that a script behaves alike on both. Where a conflict is expected, handle it in SQL (`ON CONFLICT DO NOTHING`).
 pub struct Conn {
     connection: Connection,
     deadline: Instant,
@@ -39,7 +38,7 @@ impl Conn {
         Conn::new(Connection::Postgres(Box::new(connection)))
     }
 
-    /// Without a database: to learn what a script asks.
+    /// A connection without a server, by which a script is run to learn its statement.
     pub(crate) fn look_ahead(look_ahead: LookAhead) -> Conn {
         Conn::new(Connection::LookAhead(Box::new(look_ahead)))
     }
@@ -48,17 +47,17 @@ impl Conn {
         Conn { connection, deadline: Instant::now(), in_transaction: false, failed: None, statements: 0 }
     }
 
-    /// How many statements the script has run: what a list costs must not grow with its page.
+    /// How many statements the script has run. Tests check by it that the cost of a list does not grow with its page.
     pub fn statements(&self) -> u64 {
         self.statements
     }
 
-    /// Calls `row` for each row, without keeping them.
+    /// Calls `row` for each row of the answer, without keeping the rows.
     pub fn each(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<(), Error>) -> Result<(), Error> {
         self.query(sql, &mut row)
     }
 
-    /// All rows.
+    /// All rows of the answer.
     pub fn all<T>(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<T, Error>) -> Result<Vec<T>, Error> {
         let mut found = Vec::new();
         self.query(sql, &mut |r| {
@@ -68,7 +67,7 @@ impl Conn {
         Ok(found)
     }
 
-    /// The first row, if there is one.
+    /// The first row of the answer, if there is one.
     pub fn opt<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<Option<T>, Error> {
         let (mut row, mut found) = (Some(row), None);
         self.query(sql, &mut |r| {
@@ -80,13 +79,13 @@ impl Conn {
         Ok(found)
     }
 
-    /// The first row; [`Error::NotFound`] if there is none.
+    /// The first row of the answer; [`Error::NotFound`] if there is none.
     pub fn one<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<T, Error> {
         self.opt(sql, row)?.ok_or(Error::NotFound)
     }
 
-    /// Runs a statement that gives no rows; answers how many rows it inserted, updated or deleted itself (what foreign
-    /// keys did besides is not counted).
+    /// Runs a statement that returns no rows. Returns how many rows it inserted, updated or deleted, not counting those
+    /// that foreign keys changed in turn.
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
         self.may_go_on()?;
         let result = match &mut self.connection {
@@ -97,8 +96,8 @@ impl Conn {
         result.map_err(|error| self.refused(error))
     }
 
-    /// Runs one statement for each row of arguments, for thousands of rows; `done` is told for each, in order, how many
-    /// rows it changed.
+    /// Runs one statement for each row of arguments; made for thousands of rows. `done` is called for each, in order, with
+    /// the number of rows that were changed.
     pub fn exec_each<'a, const N: usize>(
         &mut self,
         text: &'static str,
@@ -146,7 +145,8 @@ impl Conn {
         })
     }
 
-    /// The engines stop a statement that runs too long; many short ones are stopped here, between them.
+    /// Counts a statement and checks the deadline. The engines stop a single statement that runs for too long; this stops
+    /// a script of many short ones.
     fn may_go_on(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -162,7 +162,7 @@ impl Conn {
         error
     }
 
-    /// Called before each run of a script.
+    /// Prepares for one run of a script.
     pub(crate) fn start(&mut self, in_transaction: bool, limit: Duration) {
         self.deadline = Instant::now() + limit;
         self.in_transaction = in_transaction;
@@ -173,7 +173,7 @@ impl Conn {
         }
     }
 
-    /// Called after each run of a script: why its transaction is lost, if it is.
+    /// Ends one run of a script. Returns the error by which its transaction was lost, if there was one.
     pub(crate) fn finish(&mut self) -> Option<Error> {
         if let Connection::Sqlite(connection) = &self.connection {
             connection.finish();
@@ -181,10 +181,10 @@ impl Conn {
         self.failed.take()
     }
 
-    /// The connection of the embedded engine.
+    /// The SQLite connection.
     ///
     /// # Panics
-    /// On the other engine; only the module `sqlite` calls this, on what it made itself.
+    /// If it is none; only the module `sqlite` calls this, for connections of its own.
     pub(crate) fn as_sqlite(&mut self) -> &mut Sqlite {
         match &mut self.connection {
             Connection::Sqlite(connection) => connection,
@@ -192,10 +192,10 @@ impl Conn {
         }
     }
 
-    /// The connection of PostgreSQL.
+    /// The PostgreSQL connection.
     ///
     /// # Panics
-    /// On the other engine; only the module `postgresql` calls this, on what it made itself.
+    /// If it is none; only the module `postgresql` calls this, for connections of its own.
     pub(crate) fn as_postgres(&mut self) -> &mut Postgres {
         match &mut self.connection {
             Connection::Postgres(connection) => connection,
@@ -203,7 +203,7 @@ impl Conn {
         }
     }
 
-    /// What a script was found to ask; `None` on a real connection.
+    /// What was learnt of a script; `None` on a real connection.
     pub(crate) fn into_look_ahead(self) -> Option<LookAhead> {
         match self.connection {
             Connection::LookAhead(look_ahead) => Some(*look_ahead),

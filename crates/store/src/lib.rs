@@ -1,12 +1,12 @@
-//! Databases: engines, builds, migrations, transactions (design: the store).
+//! The databases: SQLite or PostgreSQL, migrations, and transactions.
 //!
-//! A build is a database of its own: one SQLite file, or one PostgreSQL schema. No query carries a tenant column, so
-//! none can forget it; a [`Database`] is the only way to a connection. This crate is the only place that names an
-//! engine: callers write one portable SQL text, and get one set of errors.
+//! Each build (tenant) has a database of its own: one SQLite file, or one PostgreSQL schema. No query carries a tenant
+//! column, so none can forget it; a [`Database`] is the only way to a connection. No other crate names an engine:
+//! callers write one portable SQL text, and get one set of errors.
 //!
-//! Work is done by *scripts*, synchronous closures that run on database threads. A script can be run again after a
-//! deadlock, no foreign `await` can stall a database thread, and a caller that hangs up neither undoes nor leaks a
-//! write. Their error type is the caller's own, so that a refusal (say, a 400) can leave a script and roll it back.
+//! Callers hand over *scripts*: synchronous closures that run on database threads. A script can be run again after a
+//! deadlock, it cannot block a database thread by awaiting something else, and a write is completed even if its caller
+//! hangs up. Its error type is the caller's own, so that a refusal (a 400, say) can leave the script and roll it back.
 
 mod conn;
 mod error;
@@ -54,7 +54,7 @@ enum Backend {
     Postgres(postgresql::Postgres),
 }
 
-/// The control database's name: its file's stem, or its schema.
+/// The name of the control database: the stem of its file, or its schema.
 fn control_name(engine: &Engine) -> &'static str {
     match engine {
         Engine::Sqlite { .. } => "control",
@@ -63,12 +63,12 @@ fn control_name(engine: &Engine) -> &'static str {
 }
 
 impl Store {
-    /// Opens the store; makes the control database if it is not there, and brings it up to date.
+    /// Opens the store. Creates the control database if it does not exist, and runs the migrations that it lacks.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the directory or the server cannot be used; [`Error::InUse`] if another process is alone
-    /// with the databases, or must not have them open ([`Options::alone`]); [`Error::Db`] if a migration fails, or the
-    /// control database was written by a later version.
+    /// [`Error::Unavailable`] if the directory or the server cannot be used; [`Error::InUse`] if another process has the
+    /// databases open and one of the two wants to be alone ([`Options::alone`]); [`Error::Db`] if a migration fails, or
+    /// the control database was written by a later version.
     pub async fn open(engine: Engine, migrations: Migrations, options: Options) -> Result<Store, Error> {
         let name = control_name(&engine).to_owned();
         match engine {
@@ -89,12 +89,12 @@ impl Store {
         Store(Arc::new(Inner { slots: Mutex::default(), control, backend }))
     }
 
-    /// The control database: the list of builds, domains, limits.
+    /// The control database, which lists the builds, their domains and limits.
     pub fn control(&self) -> Database {
         Database { slot: self.0.control.clone(), store: self.0.clone() }
     }
 
-    /// A build's database. Nothing is opened before its first use; migrations run then.
+    /// The database of a build. It is opened at its first use, when the migrations that it lacks are run.
     ///
     /// # Panics
     /// Unless the name is `[a-z][a-z0-9_]*` of at most 63 bytes and not reserved (`chancery`, `public`,
@@ -118,10 +118,10 @@ impl Store {
         slot
     }
 
-    /// Makes a build's database, durably, with all migrations.
+    /// Creates the database of a build, durably and with all migrations.
     ///
     /// # Errors
-    /// [`Error::Exists`] if it is there.
+    /// [`Error::Exists`] if it exists.
     ///
     /// # Panics
     /// As [`Store::database`].
@@ -133,8 +133,8 @@ impl Store {
         }
     }
 
-    /// Removes a build's database with all it holds. A drop that was interrupted can be repeated, and so can one that
-    /// was not.
+    /// Removes the database of a build with all its content. A database that is gone already is no error, so a removal
+    /// that was interrupted can be repeated.
     ///
     /// # Panics
     /// As [`Store::database`].
@@ -146,7 +146,7 @@ impl Store {
         }
     }
 
-    /// Whether the control database answers, within two seconds.
+    /// Checks that the control database answers within two seconds.
     pub async fn ready(&self) -> Result<(), Error> {
         let sql = match &self.0.backend {
             Backend::Sqlite(_) => "SELECT COUNT(*) FROM sqlite_schema",
@@ -160,11 +160,11 @@ impl Store {
         }
     }
 
-    /// Writes a copy of a database (`None`: the control database) to a new file, while work goes on. The file appears
-    /// only when it is whole and synced.
+    /// Writes a copy of a database (`None`: the control database) to a new file while other work goes on. The file
+    /// appears only when it is complete and synced to the disk.
     ///
     /// # Errors
-    /// [`Error::Exists`] if the target is there; [`Error::Db`] on PostgreSQL, which has its own tools.
+    /// [`Error::Exists`] if the target exists; [`Error::Db`] on PostgreSQL, which has its own tools for this.
     pub async fn backup(&self, name: Option<&str>, target: PathBuf) -> Result<(), Error> {
         let slot = name.map_or_else(|| self.0.control.clone(), |name| self.slot(name));
         match &self.0.backend {
@@ -178,12 +178,13 @@ impl Store {
         matches!(self.0.backend, Backend::Sqlite(_))
     }
 
-    /// Refuses new work, waits for what was accepted, and closes the connections. May be called more than once.
+    /// Closes the store: refuses new work, waits for what was accepted, and closes the connections. It may be called more
+    /// than once.
     pub async fn close(&self) {
         match &self.0.backend {
             Backend::Sqlite(sqlite) => {
                 sqlite.close().await;
-                // Connections that other threads keep for peeking are dropped at their next use.
+                // Connections that other threads keep for short reads are dropped at their next use.
                 self.0.control.renew();
                 lock(&self.0.slots).values().for_each(|slot| slot.renew());
             }
@@ -193,7 +194,7 @@ impl Store {
 }
 
 fn is_database_name(name: &str) -> bool {
-    // 63 bytes: PostgreSQL cuts longer names.
+    // PostgreSQL cuts names that are longer than 63 bytes.
     name.len() <= 63
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -201,7 +202,7 @@ fn is_database_name(name: &str) -> bool {
         && !["chancery", "public", "information_schema"].contains(&name)
 }
 
-/// A handle on one database. Cheap to clone; it holds no connection.
+/// One database. It is a handle that holds no connection and is cheap to clone.
 #[derive(Clone)]
 pub struct Database {
     slot: Arc<Slot>,
@@ -214,11 +215,11 @@ impl Database {
         &self.slot.name
     }
 
-    /// Runs a script of several statements that agree: they see one snapshot.
+    /// Runs a script that only reads. All its statements see the same snapshot.
     ///
     /// # Errors
-    /// The script's own, or what the store has to say (see [`Error`]). PostgreSQL: a lost connection is made anew and
-    /// the script is run again, once or twice.
+    /// The script's own, or one of the store (see [`Error`]). After a lost connection to PostgreSQL the script is run again
+    /// on a new one, once or twice.
     pub async fn read<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -227,19 +228,19 @@ impl Database {
         self.run(Mode::Read, script).await
     }
 
-    /// Runs a read so short that it may run on the caller's own thread; its statements need not agree.
+    /// Runs a read that is short enough for the caller's own thread. Its statements may see different snapshots.
     ///
-    /// Embedded: no change of thread, no transaction. PostgreSQL: the same for one that asks once, which is run twice: to
-    /// learn what it asks, and with the rows; others as [`Database::read`], but without a transaction.
+    /// On SQLite it runs at once, without a transaction. On PostgreSQL a script with one statement is run twice, first to
+    /// learn its statement and then with the rows; any other runs as in [`Database::read`], but without a transaction.
     pub async fn read_short<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
         let script = match &self.store.backend {
-            // Its first use may have migrations to run, which is nothing for the caller's thread.
+            // At its first use there may be migrations to run, which take too long for the caller's thread.
             Backend::Sqlite(sqlite) if self.slot.is_prepared() => {
-                // A task that does nothing but peek lets others have their turn, too.
+                // A task that does nothing but short reads must let other tasks run, too.
                 tokio::task::coop::consume_budget().await;
                 return sqlite.read_short(&self.slot, &script);
             }
@@ -252,7 +253,8 @@ impl Database {
         self.run(Mode::ShortRead, script).await
     }
 
-    /// What names the present state of the database; `None` where nothing does. It costs one short statement.
+    /// A tag of the present state of the database, by which a later change is noticed; `None` where the engine has no
+    /// means for it. It costs one short statement.
     ///
     /// # Errors
     /// As [`Database::read_short`].
@@ -260,8 +262,8 @@ impl Database {
         self.read_short(|conn: &mut Conn| conn.state_tag()).await
     }
 
-    /// How many writes of this process have ended that make the state tags of this database others: a guess, which costs
-    /// nothing, at whether the state tag has changed.
+    /// How many writes that change the state tag of this database have ended in this process. Comparing it costs nothing
+    /// and often saves asking for the tag.
     pub fn writes(&self) -> u64 {
         self.count_of_writes().load(Ordering::Relaxed)
     }
@@ -269,19 +271,18 @@ impl Database {
     fn count_of_writes(&self) -> &AtomicU64 {
         match &self.store.backend {
             Backend::Sqlite(_) => &self.slot.writes,
-            // There any write makes the state tags of all databases others.
+            // There any write changes the state tags of all databases.
             Backend::Postgres(_) => &self.store.control.writes,
         }
     }
 
-    /// Runs a script in one transaction, and answers only after it is committed durably.
+    /// Runs a script in one transaction, and returns after it is committed durably.
     ///
-    /// A script that answers `Err` or panics is rolled back. The script runs apart from the caller: once polled, it
-    /// is done even if the future is dropped. It may be run more than once, so it must have no effects but those in
-    /// the database.
+    /// A script that returns `Err` or panics is rolled back. Once the future has been polled, the script is completed even
+    /// if the future is dropped. It may be run more than once, so it must have no effects outside the database.
     ///
     /// # Errors
-    /// The script's own, or what the store has to say (see [`Error`]).
+    /// The script's own, or one of the store (see [`Error`]).
     pub async fn write<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -305,7 +306,7 @@ impl Database {
             }
             Backend::Postgres(postgres) => {
                 postgres.submit(&self.slot, mode, work)?;
-                // A server that stands still holds its connections, and would hold the callers.
+                // A server that hangs holds its connections; it must not hold the callers, too.
                 match tokio::time::timeout(postgres.patience, outcome).await {
                     Ok(outcome) => outcome,
                     Err(_) => return Err(E::from(Error::no_answer())),

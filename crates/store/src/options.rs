@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the databases live.
+/// The engine, and where it keeps the databases.
 #[derive(Clone, Debug)]
 pub enum Engine {
-    /// Embedded: `control.db` and `builds/*.db` (see [`Options::folder`]) under a directory, which is made if need be.
+    /// SQLite in this process: `control.db` and `builds/*.db` (see [`Options::folder`]) under a directory, which is
+    /// created if it does not exist.
     Sqlite {
         /// The data directory.
         directory: PathBuf,
     },
-    /// A PostgreSQL database: schema `chancery` and a schema per build.
+    /// A PostgreSQL database with the schema `chancery` and a schema for each build.
     Postgres {
         /// A connection URL. `sslmode=require` (or `verify-full`) encrypts and checks the server against the
         /// system's root certificates.
@@ -19,26 +20,26 @@ pub enum Engine {
     },
 }
 
-/// Sizes and limits.
+/// Sizes and limits of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// SQLite: the folder of all databases but the control database, below the directory.
+    /// SQLite: the folder of the databases of builds, below the directory.
     pub folder: &'static str,
-    /// SQLite: threads that run reads. A database has half of them at most while others have none, and so on.
+    /// SQLite: threads that run reads. No database gets all of them: see `task_queue.rs`.
     pub readers: usize,
-    /// SQLite: threads that run writes; a build always has the same one.
+    /// SQLite: threads that run writes. All writes of one build run on the same thread.
     pub writers: usize,
-    /// SQLite: databases that all threads together keep open; each takes two file descriptors, or three. An eighth of
-    /// those that the process may have when these options are made, for it may have two stores.
+    /// SQLite: how many database files all threads together keep open. Each takes two or three file descriptors. The
+    /// default uses an eighth of those that the process may have, because a process may have two stores.
     pub open_files: usize,
-    /// PostgreSQL: connections, each with a thread; shared among databases as readers are.
+    /// PostgreSQL: connections with a thread each, shared among databases as the readers of SQLite are.
     pub postgres_connections: usize,
-    /// Whether no other process may have the databases open meanwhile: [`Error::InUse`] where one has, and for those that
-    /// come. PostgreSQL: with one connection only.
+    /// Whether this process must be the only one that has the databases open. If another has, or comes meanwhile, it gets
+    /// [`Error::InUse`](crate::Error::InUse). On PostgreSQL one thread then does all work.
     pub alone: bool,
-    /// How long a script may run before it is stopped with [`Error::Slow`].
+    /// How long a script may run before it is stopped with [`Error::Slow`](crate::Error::Slow).
     pub time_limit: Duration,
-    /// SQLite: the greatest size of a database in pages of 4 KiB; stands for a full disk in tests.
+    /// SQLite: the maximal size of a database in pages of 4 KiB, by which tests simulate a full disk.
     pub page_limit: Option<u32>,
 }
 
@@ -57,7 +58,7 @@ impl Default for Options {
     }
 }
 
-/// File descriptors that the process may have.
+/// How many file descriptors the process may have.
 fn descriptors() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! The rows that statements give.
+//! The rows that statements return.
 
 use rusqlite::types::ValueRef;
 
@@ -13,10 +13,10 @@ pub(crate) enum QueryError {
     Row(Error),
 }
 
-/// What is called for each row.
+/// The function that is called for each row.
 pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), Error>;
 
-/// One row of an answer; columns are counted from 0. A column that is not there or holds another type gives
+/// One row of an answer. Columns are counted from 0. A column that does not exist or has another type gives
 /// [`Error::Db`].
 pub struct Row<'a>(pub(crate) Source<'a>);
 
@@ -43,7 +43,7 @@ impl Row<'_> {
         }
     }
 
-    /// A flag, kept as BIGINT: 0 is false, anything else true.
+    /// A flag, which is stored as BIGINT: 0 is false, anything else is true.
     pub fn flag(&self, column: usize) -> Result<bool, Error> {
         Ok(self.int(column)? != 0)
     }

@@ -1,4 +1,4 @@
-//! What the engines run: scripts with their types erased.
+//! Scripts with their types erased, so that queues can hold them.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,16 +16,16 @@ pub(crate) enum Mode {
     Write,
 }
 
-/// A script on its way to a database thread and back. It can be run again, because a deadlock or a neighbour in the
-/// same group commit may undo it through no fault of its own.
+/// A script with a place for its outcome. It can be run again, because a deadlock, or another script in the same group
+/// commit, may undo it through no fault of its own.
 pub(crate) trait Work: Send {
-    /// Runs the script and keeps what it came to; `true` if that is `Ok`, so that the work is to be committed.
+    /// Runs the script and keeps its outcome. `true` if that is `Ok`, so that the work is to be committed.
     fn run(&mut self, conn: &mut Conn) -> bool;
     /// Whether the caller still waits for the outcome.
     fn is_wanted(&self) -> bool;
-    /// Replaces whatever the script came to.
+    /// Replaces the outcome by an error.
     fn fail(&mut self, error: Error);
-    /// Tells the caller, if it still listens.
+    /// Sends the outcome to the caller, if it still waits.
     fn answer(self: Box<Self>);
 }
 
@@ -35,10 +35,10 @@ struct Script<F, T, E> {
     reply: oneshot::Sender<Result<T, E>>,
 }
 
-/// Where the outcome of a script will appear.
+/// The channel on which the outcome of a script arrives.
 pub(crate) type Outcome<T, E> = oneshot::Receiver<Result<T, E>>;
 
-/// Makes work of a script.
+/// Erases the types of a script.
 pub(crate) fn work<T, E, F>(script: F) -> (Box<dyn Work>, Outcome<T, E>)
 where
     F: Fn(&mut Conn) -> Result<T, E> + Send + 'static,
@@ -72,14 +72,14 @@ where
 
     fn answer(self: Box<Self>) {
         if let Some(outcome) = self.outcome {
-            // The caller may have gone; its work is done all the same.
+            // If the caller has gone, its work is done all the same.
             drop(self.reply.send(outcome));
         }
     }
 }
 
-/// Runs a script once. A panic becomes an error, so that no thread dies of it, and so does an `Ok` after a refused
-/// statement (see [`Conn`]).
+/// Runs a script once. A panic becomes an error, so that it ends no thread, and so does an `Ok` after a refused statement
+/// (see [`Conn`]).
 pub(crate) fn attempt<T, E: From<Error>>(script: &impl Fn(&mut Conn) -> Result<T, E>, conn: &mut Conn) -> Result<T, E> {
     let outcome = catch_unwind(AssertUnwindSafe(|| script(conn)));
     let failed = conn.finish();

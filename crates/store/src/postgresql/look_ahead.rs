@@ -1,4 +1,4 @@
-//! Running a script without the server, to learn what it asks.
+//! A stand-in for the server, by which the statement of a script is learnt.
 
 use tokio_postgres::Row as Found;
 
@@ -8,18 +8,18 @@ use crate::row::{OnRow, QueryError, Row, Source};
 use crate::sql::Sql;
 use crate::state_tag::StateTag;
 
-/// Stands for the server while a script is run to learn what it asks, and again with the answer.
+/// Stands in for the server when a short script is run: first to learn its statement, then again with the rows.
 pub(crate) struct LookAhead {
     pub(super) answer: Option<(Sql, Vec<Found>)>,
     pub(super) has_state_tags: bool,
     pub(super) needs: Option<Needs>,
 }
 
-/// What a script lacked first.
+/// The first thing that a script lacked.
 pub(super) enum Needs {
-    /// The answer to its first question.
+    /// The rows of its first statement.
     Answer(Sql),
-    /// More than that.
+    /// A real connection, because it changes something or runs more than one statement.
     Thread,
 }
 

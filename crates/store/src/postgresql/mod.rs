@@ -1,9 +1,9 @@
-//! PostgreSQL: one schema per database, on a fixed set of threads, each with a connection; short reads are asked on lines
-//! of the callers' own (`short_reads.rs`).
+//! The engine PostgreSQL: one schema for each database, and a fixed number of threads with a connection each. Short reads
+//! have connections of their own (`short_reads.rs`).
 //!
-//! A thread's connection is made when its thread first has something to do, and again after it was lost. Work goes to an
-//! idle thread whose connection served the same database last, where there is one: when the search path changes, the
-//! server makes its plans anew (design: the store, 488 against 256 microseconds).
+//! A thread connects when it first has something to do, and again after its connection was lost. Work preferably goes to an
+//! idle thread whose connection served the same database last: after a change of the search path the server plans each
+//! statement again (488 instead of 256 microseconds).
 
 mod client;
 pub(crate) mod connection;
@@ -30,10 +30,10 @@ use schema::{Create, prepare_schema};
 use settings::Settings;
 use short_reads::ShortReads;
 
-/// The engine.
+/// The engine PostgreSQL.
 pub(crate) struct Postgres {
     migrations: Migrations,
-    /// How long a caller, or the end of the process, waits for a script; the server itself should have stopped it by then.
+    /// How long a caller, or the closing of the store, waits for a script. The server should have stopped it by then.
     pub patience: Duration,
     pool: Arc<Pool>,
     short_reads: Arc<ShortReads>,
@@ -69,7 +69,7 @@ impl Postgres {
         self.pool.submit(slot, TaskKind::Script(mode), work)
     }
 
-    /// What a short read comes to; gives the script back where it is to be submitted.
+    /// Runs a short read without a thread. `Err` gives the script back, if it is to be submitted instead.
     pub async fn ask<T, E, F>(&self, slot: &Arc<Slot>, script: F) -> Result<Result<T, E>, F>
     where
         F: Fn(&mut Conn) -> Result<T, E>,
@@ -105,7 +105,7 @@ impl Postgres {
         let end = Instant::now() + self.patience;
         while !threads.iter().all(JoinHandle::is_finished) {
             if Instant::now() > end {
-                tracing::warn!("PostgreSQL does not answer; what it was asked last may be done or not");
+                tracing::warn!("PostgreSQL does not answer; it is not known whether the last writes were done");
                 return;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -114,7 +114,7 @@ impl Postgres {
 }
 
 impl Drop for Postgres {
-    /// The threads end when the queue is empty; only `close` waits for that.
+    /// Lets the threads end when the queue is empty; only `close` waits for that.
     fn drop(&mut self) {
         self.short_reads.close();
         self.pool.close();

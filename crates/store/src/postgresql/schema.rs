@@ -1,4 +1,4 @@
-//! Schemas: making them, and bringing them up to date.
+//! Creating schemas, and running their migrations.
 
 use std::sync::Arc;
 
@@ -7,21 +7,22 @@ use crate::error::Error;
 use crate::migrate::{self, Migration};
 use crate::slot::Slot;
 
-/// Begins a transaction that makes, changes or removes a schema, which may take its time.
+/// Begins a transaction that creates, changes or removes a schema, without a time limit.
 pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
 
-/// Whether a schema is to be made.
+/// Whether a schema is to be created.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Create {
-    /// It must be there.
+    /// No: it must exist.
     No,
-    /// If it is not there.
+    /// If it does not exist.
     IfMissing,
-    /// It must not be there.
+    /// Yes: it must not exist.
     New,
 }
 
-/// Makes a database the current one of a connection, and brings it up to date if this process has not yet done so.
+/// Makes a database the current one of a connection, and runs the migrations that it lacks if this process has not yet
+/// done so.
 pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), Error> {
     if !slot.is_prepared() {
         prepare(conn, slot, migrations)?;
@@ -46,8 +47,8 @@ fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(),
     Ok(())
 }
 
-/// Makes a schema if so wished, and runs the migrations that it lacks. Inside a transaction, under a lock, so that
-/// processes that start at once do not collide.
+/// Creates a schema if so wished, and runs the migrations that it lacks. To be called inside a transaction; it takes a
+/// lock, so that processes that start at the same time do not collide.
 pub(super) fn prepare_schema(
     conn: &mut Conn,
     slot: &Slot,

@@ -1,4 +1,4 @@
-//! What connections are made with.
+//! How connections to PostgreSQL are made.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,32 +15,32 @@ use crate::migrate::Migrations;
 use crate::options::Options;
 use crate::slot::lock;
 
-/// After a failed attempt to connect, others fail at once for this long, so that callers do not queue up.
+/// For how long after a failed attempt to connect others fail at once, so that callers do not queue up.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
-/// How long a task is taken for a short one, and how long one waits at most while somebody could see to it.
+/// How long a task counts as short, and how long one waits while there are idle threads.
 pub(super) const SHORT_TASK: Duration = Duration::from_millis(10);
 
-/// What connections are made with.
+/// The settings of all connections.
 pub(super) struct Settings {
     pub config: Config,
     pub tls: Option<MakeRustlsConnect>,
     pub migrations: Migrations,
     alone: bool,
     pub time_limit: Duration,
-    /// Until when not to try to connect, and why.
+    /// Until when not to try to connect, and the error why.
     down: Mutex<Option<(Instant, Error)>>,
 }
 
 impl Settings {
     pub fn new(url: &str, migrations: Migrations, options: &Options) -> Result<Settings, Error> {
-        // What libpq calls verify-full is what `require` does here: the certificate is always checked.
+        // With this driver `require` does what libpq calls verify-full: the certificate is always checked.
         let url = url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
         let mut config: Config = url.parse().map_err(|error| Error::Db(format!("database URL: {}", plain(&error))))?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(3));
         }
         if config.get_tcp_user_timeout().is_none() {
-            // A server that vanished without a word is noticed even while an answer is awaited.
+            // So that a server that vanished is noticed even while an answer is awaited.
             config.tcp_user_timeout(options.time_limit * 2);
         }
         config.keepalives_idle(Duration::from_secs(15));
@@ -67,7 +67,7 @@ impl Settings {
                 Ok(Conn::postgres(connection))
             }
             Err(error) => {
-                tracing::warn!(%error, "no connection to PostgreSQL");
+                tracing::warn!(%error, "PostgreSQL cannot be reached");
                 *lock(&self.down) = Some((Instant::now() + RECONNECT_PAUSE, error.clone()));
                 Err(error)
             }
@@ -75,7 +75,7 @@ impl Settings {
     }
 }
 
-/// Encryption that trusts the system's root certificates.
+/// TLS that trusts the system's root certificates.
 fn tls() -> Result<MakeRustlsConnect, Error> {
     let mut roots = rustls::RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();

@@ -14,35 +14,36 @@ use crate::row::{OnRow, QueryError, Row, Source};
 use crate::sql::{Arg, Sql, Value, sqlite_text};
 use crate::state_tag::{EngineTag, StateTag};
 
+/// How many prepared statements a connection keeps.
 const MAX_STATEMENTS: usize = 64;
-/// Of a writer, in KiB: there may be many of them.
+/// The cache of a writer, of 1 MiB: there may be many of them.
 pub(super) const SMALL_CACHE: &str = "PRAGMA cache_size = -1024";
-/// Of a writer with thousands of rows to write.
+/// The cache of a writer with thousands of rows to write, of 16 MiB.
 const LARGE_CACHE: &str = "PRAGMA cache_size = -16384";
-/// From how many rows on the cache is enlarged.
+/// The number of rows from which on the cache is enlarged.
 const MIN_ROWS_FOR_LARGE_CACHE: usize = 500;
-/// Instructions of SQLite's virtual machine between two looks at the clock; well under a millisecond.
+/// How many instructions of SQLite's virtual machine are run between two checks of the deadline: well under a millisecond.
 const INSTRUCTIONS_PER_CHECK: i32 = 10_000;
 const NO_DEADLINE: u64 = u64::MAX;
 
-/// A connection and what belongs to it.
+/// A connection to one SQLite file.
 pub(crate) struct Connection {
     pub(super) handle: Handle,
     /// Unique in this process.
     id: u64,
-    /// Statements in SQLite's form, by their canonical text: finding one costs less than making it.
+    /// Translated statements by their original text, because a look-up costs less than a translation.
     texts: HashMap<String, String, RandomState>,
     opened: Instant,
     /// Nanoseconds after `opened` at which statements are stopped.
     deadline: Arc<AtomicU64>,
-    /// Whether the script at hand has changed anything.
+    /// Whether the script that is running has changed anything.
     changed: bool,
     /// Whether the cache is larger than usual.
     is_enlarged: bool,
 }
 
 impl Connection {
-    pub(super) fn of(mut handle: Handle) -> Result<Connection, Error> {
+    pub(super) fn new(mut handle: Handle) -> Result<Connection, Error> {
         handle.set_prepared_statement_cache_capacity(MAX_STATEMENTS);
         let opened = Instant::now();
         let deadline = Arc::new(AtomicU64::new(NO_DEADLINE));
@@ -54,18 +55,18 @@ impl Connection {
         Ok(Connection { handle, id, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
     }
 
-    /// Called before each run of a script.
+    /// Prepares for one run of a script.
     pub fn start(&mut self, deadline: Instant) {
         self.changed = false;
         self.deadline.store(nanoseconds(deadline.saturating_duration_since(self.opened)), Ordering::Relaxed);
     }
 
-    /// Called after each run of a script.
+    /// Ends one run of a script.
     pub fn finish(&self) {
         self.deadline.store(NO_DEADLINE, Ordering::Relaxed);
     }
 
-    /// Lends the cache more memory when many rows are to come, so that no page is written twice in their transaction.
+    /// Enlarges the cache when many rows are to be written, so that no page is written twice in their transaction.
     pub fn expect_rows(&mut self, rows: usize) -> Result<(), Error> {
         if rows < MIN_ROWS_FOR_LARGE_CACHE || self.is_enlarged {
             return Ok(());
@@ -74,8 +75,8 @@ impl Connection {
         self.control(LARGE_CACHE)
     }
 
-    /// Called after each transaction: takes back what was lent.
-    pub fn settle(&mut self) {
+    /// Makes the cache small again after a transaction.
+    pub fn reset_cache(&mut self) {
         if std::mem::take(&mut self.is_enlarged)
             && let Err(error) = self.control(SMALL_CACHE)
         {
@@ -94,7 +95,8 @@ impl Connection {
         result.map(|_| ()).map_err(translate)
     }
 
-    /// Outside a transaction, of a connection that only reads: its own commits are not counted.
+    /// The state tag of the database. To be asked outside transactions, and of a connection that only reads, since its own
+    /// commits are not counted.
     pub fn state_tag(&self) -> Result<StateTag, Error> {
         let version = self.handle.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut statement| statement.query_row([], |row| row.get(0)));
@@ -106,20 +108,20 @@ impl Connection {
         self.handle.is_autocommit()
     }
 
-    /// Writes what stands in the write-ahead log into the file and empties the log.
+    /// Moves the content of the write-ahead log into the file, and empties the log.
     pub fn checkpoint(&self) {
         let result = self.handle.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = result {
-            // Nothing is lost: the log stays and is read at the next opening.
+            // Nothing is lost: the log stays, and is read when the file is opened again.
             tracing::warn!(%error, "no checkpoint at closing");
         }
     }
 
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
-        self.exec_bound(sql, sql.args().iter().map(Arg::lent))
+        self.exec_bound(sql, sql.args().iter().map(Arg::borrowed))
     }
 
-    /// As [`Connection::exec`], with other arguments than the statement's own.
+    /// Runs a statement that returns no rows, with other arguments than its own.
     pub fn exec_with(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
         self.exec_bound(sql, args.iter().copied())
     }
@@ -130,13 +132,13 @@ impl Connection {
         self.with(sql, args, run).map_err(|stop| match stop {
             QueryError::Refused(error) | QueryError::Row(error) => error,
         })?;
-        // After a statement that changes no rows, `changes` still tells of the one before.
+        // After a statement that changes no rows, `changes` still tells the number of the one before.
         let changed = self.handle.total_changes() != before;
         Ok(if changed { self.handle.changes() } else { 0 })
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        self.with(sql, sql.args().iter().map(Arg::lent), |statement| {
+        self.with(sql, sql.args().iter().map(Arg::borrowed), |statement| {
             let changes = !statement.readonly();
             let mut outcome = Ok(());
             let mut rows = statement.raw_query();
@@ -144,7 +146,7 @@ impl Connection {
                 if outcome.is_ok() {
                     outcome = on_row(&Row(Source::Sqlite(row)));
                 }
-                // A statement that changes something must run to its end: constraints may be checked only there.
+                // A statement that changes something must run to its end, where constraints may be checked.
                 if outcome.is_err() && !changes {
                     break;
                 }
@@ -179,7 +181,7 @@ impl Connection {
             bind(&mut statement, args)?;
             let before = self.handle.total_changes();
             let outcome = run(&mut statement);
-            // Rows are counted; of other statements, only that they may change something is known.
+            // SQLite counts changed rows. Of other statements we know only that they may change something.
             let counts = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
             let is_idle = statement.readonly() || counts && self.handle.total_changes() == before;
             self.changed |= !is_idle;
@@ -209,10 +211,10 @@ impl Connection {
         translate(error)
     }
 
-    /// The name of the index that a message tells of: "UNIQUE constraint failed: users.build, users.name" or, for an
-    /// index over expressions, "UNIQUE constraint failed: index 'name'".
+    /// The name of the index in a message such as "UNIQUE constraint failed: users.build, users.name" or, for an index over
+    /// expressions, "UNIQUE constraint failed: index 'name'".
     ///
-    /// The columns are looked up anew each time: such errors are rare, and tables change at run time.
+    /// The columns are looked up each time, because such errors are rare and tables change at run time.
     fn unique_index(&self, message: &str) -> String {
         let Some(columns) = columns_of(message) else { return message.to_owned() };
         if let Some(name) = columns.strip_prefix("index '").and_then(|rest| rest.strip_suffix('\'')) {
@@ -237,7 +239,7 @@ impl Connection {
             let (name, origin): (String, String) = (row.get(0)?, row.get(1)?);
             let found: Vec<Option<String>> = parts.query_map([&name], |row| row.get(0))?.collect::<Result<_, _>>()?;
             if found.iter().map(Option::as_deref).eq(wanted.iter().copied().map(Some)) {
-                // A constraint in the table's definition has no name here: the one that PostgreSQL would give it.
+                // A constraint in the table's definition has no name here. It gets the one that PostgreSQL would give it.
                 return Ok(Some(if origin == "c" { name } else { format!("{table}_{}_key", wanted.join("_")) }));
             }
         }
@@ -286,7 +288,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NO_DEADLINE)
 }
 
-/// SQLite's errors in the store's words.
+/// Translates an error of SQLite.
 pub(super) fn translate(error: rusqlite::Error) -> Error {
     let rusqlite::Error::SqliteFailure(code, message) = error else { return Error::Db(error.to_string()) };
     let message = message.unwrap_or_else(|| code.to_string());

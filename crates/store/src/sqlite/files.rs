@@ -1,4 +1,4 @@
-//! The files of the data directory: making, putting in place, removing and locking them.
+//! Creating, removing and locking the files of the data directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// Taken by every process that creates or removes files here; released when it is dropped, or its process dies.
+/// Locks the directory; every process that creates or removes files there does so first. The lock is released when the
+/// file is dropped, or the process dies.
 pub(super) fn lock_directory(directory: &Path) -> Result<File, Error> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("lock"))?;
     file.lock()?;
     Ok(file)
 }
 
-/// Says that this process has the databases open, to those who want to be alone with them, or that it is alone; until
-/// what is returned is dropped, or the process dies.
+/// Tells other processes that this one has the databases open, or that it wants to be alone with them. It holds until the
+/// file is dropped, or the process dies.
 pub(super) fn hold(directory: &Path, alone: bool) -> Result<File, Error> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("open"))?;
     let held = if alone { file.try_lock() } else { file.try_lock_shared() };
@@ -25,7 +26,7 @@ pub(super) fn hold(directory: &Path, alone: bool) -> Result<File, Error> {
     }
 }
 
-/// Files hold people's data: nobody but the server's own user may read them.
+/// Options for files that only the server's own user may read, since they hold people's data.
 fn private() -> OpenOptions {
     #[allow(unused_mut, reason = "changed only where files have modes")]
     let mut options = OpenOptions::new();
@@ -34,7 +35,7 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Makes a directory that only the server's own user may enter, with what is missing above it. It outlasts a power cut.
+/// Creates a directory that only the server's own user may enter, and the missing directories above it, durably.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -47,14 +48,14 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         made => made?,
     }
     sync_directory_of(path)
 }
 
-/// Makes an empty file, which is an empty database, unless it is there.
+/// Creates an empty file, which is an empty database, unless it exists.
 pub(super) fn make_empty(path: &Path) -> Result<(), Error> {
     match private().write(true).create_new(true).open(path) {
         Ok(_) => Ok(sync_directory_of(path)?),
@@ -63,12 +64,12 @@ pub(super) fn make_empty(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Puts a database file in its place, whole or not at all, and durably. The directory must be locked.
+/// Creates a database file with this content, whole or not at all, and durably. The directory must be locked.
 pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     if path.try_exists()? {
         return Err(Error::Exists);
     }
-    // A log that an interrupted drop left would be taken for the new file's.
+    // A log that an interrupted removal left behind would be taken for that of the new file.
     remove_if_there(&beside(path, "-wal"))?;
     remove_if_there(&beside(path, "-shm"))?;
     let partial = beside(path, ".new");
@@ -85,7 +86,7 @@ pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), Error> {
     Ok(sync_directory_of(path)?)
 }
 
-/// Removes a database file and what belongs to it. The file itself goes first, so that nobody opens it any more.
+/// Removes a database file and the files beside it. The database goes first, so that nobody opens it any more.
 pub(super) fn remove_file(path: &Path) -> Result<(), Error> {
     for suffix in ["", "-wal", "-shm", ".new"] {
         remove_if_there(&beside(path, suffix))?;
@@ -106,7 +107,7 @@ pub(super) fn remove_if_there(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// A new, renamed or removed name is durable only when its directory is.
+/// Syncs the directory of a file: only then is a new, renamed or removed name durable.
 pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(directory) = path.parent() {

@@ -1,8 +1,8 @@
-//! The embedded engine: one file per database, on threads of its own.
+//! The engine SQLite: one file for each database, and the threads that read and write them.
 //!
-//! Under the data directory: `control.db`, `builds/{name}.db`, and `lock`, which processes hold while they create or
-//! remove files, and `open`, which they hold as long as they have the databases open. Writes go to a writer thread per database ([`writer`]), reads to a few reader threads, and short
-//! reads stay on the caller's thread ([`reader`]).
+//! The data directory holds `control.db`, `builds/{name}.db`, and two empty files that processes lock: `lock` while they
+//! create or remove files, `open` as long as they have the databases open. Writes to a database run on one thread
+//! ([`writer`]), reads on any of a few, and short reads on the caller's own ([`reader`]).
 
 pub(crate) mod connection;
 mod files;
@@ -34,14 +34,14 @@ use reader::Readers;
 use settings::{OpenLimits, Settings};
 use writer::{Task, Writer};
 
-/// The engine.
+/// The engine SQLite.
 pub(crate) struct Sqlite {
     directory: PathBuf,
     settings: Arc<Settings>,
     writers: Vec<Arc<Writer>>,
     readers: Arc<Readers>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// A build's file as it is after all migrations; made at the first creation.
+    /// The content of a build's file after all migrations; made when the first build is created.
     template: Arc<Mutex<Option<Arc<[u8]>>>>,
     /// See [`hold`].
     _held: File,
@@ -82,7 +82,7 @@ impl Sqlite {
         Ok(Sqlite { directory, settings, writers, readers, threads, template: Arc::default(), _held: held })
     }
 
-    /// Where a build's file lies.
+    /// The path of a build's file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(self.settings.options.folder).join(format!("{name}.db"))
     }
@@ -102,7 +102,7 @@ impl Sqlite {
         reader::read_short(&self.settings, slot, script)
     }
 
-    /// A database always has the same writer: SQLite allows one at a time, and groups form in its queue.
+    /// The writer of a database, always the same: SQLite allows one at a time, and groups form in its queue.
     fn writer(&self, slot: &Slot) -> &Writer {
         &self.writers[slot.id as usize % self.writers.len()]
     }
@@ -129,8 +129,8 @@ impl Sqlite {
             let _lock = lock_directory(&directory)?;
             open.close(&file);
             let removed = remove_file(&file.file);
-            // Only now, so that no connection to the removed file counts as new. Those that are still open keep it
-            // until they are dropped; SQLite sees that it was removed, and leaves alone what may by then have its name.
+            // Not before, so that no connection to the removed file counts as new. Those that are still open keep the file
+            // until they are dropped; SQLite notices the removal, and does not touch a new file of the same name.
             file.renew();
             open_connections::clear();
             readers.sweep();
@@ -139,14 +139,14 @@ impl Sqlite {
         .await
     }
 
-    /// Runs something on the database's writer thread.
+    /// Runs a function on the writer thread of a database, in turn with its writes.
     async fn files(
         &self,
         slot: &Arc<Slot>,
         run: impl FnOnce(&mut OpenConnections) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let (reply, outcome) = oneshot::channel();
-        // The caller may have gone; the work is done all the same.
+        // If the caller has gone, the work is done all the same.
         let task = move |open: &mut OpenConnections| drop(reply.send(run(open)));
         self.writer(slot).submit(slot, Task::Files(Box::new(task)))?;
         outcome.await.unwrap_or_else(|_| Err(Error::Db("the work was given up".to_owned())))
@@ -179,7 +179,7 @@ impl Sqlite {
         let threads = std::mem::take(&mut *lock(&self.threads));
         let joining = tokio::task::spawn_blocking(move || {
             for thread in threads {
-                // Its scripts' panics are caught; if it died all the same, there is nothing left to wait for.
+                // Panics of scripts are caught. If a thread died all the same, there is nothing to wait for.
                 drop(thread.join());
             }
         });
@@ -196,7 +196,7 @@ impl Sqlite {
 }
 
 impl Drop for Sqlite {
-    /// The threads end when their queues are empty; only `close` waits for that.
+    /// Lets the threads end when their queues are empty; only `close` waits for that.
     fn drop(&mut self) {
         self.stop();
     }
@@ -206,7 +206,8 @@ fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle
     Ok(std::thread::Builder::new().name(name).spawn(run)?)
 }
 
-/// The template, from memory or made with the migrations (7 ms, against 0.24 ms for writing it to a file).
+/// The content of a new build's file, from memory or made by running the migrations (7 ms; writing it to a file takes
+/// 0.24 ms).
 fn template_of(known: &Mutex<Option<Arc<[u8]>>>, directory: &Path, settings: &Settings) -> Result<Arc<[u8]>, Error> {
     let mut known = lock(known);
     if let Some(template) = &*known {

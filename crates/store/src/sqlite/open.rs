@@ -1,4 +1,4 @@
-//! Opening a database file, and bringing it up to date.
+//! Opening a database file, and running its migrations.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ pub(crate) enum Purpose {
     Write,
 }
 
-/// Other processes (the command line) may write to the same file; this is how long one waits for them.
+/// How long to wait for other processes that write to the same file, such as the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens a database of which the file exists, and brings it up to date if this process has not yet done so.
+/// Opens a database whose file exists, and runs the migrations that it lacks if this process has not yet done so.
 pub(super) fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result<Connection, Error> {
     prepare(settings, slot)?;
-    let connection = Connection::of(open_file(slot)?)?;
+    let connection = Connection::new(open_file(slot)?)?;
     let rest = match purpose {
         Purpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
         Purpose::Write => {
@@ -37,9 +37,9 @@ pub(super) fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result
     Ok(connection)
 }
 
-/// Opens a file that is there, with what every connection needs.
+/// Opens a file that exists, with the settings that every connection needs.
 fn open_file(slot: &Slot) -> Result<Handle, Error> {
-    // Never CREATE: a database that is not there is missing, not empty.
+    // Without CREATE, so that a database without a file is missing, not empty.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let missing = |error| {
         let error = translate(error);
@@ -48,7 +48,7 @@ fn open_file(slot: &Slot) -> Result<Handle, Error> {
     let handle = Handle::open_with_flags(&slot.file, flags).map_err(missing)?;
     handle.busy_timeout(BUSY_TIMEOUT).map_err(translate)?;
     for (setting, on) in [
-        // Without it, a joined query is prepared anew at each bind.
+        // Without it, a query with joins is prepared again at each bind.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
         // "Double quotes" are names, as in PostgreSQL, never strings.
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
@@ -56,13 +56,13 @@ fn open_file(slot: &Slot) -> Result<Handle, Error> {
     ] {
         handle.set_db_config(setting, on).map_err(translate)?;
     }
-    // FULL: a commit is on the disk before anybody hears of it.
+    // FULL: a commit is on the disk before anybody is told of it.
     let settings = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;";
     handle.execute_batch(settings).map_err(missing)?;
     Ok(handle)
 }
 
-/// Brings a database up to date, once in the life of this process.
+/// Runs the migrations that a database lacks, once in the life of this process.
 fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
     if slot.is_prepared() {
         return Ok(());
@@ -74,12 +74,12 @@ fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
     let generation = slot.generation();
     let handle = open_file(slot)?;
     use_write_ahead_log(&handle)?;
-    migrate(Connection::of(handle)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
+    migrate(Connection::new(handle)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
     slot.set_prepared(generation);
     Ok(())
 }
 
-/// A file made by the store has the write-ahead log from the start; one restored from a backup has not.
+/// Switches a file to the write-ahead log. Files that the store made have it from the start; restored backups do not.
 fn use_write_ahead_log(handle: &Handle) -> Result<(), Error> {
     let started = Instant::now();
     loop {
@@ -87,15 +87,15 @@ fn use_write_ahead_log(handle: &Handle) -> Result<(), Error> {
         match mode.map_err(translate) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => return Err(Error::Unavailable(format!("journal mode {mode} instead of wal"))),
-            // SQLite does not wait by itself when it would have to change the mode.
+            // SQLite itself does not wait when it is to change the mode.
             Err(Error::Busy) if started.elapsed() < BUSY_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Runs the migrations that a database lacks, in one transaction, however many processes begin at once. Of a connection
-/// that is closed without a commit, everything is rolled back.
+/// Runs the migrations that a database lacks, in one transaction, so that several processes may begin at once. After an
+/// error the connection is closed, which rolls back everything.
 fn migrate(connection: Connection, known: &[Migration], name: &str) -> Result<(), Error> {
     let version = |connection: &Connection| {
         let version = connection.handle.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
