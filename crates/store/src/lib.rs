@@ -37,7 +37,7 @@ pub use sqlite::make_directory;
 pub use state_tag::StateTag;
 
 use slot::{Slot, lock};
-use work::{Mode, Outcome, Work, work};
+use work::{Mode, NO_TIME_LIMIT, Outcome, Work, work};
 
 /// All databases of a deployment. Cheap to clone.
 #[derive(Clone)]
@@ -293,6 +293,25 @@ impl Database {
         outcome
     }
 
+    /// Runs a script outside any transaction and without a time limit, for statements that need that, such as `CREATE INDEX
+    /// CONCURRENTLY` of PostgreSQL.
+    ///
+    /// Each statement is committed by itself, and stays if a later one fails. The script is never run again by the store,
+    /// and is completed even if the future is dropped. On SQLite all other writes to the database wait until it ends, and
+    /// so do those to the databases that share its thread.
+    ///
+    /// # Errors
+    /// The script's own, or one of the store (see [`Error`]).
+    pub async fn outside<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let outcome = self.run(Mode::Outside, script).await;
+        self.count_of_writes().fetch_add(1, Ordering::Relaxed);
+        outcome
+    }
+
     async fn run<T, E>(&self, mode: Mode, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -306,8 +325,9 @@ impl Database {
             }
             Backend::Postgres(postgres) => {
                 postgres.submit(&self.slot, mode, work)?;
+                let patience = if mode == Mode::Outside { NO_TIME_LIMIT } else { postgres.patience };
                 // A server that hangs holds its connections; it must not hold the callers, too.
-                match tokio::time::timeout(postgres.patience, outcome).await {
+                match tokio::time::timeout(patience, outcome).await {
                     Ok(outcome) => outcome,
                     Err(_) => return Err(E::from(Error::no_answer())),
                 }

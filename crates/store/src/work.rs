@@ -2,11 +2,15 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::conn::Conn;
 use crate::error::Error;
+
+/// The time limit of scripts that have none: longer than any of them runs.
+pub(crate) const NO_TIME_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// How a script is to be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -14,6 +18,7 @@ pub(crate) enum Mode {
     Read,
     ShortRead,
     Write,
+    Outside,
 }
 
 /// A script with a place for its outcome. It can be run again, because a deadlock, or another script in the same group

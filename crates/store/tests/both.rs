@@ -29,6 +29,9 @@ on_both! {
     dropped_while_in_use,
     two_stores_migrate_at_once,
     slow_scripts_are_stopped(Options { time_limit: Duration::from_millis(300), ..Options::default() }),
+    outside_scripts_have_no_transaction_and_no_time_limit(
+        Options { time_limit: Duration::from_millis(300), ..Options::default() }
+    ),
     a_dropped_future_still_writes,
     reads_are_snapshots,
     reads_cannot_write,
@@ -502,6 +505,38 @@ async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
     assert_eq!(many.await, Err(Error::Slow));
     assert!(started.elapsed() < Duration::from_secs(40));
     assert_eq!(count(&database).await, 5);
+}
+
+async fn outside_scripts_have_no_transaction_and_no_time_limit(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let tag = database.state_tag().await.unwrap().unwrap();
+    let outside = database.outside(|conn| {
+        insert(conn, "Ada")?;
+        std::thread::sleep(Duration::from_millis(600));
+        insert(conn, "Bob")?;
+        insert(conn, "Bob").map(drop)
+    });
+    assert_eq!(outside.await, Err(Error::Unique("users_name".to_owned())));
+    assert_eq!(count(&database).await, 2, "each statement is committed by itself");
+    assert_ne!(database.state_tag().await.unwrap().unwrap(), tag);
+    // Far more rows than are counted within the time limit.
+    let slow = Sql::new(
+        "WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 5000000) SELECT MAX(i) FROM n",
+    );
+    let began = Instant::now();
+    let counted = database.outside(move |conn| conn.one(&slow, |row| row.int(0))).await;
+    assert_eq!(counted, Ok::<_, Error>(5_000_000));
+    assert!(began.elapsed() > Duration::from_millis(300), "{:?}", began.elapsed());
+    // A script that leaves a transaction open has no effect on others, and the next ones have their time limit again.
+    let open = database.outside(|conn| {
+        conn.exec(&Sql::new("BEGIN"))?;
+        insert(conn, "Carol").map(drop)
+    });
+    open.await.unwrap_or_else(|error: Error| panic!("{error}"));
+    for _ in 0..4 {
+        assert_eq!(database.write(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
+    }
+    assert_eq!(count(&database).await, 2);
 }
 
 async fn a_dropped_future_still_writes(fixture: &mut Fixture) {

@@ -484,3 +484,17 @@ async fn the_server_goes_away_and_comes_back() {
     store.close().await;
     fixture.end().await;
 }
+
+#[tokio::test]
+async fn indexes_are_made_concurrently_outside_a_transaction() {
+    let Some(mut fixture) = fixture().await else { return };
+    let database = fixture.database().await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    let create = |conn: &mut Conn| conn.exec(&Sql::new("CREATE INDEX CONCURRENTLY users_active ON users (active)"));
+    assert!(matches!(database.write(create).await, Err(Error::Db(_))));
+    database.outside(create).await.unwrap();
+    let indexes = Sql::new("SELECT COUNT(*) FROM pg_indexes WHERE schemaname = $1 AND indexname = 'users_active'");
+    let indexes = indexes.arg(database.name());
+    assert_eq!(database.read(move |conn| conn.one(&indexes, |row| row.int(0))).await, Ok::<_, Error>(1));
+    fixture.end().await;
+}

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::migrate;
 use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
-use crate::work::{Mode, Work, panicked};
+use crate::work::{Mode, NO_TIME_LIMIT, Work, panicked};
 
 /// How often the first task may be passed over for one whose database a thread served last.
 const MAX_PASSED_OVER: u32 = 8;
@@ -271,6 +271,7 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         TaskKind::Script(Mode::Read) => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         TaskKind::Script(Mode::Write) => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
         TaskKind::Script(Mode::ShortRead) => None,
+        TaskKind::Script(Mode::Outside) => Some("SET statement_timeout = 0"),
         TaskKind::Schema => Some(BEGIN_SCHEMA),
     };
     let only_reads = matches!(task.kind, TaskKind::Script(Mode::Read | Mode::ShortRead));
@@ -285,6 +286,13 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         return is_worth_another_try(connection.take_trouble(), kept);
     }
 
+    if task.kind == TaskKind::Script(Mode::Outside) {
+        conn.start(false, NO_TIME_LIMIT);
+        task.work.run(conn);
+        // Such scripts are rare, and their connection has no time limit any more.
+        *kept = None;
+        return false;
+    }
     conn.start(begin.is_some(), settings.time_limit);
     let keep = task.work.run(conn);
     let connection = conn.as_postgres();

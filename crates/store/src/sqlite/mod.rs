@@ -91,6 +91,11 @@ impl Sqlite {
         match mode {
             Mode::Write => self.writer(slot).submit(slot, Task::Write(work)),
             Mode::Read | Mode::ShortRead => self.readers.submit(slot, mode, work),
+            Mode::Outside => {
+                let (settings, file) = (self.settings.clone(), slot.clone());
+                let task = move |open: &mut OpenConnections| writer::run_outside(open, &settings, &file, work);
+                self.writer(slot).submit(slot, Task::Alone(Box::new(task)))
+            }
         }
     }
 
@@ -148,7 +153,7 @@ impl Sqlite {
         let (reply, outcome) = oneshot::channel();
         // If the caller has gone, the work is done all the same.
         let task = move |open: &mut OpenConnections| drop(reply.send(run(open)));
-        self.writer(slot).submit(slot, Task::Files(Box::new(task)))?;
+        self.writer(slot).submit(slot, Task::Alone(Box::new(task)))?;
         outcome.await.unwrap_or_else(|_| Err(Error::Db("the work was given up".to_owned())))
     }
 

@@ -15,7 +15,7 @@ use super::settings::Settings;
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::slot::{Slot, lock};
-use crate::work::{Work, panicked};
+use crate::work::{NO_TIME_LIMIT, Work, panicked};
 
 /// The maximal number of scripts in one commit.
 const MAX_GROUP: usize = 64;
@@ -27,8 +27,8 @@ const MAX_WAITING: usize = 4096;
 /// A task for a writer thread.
 pub(super) enum Task {
     Write(Box<dyn Work>),
-    /// The creation or removal of files, in turn with the writes.
-    Files(Box<dyn FnOnce(&mut OpenConnections) + Send>),
+    /// A function that runs alone, in turn with the writes.
+    Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
 /// The queue of one writer thread.
@@ -50,7 +50,7 @@ struct Queue {
 
 enum Batch {
     Writes(VecDeque<Box<dyn Work>>),
-    Files(Box<dyn FnOnce(&mut OpenConnections) + Send>),
+    Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
 impl Writer {
@@ -90,7 +90,7 @@ impl Writer {
                 let batch = next_batch(&mut tasks);
                 waiting.count -= match &batch {
                     Batch::Writes(group) => group.len(),
-                    Batch::Files(_) => 1,
+                    Batch::Alone(_) => 1,
                 };
                 if !tasks.is_empty() {
                     waiting.tasks.insert(slot.id, tasks);
@@ -122,7 +122,7 @@ impl Writer {
 
 fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, batch: Batch) {
     match batch {
-        Batch::Files(task) => task(open),
+        Batch::Alone(task) => task(open),
         Batch::Writes(group) => match open.get(settings, slot) {
             Ok(conn) => {
                 let is_sound = commit(conn, group, settings.options.time_limit);
@@ -136,12 +136,27 @@ fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, ba
     }
 }
 
+/// Runs a script outside any transaction and without a time limit.
+pub(super) fn run_outside(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, mut work: Box<dyn Work>) {
+    match open.get(settings, slot) {
+        Ok(conn) => {
+            conn.start(false, NO_TIME_LIMIT);
+            work.run(conn);
+            // For a script that ran BEGIN itself.
+            roll_back(conn);
+            conn.as_sqlite().reset_cache();
+        }
+        Err(error) => work.fail(error),
+    }
+    work.answer();
+}
+
 fn next_batch(tasks: &mut VecDeque<Task>) -> Batch {
     let mut group = VecDeque::new();
     while group.len() < MAX_GROUP {
         match tasks.pop_front() {
             Some(Task::Write(work)) => group.push_back(work),
-            Some(Task::Files(task)) if group.is_empty() => return Batch::Files(task),
+            Some(Task::Alone(task)) if group.is_empty() => return Batch::Alone(task),
             Some(task) => {
                 tasks.push_front(task);
                 break;
