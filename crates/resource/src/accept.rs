@@ -1,32 +1,36 @@
-//! What a body may say: the declaration's rules over a JSON object, every wrong field at once.
+//! Checking a body against the declaration of its resource. All wrong fields are reported at once.
 
 use crate::check::check;
-use crate::{Access, Changes, Errors, Field, Kind, Object, Resource, Value, message};
+use crate::errors::{Errors, message};
+use crate::field::{Access, Field, Kind, Resource};
+use crate::key::Changes;
+use crate::sent::Object;
+use crate::value::Value;
 
-/// Whether the body makes a new row or changes one.
+/// Whether the body creates a row or changes one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Mode {
     Create,
     Edit,
 }
 
-/// What only the database knows, asked inside the write's transaction.
+/// Questions that only the database can answer, inside the transaction of the write.
 pub trait Lookup {
-    /// The store's error.
+    /// The error of the database.
     type Error;
-    /// Those of the ids that do not exist, in the order given.
+    /// Those of the ids that do not exist, in the given order.
     fn missing(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Self::Error>;
     /// Whether another row has the value of a unique field.
     fn is_taken(&mut self, field: &Field, value: &Value) -> Result<bool, Self::Error>;
 }
 
-/// What came of a body.
+/// The outcome of checking a body.
 #[derive(Debug, Default)]
 pub struct Accepted {
-    /// The right fields, in the order of the declaration; on create with the defaults of what was not sent.
+    /// The values of the right fields, in the order of the declaration. On create also the defaults of fields that were not
+    /// sent.
     pub changes: Changes,
-    /// What is wrong with the others.
+    /// The errors of the wrong fields.
     pub errors: Errors,
 }
 

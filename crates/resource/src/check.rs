@@ -1,11 +1,15 @@
-//! One value against one field: what a body may say (document 1, "Errors"; document 4, section 2, "JSON types").
+//! Checking one value of a body against its field (document 1, "Errors"; document 4, section 2, "JSON types").
 
-use crate::{Field, Kind, Sent, Value, message, time};
+use crate::errors::message;
+use crate::field::{Field, Kind};
+use crate::sent::Sent;
+use crate::time;
+use crate::value::Value;
 
-/// The largest text of an object: what people choose from fits many times over.
+/// The maximal length of an object as JSON text, in bytes. The objects of the specification are far smaller.
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
 
-/// Checks what was sent for a field; all its messages when it is wrong.
+/// Checks the value that was sent for a field. `Err` holds all messages about it.
 pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
     if sent.is_null() {
         return if field.nullable { Ok(Value::Null) } else { Err(vec![message::NULL.to_owned()]) };
@@ -187,7 +191,7 @@ fn decimal(sent: Sent<'_>, precision: usize, scale: usize) -> Result<String, Vec
     Ok(if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction:0<scale$}") })
 }
 
-/// An id: an integer, and nothing else.
+/// Reads an id, which must be an integer.
 pub fn pk(sent: Sent<'_>) -> Result<i64, String> {
     sent.as_i64().ok_or_else(
         || {
@@ -208,7 +212,7 @@ fn uuid(text: &str) -> Option<String> {
     right.then(|| text.to_ascii_lowercase())
 }
 
-/// An address as people write it: a local part of the usual characters and a domain with a dot, or `localhost`.
+/// Whether a text is an email address: a local part of the usual characters, and a domain with a dot or `localhost`.
 pub fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let atom = |c: char| c.is_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
@@ -238,7 +242,8 @@ fn is_url(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Body;
+    use crate::field::Target;
+    use crate::sent::Body;
     use serde_json::{Value as Json, json};
 
     fn check_kind(kind: Kind, sent: Json) -> Result<Json, Vec<String>> {
@@ -316,5 +321,4 @@ mod tests {
             assert!(!is_email(bad), "{bad}");
         }
     }
-    use crate::Target;
 }

@@ -1,10 +1,11 @@
-//! Decimals as texts that sort like numbers, on every database: no engine's own type does that alike.
+//! Decimals, stored as texts that sort like the numbers. Both engines sort these alike, unlike their own types.
 //!
-//! A stored decimal has a sign (`0` negative, `1` not), 30 whole digits and 10 decimal places; the digits of a negative
-//! one are complemented and followed by `~`, so that a longer operand of a filter still compares as a number does.
+//! A stored decimal has a sign (`0` negative, `1` not), 30 whole digits and 10 decimal places. The digits of a negative one
+//! are complemented and followed by `~`, so that an operand of a filter with more places still compares as a number.
 
-/// The most whole digits and decimal places (document 5, section 2: precision up to 30, scale up to 10).
+/// The maximal number of whole digits (document 5, section 2: precision up to 30).
 const WHOLE_DIGITS: usize = 30;
+/// The maximal number of decimal places (document 5, section 2: scale up to 10).
 const DECIMAL_PLACES: usize = 10;
 
 /// The stored form of `[-]digits[.digits]`.
@@ -12,14 +13,14 @@ pub fn encode(text: &str) -> String {
     let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let whole = whole.trim_start_matches('0');
-    // More than fits is beyond everything that is stored.
+    // A number with more digits is beyond all that are stored, and so is this.
     let whole = if whole.len() > WHOLE_DIGITS { "9".repeat(WHOLE_DIGITS) } else { format!("{whole:0>WHOLE_DIGITS$}") };
     let digits = format!("{whole}.{fraction:0<DECIMAL_PLACES$}");
     let is_zero = digits.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     if is_negative && !is_zero { format!("0{}~", complement(&digits)) } else { format!("1{digits}") }
 }
 
-/// The plain form of what [`encode`] made, with so many decimal places.
+/// The plain form of a stored decimal, with `scale` decimal places.
 pub fn decode(stored: &str, scale: usize) -> String {
     let (sign, digits) = match stored.strip_prefix('0') {
         Some(digits) => ("-", complement(digits.trim_end_matches('~'))),

@@ -1,9 +1,9 @@
-//! Field errors, all at once, and the standard messages (document 1, "Errors").
+//! The errors of fields, collected, and the standard messages (document 1, "Errors").
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
-/// The errors of a body or a query: a field name to its messages, nested where the body nests.
+/// The errors of a body or a query: messages by field name, nested where the body nests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Errors(IndexMap<String, Entry>);
 
@@ -26,7 +26,7 @@ impl Errors {
         errors
     }
 
-    /// Adds a message to a field; a message that stands there already is not repeated.
+    /// Adds a message to a field, unless the field has it already.
     pub fn add(&mut self, field: &str, message: impl Into<String>) {
         let message = message.into();
         match self.0.entry(field.to_owned()).or_insert_with(|| Entry::Messages(Vec::new())) {
@@ -36,14 +36,14 @@ impl Errors {
         }
     }
 
-    /// Puts the errors of a nested group under its name; nothing when there are none.
+    /// Adds the errors of a nested group under its name, if there are any.
     pub fn nest(&mut self, field: &str, errors: Errors) {
         if !errors.is_empty() {
             self.0.insert(field.to_owned(), Entry::Nested(errors));
         }
     }
 
-    /// Takes the other's errors in.
+    /// Adds other errors; those of a field replace earlier ones.
     pub fn merge(&mut self, other: Errors) {
         self.0.extend(other.0);
     }
@@ -53,17 +53,17 @@ impl Errors {
         self.0.contains_key(field)
     }
 
-    /// Whether everything is right.
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Nothing when everything is right, else these errors as the reason to go no further.
+    /// `Ok` if there are no errors, else the errors.
     pub fn refuse(self) -> Result<(), Errors> {
         if self.is_empty() { Ok(()) } else { Err(self) }
     }
 
-    /// The body of the 400.
+    /// The body of the answer with status 400.
     pub fn to_json(&self) -> Json {
         let show = |entry: &Entry| match entry {
             Entry::Messages(messages) => messages.clone().into(),
@@ -78,7 +78,6 @@ pub mod message {
     pub use fixed::*;
     use std::fmt::Display;
 
-    #[allow(missing_docs, reason = "each constant is its own text")]
     mod fixed {
         pub const REQUIRED: &str = "This field is required.";
         pub const BLANK: &str = "This field may not be blank.";
@@ -100,59 +99,59 @@ pub mod message {
         pub const TOO_LARGE: &str = "Value is too large.";
     }
 
-    /// A text over its length in characters.
+    /// A text has too many characters.
     pub fn too_long(max: usize) -> String {
         format!("Ensure this field has no more than {max} characters.")
     }
-    /// A text under its length in characters.
+    /// A text has too few characters.
     pub fn too_short(min: usize) -> String {
         format!("Ensure this field has at least {min} characters.")
     }
-    /// An integer under its bound.
+    /// An integer is below its minimum.
     pub fn too_small(min: i64) -> String {
         format!("Ensure this value is greater than or equal to {min}.")
     }
-    /// An integer over its bound.
+    /// An integer is above its maximum.
     pub fn too_big(max: i64) -> String {
         format!("Ensure this value is less than or equal to {max}.")
     }
-    /// A body value outside an enumeration.
+    /// A value in a body is none of an enumeration.
     pub fn choice(value: impl Display) -> String {
         format!("{value} is not a valid choice.")
     }
-    /// A query value outside what is available.
+    /// A value in a query is none of those available.
     pub fn select_choice(value: impl Display) -> String {
         format!("Select a valid choice. {value} is not one of the available choices.")
     }
-    /// More filters than a list takes.
+    /// A query has more filters than the list takes.
     pub fn too_many_filters(max: usize) -> String {
         format!("Limit of {max} filter{} has been exceeded.", if max == 1 { "" } else { "s" })
     }
-    /// Something else where an id belongs; `type_name` as in document 4, section 2.
+    /// A value of another type stands where an id belongs; `type_name` as in document 4, section 2.
     pub fn pk_type(type_name: &str) -> String {
         format!("Incorrect type. Expected pk value, received {type_name}.")
     }
-    /// An id of nothing that the caller may know of.
+    /// An id names nothing that the caller may know of.
     pub fn pk(value: impl Display) -> String {
         format!("Invalid pk {value} - object does not exist.")
     }
-    /// Something else where a list belongs.
+    /// A value of another type stands where a list belongs.
     pub fn not_a_list(type_name: &str) -> String {
         format!("Expected a list of items but got type {type_name}.")
     }
-    /// Something else where an object belongs.
+    /// A value of another type stands where an object belongs.
     pub fn not_an_object(type_name: &str) -> String {
         format!("Invalid data. Expected a dictionary, but got {type_name}.")
     }
-    /// A list with too many items.
+    /// A list has too many items.
     pub fn too_many(max: usize) -> String {
         format!("Up to {max} item{} allowed.", if max == 1 { "" } else { "s" })
     }
-    /// Too many digits in a decimal.
+    /// A decimal has too many digits.
     pub fn digits(max: usize) -> String {
         format!("Ensure that there are no more than {max} digits in total.")
     }
-    /// Too many decimal places.
+    /// A decimal has too many decimal places.
     pub fn decimal_places(max: usize) -> String {
         format!("Ensure that there are no more than {max} decimal places.")
     }

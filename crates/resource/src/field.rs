@@ -1,59 +1,59 @@
-//! The declaration of a field and of a resource.
+//! The declarations of resources and of their fields.
 
-use crate::Value;
-use crate::select::MAX_FILTERS;
+use crate::value::Value;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+/// How many parameters of a request may be filters, unless a declaration says otherwise (document 4, section 7).
+pub const MAX_FILTERS: usize = 50;
+
 /// A name or text that is static for our own resources and owned for those that a tenant declares.
 pub type Name = Cow<'static, str>;
 
-/// One value of an enumeration and its display text.
+/// A value of an enumeration and its display text.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// What is sent and stored.
+    /// The value, as it is sent and stored.
     pub value: Name,
-    /// What people read.
+    /// The display text.
     pub text: Name,
-    /// Shown in OPTIONS beside value and text when set: whether only the system makes it (document 1, set types).
+    /// Whether only the system makes things of this type (document 1, set types). Shown in OPTIONS if it is set.
     pub system: Option<bool>,
 }
 
 impl Choice {
-    /// A choice.
     pub fn new(value: impl Into<Name>, text: impl Into<Name>) -> Self {
         Choice { value: value.into(), text: text.into(), system: None }
     }
 }
 
-/// What a reference points at.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Table of the ids.
+    /// The table whose ids are meant.
     pub table: Name,
-    /// Where ids of this kind are looked up by text, for OPTIONS.
+    /// The address where ids are looked up by text, for OPTIONS.
     pub autocomplete: Option<Name>,
 }
 
-/// Characters that a text may hold.
+/// The characters that a text may hold.
 #[derive(Clone, Copy)]
 pub struct Charset {
-    /// Whether a character belongs.
+    /// Whether a character is allowed.
     pub allows: fn(char) -> bool,
-    /// The same as a regular expression, for OPTIONS and OpenAPI; empty: they do not tell it.
+    /// The characters as a regular expression, for OPTIONS and OpenAPI. If it is empty, they do not show it.
     pub regex: &'static str,
 }
 
-/// One line: no character that ends a line, and no other that controls. What may reach a header holds nothing else.
+/// One line: no line ends and no other control characters. Texts that may become part of a header must be so.
 pub const LINE: Charset = Charset { allows: |c| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}'), regex: "" };
 
-/// Letters, digits and hyphens: the credentials of document 1.
+/// Letters, digits and hyphens, as in the credentials of document 1.
 pub const TOKEN: Charset = Charset { allows: |c| c.is_ascii_alphanumeric() || c == '-', regex: "^[a-zA-Z0-9-]*$" };
 
-/// What kind of value a field holds, with its bounds.
+/// The kind of value that a field holds, with its bounds. Lengths are in characters, and bounds are inclusive.
 #[derive(Clone)]
-#[allow(missing_docs, reason = "lengths are in characters, bounds inclusive; the names say the rest")]
 pub enum Kind {
     Text {
         min: usize,
@@ -67,7 +67,7 @@ pub enum Kind {
     Url {
         max: usize,
     },
-    /// Never trimmed, never shown, never in a log (document 4, section 2, row "JSON types").
+    /// A text that is never trimmed, shown or logged (document 4, section 2, row "JSON types").
     Secret {
         max: usize,
     },
@@ -87,46 +87,46 @@ pub enum Kind {
     Enum {
         choices: Vec<Choice>,
     },
-    /// A choice too, but from a list too long to publish, named in OPTIONS by its address.
+    /// One of a list that is too long to stand in a declaration.
     Listed {
         is_listed: fn(&str) -> bool,
         all: fn() -> Vec<&'static str>,
     },
-    /// Several of the choices, answered without repetition in their order.
+    /// Several of the choices. Answers show each once, in the order of the choices.
     Set {
         choices: Vec<Choice>,
         max_items: usize,
     },
-    /// The id of something.
+    /// The id of a row of the target.
     Reference {
         target: Target,
     },
-    /// Ids of things, each once.
+    /// Ids of rows of the target, each once.
     References {
         target: Target,
         max_items: usize,
     },
-    /// Texts that are checked together.
+    /// A list of texts that are checked together.
     Texts {
         max_items: usize,
         are_valid: fn(&[String]) -> bool,
         invalid: &'static str,
         too_many: Name,
     },
-    /// A user, shown as user reference (document 1, "Shared shapes").
+    /// The id of a user, shown as a user reference (document 1, "Shared shapes").
     User,
     /// Files, as tokens or ids (document 5, section 2, `document`).
     Files {
         max_items: usize,
     },
-    /// Any JSON up to so many bytes and levels.
+    /// Any JSON.
     Json {
         max_bytes: usize,
         max_depth: usize,
     },
-    /// An object with its own rules, checked by the resource.
+    /// An object whose rules the resource checks.
     Object,
-    /// A list made by the server (read-only).
+    /// A list that the server makes (read-only).
     List,
 }
 
@@ -139,7 +139,7 @@ impl Kind {
     pub fn choices(choices: &[(&'static str, &'static str)]) -> Kind {
         Kind::Enum { choices: choices.iter().map(|(value, text)| Choice::new(*value, *text)).collect() }
     }
-    /// The type name in OPTIONS (document 4, section 2, row "schema document").
+    /// The name of the type in OPTIONS (document 4, section 2, row "schema document").
     pub fn type_name(&self) -> &'static str {
         match self {
             Kind::Text { .. } | Kind::Secret { .. } => "string",
@@ -160,7 +160,7 @@ impl Kind {
             Kind::Object => "object",
         }
     }
-    /// The display text of an enumeration's value.
+    /// The display text of a value of an enumeration or set.
     pub fn choice_text(&self, value: &str) -> Option<&str> {
         match self {
             Kind::Enum { choices } | Kind::Set { choices, .. } => {
@@ -171,44 +171,41 @@ impl Kind {
     }
 }
 
-/// Who writes a field.
+/// Whether bodies may set a field, and whether answers show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Access {
     ReadWrite,
-    /// Given on create, ignored by PATCH.
+    /// Set on create, ignored by PATCH.
     CreateOnly,
-    /// Ignored wherever it is sent.
+    /// Ignored in every body.
     ReadOnly,
-    /// Never shown.
+    /// Never shown in an answer.
     WriteOnly,
 }
 
-/// The rows that hold a set: `item` where `owner` is the id of the resource's row.
+/// A table whose rows hold a set: the column `item` of the rows whose column `owner` has the id of the resource's row.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "table and column names")]
 pub struct Members {
     pub table: &'static str,
     pub owner: &'static str,
     pub item: &'static str,
 }
 
-/// Where a field's value stands in the database. The resource's table has the alias `t`.
+/// Where the value of a field stands in the database. The table of the resource has the alias `t`.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A column of the table.
     Column(Name),
-    /// An expression; `{now}` in it stands for the moment of the request.
+    /// An SQL expression, in which `{now}` stands for the moment of the request.
     Sql(&'static str),
     /// Rows of another table.
     Members(Members),
-    /// Nowhere: the resource itself stores or shows it.
+    /// Nowhere: the resource itself stores and shows it.
     None,
 }
 
 /// One field of a resource.
 #[derive(Clone)]
-#[allow(missing_docs, reason = "the builder methods of the same names say what each does")]
 pub struct Field {
     pub name: Name,
     pub kind: Kind,
@@ -217,7 +214,7 @@ pub struct Field {
     pub required: bool,
     pub nullable: bool,
     pub blank: bool,
-    /// Name of the database index that makes the field unique.
+    /// The name of the database index that makes the field unique.
     pub unique: Option<Name>,
     pub filter: bool,
     pub sort: bool,
@@ -226,20 +223,21 @@ pub struct Field {
     pub in_detail: bool,
     pub is_personal: bool,
     pub source: Source,
-    /// The column with the case-folded text.
+    /// The column with the case-folded text, if there is one.
     pub folded: Option<Name>,
     pub default: Option<Value>,
-    /// The characters of a secret.
+    /// The characters that a secret may hold.
     pub charset: Option<Charset>,
-    /// The length that OPTIONS tells where it differs from the enforced one (document 1, single sign-on).
+    /// The maximal length that OPTIONS shows, if it differs from the enforced one (document 1, single sign-on).
     pub advertised_max: Option<usize>,
+    /// Names that are refused, shown in OPTIONS.
     pub reserved: Vec<Name>,
     /// Validators of OPTIONS that are not told by the kind.
     pub hint: Option<Json>,
 }
 
 impl Field {
-    /// A field that is read and written, optional, not null, shown in lists and details.
+    /// A field that may be written and left out, may not be null, and is shown in lists and details.
     pub fn new(name: impl Into<Name>, kind: Kind) -> Field {
         let name = name.into();
         let source = match &kind {
@@ -270,11 +268,11 @@ impl Field {
             name,
         }
     }
-    /// The id that the server gives.
+    /// The field `id`, which the server sets.
     pub fn id() -> Field {
         Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only().filter().sort()
     }
-    /// `created_at`, `created_by`, `modified_at`, `modified_by` (document 1, "Shared shapes"), with filters.
+    /// The fields `created_at`, `created_by`, `modified_at` and `modified_by` (document 1, "Shared shapes"), with filters.
     pub fn audit() -> [Field; 4] {
         [
             Field::new("created_at", Kind::DateTime).read_only().filter(),
@@ -283,120 +281,120 @@ impl Field {
             Field::new("modified_by", Kind::User).read_only().nullable().filter(),
         ]
     }
-    /// Must be sent on create, and not blank.
+    /// It must be sent on create, and may not be blank.
     pub fn required(mut self) -> Field {
         self.required = true;
         self.not_blank()
     }
-    /// May not be an empty text.
+    /// It may not be an empty text.
     pub fn not_blank(mut self) -> Field {
         self.blank = false;
         self
     }
-    /// May be null.
+    /// It may be null.
     pub fn nullable(mut self) -> Field {
         self.nullable = true;
         self
     }
-    /// Ignored wherever it is sent.
+    /// It is ignored in every body.
     pub fn read_only(mut self) -> Field {
         self.access = Access::ReadOnly;
         self
     }
-    /// Never shown.
+    /// It is never shown in an answer.
     pub fn write_only(mut self) -> Field {
         self.access = Access::WriteOnly;
         self
     }
-    /// Ignored by PATCH.
+    /// It is ignored by PATCH.
     pub fn create_only(mut self) -> Field {
         self.access = Access::CreateOnly;
         self
     }
-    /// Unique by this index of the database; texts ignore case when they are [`Field::folded`].
+    /// It is unique by this index of the database. Texts that are [`Field::folded`] are compared without case.
     pub fn unique(mut self, index: impl Into<Name>) -> Field {
         self.unique = Some(index.into());
         self
     }
-    /// Keeps a case-folded copy in `{name}_fold`, for the `i…` predicates and the order.
+    /// It has a case-folded copy in the column `{name}_fold`, for the `i…` predicates and the order.
     pub fn folded(mut self) -> Field {
         self.folded = Some(format!("{}_fold", self.name).into());
         self
     }
-    /// May be filtered by.
+    /// Lists may be filtered by it.
     pub fn filter(mut self) -> Field {
         self.filter = true;
         self
     }
-    /// May be sorted by.
+    /// Lists may be sorted by it.
     pub fn sort(mut self) -> Field {
         self.sort = true;
         self
     }
-    /// May be filtered by absence.
+    /// Lists may be filtered by whether it is null.
     pub fn isnull(mut self) -> Field {
         self.isnull = true;
         self
     }
-    /// Shown in lists alone.
+    /// It is shown only in lists.
     pub fn list_only(mut self) -> Field {
         self.in_detail = false;
         self
     }
-    /// Shown in details alone.
+    /// It is shown only in details.
     pub fn detail_only(mut self) -> Field {
         self.in_list = false;
         self
     }
-    /// Tells of a person: goes when the person does, from the administration log too.
+    /// It holds personal data, which is removed with the person, also from the administration log.
     pub fn personal(mut self) -> Field {
         self.is_personal = true;
         self
     }
-    /// Shown nowhere: a filter alone.
+    /// It is only a filter, and shown nowhere.
     pub fn filter_only(self) -> Field {
         let mut field = self.read_only().filter();
         (field.in_list, field.in_detail) = (false, false);
         field
     }
-    /// Computed in the database.
+    /// It is computed in the database by this expression (see [`Source::Sql`]).
     pub fn sql(mut self, expression: &'static str) -> Field {
         self.source = Source::Sql(expression);
         self
     }
-    /// Held by rows of another table.
+    /// It is held by rows of another table (see [`Members`]).
     pub fn members(mut self, table: &'static str, owner: &'static str, item: &'static str) -> Field {
         self.source = Source::Members(Members { table, owner, item });
         self
     }
-    /// Stored and shown by the resource itself.
+    /// The resource itself stores and shows it.
     pub fn stored_by_resource(mut self) -> Field {
         self.source = Source::None;
         self
     }
-    /// In this column rather than in one of the field's name.
+    /// It stands in this column, instead of one with the name of the field.
     pub fn column(mut self, column: impl Into<Name>) -> Field {
         self.source = Source::Column(column.into());
         self
     }
-    /// What a create that does not send it stores.
+    /// The value that is stored if a create does not send one.
     pub fn default(mut self, value: impl Into<Value>) -> Field {
         self.default = Some(value.into());
         self
     }
-    /// Tells another maximal length in OPTIONS.
+    /// OPTIONS shows this maximal length instead of the enforced one.
     pub fn advertise(mut self, max: usize) -> Field {
         self.advertised_max = Some(max);
         self
     }
-    /// A text of at least so many characters.
+    /// The text must have at least so many characters.
     pub fn min_length(mut self, length: usize) -> Field {
         if let Kind::Text { min, .. } = &mut self.kind {
             *min = length;
         }
         self
     }
-    /// A text or secret of these characters alone.
+    /// The text or secret may hold only these characters.
     pub fn charset(mut self, set: Charset) -> Field {
         match &mut self.kind {
             Kind::Text { charset, .. } => *charset = Some(set),
@@ -404,42 +402,42 @@ impl Field {
         }
         self
     }
-    /// Names that are refused, told in OPTIONS.
+    /// These names are refused, and shown in OPTIONS.
     pub fn reserved(mut self, names: &[&'static str]) -> Field {
         self.reserved = names.iter().map(|name| Name::from(*name)).collect();
         self
     }
-    /// The display name.
+    /// Its display name.
     pub fn label(mut self, label: impl Into<Name>) -> Field {
         self.label = Some(label.into());
         self
     }
-    /// Whether a body may set it.
+    /// Whether bodies may set it.
     pub fn is_writable(&self) -> bool {
         self.access != Access::ReadOnly
     }
-    /// Whether lists are filtered by its text.
+    /// Whether it is a text that lists are filtered by as such.
     pub fn is_text(&self) -> bool {
         matches!(self.kind, Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. })
     }
 }
 
-/// A resource: the name by which permissions and the log call it, its address, its table and its fields.
+/// The declaration of a resource.
 #[derive(Clone)]
 pub struct Resource {
-    /// The permission resource, and the name in the administration log.
+    /// The name of the resource in permissions and in the administration log.
     pub name: Name,
-    /// What one of them is called, for OpenAPI (`User`).
+    /// The name of one instance, for OpenAPI (`User`).
     pub title: Name,
-    /// The table.
     pub table: Name,
-    /// In the order in which they are shown.
+    /// The fields, in the order in which they are shown.
     pub fields: Vec<Field>,
-    /// `restrictions.limit_items` of OPTIONS.
+    /// The limit that OPTIONS shows as `restrictions.limit_items`.
     pub limit_items: Option<i64>,
-    /// `restrictions.limit_items_in_batch` of OPTIONS, and the address that helps to fill a batch.
+    /// The limit that OPTIONS shows as `restrictions.limit_items_in_batch`, and the address where items of a batch are
+    /// looked up by text.
     pub batch: Option<(i64, Name)>,
-    /// Whether lists honour `ordering` and filters at all.
+    /// Whether lists honour `ordering` and filters.
     pub is_selectable: bool,
     /// How many parameters of a request may be filters.
     pub max_filters: usize,
@@ -449,7 +447,6 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Declares a resource.
     pub fn new(
         name: impl Into<Name>,
         title: impl Into<Name>,
@@ -471,12 +468,12 @@ impl Resource {
             by_name,
         }
     }
-    /// Tells a limit in OPTIONS.
+    /// OPTIONS shows this limit.
     pub fn limit_items(mut self, limit: i64) -> Resource {
         self.limit_items = Some(limit);
         self
     }
-    /// A collection that is changed by arrays of ids.
+    /// The collection is changed by arrays of at most `limit` ids.
     pub fn batch(mut self, limit: i64, autocomplete: impl Into<Name>) -> Resource {
         self.batch = Some((limit, autocomplete.into()));
         self
@@ -486,17 +483,17 @@ impl Resource {
         self.is_newest_first = true;
         self
     }
-    /// A collection that takes fewer filters, or more, than others.
+    /// Lists take at most so many filters.
     pub fn max_filters(mut self, most: usize) -> Resource {
         self.max_filters = most;
         self
     }
-    /// A collection without sorting and filters.
+    /// Lists have no sorting and no filters.
     pub fn unselectable(mut self) -> Resource {
         self.is_selectable = false;
         self
     }
-    /// The field of that name.
+    /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.by_name.get(name).map(|n| &self.fields[*n])
     }
@@ -504,7 +501,7 @@ impl Resource {
     pub fn field_of_index(&self, index: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.unique.as_deref() == Some(index))
     }
-    /// The fields that have a sort order, filters or a place in lists.
+    /// The fields that lists show, sort by or filter by.
     pub fn columns(&self) -> impl Iterator<Item = &Field> {
         self.fields
             .iter()

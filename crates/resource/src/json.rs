@@ -1,16 +1,17 @@
-//! What an answer shows: a JSON writer straight into bytes, and the forms of a resource's rows.
+//! Writing answers: a JSON writer, and the forms in which rows are shown.
 
-use crate::{Access, Field, Kind, Resource, Source, time};
+use crate::field::{Access, Field, Kind, Resource, Source};
+use crate::{decimal, time};
 use serde_json::value::RawValue;
 
-/// Writes JSON; the caller keeps it well-formed.
+/// Writes JSON straight into bytes. The caller is responsible for its structure.
 #[derive(Default)]
 pub struct Writer {
     out: Vec<u8>,
 }
 
 impl Writer {
-    /// Starts with room for so many bytes.
+    /// An empty writer with room for so many bytes.
     pub fn with_capacity(bytes: usize) -> Writer {
         Writer { out: Vec::with_capacity(bytes) }
     }
@@ -18,25 +19,25 @@ impl Writer {
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
-    /// Starts anew, in the same place.
+    /// Removes what was written, and keeps the memory.
     pub fn clear(&mut self) {
         self.out.clear();
     }
-    /// The bytes written.
+    /// Ends writing, and returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
-    /// Literal JSON.
+    /// Writes JSON as it is.
     pub fn raw(&mut self, text: &str) -> &mut Self {
         self.out.extend_from_slice(text.as_bytes());
         self
     }
-    /// Literal JSON bytes.
+    /// Writes bytes of JSON as they are.
     pub fn raw_bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.out.extend_from_slice(bytes);
         self
     }
-    /// `"name":`, after a comma unless it is the first of its object.
+    /// Writes `"name":`, after a comma unless it is the first of its object.
     pub fn name(&mut self, name: &str) -> &mut Self {
         self.comma();
         self.out.push(b'"');
@@ -44,16 +45,16 @@ impl Writer {
         self.out.extend_from_slice(b"\":");
         self
     }
-    /// A comma, unless an object or array has just begun.
+    /// Writes a comma, unless an object or array has just begun.
     pub fn comma(&mut self) -> &mut Self {
         if !matches!(self.out.last(), None | Some(b'{' | b'[' | b':')) {
             self.out.push(b',');
         }
         self
     }
-    /// A string.
+    /// Writes a string.
     pub fn text(&mut self, text: &str) -> &mut Self {
-        // Almost every text needs no escape, and then a copy will do.
+        // Most texts need no escape and can be copied.
         if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
             self.out.push(b'"');
             self.out.extend_from_slice(text.as_bytes());
@@ -63,14 +64,14 @@ impl Writer {
         }
         self
     }
-    /// A string or null.
+    /// Writes a string or null.
     pub fn opt_text(&mut self, text: Option<&str>) -> &mut Self {
         match text {
             Some(text) => self.text(text),
             None => self.raw("null"),
         }
     }
-    /// An integer.
+    /// Writes an integer.
     pub fn int(&mut self, value: i64) -> &mut Self {
         let mut digits = [0_u8; 20];
         let mut rest = value.unsigned_abs();
@@ -89,11 +90,11 @@ impl Writer {
         self.out.extend_from_slice(&digits[at..]);
         self
     }
-    /// A boolean.
+    /// Writes a boolean.
     pub fn bool(&mut self, value: bool) -> &mut Self {
         self.raw(if value { "true" } else { "false" })
     }
-    /// A moment or null.
+    /// Writes a moment or null.
     pub fn moment(&mut self, micros: Option<i64>) -> &mut Self {
         match micros {
             Some(micros) => {
@@ -105,34 +106,33 @@ impl Writer {
             None => self.raw("null"),
         }
     }
-    /// Any JSON value.
+    /// Writes any JSON value.
     pub fn value(&mut self, value: &serde_json::Value) -> &mut Self {
         self.raw(&value.to_string())
     }
 }
 
-/// The cells of a row, by position, however the database hands them out.
+/// A row of the database, whose cells are read by position.
 pub trait Cells {
-    /// What a cell of another type than declared is.
+    /// The error for a cell of another type.
     type Error;
-    /// A number or null.
+    /// Reads a number or null.
     fn int(&self, at: usize) -> Result<Option<i64>, Self::Error>;
-    /// A text or null.
+    /// Reads a text or null.
     fn text(&self, at: usize) -> Result<Option<&str>, Self::Error>;
-    /// A JSON array in the order of [`USER_REFERENCE`], or null.
+    /// Reads a JSON array in the order of [`USER_REFERENCE`], or null.
     fn user(&self, at: usize) -> Result<Option<UserCells<'_>>, Self::Error>;
 }
 
 /// Which form of a row is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Form {
     List,
     Detail,
 }
 
 impl Field {
-    /// Whether the form shows it.
+    /// Whether a form of a row shows the field.
     pub fn is_in(&self, form: Form) -> bool {
         let shown = match form {
             Form::List => self.in_list,
@@ -142,15 +142,15 @@ impl Field {
     }
 }
 
-/// What a user reference shows (document 1, "Shared shapes"), columns of the table of users.
+/// The members of a user reference (document 1, "Shared shapes"), which are columns of the table of users.
 pub const USER_REFERENCE: [&str; 7] =
     ["id", "first_name", "last_name", "username", "company_name", "is_deleted", "account_type"];
 
-/// The values of a user reference, each as JSON; flags are 0 and 1.
+/// The values of a user reference, each as JSON. Flags are 0 and 1.
 pub type UserCells<'a> = [&'a RawValue; USER_REFERENCE.len()];
 
-/// Writes the fields of a form from a row's cells, the first at `at`; the object stays open for what the resource
-/// adds. Returns the position of the cell after the last.
+/// Writes the fields of a form from the cells of a row, beginning with the cell `at`. The object is left open for what the
+/// resource adds. Returns the position after the last cell.
 pub fn write_fields<C: Cells>(
     out: &mut Writer,
     resource: &Resource,
@@ -180,7 +180,7 @@ fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) ->
         },
         Kind::DateTime => out.moment(row.int(at)?),
         Kind::Decimal { scale, .. } => {
-            out.opt_text(row.text(at)?.map(|stored| crate::decimal::decode(stored, *scale)).as_deref())
+            out.opt_text(row.text(at)?.map(|stored| decimal::decode(stored, *scale)).as_deref())
         }
         Kind::References { .. } => out.raw("[").raw(row.text(at)?.unwrap_or("")).raw("]"),
         Kind::Set { .. } | Kind::Texts { .. } | Kind::Json { .. } | Kind::Object | Kind::List | Kind::Files { .. } => {

@@ -1,12 +1,12 @@
-//! Typed names of fields, and what a request changes.
+//! Typed names of fields, and the values that a request sends.
 
-use crate::field::Name;
-use crate::{Field, Kind, Value};
+use crate::field::{Field, Kind, Name};
+use crate::value::Value;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use std::marker::PhantomData;
 
-/// A field's name with the type of its value, so that a name is written once and read with its type.
+/// The name of a field with the type of its value.
 pub struct Key<T> {
     name: &'static str,
     value: PhantomData<fn() -> T>,
@@ -21,7 +21,7 @@ impl<T> Key<T> {
     pub const fn name(&self) -> &'static str {
         self.name
     }
-    /// Starts the field's declaration.
+    /// Starts the declaration of the field.
     pub fn is(&self, kind: Kind) -> Field {
         Field::new(self.name, kind)
     }
@@ -43,9 +43,9 @@ impl<T> Key<T> {
     }
 }
 
-/// What can be read out of a [`Value`].
+/// A type that can be read from a [`Value`].
 pub trait FromValue: Sized {
-    /// `None` for null and for a value of another type.
+    /// Reads the value; `None` for null and for a value of another type.
     fn from_value(value: &Value) -> Option<Self>;
 }
 impl FromValue for String {
@@ -84,60 +84,60 @@ impl FromValue for serde_json::Value {
     }
 }
 
-/// Checked values by field name: what a body sent, or a stored row.
+/// Checked values by field name: those that a body sent, or those of a stored row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes(IndexMap<Name, Value, RandomState>);
 
 impl Changes {
-    /// Nothing sent.
+    /// No values.
     pub fn new() -> Self {
         Self::default()
     }
-    /// Whether the field was sent (and was right).
+    /// Whether there is a value for the field, be it null.
     pub fn has<T>(&self, key: &Key<T>) -> bool {
         self.0.contains_key(key.name)
     }
-    /// The value; `None` when it was not sent or is null.
+    /// The value of a field; `None` if there is none or it is null.
     pub fn get<T: FromValue>(&self, key: &Key<T>) -> Option<T> {
         self.0.get(key.name).and_then(T::from_value)
     }
-    /// The value by the field's name.
+    /// The value of the field of this name.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
-    /// Sets a value as if it had been sent.
+    /// Sets the value of a field, as if it had been sent.
     pub fn set<T>(&mut self, key: &Key<T>, value: impl Into<Value>) {
         self.0.insert(key.name.into(), value.into());
     }
-    /// Sets a value by the field's name.
+    /// Sets the value of the field of this name.
     pub fn insert(&mut self, name: impl Into<Name>, value: Value) {
         self.0.insert(name.into(), value);
     }
-    /// Drops what was sent for a field.
+    /// Removes the value of a field.
     pub fn remove<T>(&mut self, key: &Key<T>) -> Option<Value> {
         self.0.shift_remove(key.name)
     }
-    /// All of them, in the order of the declaration.
+    /// All names and values, in the order of the declaration.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
-    /// Whether nothing was sent.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The row as it will be: the stored one overlaid with what was sent. Rules over several fields read this, so that
-/// one rule serves create and PATCH.
+/// A row as it will be after a write: the stored values, overlaid with those that were sent. Rules over several fields
+/// read this, so that one rule serves create and PATCH.
 pub struct After<'a> {
-    /// The stored row; `None` on create.
+    /// The stored values; `None` on create.
     pub before: Option<&'a Changes>,
-    /// What was sent.
+    /// The values that were sent.
     pub sent: &'a Changes,
 }
 
 impl After<'_> {
-    /// The value after the change; `None` for null.
+    /// The value of a field after the write; `None` for null.
     pub fn get<T: FromValue>(&self, key: &Key<T>) -> Option<T> {
         match self.sent.value(key.name) {
             Some(value) => T::from_value(value),

@@ -1,9 +1,9 @@
-//! What a resource is: its fields, their kinds and limits, and the messages that a client reads when it breaks one.
+//! Declarations of resources: their fields, the kinds and limits of these, and the messages for what breaks them.
 //!
-//! A [`Resource`] is plain data, declared once and read five times: by [`accept`] (what a body may say), by
-//! [`select`] (filters, ordering, paging), by [`json`] (what an answer shows), by [`options`] (the schema document)
-//! and by [`openapi`]. Nothing here knows HTTP or a database, and nothing assumes that a resource is known at compile
-//! time: object classes are resources that tenants declare while the server runs (document 2, document 5).
+//! A [`Resource`] is plain data that is declared once and read by five modules: [`accept`] (what a body may contain),
+//! [`select`] (filters, ordering, paging), [`json`] (what an answer shows), [`options`] (the schema document) and
+//! [`openapi`]. Nothing here knows HTTP or a database, and nothing assumes that a resource is known at compile time:
+//! object classes are resources that tenants declare while the server runs (document 2, document 5).
 
 pub mod accept;
 mod check;
@@ -23,7 +23,9 @@ mod value;
 pub use accept::{Accepted, Lookup, Mode, accept};
 pub use check::{is_email, pk};
 pub use errors::{Errors, message};
-pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Resource, Source, TOKEN, Target};
+pub use field::{
+    Access, Charset, Choice, Field, Kind, LINE, MAX_FILTERS, Members, Name, Resource, Source, TOKEN, Target,
+};
 pub use fold::fold;
 pub use key::{After, Changes, FromValue, Key};
 pub use select::{Filter, Order, Predicate, Query, Select, SelectError, select};

@@ -1,10 +1,11 @@
-//! JSON Schemas and parameters for the OpenAPI 3.1 document, from the same declarations.
+//! JSON Schemas and parameters for the OpenAPI 3.1 document, made from declarations.
 
-use crate::json::Form;
-use crate::{Access, Field, Kind, Resource};
+use crate::field::{Access, Field, Kind, Resource};
+use crate::json::{Form, USER_REFERENCE};
+use crate::select::{DEFAULT_LIMIT, MAX_LIMIT};
 use serde_json::{Map, Value as Json, json};
 
-/// What an answer holds, in a form.
+/// The schema of an answer, in the form of a list or a detail.
 pub fn response(resource: &Resource, form: Form) -> Json {
     let shown = |field: &&Field| {
         field.access != Access::WriteOnly && if form == Form::List { field.in_list } else { field.in_detail }
@@ -15,7 +16,7 @@ pub fn response(resource: &Resource, form: Form) -> Json {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// What a body may hold.
+/// The schema of a body.
 pub fn request(resource: &Resource, is_create: bool) -> Json {
     let sent = |field: &&Field| field.is_writable() && (is_create || field.access != Access::CreateOnly);
     let fields: Vec<&Field> = resource.fields.iter().filter(sent).collect();
@@ -33,10 +34,7 @@ pub fn request(resource: &Resource, is_create: bool) -> Json {
 pub fn parameters(resource: &Resource) -> Vec<Json> {
     let query = |name: &str, schema: Json| json!({"name": name, "in": "query", "schema": schema});
     let mut list = vec![
-        query(
-            "limit",
-            json!({"type": "integer", "minimum": 1, "maximum": crate::select::MAX_LIMIT, "default": crate::select::DEFAULT_LIMIT}),
-        ),
+        query("limit", json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})),
         query("offset", json!({"type": "integer", "minimum": 0, "default": 0})),
     ];
     if !resource.is_selectable {
@@ -62,9 +60,9 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
     list
 }
 
-/// A user reference (document 1, "Shared shapes").
+/// The schema of a user reference (document 1, "Shared shapes").
 pub fn user_reference() -> Json {
-    let properties: Map<String, Json> = crate::json::USER_REFERENCE
+    let properties: Map<String, Json> = USER_REFERENCE
         .iter()
         .map(|name| {
             let kind = match *name {
@@ -119,7 +117,7 @@ fn bare(field: &Field, is_input: bool) -> Json {
             }
             match schema.as_object_mut() {
                 Some(schema) if !field.blank => schema.extend(form),
-                // Blank is no address, but is allowed.
+                // A blank text matches no format or pattern, but is allowed.
                 Some(schema) if !form.is_empty() => {
                     schema.insert("anyOf".to_owned(), json!([form, {"maxLength": 0}]));
                 }

@@ -1,9 +1,9 @@
 //! The schema document that `OPTIONS` answers (document 1, convention 6; document 4, section 2, "schema document").
 
-use crate::{Access, Choice, Field, Kind, Resource};
+use crate::field::{Access, Choice, Field, Kind, Resource};
 use serde_json::{Value as Json, json};
 
-/// The whole document of a collection.
+/// The document of a collection.
 pub fn document(resource: &Resource) -> Json {
     let mut document = json!({
         "list": {"columns": resource.columns().map(|field| column(field, resource.is_selectable)).collect::<Vec<_>>()},
@@ -26,7 +26,7 @@ pub fn single(resource: &Resource) -> Json {
     json!({"details": details(resource)})
 }
 
-/// `details` alone.
+/// The part `details` of a document.
 pub fn details(resource: &Resource) -> Json {
     let shown = |field: &&Field| field.in_detail || field.access == Access::WriteOnly;
     json!({"schema": resource.fields.iter().filter(shown).map(schema).collect::<Vec<_>>()})
@@ -45,7 +45,7 @@ fn column(field: &Field, is_selectable: bool) -> Json {
     column
 }
 
-/// A field in `details.schema`.
+/// The entry of a field in `details.schema`.
 pub fn schema(field: &Field) -> Json {
     let mut schema = json!({
         "alias": field.name,

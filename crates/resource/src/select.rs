@@ -1,43 +1,44 @@
-//! What a list may be asked: filters, ordering, paging, read from the declaration (document 1, conventions 3 to 5;
-//! document 4, section 2). What comes out is checked and abstract: no column outside the declaration can be in it, and
-//! no SQL is.
+//! The parameters of a list: filters, ordering and paging, checked against the declaration (document 1, conventions 3 to 5;
+//! document 4, section 2). The result refers to fields of the declaration only, and contains no SQL.
 
-use crate::{Errors, Field, Kind, Resource, Source, Value, message, time};
+use crate::errors::{Errors, message};
+use crate::field::{Field, Kind, Resource, Source};
+use crate::fold::fold;
+use crate::time;
+use crate::value::Value;
 use percent_encoding::percent_decode_str;
 use std::collections::HashSet;
 
-/// The most that `limit` may say, and what it says when it is not sent.
+/// The highest `limit` that a request may send.
 pub const MAX_LIMIT: i64 = 1000;
-/// See [`MAX_LIMIT`].
+/// The `limit` of a request that sends none.
 pub const DEFAULT_LIMIT: i64 = 25;
-/// How many parameters of a request may be filters, unless a declaration says otherwise (document 4, section 7).
-pub const MAX_FILTERS: usize = 50;
-/// Wrong values that are told of one parameter: thousands fit into it.
-const MAX_TOLD: usize = 100;
+/// How many wrong values of one parameter are reported. It may hold thousands.
+const MAX_REPORTED: usize = 100;
 
-/// The parameters of a request's address, decoded, in the order sent. Kept in little more than the bytes that were sent:
-/// anybody may send many.
+/// The decoded parameters of a request, in the order in which they were sent. They take little more memory than the bytes
+/// that were sent, because anybody may send many.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Query {
-    /// All names and values, one behind the other.
+    /// All names and values, one after the other.
     text: String,
-    /// Where each name and its value end there.
+    /// The positions in `text` at which each name and its value end.
     ends: Vec<(u32, u32)>,
 }
 
 impl Query {
-    /// Reads what stands behind the question mark.
+    /// Reads the part of an address after the question mark.
     pub fn parse(text: &str) -> Query {
         Query::parse_first(text, usize::MAX)
     }
-    /// As [`Query::parse`], at most so many parameters.
+    /// Reads at most so many parameters, as [`Query::parse`] does.
     pub fn parse_first(text: &str, most: usize) -> Query {
         let mut query = Query::default();
         for pair in text.split('&').filter(|pair| !pair.is_empty()).take(most) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let ends = [name, value].map(|part| {
                 query.text.push_str(&percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy());
-                // A request's first line is far shorter than that, and so is a form.
+                // The first line of a request is far shorter than that, and so is a form.
                 u32::try_from(query.text.len()).unwrap_or(u32::MAX)
             });
             query.ends.push((ends[0], ends[1]));
@@ -46,11 +47,11 @@ impl Query {
         query.ends.shrink_to_fit();
         query
     }
-    /// The last value of a parameter.
+    /// The value of a parameter; the last one if it was sent more than once.
     pub fn last(&self, name: &str) -> Option<&str> {
         self.pairs().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
-    /// All parameters.
+    /// The names and values of all parameters.
     pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
         (0..self.ends.len()).map(|at| {
             let begin = at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(_, end)| *end as usize);
@@ -60,9 +61,8 @@ impl Query {
     }
 }
 
-/// How a filter compares.
+/// How a filter compares (document 1, convention 5).
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of document 1, convention 5")]
 pub enum Predicate {
     Exact,
     Iexact,
@@ -89,7 +89,7 @@ const FLAG: &[Predicate] = &[Exact];
 const ABSENT: &[Predicate] = &[Isnull];
 
 impl Predicate {
-    /// As in parameters.
+    /// The name of the predicate in parameters.
     pub fn name(self) -> &'static str {
         match self {
             Exact => "exact",
@@ -109,14 +109,14 @@ impl Predicate {
             Isnull => "isnull",
         }
     }
-    /// Whether it compares folded texts.
+    /// Whether it compares case-folded texts.
     pub fn ignores_case(self) -> bool {
         matches!(self, Iexact | Icontains | Istartswith | Iendswith)
     }
 }
 
 impl Field {
-    /// The predicates that its type has; none when it is no filter.
+    /// The predicates by which lists may be filtered; none if the field is no filter.
     pub fn predicates(&self) -> Vec<Predicate> {
         if !self.filter {
             return Vec::new();
@@ -139,7 +139,7 @@ impl Field {
     }
 }
 
-/// A filter that was checked against the declaration; made by [`select`] alone.
+/// A filter that was checked against the declaration. Only [`select()`] makes them.
 #[derive(Clone)]
 pub struct Filter<'r> {
     field: &'r Field,
@@ -152,50 +152,50 @@ impl<'r> Filter<'r> {
     pub fn field(&self) -> &'r Field {
         self.field
     }
-    /// The predicate, which the field's type has.
+    /// The predicate, which fits the type of the field.
     pub fn predicate(&self) -> Predicate {
         self.predicate
     }
-    /// What it compares with: one value, two for `range`, any number for `in` and for sets; texts of the `i…`
-    /// predicates are folded.
+    /// The values to compare with: one, or two for `range`, or any number for `in` and for sets. Texts of the `i…`
+    /// predicates are case-folded.
     pub fn operands(&self) -> &[Value] {
         &self.operands
     }
 }
 
-/// One field of the order.
+/// One field of an ordering.
 #[derive(Clone)]
 pub struct Order<'r> {
     /// The field, which is declared sortable.
     pub field: &'r Field,
-    /// Highest first.
+    /// Whether the highest value comes first.
     pub descending: bool,
 }
 
-/// A page of a list.
+/// Which rows of a list are wanted, and in which order.
 #[derive(Clone)]
 pub struct Select<'r> {
-    /// All must hold.
+    /// The filters, all of which must hold.
     pub filters: Vec<Filter<'r>>,
-    /// Empty: the default order. Ties are broken by id in the direction of the last.
+    /// The ordering; the default order if it is empty. Ties are broken by id, in the direction of the last field.
     pub ordering: Vec<Order<'r>>,
-    /// 1 to 1000.
+    /// How many rows at most, from 1 to 1000.
     pub limit: i64,
-    /// 0 or more.
+    /// How many rows to skip.
     pub offset: i64,
 }
 
-/// Why there is no list to the parameters of a request.
+/// Why the parameters of a request select no list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SelectError {
-    /// More of them are filters than this.
+    /// There are more filters than this maximum.
     TooManyFilters(usize),
-    /// Every wrong one with its messages.
+    /// Some parameters are wrong; these are their messages.
     Wrong(Errors),
 }
 
 impl SelectError {
-    /// The body of the 400.
+    /// The body of the answer with status 400.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             SelectError::TooManyFilters(most) => serde_json::json!({"detail": message::too_many_filters(*most)}),
@@ -204,13 +204,13 @@ impl SelectError {
     }
 }
 
-/// Counts the parameters that are filters, before anything else is made of them; the same one twice counts twice.
+/// Checks the number of filters, before anything else is done with them. A filter that was sent twice counts twice.
 pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> bool) -> Result<(), SelectError> {
     let is_over = query.pairs().filter(|(name, _)| is_filter(name)).nth(most).is_some();
     if is_over { Err(SelectError::TooManyFilters(most)) } else { Ok(()) }
 }
 
-/// Checks the parameters of a list; every wrong one is named.
+/// Checks the parameters of a list. All wrong ones are reported.
 pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, SelectError> {
     if resource.is_selectable {
         bound_filters(query, resource.max_filters, |parameter| filtered(resource, parameter).is_some())?;
@@ -261,13 +261,13 @@ fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> V
     order
 }
 
-/// The filterable field that a parameter names, and the predicate behind it.
+/// The filterable field that a parameter names, and the predicate that it names.
 fn filtered<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r Field, &'p str)> {
     let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
     Some((resource.field(name).filter(|field| field.filter)?, predicate))
 }
 
-/// The filter that a parameter is; none when it names no filterable field.
+/// Reads a parameter as a filter; `None` if it names no filterable field.
 fn filter<'r>(resource: &'r Resource, parameter: &str, value: &str) -> Result<Option<Filter<'r>>, Vec<String>> {
     let Some((field, predicate)) = filtered(resource, parameter) else { return Ok(None) };
     let Some(predicate) = field.predicates().into_iter().find(|known| known.name() == predicate) else {
@@ -281,7 +281,7 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
     let is_set = matches!(field.kind, Kind::Set { .. } | Kind::References { .. });
     let parts: Vec<&str> = match predicate {
         Range => text.split(',').map(str::trim).collect(),
-        // Each value once: thousands of conditions that are the same would be too deep for an engine.
+        // Each value once, because thousands of equal conditions would be nested too deep for an engine.
         In => distinct(text.split(',').map(str::trim)),
         Exact if is_set => distinct(text.split(',').map(str::trim)),
         _ => vec![text],
@@ -294,7 +294,7 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
             Err(message) if wrong.contains(&message) => {}
             Err(message) => wrong.push(message),
         }
-        if wrong.len() == MAX_TOLD {
+        if wrong.len() == MAX_REPORTED {
             break;
         }
     }
@@ -315,9 +315,7 @@ fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<Value, Str
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } | Kind::Uuid if text.contains('\0') => {
             Err(message::NUL.to_owned())
         }
-        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => {
-            Ok(crate::fold(text).into())
-        }
+        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => Ok(fold(text).into()),
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => Ok(text.into()),
         Kind::Integer { .. } | Kind::Reference { .. } | Kind::References { .. } | Kind::User => {
             integer(text).map(Value::Int)
@@ -370,7 +368,7 @@ fn boolean(text: &str) -> Result<Value, String> {
 }
 
 impl Field {
-    /// Whether the order of the field is that of its folded text.
+    /// The column that the field is sorted by: that of the case-folded text, if there is one.
     pub fn order_column(&self) -> Option<&str> {
         match (&self.folded, &self.source) {
             (Some(folded), _) => Some(folded),
@@ -404,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_decoded_in_their_order() {
+    fn parameters_are_decoded_in_the_order_sent() {
         let query = Query::parse("a=1&&b=%C3%A4+x%3D&a=%ff&c&=d");
         let pairs: Vec<_> = query.pairs().collect();
         assert_eq!(pairs, [("a", "1"), ("b", "ä x="), ("a", "\u{fffd}"), ("c", ""), ("", "d")]);
@@ -418,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_parameter_is_named() {
+    fn every_wrong_parameter_is_reported() {
         assert_eq!(
             errors(
                 "limit=0&offset=-1&ordering=name,-secret,x&id=x&name__gt=3&genre=c&genre__in=a,d&is_lent=maybe&copy=%00&created_at__range=2026-01-01&created_by=me"
@@ -441,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_counted_before_anything_else_is_looked_at() {
+    fn filters_are_counted_before_anything_else_is_checked() {
         let filters = |count: usize| vec!["name=a&genre__in=wrong"; count / 2].join("&");
         let others = "&limit=0&ordering=x&secret=s&colour=red".repeat(100);
         assert_eq!(
@@ -464,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_once_and_wrong_ones_are_told_up_to_a_hundred() {
+    fn repeated_values_count_once_and_at_most_a_hundred_wrong_ones_are_reported() {
         let books = books();
         let select = select(&books, &Query::parse("genre__in=b,a,%20b,a")).ok().unwrap();
         assert_eq!(select.filters[0].operands(), &[Value::from("b"), Value::from("a")]);

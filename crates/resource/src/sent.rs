@@ -1,9 +1,9 @@
-//! Bodies as they are sent: text that was found to be JSON once, and is read field by field where somebody asks for it.
+//! JSON bodies, kept as their text. The text is checked once, and a field is parsed when it is asked for.
 //!
-//! No tree is made of a body. A tree takes up to a hundred times the bytes of its text (`[[0],[0],…]`), so whoever sends
-//! much would decide how much memory that costs; fields that nobody declared cost nothing at all.
+//! No tree is made of a body, because it would take up to a hundred times the memory of the text (`[[0],[0],…]`), and
+//! clients would decide how much. Fields that are not declared cost nothing.
 
-use crate::message;
+use crate::errors::message;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value as Json};
@@ -12,80 +12,95 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt;
 
-/// The deepest nesting of a body (document 4, section 7).
+/// How deep a body may nest (document 4, section 7).
 pub const MAX_DEPTH: usize = 100;
 
-/// How much of a value is repeated in a message, in characters.
+/// How many characters of a value are repeated in a message.
 const MAX_CHARS_IN_MESSAGE: usize = 1000;
 
-/// A body that is JSON.
+/// The text of a body, which is JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Body(String);
 
 impl Body {
-    /// Reads a body of at most [`MAX_DEPTH`] levels and so many values, in memory that does not grow with it.
+    /// Checks a body of at most [`MAX_DEPTH`] levels and `max_values` values. The check takes no memory that grows with it.
     ///
     /// # Errors
-    /// The text behind `JSON parse error - `.
+    /// The text that follows `JSON parse error - ` in the answer.
     pub fn parse(bytes: Vec<u8>, max_values: usize) -> Result<Body, String> {
-        let walk = Walk { depth: 0, values: &Cell::new(max_values), refused: &Cell::new(None) };
+        let (refused, values_left) = (Cell::new(None), Cell::new(max_values));
+        let walk = Walk { bounds: Bounds { depth: MAX_DEPTH, refused: &refused }, values_left: &values_left };
         let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
         let walked = walk.deserialize(&mut deserializer).and_then(|()| deserializer.end());
-        walked.map_err(|error| walk.refused.get().map_or_else(|| error.to_string(), str::to_owned))?;
+        walked.map_err(|error| refused.get().map_or_else(|| error.to_string(), str::to_owned))?;
         String::from_utf8(bytes).map(Body).map_err(|error| error.to_string())
     }
 
-    /// The body that says what a value does.
+    /// The body with this value.
     pub fn of(value: &Json) -> Body {
         Body(value.to_string())
     }
 
-    /// Its value.
+    /// The value of the body.
     pub fn sent(&self) -> Sent<'_> {
         Sent(self.0.trim_matches(is_space))
     }
 
-    /// Its bytes.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has no bytes, which no JSON has.
+    /// Whether it has no bytes, which is never so for JSON.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The white space of JSON.
+/// Whether a character is white space in JSON.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// Walks over a value and keeps nothing of it.
+/// How much deeper a value may nest, and why it was refused if it was. The reason stands beside the parser's error, to
+/// which the parser would add a position.
 #[derive(Clone, Copy)]
-struct Walk<'s> {
+struct Bounds<'s> {
     depth: usize,
-    values: &'s Cell<usize>,
     refused: &'s Cell<Option<&'static str>>,
 }
 
-impl Walk<'_> {
+impl Bounds<'_> {
     fn refuse<E: de::Error>(self, why: &'static str) -> E {
         self.refused.set(Some(why));
         E::custom(why)
     }
 
-    fn deeper<E: de::Error>(self) -> Result<Self, E> {
-        let depth = self.depth + 1;
-        if depth > MAX_DEPTH { Err(self.refuse("too deep.")) } else { Ok(Walk { depth, ..self }) }
+    /// The bounds of what stands inside a list or an object.
+    fn inside<E: de::Error>(self, too_deep: &'static str) -> Result<Self, E> {
+        let depth = self.depth.checked_sub(1).ok_or_else(|| self.refuse(too_deep))?;
+        Ok(Bounds { depth, ..self })
+    }
+}
+
+/// Checks a value, and keeps nothing of it.
+#[derive(Clone, Copy)]
+struct Walk<'s> {
+    bounds: Bounds<'s>,
+    values_left: &'s Cell<usize>,
+}
+
+impl Walk<'_> {
+    fn inside<E: de::Error>(self) -> Result<Self, E> {
+        Ok(Walk { bounds: self.bounds.inside("too deep.")?, ..self })
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Walk<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let left = self.values.get().checked_sub(1).ok_or_else(|| self.refuse("too many values."))?;
-        self.values.set(left);
+        let left = self.values_left.get().checked_sub(1).ok_or_else(|| self.bounds.refuse("too many values."))?;
+        self.values_left.set(left);
         deserializer.deserialize_any(self)
     }
 }
@@ -114,12 +129,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         while items.next_element_seed(inside)?.is_some() {}
         Ok(())
     }
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         while members.next_key_seed(Name)?.is_some() {
             members.next_value_seed(inside)?;
         }
@@ -127,7 +142,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// The name of a member, which is looked at and not kept.
+/// Reads the name of a member, and keeps nothing of it.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -147,13 +162,11 @@ impl<'de> Visitor<'de> for Name {
     }
 }
 
-/// Writes a value in its one spelling.
+/// Writes a value in its canonical spelling.
 #[derive(Clone, Copy)]
 struct Canonical<'s> {
-    /// How much deeper it may nest.
-    depth: usize,
+    bounds: Bounds<'s>,
     out: &'s RefCell<String>,
-    refused: &'s Cell<Option<&'static str>>,
 }
 
 impl Canonical<'_> {
@@ -165,22 +178,16 @@ impl Canonical<'_> {
 
     fn write_text<E: de::Error>(self, text: &str) -> Result<(), E> {
         if text.contains('\0') {
-            return Err(self.refuse(message::NUL));
+            return Err(self.bounds.refuse(message::NUL));
         }
         self.write(serde_json::to_string(text).map_err(E::custom)?)
     }
 
-    fn refuse<E: de::Error>(self, why: &'static str) -> E {
-        self.refused.set(Some(why));
-        E::custom(why)
+    fn inside<E: de::Error>(self) -> Result<Self, E> {
+        Ok(Canonical { bounds: self.bounds.inside(message::TOO_LARGE)?, ..self })
     }
 
-    fn deeper<E: de::Error>(self) -> Result<Self, E> {
-        let depth = self.depth.checked_sub(1).ok_or_else(|| self.refuse(message::TOO_LARGE))?;
-        Ok(Canonical { depth, ..self })
-    }
-
-    /// Ends a list or an object: behind its last value stands a comma too many.
+    /// Ends a list or an object. After its last value there is one comma too many.
     fn close<E>(self, count: usize, end: char) -> Result<(), E> {
         if count > 0 {
             self.out.borrow_mut().pop();
@@ -214,13 +221,13 @@ impl<'de> Visitor<'de> for Canonical<'_> {
         self.write(number)
     }
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
-        self.write(Number::from_f64(number).ok_or_else(|| self.refuse(message::VALUE))?)
+        self.write(Number::from_f64(number).ok_or_else(|| self.bounds.refuse(message::VALUE))?)
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
         self.write_text(text)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         self.write("[")?;
         let mut count = 0;
         while items.next_element_seed(inside)?.is_some() {
@@ -230,14 +237,14 @@ impl<'de> Visitor<'de> for Canonical<'_> {
         self.close(count, ']')
     }
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.inside()?;
         self.write("{")?;
         let mut names = HashSet::new();
         while let Some(Borrowed(name)) = members.next_key()? {
             self.write_text(&name)?;
             self.write(":")?;
             if !names.insert(name) {
-                return Err(self.refuse(message::VALUE));
+                return Err(self.bounds.refuse(message::VALUE));
             }
             members.next_value_seed(inside)?;
             self.write(",")?;
@@ -246,12 +253,12 @@ impl<'de> Visitor<'de> for Canonical<'_> {
     }
 }
 
-/// A value of a body: its JSON text.
+/// The JSON text of a value in a body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent<'a>(&'a str);
 
 impl<'a> Sent<'a> {
-    /// The JSON text, as it was sent.
+    /// The text, as it was sent.
     pub fn text(self) -> &'a str {
         self.0
     }
@@ -265,7 +272,7 @@ impl<'a> Sent<'a> {
         self.0 == "null"
     }
 
-    /// A boolean.
+    /// The value as a boolean.
     pub fn as_bool(self) -> Option<bool> {
         match self.0 {
             "true" => Some(true),
@@ -274,29 +281,29 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// A number.
+    /// The value as a number.
     pub fn as_number(self) -> Option<Number> {
         let is_number = self.0.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         if is_number { serde_json::from_str(self.0).ok() } else { None }
     }
 
-    /// A whole number of 64 bits.
+    /// The value as an integer of 64 bits.
     pub fn as_i64(self) -> Option<i64> {
         self.as_number()?.as_i64()
     }
 
-    /// Whether it is a whole number that is not negative, be it too large for [`Sent::as_i64`].
+    /// Whether it is a non-negative integer of 64 bits, even if it is too large for [`Sent::as_i64`].
     pub fn is_u64(self) -> bool {
         self.as_number().is_some_and(|number| number.is_u64())
     }
 
-    /// A string, borrowed where nothing in it is escaped.
+    /// The value as a string, which is borrowed if nothing in it is escaped.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         let inside = self.0.strip_prefix('"')?.strip_suffix('"')?;
         if inside.contains('\\') { serde_json::from_str(self.0).ok().map(Cow::Owned) } else { Some(inside.into()) }
     }
 
-    /// A list: its first items, at most so many, and how many there are in all.
+    /// The value as a list: its first items, at most so many, and the number of all items.
     pub fn as_list(self, most: usize) -> Option<(Vec<Sent<'a>>, usize)> {
         if !self.starts_with('[') {
             return None;
@@ -305,8 +312,8 @@ impl<'a> Sent<'a> {
         Items { most }.deserialize(&mut deserializer).ok()
     }
 
-    /// An object: those of its members whose names are wanted; of one that was sent twice the last. The others cost
-    /// nothing.
+    /// The value as an object, with the members whose names are wanted. Of a member that was sent twice the last counts.
+    /// Other members take no memory.
     pub fn as_object(self, is_wanted: impl Fn(&str) -> bool) -> Option<Object<'a>> {
         if !self.starts_with('{') {
             return None;
@@ -315,12 +322,12 @@ impl<'a> Sent<'a> {
         deserializer.deserialize_map(Members { is_wanted }).ok()
     }
 
-    /// The whole value as a tree, for what is known to be small.
+    /// The value as a tree; only for values that are known to be small.
     pub fn to_json(self) -> Json {
         serde_json::from_str(self.0).unwrap_or_default()
     }
 
-    /// The JSON text without white space between its parts.
+    /// The text without white space between its parts.
     pub fn compact(self) -> String {
         let (mut compact, mut in_string, mut is_escaped) = (String::with_capacity(self.0.len()), false, false);
         for c in self.0.chars() {
@@ -337,21 +344,21 @@ impl<'a> Sent<'a> {
         compact
     }
 
-    /// The value as it is stored where any JSON may be: each value in one spelling, nested at most so deep (0: no value
-    /// that holds others), without NUL, no name twice in an object.
+    /// The value in its canonical spelling, in which fields of any JSON are stored. It may nest `max_depth` levels deep (0:
+    /// no list and no object), and may have no NUL and no name twice in an object.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The message for the first of these rules that it breaks.
     pub fn canonical(self, max_depth: usize) -> Result<String, &'static str> {
         let (out, refused) = (RefCell::new(String::with_capacity(self.0.len())), Cell::new(None));
-        let writing = Canonical { depth: max_depth, out: &out, refused: &refused };
+        let writing = Canonical { bounds: Bounds { depth: max_depth, refused: &refused }, out: &out };
         match writing.deserialize(&mut serde_json::Deserializer::from_str(self.0)) {
             Ok(()) => Ok(out.into_inner()),
             Err(_) => Err(refused.get().unwrap_or(message::VALUE)),
         }
     }
 
-    /// The name of its type in messages (document 4, section 2, row "{type} in messages").
+    /// The name of the type in messages (document 4, section 2, row "{type} in messages").
     pub fn type_name(self) -> &'static str {
         match self.0.as_bytes().first() {
             Some(b'"') => "str",
@@ -364,8 +371,7 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// As it stands in a message: a string bare, `True` and `False` as the messages' family writes them. What is longer
-    /// than anybody reads is cut.
+    /// The value as it is repeated in messages: a string without quotes, booleans as `True` and `False`. Long values are cut.
     pub fn in_message(self) -> String {
         let whole = match (self.as_str(), self.as_bool(), self.as_number()) {
             (Some(text), ..) => text,
@@ -381,12 +387,12 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// The members of an object that were asked for, each once, in the order sent.
+/// The wanted members of an object, each once, in the order in which they were sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, Sent<'a>)>);
 
 impl<'a> Object<'a> {
-    /// The value of a member.
+    /// The value of the member of this name.
     pub fn get(&self, name: &str) -> Option<Sent<'a>> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
@@ -401,14 +407,14 @@ impl<'a> Object<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Those members whose names are wanted.
+    /// Keeps only the members whose names are wanted.
     pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Object<'a> {
         self.0.retain(|(name, _)| wanted(name));
         self
     }
 }
 
-/// Reads a list.
+/// Reads a list: its first items, and the number of all.
 struct Items {
     most: usize,
 }
@@ -440,7 +446,7 @@ impl<'de> Visitor<'de> for Items {
     }
 }
 
-/// Reads an object.
+/// Reads the wanted members of an object.
 struct Members<F> {
     is_wanted: F,
 }
@@ -464,7 +470,7 @@ impl<'de, F: Fn(&str) -> bool> Visitor<'de> for Members<F> {
     }
 }
 
-/// A text that is borrowed where it can be.
+/// A text that is borrowed if nothing in it is escaped.
 struct Borrowed<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Borrowed<'de> {
@@ -511,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn types_have_their_names() {
+    fn types_are_named_as_in_messages() {
         for (text, name) in [
             ("null", "NoneType"),
             ("true", "bool"),
@@ -531,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_in_the_parsers_words() {
+    fn text_that_is_no_json_is_refused_with_the_message_of_the_parser() {
         for (text, error) in [
             ("{", "EOF while parsing an object at line 1 column 1"),
             ("[1] 2", "trailing characters at line 1 column 5"),
@@ -543,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_number_are_bounded() {
+    fn depth_and_number_of_values_are_bounded() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(parse(&nested(MAX_DEPTH + 1)).unwrap_err(), "too deep.");
@@ -555,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_any_json_has_one_spelling() {
+    fn any_json_has_a_canonical_spelling() {
         for value in [json!({"a b": [1, {"\"c\\": " [ \\\" "}], "d": {}}), json!("x [ y"), json!(1), json!([[[]]])] {
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             let body = parse(&pretty).unwrap();

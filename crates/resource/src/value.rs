@@ -1,4 +1,4 @@
-//! The value of a field, as checked and as stored.
+//! The values of fields, as they are checked and stored.
 
 use crate::time;
 use serde_json::Value as Json;
@@ -6,7 +6,6 @@ use serde_json::Value as Json;
 /// A checked value. Datetimes are `Int` microseconds since 1970 (UTC), dates `Text` as `2026-01-31`, decimals `Text`
 /// padded to their scale, sets and lists `List`.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the variants say what they hold")]
 pub enum Value {
     Null,
     Bool(bool),
@@ -14,12 +13,12 @@ pub enum Value {
     Text(String),
     List(Vec<Value>),
     Json(Json),
-    /// As it was sent and is stored: a tree of it would take many times its bytes.
+    /// JSON as its text, since a tree would take many times the memory.
     JsonText(String),
 }
 
 impl Value {
-    /// As shown in answers and in the administration log, where microseconds of a datetime field stay a number.
+    /// The value as JSON. A datetime is a number of microseconds.
     pub fn to_json(&self) -> Json {
         match self {
             Value::Null => Json::Null,
@@ -32,7 +31,7 @@ impl Value {
         }
     }
 
-    /// As [`Value::to_json`], for a datetime.
+    /// The value of a datetime field as JSON, in the form of [`time::show`].
     pub fn to_json_datetime(&self) -> Json {
         match self {
             Value::Int(micros) => time::show(*micros).into(),

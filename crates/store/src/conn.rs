@@ -1,20 +1,20 @@
-//! What a script sees: a connection that runs statements, and the rows they give.
+//! The connection that a script gets, whatever the engine.
 
 use std::time::{Duration, Instant};
 
-use rusqlite::types::ValueRef;
-
 use crate::error::Error;
+use crate::postgresql::connection::Connection as Postgres;
+use crate::postgresql::look_ahead::LookAhead;
+use crate::row::{OnRow, QueryError, Row};
 use crate::sql::{Sql, Value};
+use crate::sqlite::connection::Connection as Sqlite;
 use crate::state_tag::StateTag;
-use crate::{postgresql, sqlite};
 
 /// A connection to one database, lent to a script.
 ///
-/// In a transaction (`read` and `write`) a statement that the engine refused spoils the whole: later statements give
-/// the same error, and the work is rolled back even if the script answers `Ok`. PostgreSQL is so by nature; SQLite is
-/// made so, because a script that goes on there would be lost here. Where a refusal is expected, say so in SQL
-/// (`ON CONFLICT DO NOTHING`).
+/// In a transaction (`read` and `write`) an error of one statement ends the whole: later statements give the same error,
+/// and the work is rolled back even if the script returns `Ok`. PostgreSQL does so itself; on SQLite it is done here, so
+/// that a script behaves alike on both. Where a conflict is expected, handle it in SQL (`ON CONFLICT DO NOTHING`).
 pub struct Conn {
     connection: Connection,
     deadline: Instant,
@@ -24,33 +24,22 @@ pub struct Conn {
 }
 
 enum Connection {
-    Sqlite(sqlite::Connection),
-    Postgres(Box<postgresql::Connection>),
-    LookAhead(Box<postgresql::LookAhead>),
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
+    LookAhead(Box<LookAhead>),
 }
-
-/// Why a query ended early.
-pub(crate) enum QueryError {
-    /// The engine refused the statement.
-    Refused(Error),
-    /// The caller could not use a row.
-    Row(Error),
-}
-
-/// What is called for each row.
-pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), Error>;
 
 impl Conn {
-    pub(crate) fn sqlite(connection: sqlite::Connection) -> Conn {
+    pub(crate) fn sqlite(connection: Sqlite) -> Conn {
         Conn::new(Connection::Sqlite(connection))
     }
 
-    pub(crate) fn postgres(connection: postgresql::Connection) -> Conn {
+    pub(crate) fn postgres(connection: Postgres) -> Conn {
         Conn::new(Connection::Postgres(Box::new(connection)))
     }
 
-    /// Without a database: to learn what a script asks.
-    pub(crate) fn look_ahead(look_ahead: postgresql::LookAhead) -> Conn {
+    /// A connection without a server, by which a script is run to learn its statement.
+    pub(crate) fn look_ahead(look_ahead: LookAhead) -> Conn {
         Conn::new(Connection::LookAhead(Box::new(look_ahead)))
     }
 
@@ -58,17 +47,17 @@ impl Conn {
         Conn { connection, deadline: Instant::now(), in_transaction: false, failed: None, statements: 0 }
     }
 
-    /// How many statements the script has run: what a list costs must not grow with its page.
+    /// How many statements the script has run. Tests check by it that the cost of a list does not grow with its page.
     pub fn statements(&self) -> u64 {
         self.statements
     }
 
-    /// Calls `row` for each row, without keeping them.
+    /// Calls `row` for each row of the answer, without keeping the rows.
     pub fn each(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<(), Error>) -> Result<(), Error> {
         self.query(sql, &mut row)
     }
 
-    /// All rows.
+    /// All rows of the answer.
     pub fn all<T>(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<T, Error>) -> Result<Vec<T>, Error> {
         let mut found = Vec::new();
         self.query(sql, &mut |r| {
@@ -78,7 +67,7 @@ impl Conn {
         Ok(found)
     }
 
-    /// The first row, if there is one.
+    /// The first row of the answer, if there is one.
     pub fn opt<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<Option<T>, Error> {
         let (mut row, mut found) = (Some(row), None);
         self.query(sql, &mut |r| {
@@ -90,13 +79,13 @@ impl Conn {
         Ok(found)
     }
 
-    /// The first row; [`Error::NotFound`] if there is none.
+    /// The first row of the answer; [`Error::NotFound`] if there is none.
     pub fn one<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<T, Error> {
         self.opt(sql, row)?.ok_or(Error::NotFound)
     }
 
-    /// Runs a statement that gives no rows; answers how many rows it inserted, updated or deleted itself (what foreign
-    /// keys did besides is not counted).
+    /// Runs a statement that returns no rows. Returns how many rows it inserted, updated or deleted, not counting those
+    /// that foreign keys changed in turn.
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
         self.may_go_on()?;
         let result = match &mut self.connection {
@@ -107,8 +96,8 @@ impl Conn {
         result.map_err(|error| self.refused(error))
     }
 
-    /// Runs one statement for each row of arguments, for thousands of rows; `done` is told for each, in order, how many
-    /// rows it changed.
+    /// Runs one statement for each row of arguments; made for thousands of rows. `done` is called for each, in order, with
+    /// the number of rows that were changed.
     pub fn exec_each<'a, const N: usize>(
         &mut self,
         text: &'static str,
@@ -156,7 +145,8 @@ impl Conn {
         })
     }
 
-    /// The engines stop a statement that runs too long; many short ones are stopped here, between them.
+    /// Counts a statement and checks the deadline. The engines stop a single statement that runs for too long; this stops
+    /// a script of many short ones.
     fn may_go_on(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -172,7 +162,7 @@ impl Conn {
         error
     }
 
-    /// Called before each run of a script.
+    /// Prepares for one run of a script.
     pub(crate) fn start(&mut self, in_transaction: bool, limit: Duration) {
         self.deadline = Instant::now() + limit;
         self.in_transaction = in_transaction;
@@ -183,7 +173,7 @@ impl Conn {
         }
     }
 
-    /// Called after each run of a script: why its transaction is lost, if it is.
+    /// Ends one run of a script. Returns the error by which its transaction was lost, if there was one.
     pub(crate) fn finish(&mut self) -> Option<Error> {
         if let Connection::Sqlite(connection) = &self.connection {
             connection.finish();
@@ -191,115 +181,33 @@ impl Conn {
         self.failed.take()
     }
 
-    /// The connection of the embedded engine.
+    /// The SQLite connection.
     ///
     /// # Panics
-    /// On the other engine; only the module `sqlite` calls this, on what it made itself.
-    pub(crate) fn as_sqlite(&mut self) -> &mut sqlite::Connection {
+    /// If it is none; only the module `sqlite` calls this, for connections of its own.
+    pub(crate) fn as_sqlite(&mut self) -> &mut Sqlite {
         match &mut self.connection {
             Connection::Sqlite(connection) => connection,
             _ => unreachable!("a connection of PostgreSQL among SQLite's"),
         }
     }
 
-    /// The connection of PostgreSQL.
+    /// The PostgreSQL connection.
     ///
     /// # Panics
-    /// On the other engine; only the module `postgresql` calls this, on what it made itself.
-    pub(crate) fn as_postgres(&mut self) -> &mut postgresql::Connection {
+    /// If it is none; only the module `postgresql` calls this, for connections of its own.
+    pub(crate) fn as_postgres(&mut self) -> &mut Postgres {
         match &mut self.connection {
             Connection::Postgres(connection) => connection,
             _ => unreachable!("a connection of SQLite among PostgreSQL's"),
         }
     }
 
-    /// What a script was found to ask; `None` on a real connection.
-    pub(crate) fn into_look_ahead(self) -> Option<postgresql::LookAhead> {
+    /// What was learnt of a script; `None` on a real connection.
+    pub(crate) fn into_look_ahead(self) -> Option<LookAhead> {
         match self.connection {
             Connection::LookAhead(look_ahead) => Some(*look_ahead),
             _ => None,
         }
     }
-}
-
-/// One row of an answer; columns are counted from 0. A column that is not there or holds another type gives
-/// [`Error::Db`].
-pub struct Row<'a>(pub(crate) Source<'a>);
-
-pub(crate) enum Source<'a> {
-    Sqlite(&'a rusqlite::Row<'a>),
-    Postgres(&'a tokio_postgres::Row),
-}
-
-impl Row<'_> {
-    /// A BIGINT.
-    pub fn int(&self, column: usize) -> Result<i64, Error> {
-        self.opt_int(column)?.ok_or_else(|| is_null(column))
-    }
-
-    /// A BIGINT or NULL.
-    pub fn opt_int(&self, column: usize) -> Result<Option<i64>, Error> {
-        match &self.0 {
-            Source::Sqlite(row) => match value(row, column)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Integer(number) => Ok(Some(number)),
-                other => Err(wrong(column, "an integer", &other.data_type().to_string())),
-            },
-            Source::Postgres(row) => postgresql::int(row, column),
-        }
-    }
-
-    /// A flag, kept as BIGINT: 0 is false, anything else true.
-    pub fn flag(&self, column: usize) -> Result<bool, Error> {
-        Ok(self.int(column)? != 0)
-    }
-
-    /// A TEXT.
-    pub fn text(&self, column: usize) -> Result<&str, Error> {
-        self.opt_text(column)?.ok_or_else(|| is_null(column))
-    }
-
-    /// A TEXT or NULL.
-    pub fn opt_text(&self, column: usize) -> Result<Option<&str>, Error> {
-        match &self.0 {
-            Source::Sqlite(row) => match value(row, column)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-                    Ok(text) => Ok(Some(text)),
-                    Err(_) => Err(wrong(column, "text", "text that is not UTF-8")),
-                },
-                other => Err(wrong(column, "text", &other.data_type().to_string())),
-            },
-            Source::Postgres(row) => postgresql::text(row, column),
-        }
-    }
-
-    /// A BLOB or BYTEA.
-    pub fn blob(&self, column: usize) -> Result<&[u8], Error> {
-        self.opt_blob(column)?.ok_or_else(|| is_null(column))
-    }
-
-    /// A BLOB, a BYTEA or NULL.
-    pub fn opt_blob(&self, column: usize) -> Result<Option<&[u8]>, Error> {
-        match &self.0 {
-            Source::Sqlite(row) => match value(row, column)? {
-                ValueRef::Null => Ok(None),
-                ValueRef::Blob(bytes) => Ok(Some(bytes)),
-                other => Err(wrong(column, "a blob", &other.data_type().to_string())),
-            },
-            Source::Postgres(row) => postgresql::blob(row, column),
-        }
-    }
-}
-
-fn value<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> Result<ValueRef<'a>, Error> {
-    row.get_ref(column).map_err(|error| Error::Db(format!("column {column}: {error}")))
-}
-
-fn is_null(column: usize) -> Error {
-    Error::Db(format!("column {column} is NULL"))
-}
-
-fn wrong(column: usize, expected: &str, found: &str) -> Error {
-    Error::Db(format!("column {column}: expected {expected}, found {found}"))
 }

@@ -1,31 +1,31 @@
-//! What can go wrong in a database, in the words of the application rather than of an engine.
+//! The errors of the store, the same for both engines.
 
 use std::{fmt, io};
 
-/// An error of the store. It is `Clone` because one failed commit may have to be told to a whole group of writers.
+/// An error of the store. It is `Clone` because one failed commit may concern a whole group of writers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// A query that must find a row found none.
     NotFound,
-    /// The database, schema or file that was to be created is there already.
+    /// The database, schema or file that was to be created exists already.
     Exists,
-    /// A unique index refused the row; carries the name of the index, the same on both engines.
+    /// A unique index refused the row. Carries the name of the index, which is the same on both engines.
     Unique(String),
-    /// A foreign key refused the change. SQLite names no key, so neither does this.
+    /// A foreign key refused the change. It carries no name, because SQLite gives none.
     Referenced,
-    /// Too much is going on (a full queue, a lock held for too long); the same call may succeed later.
+    /// A queue is full, or a lock was held for too long. The same call may succeed later.
     Busy,
     /// The disk is full.
     Full,
-    /// The engine cannot be reached, or its disk fails. After a lost connection during COMMIT the outcome is unknown.
+    /// The engine cannot be reached, or its disk fails. If the connection was lost during COMMIT, the outcome is unknown.
     Unavailable(String),
-    /// The database (file or schema) is not there.
+    /// The database (file or schema) does not exist.
     Missing,
-    /// Another process has the databases open where this one wants to be alone, or is alone with them.
+    /// Another process has the databases open, and it or this one wants to be alone with them.
     InUse,
-    /// Stopped, because it ran for too long.
+    /// The script or statement was stopped because it ran for too long.
     Slow,
-    /// Anything else: a mistake in the SQL, a wrong column type, a script that panicked. Not for users' eyes.
+    /// Any other error: a mistake in the SQL, a wrong column type, a script that panicked. Not to be shown to users.
     Db(String),
 }
 
@@ -44,6 +44,23 @@ impl fmt::Display for Error {
             Error::Slow => f.write_str("stopped: ran for too long"),
             Error::Db(why) => write!(f, "database error: {why}"),
         }
+    }
+}
+
+impl Error {
+    /// The answer to work that comes after [`crate::Store::close`].
+    pub(crate) fn closed() -> Error {
+        Error::Unavailable("the store is closed".to_owned())
+    }
+
+    /// The answer to a caller when PostgreSQL does not answer. Its write may or may not be done later.
+    pub(crate) fn no_answer() -> Error {
+        Error::Unavailable("PostgreSQL does not answer".to_owned())
+    }
+
+    /// The answer to a caller when the thread that had its work ended without an outcome.
+    pub(crate) fn given_up() -> Error {
+        Error::Unavailable("the work was given up".to_owned())
     }
 }
 

@@ -1,11 +1,11 @@
-//! SQL text and its arguments.
+//! SQL statements: their text and their arguments.
 //!
-//! The text is made of `&'static str` only, so that nothing a user typed can become SQL; what users typed goes into
-//! arguments. The canonical dialect is PostgreSQL's with `$1` placeholders; [`sqlite_text`] turns it into SQLite's.
+//! The text is made of `&'static str` and checked names only, so that nothing that a user typed can become SQL; users'
+//! input goes into arguments. The dialect is PostgreSQL's with `$1` placeholders; [`sqlite_text`] translates it for SQLite.
 
 use std::borrow::Cow;
 
-/// An argument of a statement. Only these kinds are stored anywhere: times are integers, flags are 0 and 1.
+/// An argument of a statement. These are all types that are stored: times are integers, flags are 0 and 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arg {
     /// NULL
@@ -18,7 +18,7 @@ pub enum Arg {
     Blob(Vec<u8>),
 }
 
-/// An [`Arg`] that is only lent, for statements that run thousands of times.
+/// A borrowed [`Arg`], for statements that run thousands of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// NULL
@@ -32,8 +32,8 @@ pub enum Value<'a> {
 }
 
 impl Arg {
-    /// The same, lent.
-    pub(crate) fn lent(&self) -> Value<'_> {
+    /// Borrows it.
+    pub(crate) fn borrowed(&self) -> Value<'_> {
         match self {
             Arg::Null => Value::Null,
             Arg::Int(number) => Value::Int(*number),
@@ -96,7 +96,7 @@ impl<T: Into<Arg>> From<Option<T>> for Arg {
     }
 }
 
-/// In bytes; what the program's own statements have of text is well below.
+/// The longest statement that connections keep prepared; the program's own are well below.
 const MAX_KEPT_BYTES: usize = 8 * 1024;
 
 /// One statement and its arguments.
@@ -125,7 +125,7 @@ impl Sql {
         Sql { text: Cow::Borrowed(text), args: Vec::new() }
     }
 
-    /// The next argument of the text so far.
+    /// Adds the next argument of the text so far.
     #[must_use]
     pub fn arg(mut self, value: impl Into<Arg>) -> Sql {
         self.args.push(value.into());
@@ -164,17 +164,17 @@ impl Sql {
         self
     }
 
-    /// Appends another piece with its arguments; its placeholders are numbered on.
+    /// Appends another statement with its arguments; its placeholders are renumbered.
     pub fn append(&mut self, other: &Sql) -> &mut Sql {
         self.append_with(other, other.args.iter().cloned())
     }
 
-    /// As [`Sql::append`], with other arguments: for a piece that is written once and used often.
+    /// Appends another statement with other arguments than its own, so that it can be built once and used often.
     pub fn append_with(&mut self, other: &Sql, args: impl IntoIterator<Item = Arg>) -> &mut Sql {
         let offset = self.args.len();
         self.args.extend(args);
         let text = self.text.to_mut();
-        // Whatever comes behind it will mostly fit, too.
+        // Room also for most of what is appended later.
         text.reserve(other.text.len() + 256);
         if offset == 0 || self.args.len() == offset {
             text.push_str(&other.text);
@@ -183,7 +183,7 @@ impl Sql {
         scan(&other.text, |piece| match piece {
             Piece::Placeholder(digits) => {
                 text.push('$');
-                // A number too long to parse is left as it is: the engine will refuse it.
+                // A number that is too long to parse stays as it is, and the engine refuses it.
                 match digits.parse::<usize>() {
                     Ok(number) => push_number(text, number + offset),
                     Err(_) => text.push_str(digits),
@@ -194,13 +194,13 @@ impl Sql {
         self
     }
 
-    /// The text so far, in the canonical dialect.
+    /// The text so far, in the dialect of PostgreSQL.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether connections keep it once it is prepared. Longer ones are hardly asked again: they hold lists of values as
-    /// long as an address may be, and each of another length would be another one to keep.
+    /// Whether connections keep the prepared statement. Long ones hold lists of values of any length, and are hardly ever
+    /// run again with a list of the same length.
     pub(crate) fn is_kept(&self) -> bool {
         self.text.len() <= MAX_KEPT_BYTES
     }
@@ -216,10 +216,10 @@ fn push_number(text: &mut String, number: usize) {
     write!(text, "{number}").expect("writing to a string cannot fail");
 }
 
-/// The SQLite form of a canonical text.
+/// Translates a text for SQLite.
 ///
-/// SQLite takes `$1` for a name, so that `$2, $1` bound by position would swap values: it gets `?1`. It has
-/// other names for some functions, and no row locks, nor needs them: it has one writer (design: the store).
+/// `$1` becomes `?1`: SQLite takes `$1` for a name, so that binding by position would swap the values of `$2, $1`. Some
+/// functions get another name. Row locks are dropped: SQLite has none and needs none, since it has one writer.
 pub(crate) fn sqlite_text(canonical: &str) -> String {
     let mut out = String::with_capacity(canonical.len());
     scan(canonical, |piece| match piece {
@@ -234,37 +234,37 @@ pub(crate) fn sqlite_text(canonical: &str) -> String {
     out
 }
 
-/// A stretch of canonical text.
+/// A part of a text.
 enum Piece<'a> {
     Text(&'a str),
     /// The digits after `$`.
     Placeholder(&'a str),
-    /// One of [`FUNCTIONS`], and its name in SQLite.
+    /// One of [`FUNCTIONS`], and its name on SQLite.
     Function(&'a str, &'static str),
     /// One of [`LOCKS`]
     Lock(&'a str),
 }
 
-/// The names of functions, with the bracket behind them, and SQLite's.
+/// Functions that have another name on SQLite: both names, with the bracket.
 const FUNCTIONS: [(&str, &str); 2] = [("strpos(", "instr("), ("json_build_array(", "json_array(")];
 
-/// Row locks, the longer before what it begins with. `UPDATE`: for a row that may be deleted. `NO KEY UPDATE`: for one
-/// that is only changed, so that others may refer to it meanwhile. `SHARE`: for one that is to stay as it is.
+/// Row locks; one that begins like another stands before it. `UPDATE` is for a row that may be deleted, `NO KEY UPDATE` for
+/// one that is only changed, so that others may refer to it meanwhile, `SHARE` for one that must not change.
 const LOCKS: [&str; 4] = [" FOR UPDATE SKIP LOCKED", " FOR UPDATE", " FOR NO KEY UPDATE", " FOR SHARE"];
 
-/// The length of the lock that a text begins with; 0 when it begins with none.
+/// The length of the row lock with which a text begins; 0 if there is none.
 fn lock(text: &[u8]) -> usize {
     let begins =
         |lock: &&&str| text.starts_with(lock.as_bytes()) && !text.get(lock.len()).is_some_and(|&byte| is_word(byte));
     LOCKS.iter().find(begins).map_or(0, |lock| lock.len())
 }
 
-/// The function whose name a text begins with.
+/// The function with whose name a text begins.
 fn function(text: &[u8]) -> Option<&'static (&'static str, &'static str)> {
     FUNCTIONS.iter().find(|(name, _)| text.starts_with(name.as_bytes()))
 }
 
-/// Splits a text into pieces, in one pass; strings, quoted names and comments are text whatever they hold.
+/// Splits a text into pieces in one pass. Strings, quoted names and comments are left alone.
 fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
     let bytes = text.as_bytes();
     let (mut done, mut at) = (0, 0);
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn append_numbers_on() {
+    fn append_renumbers_placeholders() {
         let mut sql = Sql::new("SELECT 1 FROM t WHERE a = $1").arg(1);
         let part = Sql::new(" AND (b = $2 OR c = $1 OR d = '$1')").arg("x").arg(true);
         sql.append(&part).push(" AND e = ").bind(None::<i64>).append(&Sql::new(" LIMIT $1").arg(25));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn sqlite_dialect() {
+    fn texts_are_translated_for_sqlite() {
         assert_eq!(sqlite_text("SELECT $2, $10 FROM t"), "SELECT ?2, ?10 FROM t");
         assert_eq!(sqlite_text("SELECT 1 WHERE strpos(a, $1) > 0"), "SELECT 1 WHERE instr(a, ?1) > 0");
         assert_eq!(sqlite_text("SELECT my_strpos(a)"), "SELECT my_strpos(a)");

@@ -1,9 +1,8 @@
-//! Who is next: work that waits for a number of threads, by the database that it is for.
+//! A fair queue of tasks for a number of threads, shared by all databases.
 //!
-//! Databases take turns, so that whoever asks for much waits for himself. One rule says how much a database may have, of
-//! the threads as of the places to wait: *one more only while more are free than it has*. Alone it gets half of them;
-//! beside it a second one gets a quarter of all, and so on, so that there is one left for whoever comes next, whatever
-//! many are at.
+//! Databases take turns, so that one with many tasks delays only its own. One rule bounds what a database may have, both of
+//! the threads and of the places in the queue: *one more only while more are free than it has*. A single busy database
+//! gets half of them, a second one beside it a quarter of all, and so on, so that something is always left for the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,30 +10,30 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::error::Error;
-use crate::work::Slot;
+use crate::slot::Slot;
 
-/// Places to wait, of all databases together.
+/// How many tasks of all databases may wait.
 const MAX_WAITING: usize = 4096;
-/// How far to look for work that suits a thread better than what is next.
+/// How many waiting databases are searched for one that a thread prefers to the next.
 const MAX_SEARCHED: usize = 64;
 
-/// What waits, and how many threads each database has.
+/// The waiting tasks, and how many threads each database has.
 pub(crate) struct TaskQueue<T> {
     threads: usize,
-    /// Of the threads, those that are at work.
+    /// How many of the threads are at work.
     busy: usize,
-    /// Tasks that wait, of all lines.
+    /// How many tasks of all databases wait.
     waiting: usize,
-    /// The databases that have tasks waiting, each once.
+    /// The ids of the databases that have waiting tasks, each once, the next first.
     order: VecDeque<u64>,
-    /// By the slot's id. They stay, as slots do.
+    /// By the id of the slot. Entries stay for good, as slots do.
     queues: HashMap<u64, DatabaseQueue<T>, RandomState>,
 }
 
 struct DatabaseQueue<T> {
     slot: Arc<Slot>,
     waiting: VecDeque<T>,
-    /// Threads that are at work for it.
+    /// How many threads are at work for it.
     busy: usize,
 }
 
@@ -43,10 +42,10 @@ impl<T> TaskQueue<T> {
         TaskQueue { threads, busy: 0, waiting: 0, order: VecDeque::new(), queues: HashMap::default() }
     }
 
-    /// Puts a task at the end of its database's line.
+    /// Appends a task to the tasks of its database.
     ///
     /// # Errors
-    /// [`Error::Busy`] if it is too long already.
+    /// [`Error::Busy`] if too many wait already.
     pub fn push(&mut self, slot: &Arc<Slot>, task: T) -> Result<(), Error> {
         let free = MAX_WAITING - self.waiting;
         let queue = self.queue_of(slot);
@@ -62,13 +61,14 @@ impl<T> TaskQueue<T> {
         Ok(())
     }
 
-    /// The database whose turn it is, and what it waits with. It may be given a thread.
+    /// The database whose turn it is, and its first task. `None` if none may get a thread.
     pub fn first(&self) -> Option<(&Arc<Slot>, &T)> {
         let queue = &self.queues[&self.order[self.place(|_| true)?]];
         Some((&queue.slot, queue.waiting.front()?))
     }
 
-    /// Gives a thread to the database whose turn it is, or to one that is preferred and near.
+    /// Takes the next task and counts a thread for its database: the one whose turn it is, or the preferred one if it is
+    /// near the front.
     pub fn take(&mut self, preferred: Option<u64>) -> Option<(Arc<Slot>, T)> {
         let place = match preferred.and_then(|id| self.place(|at| at == id)) {
             Some(place) => place,
@@ -87,12 +87,12 @@ impl<T> TaskQueue<T> {
         Some((slot, task))
     }
 
-    /// Whether a database may have one thread more.
+    /// Whether a database may have one more thread.
     pub fn may_have_more(&self, slot: &Slot) -> bool {
         self.queues.get(&slot.id).map_or(0, |queue| queue.busy) < self.threads - self.busy
     }
 
-    /// Gives a thread to a database for a task that did not wait, if it may have one.
+    /// Counts a thread for a database whose task did not have to wait; `false` if it may not have one.
     pub fn start(&mut self, slot: &Arc<Slot>) -> bool {
         let may = self.may_have_more(slot);
         if may {
@@ -102,7 +102,7 @@ impl<T> TaskQueue<T> {
         may
     }
 
-    /// Takes a thread back.
+    /// Gives back a thread of a database.
     pub fn done(&mut self, slot: &Slot) {
         self.busy -= 1;
         if let Some(queue) = self.queues.get_mut(&slot.id) {
@@ -114,14 +114,14 @@ impl<T> TaskQueue<T> {
         self.waiting == 0
     }
 
-    /// Where in the order the first one stands that may have a thread.
+    /// The position in the order of the first wanted database that may have a thread.
     fn place(&self, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
         let free = self.threads - self.busy;
         if free == 0 {
             return None;
         }
         let may = |id: &u64| is_wanted(*id) && self.queues.get(id).is_some_and(|queue| queue.busy < free);
-        // Those that have to wait have a thread each at least, so that there are not many of them.
+        // A database that must wait has at least one thread, so there are not many of those to pass over.
         self.order.iter().take(self.threads + MAX_SEARCHED).position(may)
     }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_thread_more_only_while_more_are_free_than_it_has() {
+    fn a_database_gets_one_more_thread_only_while_more_are_free_than_it_has() {
         let [a, b, c, d] = slots();
         let mut tasks = TaskQueue::new(8);
         for slot in [&a, &b, &c, &d] {
@@ -165,14 +165,14 @@ mod tests {
         }
         assert_eq!([&a, &b, &c, &d].map(|slot| tasks.queues[&slot.id].busy), [4, 2, 1, 1]);
         assert_eq!((tasks.busy, tasks.take(None).is_none(), tasks.start(&a)), (8, true, false));
-        // What is given back goes to whoever is next and has fewest.
+        // A thread that is given back goes to the next database that has few.
         tasks.done(&a);
         tasks.done(&a);
         assert_eq!(tasks.take(None).map(|(slot, _)| slot.id), Some(c.id));
     }
 
     #[test]
-    fn one_thread_serves_all() {
+    fn one_thread_serves_all_databases() {
         let [a, b] = slots();
         let mut tasks = TaskQueue::new(1);
         for (slot, task) in [(&a, "a1"), (&a, "a2"), (&b, "b1")] {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn places_to_wait_are_shared_as_well() {
+    fn places_in_the_queue_are_shared_by_the_same_rule() {
         let [a, b] = slots();
         let mut tasks = TaskQueue::new(1);
         let accepted =

@@ -14,14 +14,14 @@ use store::{Arg, Conn, Database, Error, Options, Sql, Store};
 
 on_both! {
     reads_and_writes,
-    values,
+    values_are_read_as_written,
     refused_writes_leave_nothing,
-    a_panic_harms_nobody,
+    a_panic_harms_no_other_script,
     unique_indexes_are_named,
-    foreign_keys,
-    a_failed_statement_spoils_the_transaction,
+    foreign_keys_refuse,
+    a_failed_statement_fails_its_transaction,
     a_constraint_checked_at_the_end_of_a_statement,
-    sixty_writers,
+    sixty_writers_lose_nothing,
     a_failing_script_leaves_the_others,
     a_counter_is_exact,
     missing_databases,
@@ -29,23 +29,26 @@ on_both! {
     dropped_while_in_use,
     two_stores_migrate_at_once,
     slow_scripts_are_stopped(Options { time_limit: Duration::from_millis(300), ..Options::default() }),
+    outside_scripts_have_no_transaction_and_no_time_limit(
+        Options { time_limit: Duration::from_millis(300), ..Options::default() }
+    ),
     a_dropped_future_still_writes,
     reads_are_snapshots,
     reads_cannot_write,
-    a_database_leaves_turns_to_others(Options { readers: 4, ..Options::default() }),
+    a_database_leaves_threads_to_others(Options { readers: 4, ..Options::default() }),
     long_statements_are_not_kept,
     tables_made_at_run_time,
     the_control_database,
-    nobody_is_alone_beside_others,
+    a_process_is_not_alone_beside_others,
     state_tags,
-    closing,
+    a_closed_store_refuses,
 }
 
-async fn nobody_is_alone_beside_others(fixture: &mut Fixture) {
+async fn a_process_is_not_alone_beside_others(fixture: &mut Fixture) {
     let alone = Options { alone: true, ..Options::default() };
     let refused = Store::open(fixture.engine.clone(), common::MIGRATIONS, alone).await.map(drop);
     assert_eq!(refused, Err(Error::InUse));
-    // Others are as welcome as before.
+    // Others may open the databases as before.
     let options = Options { postgres_connections: 2, ..Options::default() };
     let second = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
     second.ready().await.unwrap();
@@ -96,7 +99,7 @@ async fn reads_and_writes(fixture: &mut Fixture) {
     assert_eq!(sum, id + id + 1);
 }
 
-async fn values(fixture: &mut Fixture) {
+async fn values_are_read_as_written(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let found = database.write(|conn| {
         let sql = "INSERT INTO users (name, email, active, photo) VALUES ($1, $2, $3, $4) RETURNING name, email, active, photo";
@@ -139,7 +142,7 @@ async fn values(fixture: &mut Fixture) {
     assert_eq!(arg, Arg::Text("x".to_owned()));
 }
 
-/// SQLite's NULL has no type; PostgreSQL's has.
+/// On SQLite a NULL has no type; on PostgreSQL it has.
 fn fixture_is_lenient(row: &store::Row<'_>) -> bool {
     row.opt_blob(1).is_ok()
 }
@@ -161,7 +164,7 @@ async fn refused_writes_leave_nothing(fixture: &mut Fixture) {
     assert_eq!(count(&database).await, 0);
 }
 
-async fn a_panic_harms_nobody(fixture: &mut Fixture) {
+async fn a_panic_harms_no_other_script(fixture: &mut Fixture) {
     let database = fixture.database().await;
     for _ in 0..5 {
         let panics = database.write::<i64, Error>(|conn| {
@@ -208,14 +211,14 @@ async fn unique_indexes_are_named(fixture: &mut Fixture) {
     assert_eq!(database.write(move |conn| conn.exec(&Sql::new(kept))).await, Ok::<_, Error>(0));
 }
 
-async fn foreign_keys(fixture: &mut Fixture) {
+async fn foreign_keys_refuse(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let refused = database.write(|conn| conn.exec(&Sql::new("INSERT INTO users (name, team) VALUES ('Ada', 9)")));
     assert_eq!(refused.await, Err(Error::Referenced));
     assert_eq!(count(&database).await, 0);
 }
 
-async fn a_failed_statement_spoils_the_transaction(fixture: &mut Fixture) {
+async fn a_failed_statement_fails_its_transaction(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let swallowed = database.write(|conn| {
         insert(conn, "Ada")?;
@@ -225,7 +228,7 @@ async fn a_failed_statement_spoils_the_transaction(fixture: &mut Fixture) {
     });
     assert_eq!(swallowed.await, Err(Error::Unique("users_name".to_owned())));
     assert_eq!(count(&database).await, 0);
-    // What the engine did not refuse spoils nothing.
+    // An error that is not the engine's does not fail the transaction.
     let fine = database.write(|conn| {
         assert!(matches!(
             conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.text(0).map(drop)),
@@ -240,7 +243,7 @@ async fn a_failed_statement_spoils_the_transaction(fixture: &mut Fixture) {
 
 async fn a_constraint_checked_at_the_end_of_a_statement(fixture: &mut Fixture) {
     let database = fixture.database().await;
-    // The row comes before the refusal.
+    // The row is returned before the constraint refuses.
     for broken_row in [false, true] {
         let refused = database.write(move |conn| {
             let sql = Sql::new("INSERT INTO users (name, team) VALUES ('Ada', 9) RETURNING id");
@@ -251,7 +254,7 @@ async fn a_constraint_checked_at_the_end_of_a_statement(fixture: &mut Fixture) {
     assert_eq!(count(&database).await, 0);
 }
 
-async fn sixty_writers(fixture: &mut Fixture) {
+async fn sixty_writers_lose_nothing(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let other = fixture.database().await;
     let writers: Vec<_> = (0..60)
@@ -261,7 +264,7 @@ async fn sixty_writers(fixture: &mut Fixture) {
                 for turn in 0..5 {
                     let name = format!("user {at} {turn}");
                     let id = database.write(move |conn| insert(conn, &name)).await.unwrap();
-                    // What was answered is there for everybody.
+                    // A committed row is visible to everybody.
                     let sql = Sql::new("SELECT name FROM users WHERE id = $1").arg(id);
                     let name =
                         database.read_short(move |conn| conn.one(&sql, |row| row.text(0).map(str::to_owned))).await;
@@ -279,7 +282,7 @@ async fn sixty_writers(fixture: &mut Fixture) {
 async fn a_failing_script_leaves_the_others(fixture: &mut Fixture) {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "taken")).await.unwrap();
-    // One that takes its time, so that the others form a group behind it.
+    // A slow one, so that the others form a group behind it.
     let first = database.clone();
     let first = tokio::spawn(async move {
         first
@@ -423,7 +426,7 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
             common::MIGRATIONS.build[0],
             common::MIGRATIONS.build[1],
             store::Migration::sql("0003_more", "CREATE TABLE more (id {id}, note {text});\n").then(|conn| {
-                // What SQL alone cannot say, in the same transaction.
+                // A function that runs in the same transaction as the SQL.
                 let users = conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
                 conn.exec(&Sql::new("INSERT INTO more (note) VALUES ($1)").arg(format!("once, over {users} users")))?;
                 Ok(())
@@ -457,7 +460,7 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
     for store in stores {
         store.close().await;
     }
-    // The older program that has it open goes on; one that opens it anew refuses.
+    // An older program that has it open goes on; one that opens it now refuses.
     assert_eq!(count(&database).await, 1);
     let options = Options { postgres_connections: 2, ..Options::default() };
     let older = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
@@ -469,7 +472,7 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
 async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let started = Instant::now();
-    // The innocent in the same group are not harmed.
+    // Others in the same group are not harmed.
     let innocent: Vec<_> = (0..5)
         .map(|at| {
             let database = database.clone();
@@ -491,7 +494,7 @@ async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
     assert_eq!(update.await, Err(Error::Slow));
     assert_eq!(database.read(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
     assert_eq!(database.read_short(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
-    // Many short statements are no way around it.
+    // Many short statements are stopped, too.
     let many = database.write(|conn| {
         loop {
             conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
@@ -502,6 +505,38 @@ async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
     assert_eq!(many.await, Err(Error::Slow));
     assert!(started.elapsed() < Duration::from_secs(40));
     assert_eq!(count(&database).await, 5);
+}
+
+async fn outside_scripts_have_no_transaction_and_no_time_limit(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let tag = database.state_tag().await.unwrap().unwrap();
+    let outside = database.outside(|conn| {
+        insert(conn, "Ada")?;
+        std::thread::sleep(Duration::from_millis(600));
+        insert(conn, "Bob")?;
+        insert(conn, "Bob").map(drop)
+    });
+    assert_eq!(outside.await, Err(Error::Unique("users_name".to_owned())));
+    assert_eq!(count(&database).await, 2, "each statement is committed by itself");
+    assert_ne!(database.state_tag().await.unwrap().unwrap(), tag);
+    // Far more rows than are counted within the time limit.
+    let slow = Sql::new(
+        "WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 5000000) SELECT MAX(i) FROM n",
+    );
+    let began = Instant::now();
+    let counted = database.outside(move |conn| conn.one(&slow, |row| row.int(0))).await;
+    assert_eq!(counted, Ok::<_, Error>(5_000_000));
+    assert!(began.elapsed() > Duration::from_millis(300), "{:?}", began.elapsed());
+    // A script that leaves a transaction open has no effect on others, and the next ones have their time limit again.
+    let open = database.outside(|conn| {
+        conn.exec(&Sql::new("BEGIN"))?;
+        insert(conn, "Carol").map(drop)
+    });
+    open.await.unwrap_or_else(|error: Error| panic!("{error}"));
+    for _ in 0..4 {
+        assert_eq!(database.write(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
+    }
+    assert_eq!(count(&database).await, 2);
 }
 
 async fn a_dropped_future_still_writes(fixture: &mut Fixture) {
@@ -614,13 +649,13 @@ impl Held {
         while begun.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Whatever else they may get, they get now.
+        // Time for whatever other threads they may get.
         tokio::time::sleep(Duration::from_millis(50)).await;
         held
     }
 }
 
-async fn a_database_leaves_turns_to_others(fixture: &mut Fixture) {
+async fn a_database_leaves_threads_to_others(fixture: &mut Fixture) {
     let (greedy, second, honest) = (fixture.database().await, fixture.database().await, fixture.database().await);
     let all_of = [Held::begin(&greedy, 60).await, Held::begin(&second, 20).await];
     for _ in 0..20 {
@@ -638,7 +673,7 @@ async fn a_database_leaves_turns_to_others(fixture: &mut Fixture) {
 async fn long_statements_are_not_kept(fixture: &mut Fixture) {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
-    // Twice the same, and in between what is short: nothing of it depends on what was kept.
+    // The same long one twice with a short one in between: none depends on what was kept.
     for count in [5000, 3, 5000, 4999] {
         let found = database.read(move |conn| {
             let mut sql = Sql::new("SELECT name FROM users WHERE id IN (");
@@ -668,14 +703,14 @@ async fn state_tags(fixture: &mut Fixture) {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let tag = database.state_tag().await.unwrap().unwrap();
-    // Reading changes nothing, nor does what is undone.
+    // Neither reads nor writes that are rolled back change the tag.
     assert_eq!(count(&database).await, 1);
     let undone = |conn: &mut Conn| insert(conn, "Bob").and(Err::<(), _>(Error::NotFound));
     database.write(undone).await.unwrap_err();
     if fixture.store.is_embedded() {
         assert_eq!(database.state_tag().await.unwrap().unwrap(), tag);
     }
-    // Every commit does, whichever process it is of.
+    // Every commit of any process changes it.
     let options = Options { postgres_connections: 2, ..Options::default() };
     let other = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
     let there = other.database(database.name());
@@ -692,7 +727,7 @@ async fn state_tags(fixture: &mut Fixture) {
     other.close().await;
 }
 
-async fn closing(fixture: &mut Fixture) {
+async fn a_closed_store_refuses(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
     let options = Options { postgres_connections: 2, ..Options::default() };

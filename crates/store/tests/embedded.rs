@@ -18,7 +18,7 @@ async fn names(database: &Database) -> BTreeSet<String> {
     all.await.unwrap().into_iter().collect()
 }
 
-/// Keeps the writer busy for a moment, so that what comes next forms a group.
+/// Keeps the writer busy for a moment, so that the next scripts form a group.
 fn occupy(database: &Database) -> tokio::task::JoinHandle<Result<(), Error>> {
     let database = database.clone();
     tokio::spawn(async move {
@@ -46,7 +46,7 @@ async fn a_full_disk_loses_no_acknowledged_write() {
                 let wanted = name.clone();
                 let outcome = database.write(move |conn| {
                     runs.fetch_add(1, Ordering::Relaxed);
-                    // Every third is too large for what is left; the last of them no longer fit at all.
+                    // Every third is too large for the space that is left; the last ones do not fit at all.
                     let photo = vec![1; if at % 3 == 1 { 400_000 } else { 3_000 }];
                     let sql = Sql::new("INSERT INTO users (name, photo) VALUES ($1, $2)").arg(&wanted).arg(photo);
                     conn.exec(&sql).map(|_| ())
@@ -66,9 +66,9 @@ async fn a_full_disk_loses_no_acknowledged_write() {
     occupied.await.unwrap().unwrap();
     assert_eq!(names(&database).await, acknowledged);
     assert!((5..40).contains(&acknowledged.len()), "{}", acknowledged.len());
-    // Some were undone with a neighbour and run again.
+    // Some were rolled back with another of their group and run again.
     assert!(runs.load(Ordering::Relaxed) > 60);
-    // A script that makes light of the full disk is not believed.
+    // A script that ignores the error of a full disk fails all the same.
     let swallowed = database.write(|conn| {
         let sql = Sql::new("INSERT INTO users (name, photo) VALUES ('large', $1)").arg(vec![1; 400_000]);
         assert_eq!(conn.exec(&sql), Err(Error::Full));
@@ -106,7 +106,7 @@ async fn a_script_that_ends_the_transaction_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_constraint_checked_at_commit_harms_only_its_breaker() {
+async fn a_constraint_checked_at_commit_fails_only_the_script_that_broke_it() {
     const DEFERRED: store::Migrations = store::Migrations {
         control: &[],
         build: &[store::Migration::sql(
@@ -138,7 +138,7 @@ async fn a_constraint_checked_at_commit_harms_only_its_breaker() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_come_and_go() {
+async fn files_are_created_and_removed() {
     let mut fixture = Fixture::sqlite(Options::default()).await;
     let builds = fixture.directory().join("data/builds");
     let files = || {
@@ -150,7 +150,7 @@ async fn files_come_and_go() {
     assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
     assert_eq!(files(), BTreeSet::new());
 
-    // What an interrupted drop may leave is no part of what is created by the same name.
+    // Files that an interrupted removal left are not part of a new database of the same name.
     fixture.store.create(&name).await.unwrap();
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let log = std::fs::read(builds.join(format!("{name}.db-wal"))).unwrap();
@@ -165,7 +165,7 @@ async fn files_come_and_go() {
     fixture.store.drop(&name).await.unwrap();
     assert_eq!(files(), BTreeSet::new());
 
-    // Closing leaves one file to a database, and no template.
+    // After closing there is one file for each database, and no template.
     let other = fixture.database().await;
     other.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert_eq!(count(&other).await, 1);
@@ -215,7 +215,7 @@ async fn more_databases_than_open_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn backups_are_whole() {
+async fn backups_are_complete() {
     let mut fixture = Fixture::sqlite(Options::default()).await;
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
@@ -228,7 +228,7 @@ async fn backups_are_whole() {
     let unknown = fixture.name();
     assert_eq!(fixture.store.backup(Some(&unknown), nowhere).await, Err(Error::Missing));
 
-    // Put in place of a build, it is that build.
+    // A backup that is put in place of a build is that build.
     let restored = fixture.name();
     std::fs::rename(&target, fixture.directory().join(format!("data/builds/{restored}.db"))).unwrap();
     let restored = fixture.store.database(&restored);
@@ -262,13 +262,13 @@ async fn too_many_tasks_are_refused() {
         }
     }
     occupied.await.unwrap().unwrap();
-    // One database has half of the places; another one still finds some.
+    // One database gets half of the places, so another one still finds some.
     assert_eq!(refused, 4_200 - 2_048);
     fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_database_does_not_hold_up_another() {
+async fn one_database_does_not_delay_another() {
     let mut fixture = Fixture::sqlite(Options { writers: 1, ..Options::default() }).await;
     let (busy, quiet) = (fixture.database().await, fixture.database().await);
     let writers: Vec<_> = (0..400)
@@ -293,7 +293,7 @@ async fn one_database_does_not_hold_up_another() {
     fixture.end().await;
 }
 
-/// Two stores stand for two processes: SQLite tells them apart by their connections alone.
+/// Two stores simulate two processes, which SQLite tells apart only by their connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_write_to_one_file() {
     let mut fixture = Fixture::sqlite(Options::default()).await;
@@ -354,7 +354,7 @@ async fn names_are_checked() {
 }
 
 #[tokio::test]
-async fn whoever_is_alone_keeps_others_out_until_the_end() {
+async fn a_process_that_is_alone_keeps_others_out_until_it_ends() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::Sqlite { directory: directory.path().join("data") };
     let alone = || Options { alone: true, ..Options::default() };

@@ -63,7 +63,7 @@ async fn a_write_on_a_dying_connection_is_not_repeated() {
     });
     assert!(matches!(killed.await, Err(Error::Unavailable(_))));
     assert_eq!(runs.load(Ordering::Relaxed), 1);
-    // A read is; but not for ever.
+    // A read is repeated, but not for ever.
     let seen = runs.clone();
     let killed = database.read(move |conn| {
         if seen.fetch_add(1, Ordering::Relaxed) < 2 {
@@ -96,7 +96,7 @@ async fn a_schema_dropped_elsewhere_is_missing() {
         assert_eq!(database.read_short(all).await, Err::<i64, _>(Error::Missing));
         other.create(database.name()).await.unwrap();
     }
-    // A table that is missing is another matter.
+    // A missing table is another error.
     let none = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM nothing"), |row| row.int(0));
     assert!(matches!(database.read(none).await, Err::<i64, _>(Error::Db(_))));
     assert!(matches!(database.write(none).await, Err::<i64, _>(Error::Db(_))));
@@ -135,7 +135,7 @@ async fn databases_do_not_see_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn short_reads_that_are_asked_together_get_each_their_own_answer() {
+async fn short_reads_on_one_connection_get_their_own_answers() {
     let one = Options { postgres_connections: 1, ..Options::default() };
     let Some(mut fixture) = Fixture::postgres(one).await else { return };
     let databases = [fixture.database().await, fixture.database().await];
@@ -179,13 +179,13 @@ async fn short_reads_that_are_asked_together_get_each_their_own_answer() {
             read.await.unwrap();
         }
     }
-    // Once to learn what is asked, and once with the answer.
+    // Once to learn the statement, and once with its rows.
     assert!(runs.load(Ordering::Relaxed) > 900, "{runs:?}");
     fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_serves_one_database_after_another() {
+async fn a_shared_connection_serves_one_database_after_another() {
     let Some(mut fixture) = fixture().await else { return };
     let mut databases = Vec::new();
     for _ in 0..3 * std::thread::available_parallelism().unwrap().get() {
@@ -194,7 +194,7 @@ async fn a_line_serves_one_database_after_another() {
     let schema = |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema()"), |row| row.text(0).map(str::to_owned));
     for _ in 0..3 {
         for database in &databases {
-            // Who gives up while it is asked leaves the line to others.
+            // A caller that gives up leaves the connection to others.
             let slow = |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema(), pg_sleep(0.02)"), |_| Ok(()));
             let given_up = tokio::time::timeout(Duration::from_millis(5), database.read_short::<_, Error>(slow));
             assert!(given_up.await.is_err());
@@ -202,18 +202,18 @@ async fn a_line_serves_one_database_after_another() {
                 assert_eq!(database.read_short::<_, Error>(schema).await.unwrap(), database.name());
             }
         }
-        // Idle for so long, connections may be given to others.
+        // After so long, idle connections may serve another database.
         tokio::time::sleep(Duration::from_millis(120)).await;
     }
     fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_read_that_takes_long_holds_up_nobody() {
+async fn a_slow_short_read_does_not_delay_others() {
     let Some(mut fixture) = fixture().await else { return };
     let database = fixture.database().await;
     let quick = || database.read_short::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0)));
-    // The connections are there.
+    // By now the shared connections are open.
     for _ in 0..100 {
         assert_eq!(quick().await, Ok(1));
     }
@@ -252,7 +252,7 @@ async fn a_short_read_that_takes_too_long_is_stopped_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_scripts_hold_up_nobody() {
+async fn slow_scripts_do_not_delay_others() {
     let few = 2 * std::thread::available_parallelism().unwrap().get();
     // One database has half of them at most.
     let more = Options { postgres_connections: 2 * (few + 2), ..Options::default() };
@@ -265,7 +265,7 @@ async fn slow_scripts_hold_up_nobody() {
             tokio::spawn(async move { database.read::<_, Error>(sleep).await })
         })
         .collect();
-    // At once, while the threads are not known to be slow, and later.
+    // Both at once, while the tasks do not count as slow yet, and later.
     let begun = Instant::now();
     for _ in 0..40 {
         assert_eq!(
@@ -282,7 +282,7 @@ async fn slow_scripts_hold_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_table_has_other_types_elsewhere() {
+async fn a_table_may_have_other_types_in_another_database() {
     let Some(mut fixture) = fixture().await else { return };
     let (numbers, words) = (fixture.database().await, fixture.database().await);
     for (database, make) in [(&numbers, "CREATE TABLE class_1 (f1 BIGINT)"), (&words, "CREATE TABLE class_1 (f1 TEXT)")]
@@ -336,9 +336,9 @@ async fn many_stores_begin_at_once() {
     }
 }
 
-/// A script that sleeps stands for a server that holds its connections and does not answer.
+/// A script that sleeps simulates a server that holds its connections and does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stands_still_holds_nobody() {
+async fn a_server_that_hangs_does_not_hold_callers() {
     let Some(mut fixture) = fixture().await else { return };
     let name = fixture.database().await.name().to_owned();
     let time_limit = Duration::from_secs(1);
@@ -359,7 +359,7 @@ async fn a_server_that_stands_still_holds_nobody() {
     for task in [stand_still(), stand_still()] {
         assert!(matches!(task.await.unwrap(), Err(Error::Unavailable(_))));
     }
-    // All connections wait: nobody else does.
+    // All connections wait, but callers do not.
     let began = Instant::now();
     assert!(matches!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Unavailable(_))));
     assert!(began.elapsed() < time_limit, "{:?}", began.elapsed());
@@ -367,7 +367,7 @@ async fn a_server_that_stands_still_holds_nobody() {
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert_eq!(count(&database).await, 1);
 
-    // Nor does the end of the process.
+    // Closing the store does not wait for them either.
     let waiting = stand_still();
     tokio::time::sleep(Duration::from_millis(100)).await;
     let began = Instant::now();
@@ -378,7 +378,7 @@ async fn a_server_that_stands_still_holds_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_server() {
+async fn without_a_server_calls_fail_at_once() {
     let started = Instant::now();
     let engine = Engine::Postgres { url: "postgres://nobody@127.0.0.1:1/nothing".to_owned() };
     let opened = Store::open(engine, MIGRATIONS, Options::default()).await;
@@ -388,7 +388,7 @@ async fn no_server() {
     assert!(started.elapsed() < Duration::from_secs(40));
 }
 
-/// Stands before the server and can be made to go away.
+/// A proxy before the server that can be stopped and started.
 struct Door {
     port: u16,
     open: Arc<AtomicBool>,
@@ -420,7 +420,7 @@ impl Door {
         self.open.store(open, Ordering::SeqCst);
         if !open {
             for stream in self.passing.lock().unwrap().drain(..) {
-                // It may have been closed already.
+                // The connection may have been closed already.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
@@ -457,7 +457,7 @@ async fn the_server_goes_away_and_comes_back() {
         }
         assert_eq!(count(&database).await, 6 * (round + 1));
 
-        // Gone and back before anybody looked: nobody notices.
+        // If it comes back before the next call, nobody notices.
         door.set(false);
         door.set(true);
         store.ready().await.unwrap();
@@ -482,5 +482,19 @@ async fn the_server_goes_away_and_comes_back() {
     }
     assert_eq!(count(&direct).await, 12);
     store.close().await;
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn indexes_are_made_concurrently_outside_a_transaction() {
+    let Some(mut fixture) = fixture().await else { return };
+    let database = fixture.database().await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    let create = |conn: &mut Conn| conn.exec(&Sql::new("CREATE INDEX CONCURRENTLY users_active ON users (active)"));
+    assert!(matches!(database.write(create).await, Err(Error::Db(_))));
+    database.outside(create).await.unwrap();
+    let indexes = Sql::new("SELECT COUNT(*) FROM pg_indexes WHERE schemaname = $1 AND indexname = 'users_active'");
+    let indexes = indexes.arg(database.name());
+    assert_eq!(database.read(move |conn| conn.one(&indexes, |row| row.int(0))).await, Ok::<_, Error>(1));
     fixture.end().await;
 }

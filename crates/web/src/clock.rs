@@ -1,8 +1,7 @@
-//! Time and randomness, the two things that tests must be able to fix.
+//! Time and randomness.
 //!
-//! Nothing else asks the system for the time (`clippy.toml` bans it): a handler gets its `now` from the [`Clock`] of its
-//! context. Instants are microseconds since 1970-01-01T00:00:00Z as `i64` everywhere, and are shown as document 4,
-//! section 2 (row "datetimes") wants them.
+//! Tests must be able to set the time, so nothing else asks the system for it (`clippy.toml` bans it): a handler gets its
+//! `now` from the [`Clock`] of its context. Instants are everywhere microseconds since 1970-01-01T00:00:00Z as `i64`.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -28,7 +27,7 @@ impl Clock {
         Clock(Source::System)
     }
 
-    /// A clock for tests that stands at `micros` until it is advanced.
+    /// A clock for tests, which stands still until it is advanced.
     pub fn fixed(micros: i64) -> Clock {
         Clock(Source::Fixed(Arc::new(AtomicI64::new(micros))))
     }
@@ -45,7 +44,7 @@ impl Clock {
     pub fn now(&self) -> i64 {
         match &self.0 {
             Source::Fixed(at) => at.load(Ordering::SeqCst),
-            // A machine set to before 1970 gets 1970: nothing that is signed or stored then is worth more care.
+            // A machine whose clock is set to before 1970 gets 1970.
             Source::System => {
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as i64)
             }
@@ -53,37 +52,38 @@ impl Clock {
     }
 }
 
-/// `N` bytes from the operating system's source.
+/// Random bytes from the operating system.
 ///
 /// # Panics
-/// When the system has no randomness to give, since no secret could then be made safely.
+/// If the system has none, since no secret could then be made safely.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes
 }
 
-/// A secret of 256 bits for links, refresh tokens and keys: 43 characters of base64url. Store its [`sha256_hex`] only.
+/// A new secret of 256 bits for links, refresh tokens and keys: 43 characters of base64url. Only its [`sha256_hex`] is to
+/// be stored.
 pub fn random_token() -> String {
     URL_SAFE_NO_PAD.encode(random_bytes::<32>())
 }
 
-/// An id that nothing else has, here or in another process: 32 hexadecimal digits. No secret, but cheaper than one.
+/// A new id that is unique across processes: 32 hexadecimal digits. It is cheaper than a secret, and can be guessed.
 pub fn unique_id() -> String {
     static START: LazyLock<u128> = LazyLock::new(|| u128::from_le_bytes(random_bytes()));
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    /// Odd, so that different numbers stay different; it spreads them.
+    /// Spreads consecutive numbers. It is odd, so that different numbers stay different.
     const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let number = START.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed).into());
     hex(&number.wrapping_mul(SPREAD).to_be_bytes())
 }
 
-/// SHA-256 of a text as 64 lower-case hexadecimal digits: the stored form of random secrets.
+/// The SHA-256 of a text in hexadecimal digits, which is the stored form of random secrets.
 pub fn sha256_hex(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// Lower-case hexadecimal digits.
+/// Bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fixed_clock_moves_only_when_told() {
+    fn a_fixed_clock_moves_only_when_advanced() {
         let clock = Clock::fixed(1_000);
         let other = clock.clone();
         other.advance(500);

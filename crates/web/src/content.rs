@@ -1,4 +1,4 @@
-//! Bodies of answers that may be too large to be held: a file is read piece by piece, as fast as it is taken.
+//! Bodies of answers: bytes, or a file that is read in chunks as fast as the client takes them.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -12,20 +12,20 @@ use tokio::io::AsyncReadExt;
 
 use crate::room::Taken;
 
-/// How much of a file is held at once.
+/// How many bytes of a file are held in memory.
 const CHUNK: usize = 128 * 1024;
 
-/// A body that is there already, or a file.
+/// The body of an answer.
 pub enum Content {
     /// Bytes.
     Whole(Full<Bytes>),
-    /// Bytes, and the room that they take until they are sent: a client may be slow to read them.
+    /// Bytes, and the memory that is counted for them until they are sent, because a client may be slow to read them.
     Held(Full<Bytes>, Taken),
-    /// A file from where it stands.
+    /// A file, from its current position.
     File {
-        /// Open for reading.
+        /// The file, open for reading.
         file: File,
-        /// How many bytes of it are still to be sent; one that ends before is an error, which closes the connection.
+        /// How many bytes are still to be sent. If the file ends before, that is an error, which closes the connection.
         left: u64,
     },
 }
@@ -50,7 +50,7 @@ impl Body for Content {
                 let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
                 let mut bytes = BytesMut::with_capacity(piece);
                 let mut room = (&mut bytes).limit(piece);
-                // It keeps nothing from one call to the next but what the file itself keeps, so it can begin anew.
+                // The state of a read is in the file itself, so that each call may make a new future.
                 let read = std::task::ready!(pin!(file.read_buf(&mut room)).poll(cx));
                 Poll::Ready(Some(read.and_then(|count| {
                     if count == 0 {
@@ -102,12 +102,12 @@ mod tests {
             let sent = body.collect().await.unwrap().to_bytes();
             assert!(sent.len() == length && sent.iter().enumerate().all(|(at, byte)| *byte == (at / 1000) as u8));
         }
-        // It may have grown meanwhile.
+        // A file may have grown meanwhile.
         assert_eq!(content(CHUNK + 10, CHUNK + 3).await.collect().await.unwrap().to_bytes().len(), CHUNK + 3);
     }
 
     #[tokio::test]
-    async fn room_is_given_back_when_the_body_is_sent_or_dropped() {
+    async fn memory_is_given_back_when_the_body_is_sent() {
         let (room, mut taken) = (Room::new(2048), Taken::default());
         assert!(room.take(2048, Duration::ZERO, &mut taken).await);
         let body = Content::Held(Full::new(Bytes::from_static(b"bytes")), taken);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_ends_early_is_no_whole_answer() {
+    async fn a_file_that_ends_early_is_an_error() {
         let error = content(CHUNK, CHUNK + 1).await.collect().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }

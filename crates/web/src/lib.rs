@@ -1,4 +1,4 @@
-//! What the main API and the history service both stand on: the listener, request ids, and the clock with its randomness.
+//! What the main API and the history service share: the listener, bodies of answers, request ids, time and randomness.
 
 pub mod clock;
 pub mod content;

@@ -1,19 +1,18 @@
-//! `X-Request-Id` (document 4, section 2, row "answers to every request").
+//! The header `X-Request-Id` (document 4, section 2, row "answers to every request").
 
 use crate::clock::unique_id;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The caller's request id, if it is a sane one, else a new one.
+/// The request id that the caller sent, if it has a safe form, else a new one.
 pub fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let is_sane = |text: &str| {
+    let is_safe = |text: &str| {
         (1..=128).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
     };
     if let Some(sent) = headers.get(&REQUEST_ID)
-        && sent.to_str().is_ok_and(is_sane)
+        && sent.to_str().is_ok_and(is_safe)
     {
         return sent.clone();
     }

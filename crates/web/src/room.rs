@@ -1,29 +1,29 @@
-//! Memory that what clients send may take together. What has no room waits a little, and is refused then: a server that
-//! is sent more than it can hold answers 503, and goes on.
+//! Bounds on the memory that bodies may take together. A body for which there is no room waits a little and is then refused,
+//! so that a server that is sent too much answers 503 and goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// What is counted at a time, in bytes.
+/// The unit in which memory is counted, in bytes.
 const UNIT: usize = 1024;
 
-/// A number of bytes that many share.
+/// A number of bytes that many bodies share.
 #[derive(Clone, Debug)]
 pub struct Room(Arc<Semaphore>);
 
-/// What somebody has of one or several rooms, given back when it is dropped.
+/// Bytes that were taken from one or more rooms. They are given back when this is dropped.
 #[derive(Debug, Default)]
 pub struct Taken(Vec<OwnedSemaphorePermit>);
 
 impl Room {
-    /// Room for so many bytes.
+    /// A room of so many bytes.
     pub fn new(bytes: usize) -> Room {
         Room(Arc::new(Semaphore::new(bytes / UNIT)))
     }
 
-    /// Takes so many bytes more, begun units as whole ones; `false` if they are not there in time.
+    /// Takes more bytes, rounded up to whole units. `false` if they do not become free within `patience`.
     pub async fn take(&self, bytes: usize, patience: Duration, taken: &mut Taken) -> bool {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         let permit = match self.0.clone().try_acquire_many_owned(units) {
@@ -40,7 +40,7 @@ impl Room {
         true
     }
 
-    /// How many bytes are left.
+    /// How many bytes are free.
     pub fn left(&self) -> usize {
         self.0.available_permits() * UNIT
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_taken_is_there_again_when_it_is_dropped() {
+    async fn bytes_are_free_again_when_what_took_them_is_dropped() {
         let (room, other, mut taken) = (Room::new(4 * UNIT), Room::new(UNIT), Taken::default());
         assert!(room.take(1, Duration::ZERO, &mut taken).await);
         assert!(room.take(2 * UNIT + 1, Duration::ZERO, &mut taken).await);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_while_there_is_none_waits() {
+    async fn a_body_waits_for_room() {
         let (room, mut first) = (Room::new(UNIT), Taken::default());
         assert!(room.take(1, Duration::ZERO, &mut first).await);
         let (waits, mut second) = (room.clone(), Taken::default());

@@ -1,5 +1,6 @@
-//! The driver's client, driven by the thread that owns it.
+//! A blocking client: the driver's, run to completion on the thread that owns it.
 
+use std::error::Error as StdError;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
@@ -9,14 +10,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::plain;
 use crate::error;
 use crate::sql::Sql;
 
-/// What moves a connection's bytes; it ends with the connection.
+/// The future that sends and receives the bytes of a connection. It ends with the connection.
 pub(super) type ConnectionFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// Connects, with encryption where it is given.
+/// Connects to the server, with encryption if it is configured.
 pub(super) async fn dial(
     config: &Config,
     tls: Option<&MakeRustlsConnect>,
@@ -27,16 +27,16 @@ pub(super) async fn dial(
     })
 }
 
-/// A connection.
+/// A connection with a runtime of its own.
 pub(super) struct Client {
     client: tokio_postgres::Client,
-    /// `None` when it has ended.
+    /// `None` once it has ended.
     connection: Option<ConnectionFuture>,
     runtime: Runtime,
 }
 
 impl Client {
-    /// See [`dial`].
+    /// Connects to the server, with encryption if it is configured.
     ///
     /// # Errors
     /// [`error::Error::Unavailable`].
@@ -52,7 +52,7 @@ impl Client {
         self.connection.is_none() || self.client.is_closed()
     }
 
-    /// Runs statements without arguments and rows.
+    /// Runs statements that have no arguments and return no rows.
     pub fn run(&mut self, sql: &str) -> Result<(), Error> {
         self.wait(async |client| client.batch_execute(sql).await)
     }
@@ -62,19 +62,19 @@ impl Client {
         self.wait(async |client| client.prepare(text).await)
     }
 
-    /// Runs a prepared statement that gives no rows; how many it changed.
+    /// Runs a prepared statement that returns no rows. Returns how many rows it changed.
     pub fn execute(&mut self, statement: &Statement, sql: &Sql) -> Result<u64, Error> {
         self.wait(async |client| client.execute_raw(statement, sql.args()).await)
     }
 
-    /// Runs a statement of the store's own, which gives one row at most.
+    /// Runs a statement of the store's own that returns at most one row.
     pub fn one(&mut self, sql: &str, name: Option<&str>) -> Result<Option<Row>, Error> {
         self.wait(async |client| {
             client.query_raw(sql, name).await?.try_collect::<Vec<Row>>().await.map(|rows| rows.into_iter().next())
         })
     }
 
-    /// Runs a prepared statement to its end, which is where constraints may be checked; `row` is called for each row.
+    /// Runs a prepared statement to its end, where constraints may be checked, and calls `row` for each row.
     pub fn query(&mut self, statement: &Statement, sql: &Sql, mut row: impl FnMut(&Row)) -> Result<(), Error> {
         self.wait(async |client| {
             let mut rows = pin!(client.query_raw(statement, sql.args()).await?);
@@ -85,7 +85,7 @@ impl Client {
         })
     }
 
-    /// Moves the connection's bytes until there is an answer, or the connection has ended.
+    /// Drives the connection until there is an answer, or the connection has ended.
     fn wait<T>(&mut self, ask: impl AsyncFnOnce(&tokio_postgres::Client) -> Result<T, Error>) -> Result<T, Error> {
         let mut answer = pin!(ask(&self.client));
         let connection = &mut self.connection;
@@ -100,5 +100,14 @@ impl Client {
             }
             answer.as_mut().poll(context)
         }))
+    }
+}
+
+/// The text of an error for operators. The driver's own says little more than "db error".
+pub(super) fn plain(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), StdError::source(error)) {
+        (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! One connection to PostgreSQL: schemas, statements, errors.
+//! One connection to PostgreSQL: statements and their errors.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -8,89 +8,77 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 
-use super::client::Client;
-use crate::Migration;
-use crate::conn::{Conn, OnRow, QueryError, Row, Source};
+use super::client::{Client, plain};
 use crate::error::Error;
-use crate::migrate;
+use crate::row::{OnRow, QueryError, Row, Source};
+use crate::slot::Slot;
 use crate::sql::Sql;
 use crate::state_tag::{EngineTag, StateTag};
-use crate::work::Slot;
 
-/// Prepared statements kept per connection.
+/// How many prepared statements a connection keeps.
 pub(super) const MAX_STATEMENTS: usize = 256;
 
-/// Begins a transaction that makes, changes or removes a schema, which may take its time.
-pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
-
-/// What happened to a connection during a script, that the script's outcome may not tell.
+/// What happened to a connection during a script, beside the script's own outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The connection is lost.
     Broken,
-    /// A deadlock, or a conflict of transactions: the same script may succeed now.
+    /// There was a deadlock or a conflict of transactions. The same script may succeed now.
     Conflict,
-    /// A prepared statement no longer fits its tables; it is forgotten, and the same script may succeed now.
+    /// A prepared statement did not fit its tables any more. It is forgotten, and the same script may succeed now.
     Stale,
 }
 
-/// Whether a schema is to be made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Create {
-    /// It must be there.
-    No,
-    /// If it is not there.
-    IfMissing,
-    /// It must not be there.
-    New,
-}
-
-/// A connection and what belongs to it.
+/// A connection to PostgreSQL, used for one database after another.
 pub(crate) struct Connection {
     client: Client,
-    /// Statements by their text, with the time of their last use.
+    /// Prepared statements by their text, with the number of their last use.
     statements: HashMap<String, (Statement, u64)>,
-    /// Counts uses of statements.
+    /// The number of uses of statements so far.
     now: u64,
     /// The database on the search path.
     at: Option<Arc<Slot>>,
     trouble: Option<Trouble>,
-    /// Whether a snapshot of this server tells of every commit, once that is known.
+    /// Whether this server has state tags, once that is known.
     has_state_tags: Option<bool>,
 }
 
-/// Citus commits on other servers, of which no snapshot here tells. Before version 15 statistics were read from a file.
+/// Asks whether a snapshot of the server shows every commit. With Citus it does not, since that also commits on other
+/// servers. Before version 15 the time of the statistics, which the tag contains, was read from a file.
 pub(super) const HAS_STATE_TAGS: &str = "SELECT pg_catalog.current_setting('server_version_num')::int >= 150000 \
      AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus')";
-/// After a crash, numbers of transactions that were undone are given out again. A crash also resets the statistics, and
-/// when that was is told; the server's start alone is not enough, since it survives the crash of one of its processes.
+/// Asks for the state tag. A snapshot alone would not do: after a crash the server uses numbers of transactions that were
+/// undone once more. So the tag contains the time when the statistics were reset, which a crash does. The server's start
+/// would not be enough, because it stays the same when only one of the server's processes has crashed.
 pub(super) const STATE_TAG: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
      || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, '')";
 
-/// The row of [`STATE_TAG`].
+/// Reads the row of [`STATE_TAG`].
 pub(super) fn state_tag(row: &Row<'_>) -> Result<StateTag, Error> {
     Ok(StateTag(EngineTag::Postgres(row.text(0)?.to_owned())))
 }
 
-/// What is set on each connection: a process that hangs inside a transaction must not hold its locks for ever.
+/// The time limits that are set on each connection. The second keeps a process that hangs inside a transaction from
+/// holding its locks for ever.
 pub(super) fn session_limits(time_limit: Duration) -> String {
     let milliseconds = time_limit.as_millis().max(1);
     format!("SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}", milliseconds * 3)
 }
 
-/// Says that a process has the databases open, to those who want to be alone with them ([`crate::Options::alone`]).
+/// Taken by a process that has the databases open, so that others know that they are not alone with them
+/// ([`crate::Options::alone`]).
 const LOCK_SHARED: &str =
     "SELECT pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtextextended('chancery open', 0))";
-/// How long the server may take to notice that a process which had them open is gone.
+/// How long to try for a lock: the server may take a while to notice that the process which had it is gone.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// Says that it is alone.
+/// Taken by a process that wants to be alone with the databases.
 const LOCK_EXCLUSIVE: &str = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('chancery open', 0))";
 
 impl Connection {
     pub(super) fn new(mut client: Client, time_limit: Duration, alone: bool) -> Result<Connection, Error> {
         let unavailable = |error: tokio_postgres::Error| Error::Unavailable(plain(&error));
         client.run(&session_limits(time_limit)).map_err(unavailable)?;
-        // Held as long as the connection is, so that a process which is alone is so until it ends.
+        // The lock is held as long as the connection, so that a process that is alone stays so until it ends.
         let hold = if alone { LOCK_EXCLUSIVE } else { LOCK_SHARED };
         let until = Instant::now() + LOCK_PATIENCE;
         while !client.one(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
@@ -111,13 +99,19 @@ impl Connection {
         self.client.run(sql).map_err(|error| self.translate(&error))
     }
 
-    /// Whether a database is the current one.
-    fn is_at(&self, slot: &Slot) -> bool {
-        self.at.as_ref().is_some_and(|at| at.id == slot.id)
+    /// Makes a database the current one. The search path is set only when it changes, because that discards the server's
+    /// plans.
+    pub fn set_search_path(&mut self, slot: &Arc<Slot>) -> Result<(), Error> {
+        if self.at.as_ref().is_none_or(|at| at.id != slot.id) {
+            self.at = None;
+            self.control(&format!("SET search_path TO \"{}\"", slot.name))?;
+            self.at = Some(slot.clone());
+        }
+        Ok(())
     }
 
-    /// The version of a schema; `None` if it has none yet.
-    fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
+    /// The version of a schema; `None` if it has no migrations yet.
+    pub fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
         const HAS_VERSION: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
                              FROM pg_catalog.pg_namespace WHERE nspname = $1";
         let there = self.client.one(HAS_VERSION, Some(&slot.name)).map_err(|error| self.translate(&error))?;
@@ -128,13 +122,13 @@ impl Connection {
         let sql = format!("SELECT version FROM \"{}\".schema_version", slot.name);
         match self.client.one(&sql, None) {
             Ok(row) => Ok(row.map(|row| row.get(0))),
-            // Dropped since the question before.
+            // It was dropped since the statement before.
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(Error::Missing),
             Err(error) => Err(self.translate(&error)),
         }
     }
 
-    /// Removes a schema with all it holds, if it is there. Inside a transaction.
+    /// Removes a schema with all its content, if it exists. To be called inside a transaction.
     pub fn drop_schema(&mut self, slot: &Slot) -> Result<(), Error> {
         self.lock_schema(&slot.name)?;
         self.control(&format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", slot.name))?;
@@ -142,13 +136,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Held until the transaction ends.
-    fn lock_schema(&mut self, name: &str) -> Result<(), Error> {
-        // The name in front keeps clear of locks that others may take by numbers of their own.
+    /// Takes the lock of a schema, which is held until the transaction ends.
+    pub fn lock_schema(&mut self, name: &str) -> Result<(), Error> {
+        // The prefix keeps it apart from locks that other programs may take by numbers.
         self.control(&format!("SELECT pg_advisory_xact_lock(hashtextextended('chancery schema {name}', 0))"))
     }
 
-    /// Ends a transaction without keeping its work. If that fails, the connection is of no more use.
+    /// Rolls back the transaction. If that fails, the connection cannot be used any more.
     pub fn roll_back(&mut self) {
         if self.client.run("ROLLBACK").is_err() {
             self.trouble = Some(Trouble::Broken);
@@ -219,12 +213,11 @@ impl Connection {
         Ok((statement, false))
     }
 
-    /// The error of a script's statement.
+    /// Translates the error of a script's statement, and forgets the statement if it is stale.
     fn refused(&mut self, error: &tokio_postgres::Error, known: bool, text: &str) -> Error {
         let code = error.code();
-        // A statement is prepared once for all databases of a connection. Where a table was changed, or another
-        // database has other types in its place, that shows as an error of syntax or type, on the server (class 42)
-        // or already when the arguments are sent.
+        // A statement is prepared once for all databases of a connection. If a table has changed, or has other types in
+        // another database, there is an error of syntax or type, on the server (class 42) or when arguments are sent.
         let stale = match code {
             Some(code) if *code == SqlState::UNDEFINED_TABLE => false,
             Some(code) if *code == SqlState::FEATURE_NOT_SUPPORTED => true,
@@ -236,13 +229,13 @@ impl Connection {
             self.statements.remove(text);
             self.trouble = Some(Trouble::Stale);
         }
-        // Says more where there is more: a lost connection is no stale statement.
+        // This may set a graver trouble: a lost connection is no stale statement.
         let error = self.translate(error);
         if code == Some(&SqlState::UNDEFINED_TABLE) && self.is_schema_missing() { Error::Missing } else { error }
     }
 
-    /// Whether the current schema is gone, which PostgreSQL reports as a missing table. The transaction, if there is
-    /// one, is lost already; it is ended, since it answers no more questions.
+    /// Whether the current schema is gone, which PostgreSQL reports as a missing table. Rolls back first, because after the
+    /// error a transaction would run no other statement.
     fn is_schema_missing(&mut self) -> bool {
         let Some(slot) = self.at.clone() else { return false };
         self.roll_back();
@@ -253,7 +246,7 @@ impl Connection {
         missing
     }
 
-    /// PostgreSQL's errors in the store's words. Notes what they mean for the connection.
+    /// Translates an error of PostgreSQL, and records what it means for the connection.
     fn translate(&mut self, error: &tokio_postgres::Error) -> Error {
         let Some(db) = error.as_db_error() else {
             let lost = self.client.is_closed()
@@ -291,83 +284,5 @@ impl Connection {
             _ if code.starts_with("53") || code.starts_with("58") => Error::Unavailable(plain(error)),
             _ => Error::Db(plain(error)),
         }
-    }
-}
-
-/// Makes a database the current one. The search path is set only when it changes, since plans are made anew then.
-pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), Error> {
-    if !slot.is_prepared() {
-        prepare(conn, slot, migrations)?;
-    }
-    let connection = conn.as_postgres();
-    if !connection.is_at(slot) {
-        connection.at = None;
-        connection.control(&format!("SET search_path TO \"{}\"", slot.name))?;
-        connection.at = Some(slot.clone());
-    }
-    Ok(())
-}
-
-/// Runs the migrations that a schema lacks, once in the life of this process.
-fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(), Error> {
-    let generation = slot.generation();
-    let version = conn.as_postgres().version(slot)?;
-    let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
-    if version.is_none() || from < migrations.len() {
-        conn.as_postgres().control(BEGIN_SCHEMA)?;
-        let migrated = prepare_schema(conn, slot, migrations, Create::No);
-        if let Err(error) = migrated.and_then(|()| conn.as_postgres().control("COMMIT")) {
-            conn.as_postgres().roll_back();
-            return Err(error);
-        }
-    }
-    slot.set_prepared(generation);
-    Ok(())
-}
-
-/// Makes a schema if so wished, and runs the migrations that it lacks. Inside a transaction, under a lock, so that
-/// processes that start at once do not collide.
-pub(super) fn prepare_schema(
-    conn: &mut Conn,
-    slot: &Slot,
-    migrations: &[Migration],
-    create: Create,
-) -> Result<(), Error> {
-    let (name, connection) = (&slot.name, conn.as_postgres());
-    connection.lock_schema(name)?;
-    match create {
-        Create::No => {}
-        Create::IfMissing => connection.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
-        Create::New => connection.control(&format!("CREATE SCHEMA \"{name}\""))?,
-    }
-    connection.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
-    let version = match connection.version(slot)? {
-        Some(version) => version,
-        None => {
-            connection.control(
-                "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)",
-            )?;
-            0
-        }
-    };
-    let from = migrate::lacking(name, version, migrations.len())?;
-    for migration in &migrations[from..] {
-        let done = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
-        let done = done.and_then(|()| migrate::then(migration, conn));
-        done.map_err(|error| migrate::failed(name, migration.name, error))?;
-    }
-    if from < migrations.len() {
-        conn.as_postgres().control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;
-        tracing::info!(database = name, from, to = migrations.len(), "migrated");
-    }
-    Ok(())
-}
-
-/// An error's own words: the driver's say little more than "db error".
-pub(super) fn plain(error: &tokio_postgres::Error) -> String {
-    match (error.as_db_error(), StdError::source(error)) {
-        (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
-        (None, Some(source)) => format!("{error}: {source}"),
-        (None, None) => error.to_string(),
     }
 }

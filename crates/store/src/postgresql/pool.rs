@@ -1,36 +1,37 @@
-//! The threads that own the connections, and how work is handed out to them.
+//! The threads that own the connections, and the distribution of tasks among them.
 //!
-//! Short tasks are done by few threads, so that a thread, its connection and the server's process behind it go from one
-//! to the next without falling asleep: on two cores, four did 1.2 to 1.7 times what sixteen did. What takes longer than
-//! [`SHORT_TASK`] is not counted among them, and what has waited for as long gets another thread: so slow scripts hold up
-//! nobody, and a distant server or a slow disk is asked for more at a time. How many a database may hold up, and whose turn
-//! it is, is for `task_queue.rs` to say.
+//! Few threads do the short tasks, so that a thread and the server's process behind its connection go from one to the next
+//! without being put to sleep: on two cores, four threads did 1.2 to 1.7 times as much as sixteen. A thread that has been
+//! at its task for longer than [`SHORT_TASK`] is not counted among them, and a task that has waited for that long gets
+//! another thread. So slow scripts do not delay the others, and a distant server or a slow disk gets more tasks at a time.
+//! `task_queue.rs` decides which database is next and how many threads it may have.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{BEGIN_SCHEMA, Trouble, enter};
-use super::{SHORT_TASK, Settings, no_answer};
-use crate::Mode;
+use super::connection::Trouble;
+use super::schema::{BEGIN_SCHEMA, enter};
+use super::settings::{SHORT_TASK, Settings};
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::migrate;
+use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
-use crate::work::{Slot, Work, lock, panicked};
+use crate::work::{Mode, NO_TIME_LIMIT, Work, panicked};
 
-/// How often a task may be passed over for one that suits a thread's connection better.
+/// How often the first task may be passed over for one whose database a thread served last.
 const MAX_PASSED_OVER: u32 = 8;
-/// Runs of one script at most.
+/// How often one script is run at most.
 const MAX_RUNS: u32 = 3;
 
-/// How a script is to be run.
+/// Where a task is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskKind {
     /// In its database.
     Script(Mode),
-    /// On the bare connection: it makes or removes the schema.
+    /// Outside any schema, because it creates or removes one.
     Schema,
 }
 
@@ -41,12 +42,12 @@ struct Task {
     since: Instant,
 }
 
-/// The threads and their common queue.
+/// The threads and their queue.
 pub(super) struct Pool {
     state: Mutex<State>,
-    /// One for each thread.
+    /// Wakes threads; one for each.
     wake: Vec<Condvar>,
-    /// A thread that has been at one task for longer waits for a server that does not answer.
+    /// A thread that has been at one task for longer is taken to wait for a server that does not answer.
     time_limit: Duration,
 }
 
@@ -56,11 +57,11 @@ struct State {
     idle: VecDeque<usize>,
     /// Tasks that found no idle thread, and how many threads each database has.
     queue: TaskQueue<Task>,
-    /// How often the first of those has been passed over.
+    /// How often the first of those tasks has been passed over.
     passed: u32,
-    /// How many threads do short tasks at a time.
+    /// How many threads may do short tasks at the same time.
     few: usize,
-    /// Whether an idle thread watches the queue, to take what has waited for long.
+    /// Whether an idle thread watches the queue, to take a task that has waited for long.
     is_watched: bool,
     closed: bool,
 }
@@ -69,13 +70,13 @@ struct State {
 struct Worker {
     /// The id of the slot that it served last.
     last: Option<u64>,
-    /// Handed to it while it was idle.
+    /// The task that it was given while it was idle.
     next: Option<Task>,
-    /// The database that it is at work for.
+    /// The database that it works for.
     slot: Option<Arc<Slot>>,
     /// Whether its last task was a short one.
     was_short: bool,
-    /// When it began what it is doing.
+    /// When it began its present task.
     began: Option<Instant>,
 }
 
@@ -91,7 +92,7 @@ impl Pool {
     pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<dyn Work>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(Error::Unavailable("the store is closed".to_owned()));
+            return Err(Error::closed());
         }
         let task = Task { slot: slot.clone(), kind, work, since: Instant::now() };
         if state.has_few_at_work()
@@ -105,14 +106,14 @@ impl Pool {
             return Ok(());
         }
         if state.is_stuck(slot, self.time_limit) {
-            return Err(no_answer());
+            return Err(Error::no_answer());
         }
         state.queue.push(slot, task)?;
         self.call_watcher(state);
         Ok(())
     }
 
-    /// Sees to it that somebody watches the queue while there are idle threads.
+    /// Wakes an idle thread to watch the queue, if tasks wait and none watches yet.
     fn call_watcher(&self, state: MutexGuard<'_, State>) {
         if !state.is_watched
             && state.queue.first().is_some()
@@ -149,7 +150,7 @@ impl Pool {
             }
             if state.closed && state.queue.is_empty() {
                 drop(state);
-                // Those that found nothing that they might do have nothing more to wait for.
+                // Threads that found no task that they may take need not wait any longer.
                 self.wake.iter().for_each(Condvar::notify_one);
                 return None;
             }
@@ -167,7 +168,7 @@ impl Pool {
         Some(task)
     }
 
-    /// The life of a thread.
+    /// Runs a thread until the store is closed.
     pub fn serve(&self, at: usize, settings: &Settings) {
         let mut conn = None;
         while let Some(mut task) = self.take(at) {
@@ -176,7 +177,7 @@ impl Pool {
             if !is_wanted || task.since.elapsed() > settings.time_limit {
                 task.work.fail(Error::Busy);
             } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
-                // Scripts' panics are caught nearer to them; those that are caught here are the driver's.
+                // Panics of scripts are caught where they run; those that are caught here are the driver's.
                 conn = None;
                 task.work.fail(panicked(&*panic));
             }
@@ -186,10 +187,11 @@ impl Pool {
 }
 
 impl State {
-    /// The idle thread that suits a database best: it served it last, or it has served none, or not for the longest.
+    /// Chooses the idle thread that suits a database best: the one that served it last, else one that has served none, else
+    /// the one that has been idle for the longest.
     fn choose(&mut self, slot: &Arc<Slot>) -> Option<usize> {
         let workers = &self.workers;
-        // Of several, the one that worked last: the others may then be left alone.
+        // Of several, the one that worked last, so that the others may sleep.
         let same = self.idle.iter().rposition(|&at| workers[at].last == Some(slot.id));
         let place = same.or_else(|| self.idle.iter().position(|&at| workers[at].last.is_none())).unwrap_or(0);
         let at = self.idle.remove(place)?;
@@ -198,7 +200,7 @@ impl State {
         Some(at)
     }
 
-    /// Whether a database has no thread to hope for: all that it might have wait for a server that does not answer.
+    /// Whether no thread will come free for a database, because all that it may have wait for a server that does not answer.
     fn is_stuck(&self, slot: &Slot, time_limit: Duration) -> bool {
         let is_stuck = |worker: &Worker| worker.began.is_some_and(|began| began.elapsed() > time_limit);
         if self.queue.may_have_more(slot) {
@@ -216,8 +218,8 @@ impl State {
         self.workers.iter().filter(is_at_short).count() < self.few
     }
 
-    /// What a thread is to do of what waits: one that has just done something else, or one that has been woken, which is
-    /// to leave alone what the others will come to soon.
+    /// Takes the next task for a thread. One that is awake, because it has just ended a task, may take any; one that was
+    /// woken leaves to the others what they will come to soon.
     fn pick(&mut self, at: usize, is_awake: bool) -> Option<Task> {
         let (first, task) = self.queue.first()?;
         let (first, is_due) = (first.id, task.since.elapsed() >= SHORT_TASK);
@@ -225,7 +227,8 @@ impl State {
         if !may {
             return None;
         }
-        // Who has just waited for something slow is not to wait for the next of the same.
+        // After a slow task the thread does not prefer its database, so that slow tasks of one database do not follow each
+        // other.
         let suits = self.workers[at].last.filter(|_| self.passed < MAX_PASSED_OVER && self.workers[at].was_short);
         let (slot, task) = self.queue.take(suits)?;
         self.passed = if slot.id == first { 0 } else { self.passed + 1 };
@@ -235,7 +238,7 @@ impl State {
     }
 }
 
-/// Runs a task, again if that may help; the outcome stands in it afterwards.
+/// Runs a task, and again if that may help. The task then holds the outcome.
 fn serve(conn: &mut Option<Conn>, settings: &Settings, task: &mut Task) {
     for attempt in 1..=MAX_RUNS {
         let again = run(conn, settings, task);
@@ -246,13 +249,13 @@ fn serve(conn: &mut Option<Conn>, settings: &Settings, task: &mut Task) {
             break;
         }
         if attempt < MAX_RUNS && conn.is_some() {
-            // Whoever it collided with gets a moment to finish.
+            // So that the script with which it collided has a moment to finish.
             std::thread::sleep(Duration::from_millis(u64::from(attempt) * 5));
         }
     }
 }
 
-/// Runs a task once; `true` if it did nothing lasting and might succeed when run again.
+/// Runs a task once. `true` if nothing of it lasts and it may succeed when run again.
 fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
     let conn = match kept {
         Some(conn) => conn,
@@ -268,6 +271,7 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         TaskKind::Script(Mode::Read) => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         TaskKind::Script(Mode::Write) => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
         TaskKind::Script(Mode::ShortRead) => None,
+        TaskKind::Script(Mode::Outside) => Some("SET statement_timeout = 0"),
         TaskKind::Schema => Some(BEGIN_SCHEMA),
     };
     let only_reads = matches!(task.kind, TaskKind::Script(Mode::Read | Mode::ShortRead));
@@ -278,10 +282,17 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
     let connection = conn.as_postgres();
     if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| connection.control(sql))) {
         task.work.fail(error);
-        // Nothing has been done yet, so even a write can be done on another connection.
+        // Nothing has been done yet, so even a write can be run again on another connection.
         return is_worth_another_try(connection.take_trouble(), kept);
     }
 
+    if task.kind == TaskKind::Script(Mode::Outside) {
+        conn.start(false, NO_TIME_LIMIT);
+        task.work.run(conn);
+        // Such scripts are rare, and their connection has no time limit any more.
+        *kept = None;
+        return false;
+    }
     conn.start(begin.is_some(), settings.time_limit);
     let keep = task.work.run(conn);
     let connection = conn.as_postgres();
@@ -301,7 +312,7 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         task.work.fail(error);
         let trouble = connection.take_trouble();
         if trouble == Some(Trouble::Broken) {
-            // Whether it was committed is not known, so it must not be done again.
+            // It is not known whether this was committed, so it must not be run again.
             *kept = None;
             return only_reads;
         }

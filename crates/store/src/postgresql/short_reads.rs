@@ -1,9 +1,10 @@
-//! Short reads without a change of thread: a few connections that the callers' own runtime moves, each with several
-//! questions under way at once, so that neither a thread nor the server's process falls asleep between them.
+//! Short reads without a change of thread, on a few connections that the callers' own runtime drives. Each connection has
+//! several questions under way at once, so that neither a thread nor the server's process is put to sleep between them.
 //!
-//! A script is run to learn what it asks, and again with the rows. What asks more than once, writes, or meets with any
-//! error is left to the threads of `pool.rs`, which have the words and the second tries for it; so is what finds no line.
-//! A line serves one database at a time: no question of a build is ever sent while the search path is that of another.
+//! A script is run to learn its statement (its question), and again with the rows. A script that runs more statements,
+//! writes, or meets any error is left to the threads of `pool.rs`, which report errors and try again; so is one that finds
+//! no free connection. A connection serves one database at a time: no question of a build is ever sent while the search
+//! path is that of another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,22 +17,23 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row as Found, Statement};
 
 use super::client::dial;
-use super::connection::{HAS_STATE_TAGS, MAX_STATEMENTS, STATE_TAG, session_limits, state_tag};
-use super::{RECONNECT_PAUSE, SHORT_TASK, Settings, no_answer};
-use crate::conn::{Conn, OnRow, QueryError, Row, Source};
+use super::connection::{HAS_STATE_TAGS, MAX_STATEMENTS, session_limits};
+use super::look_ahead::{LookAhead, Needs};
+use super::settings::{RECONNECT_PAUSE, SHORT_TASK, Settings};
+use crate::conn::Conn;
 use crate::error::Error;
+use crate::slot::{Slot, lock};
 use crate::sql::Sql;
-use crate::state_tag::StateTag;
-use crate::work::{Slot, attempt, lock};
+use crate::work::attempt;
 
-/// Questions under way on one line at most.
+/// How many questions may be under way on one connection.
 const MAX_QUESTIONS: usize = 16;
-/// How long a line has been idle before it may serve another database.
+/// How long a connection must have been idle before it may serve another database.
 const IDLE_BEFORE_SWITCH: Duration = Duration::from_millis(100);
-/// How long a new line may take.
+/// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The lines of a process.
+/// The shared connections of a store.
 pub(super) struct ShortReads {
     settings: Arc<Settings>,
     /// How long a caller waits for an answer.
@@ -43,21 +45,22 @@ pub(super) struct ShortReads {
 #[derive(Default)]
 struct State {
     entries: Vec<Entry>,
-    /// Whether a line is being made.
+    /// Whether a connection is being made.
     is_growing: bool,
-    /// When making a line began that has not come to be.
-    tried: Option<Instant>,
+    /// When the last attempt to connect began, unless it succeeded.
+    last_attempt: Option<Instant>,
     closed: bool,
 }
 
-/// A line and what it is at.
+/// A shared connection and what it is used for.
 struct Entry {
     connection: Arc<SharedConnection>,
     /// The database on its search path, once that is set.
     at: Option<Arc<Slot>>,
+    /// How many questions are under way.
     under_way: usize,
-    /// When it last came to something: its first question was sent, or one was answered.
-    moved: Instant,
+    /// When it last made progress: its first question was sent, or one was answered.
+    last_progress: Instant,
 }
 
 struct SharedConnection {
@@ -66,14 +69,14 @@ struct SharedConnection {
     statements: Mutex<HashMap<String, Statement>>,
 }
 
-/// A question's place on a line; given up when dropped.
+/// The place of one question on a connection; it is given up when dropped.
 struct Seat {
     short_reads: Arc<ShortReads>,
     connection: Arc<SharedConnection>,
     slot: Arc<Slot>,
-    /// Whether the search path is to be set first.
+    /// Whether the search path must be set first.
     enters: bool,
-    /// Whether an answer is awaited.
+    /// Whether the answer is still awaited.
     waits: bool,
 }
 
@@ -83,7 +86,7 @@ impl ShortReads {
         ShortReads { settings, patience, count, state: Mutex::default() }
     }
 
-    /// What a short read comes to; gives the script back where it is to be run elsewhere.
+    /// Runs a short read. `Err` gives the script back, if it is to be run on a thread.
     pub async fn ask<T, E, F>(self: &Arc<Self>, slot: &Arc<Slot>, script: F) -> Result<Result<T, E>, F>
     where
         F: Fn(&mut Conn) -> Result<T, E>,
@@ -100,12 +103,12 @@ impl ShortReads {
         seat.waits = false;
         let rows = match answered {
             Ok(Ok(rows)) => rows,
-            // It would take as long again.
+            // On a thread it would only take as long again.
             Ok(Err(Some(SqlState::QUERY_CANCELED))) => return Ok(Err(E::from(Error::Slow))),
             Ok(Err(_)) => return Err(script),
             Err(_) => {
                 self.give_up(&seat.connection);
-                return Ok(Err(E::from(no_answer())));
+                return Ok(Err(E::from(Error::no_answer())));
             }
         };
         match self.look_ahead(&script, seat.connection.has_state_tags, Some((question, rows))) {
@@ -114,7 +117,7 @@ impl ShortReads {
         }
     }
 
-    /// Runs a script without the server: what it came to, and what it lacked for that.
+    /// Runs a script without the server. Returns its outcome, and what it lacked, if anything.
     fn look_ahead<T, E: From<Error>>(
         &self,
         script: &impl Fn(&mut Conn) -> Result<T, E>,
@@ -127,9 +130,9 @@ impl ShortReads {
         (outcome, conn.into_look_ahead().and_then(|look_ahead| look_ahead.needs))
     }
 
-    /// A place for a question to a database, if a line has one.
+    /// A seat for a question to a database, if a connection has one.
     fn seat(self: &Arc<Self>, slot: &Arc<Slot>) -> Option<Seat> {
-        // Its first use may have migrations to run.
+        // At its first use there may be migrations to run.
         if !slot.is_prepared() {
             return None;
         }
@@ -147,7 +150,7 @@ impl ShortReads {
             entry.at = None;
         }
         if entry.under_way == 0 {
-            entry.moved = Instant::now();
+            entry.last_progress = Instant::now();
         }
         entry.under_way += 1;
         Some(Seat {
@@ -159,13 +162,13 @@ impl ShortReads {
         })
     }
 
-    /// Has another line made, behind the caller's back.
+    /// Starts making another connection, without waiting for it.
     fn grow(self: &Arc<Self>, state: &mut State) {
-        let is_too_soon = state.tried.is_some_and(|tried| tried.elapsed() < RECONNECT_PAUSE);
+        let is_too_soon = state.last_attempt.is_some_and(|began| began.elapsed() < RECONNECT_PAUSE);
         if state.closed || state.is_growing || is_too_soon {
             return;
         }
-        (state.is_growing, state.tried) = (true, Some(Instant::now()));
+        (state.is_growing, state.last_attempt) = (true, Some(Instant::now()));
         let short_reads = self.clone();
         tokio::spawn(async move {
             let made = timeout(CONNECT_TIMEOUT, SharedConnection::connect(&short_reads.settings)).await;
@@ -174,11 +177,11 @@ impl ShortReads {
             match made {
                 Ok(Ok(connection)) if !state.closed => {
                     let connection = Arc::new(connection);
-                    state.entries.push(Entry { connection, at: None, under_way: 0, moved: Instant::now() });
-                    state.tried = None;
+                    state.entries.push(Entry { connection, at: None, under_way: 0, last_progress: Instant::now() });
+                    state.last_attempt = None;
                 }
                 Ok(Ok(_)) => {}
-                // The threads meet with the same, and say it.
+                // The threads meet the same error, and report it.
                 Ok(Err(error)) => tracing::debug!(%error, "no connection to PostgreSQL"),
                 Err(_) => tracing::debug!("no connection to PostgreSQL in time"),
             }
@@ -196,7 +199,7 @@ impl ShortReads {
         lock(&self.state).entries.retain(|entry| !Arc::ptr_eq(&entry.connection, connection));
     }
 
-    /// Ends the lines when what is under way has come to an end.
+    /// Closes each connection when its last question is answered.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -205,18 +208,19 @@ impl ShortReads {
 }
 
 impl Entry {
-    /// Not when it is held up: what waits longer is better off elsewhere.
+    /// Whether it takes another question. It does not while it is held up by a slow one.
     fn has_room(&self) -> bool {
-        self.under_way < MAX_QUESTIONS && (self.under_way == 0 || self.moved.elapsed() < SHORT_TASK)
+        self.under_way < MAX_QUESTIONS && (self.under_way == 0 || self.last_progress.elapsed() < SHORT_TASK)
     }
 
+    /// Whether it may serve another database.
     fn is_free(&self) -> bool {
-        self.under_way == 0 && (self.at.is_none() || self.moved.elapsed() >= IDLE_BEFORE_SWITCH)
+        self.under_way == 0 && (self.at.is_none() || self.last_progress.elapsed() >= IDLE_BEFORE_SWITCH)
     }
 }
 
 impl Seat {
-    /// The rows of a question, or what code the error had, if any.
+    /// The rows of a question, or the code of the error if it had one.
     async fn rows(&self, sql: &Sql) -> Result<Vec<Found>, Option<SqlState>> {
         let code = |error: tokio_postgres::Error| error.code().cloned();
         if self.enters {
@@ -231,7 +235,7 @@ impl Seat {
             Err(error) => Err(error),
         };
         rows.map_err(|error| {
-            // It may not fit its tables any more.
+            // The prepared statement may not fit its tables any more.
             lock(&self.connection.statements).remove(sql.text());
             code(error)
         })
@@ -244,13 +248,13 @@ impl Drop for Seat {
         let leave = move |connection: &Arc<SharedConnection>| {
             short_reads.change(connection, |entry| {
                 entry.under_way -= 1;
-                entry.moved = Instant::now();
+                entry.last_progress = Instant::now();
             });
         };
         match Handle::try_current() {
-            // The caller has gone, but what it asked may still be under way: the place is free when that is answered.
+            // The caller has gone, but its question may still be under way. The seat is free when that is answered.
             Ok(runtime) if self.waits => drop(runtime.spawn(async move {
-                // The line's end leaves the place, too.
+                // An error means that the connection has ended, which frees the seat, too.
                 let _ = connection.client.batch_execute("").await;
                 leave(&connection);
             })),
@@ -262,7 +266,7 @@ impl Drop for Seat {
 impl SharedConnection {
     async fn connect(settings: &Settings) -> Result<SharedConnection, tokio_postgres::Error> {
         let (client, connection) = dial(&settings.config, settings.tls.as_ref()).await?;
-        // What moves the connection's bytes ends with the connection.
+        // This task ends with the connection.
         tokio::spawn(connection);
         client.batch_execute(&session_limits(settings.time_limit)).await?;
         let has_state_tags = client.query_one(HAS_STATE_TAGS, &[]).await?.get(0);
@@ -280,53 +284,5 @@ impl SharedConnection {
         }
         statements.insert(text.to_owned(), statement.clone());
         Ok(statement)
-    }
-}
-
-/// Stands for the server while a script is run to learn what it asks, and again with the answer.
-pub(crate) struct LookAhead {
-    answer: Option<(Sql, Vec<Found>)>,
-    has_state_tags: bool,
-    needs: Option<Needs>,
-}
-
-/// What a script lacked first.
-enum Needs {
-    /// The answer to its first question.
-    Answer(Sql),
-    /// More than that.
-    Thread,
-}
-
-impl LookAhead {
-    pub fn exec(&mut self) -> Result<u64, Error> {
-        self.needs.get_or_insert(Needs::Thread);
-        Err(Error::Busy)
-    }
-
-    pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        if let Some((asked, rows)) = &self.answer
-            && asked == sql
-        {
-            return rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(QueryError::Row);
-        }
-        let needs = if self.answer.is_some() { Needs::Thread } else { Needs::Answer(sql.clone()) };
-        self.needs.get_or_insert(needs);
-        Err(QueryError::Refused(Error::Busy))
-    }
-
-    pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
-        if !self.has_state_tags {
-            return Ok(None);
-        }
-        let mut found = None;
-        let asked = self.query(&Sql::new(STATE_TAG), &mut |row| {
-            found = Some(state_tag(row)?);
-            Ok(())
-        });
-        match asked {
-            Ok(()) => Ok(found),
-            Err(QueryError::Refused(error) | QueryError::Row(error)) => Err(error),
-        }
     }
 }

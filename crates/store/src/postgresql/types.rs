@@ -1,7 +1,7 @@
-//! Values on their way to PostgreSQL and back.
+//! Conversion of values to the types of PostgreSQL and back.
 //!
-//! The server infers the type of each placeholder, and the driver insists on it; an integer is therefore sent as
-//! whatever integer is expected. `SUM` of BIGINT is NUMERIC, which is read as an integer where it is one.
+//! The server infers the type of each placeholder, and the driver insists on that type, so an integer is sent as whatever
+//! integer type is expected. `SUM` of BIGINT gives NUMERIC, which is read as an integer if it is one.
 
 use std::error::Error as StdError;
 
@@ -35,14 +35,14 @@ impl ToSql for Arg {
     }
 
     fn accepts(_: &Type) -> bool {
-        // Decided above, where the value is known.
+        // `to_sql` decides, because it knows the value.
         true
     }
 
     to_sql_checked!();
 }
 
-/// NUMERIC is sent as: count of digits to the base 10,000, weight of the first, sign, scale, digits.
+/// Writes an integer as NUMERIC: the count of digits to the base 10,000, the weight of the first, sign, scale, digits.
 fn put_numeric(number: i64, out: &mut BytesMut) {
     let mut digits = Vec::new();
     let mut rest = number.unsigned_abs();
@@ -58,7 +58,7 @@ fn put_numeric(number: i64, out: &mut BytesMut) {
     digits.iter().rev().for_each(|&digit| out.put_i16(digit));
 }
 
-/// Any integer.
+/// An integer of any type of the server.
 struct Int(i64);
 
 impl<'a> FromSql<'a> for Int {
@@ -92,24 +92,24 @@ fn numeric(raw: &[u8]) -> Option<i64> {
         let digit = if place < i32::from(count) { parts.next()? } else { 0 };
         number = number.checked_mul(10_000)?.checked_add(i128::from(digit))?;
     }
-    // What stands after the point must be nothing.
+    // Digits after the point must all be 0.
     if parts.any(|digit| digit != 0) {
         return None;
     }
     i64::try_from(if negative { -number } else { number }).ok()
 }
 
-/// An integer column.
+/// Reads an integer column.
 pub(crate) fn int(row: &Row, column: usize) -> Result<Option<i64>, Error> {
     get::<Int>(row, column).map(|found| found.map(|Int(number)| number))
 }
 
-/// A text column.
+/// Reads a text column.
 pub(crate) fn text(row: &Row, column: usize) -> Result<Option<&str>, Error> {
     get(row, column)
 }
 
-/// A column of bytes.
+/// Reads a column of bytes.
 pub(crate) fn blob(row: &Row, column: usize) -> Result<Option<&[u8]>, Error> {
     get(row, column)
 }

@@ -1,29 +1,30 @@
-//! The connections that one thread keeps open, the least recently used leaving first.
+//! The connections that a thread keeps open. The least recently used is closed when there are too many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Settings;
-use super::connection::{Connection, Purpose};
+use super::open::{Purpose, open};
+use super::settings::Settings;
 use crate::conn::Conn;
 use crate::error::Error;
-use crate::work::Slot;
+use crate::slot::Slot;
 
-/// Counts drops and closings in this process, so that every thread looks for connections it must not keep.
+/// Counts how often a database was created or removed or a store closed in this process, so that every thread notices that
+/// it may have connections that it must not keep.
 static CLEARED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes every thread drop its connections of past generations at its next use of any.
+/// Makes every thread drop its connections of past generations when it next uses any.
 pub(super) fn clear() {
     CLEARED.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Open files of one thread.
+/// The open connections of one thread.
 pub(super) struct OpenConnections {
     open: Vec<Entry>,
-    /// How many at most.
+    /// How many may be open.
     pub capacity: usize,
     purpose: Purpose,
-    /// Counts uses.
+    /// The number of uses so far.
     now: u64,
     cleared: u64,
 }
@@ -53,9 +54,9 @@ impl OpenConnections {
         let at = match self.open.iter().position(|entry| entry.slot.id == slot.id && entry.is_current()) {
             Some(at) => at,
             None => {
-                // Read before opening, so that a drop in between makes the connection one of the past.
+                // Read before opening, so that a removal in between makes this a connection of a past generation.
                 let generation = slot.generation();
-                let conn = Conn::sqlite(Connection::open(settings, slot, self.purpose)?);
+                let conn = Conn::sqlite(open(settings, slot, self.purpose)?);
                 if self.open.len() >= self.capacity
                     && let Some(oldest) = (0..self.open.len()).min_by_key(|&at| self.open[at].used)
                 {
@@ -70,7 +71,7 @@ impl OpenConnections {
         Ok(&mut entry.conn)
     }
 
-    /// Drops the connections of past generations, if there may be any.
+    /// Drops connections of past generations.
     pub fn sweep(&mut self) {
         let cleared = CLEARED.load(Ordering::Acquire);
         if self.cleared != cleared {
@@ -83,7 +84,7 @@ impl OpenConnections {
         self.open.retain(|entry| entry.slot.id != slot.id);
     }
 
-    /// Empties the write-ahead logs and closes.
+    /// Empties the write-ahead logs and closes all connections.
     pub fn finish(mut self) {
         self.sweep();
         for entry in &mut self.open {

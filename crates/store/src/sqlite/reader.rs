@@ -1,44 +1,45 @@
-//! Reader threads, and peeking on the caller's own.
+//! The threads that read, and short reads on the caller's own.
 //!
-//! Short reads are done by as many threads as there are processors, which more would only disturb. Those that are at
-//! something longer are not counted among them, and what has waited for as long gets another thread: so slow reads hold up
-//! nobody, but as many of their own database as `task_queue.rs` allows.
+//! As many threads as there are processors do short reads; more would only get in each other's way. Threads that are busy
+//! with a longer read are not counted, and a read that has waited for a while gets another thread. So slow reads delay
+//! only those of the same database, as far as `task_queue.rs` lets it have threads.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::Purpose;
+use super::open::Purpose;
 use super::open_connections::OpenConnections;
-use super::{Settings, is_closed};
-use crate::Mode;
+use super::settings::Settings;
 use crate::conn::Conn;
 use crate::error::Error;
+use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
-use crate::work::{Slot, Work, attempt, lock, panicked};
+use crate::work::{Mode, Work, attempt, panicked};
 
-/// How long a read is taken for a short one, and how long one waits at most while somebody could see to it.
+/// How long a read counts as short, and how long one waits while there are idle threads.
 const SHORT_READ: Duration = Duration::from_millis(10);
 
-/// The threads, and what waits for them.
+/// The reader threads and their queue.
 pub(super) struct Readers {
     state: Mutex<State>,
-    /// One for each thread.
+    /// Wakes threads; one for each.
     wake: Vec<Condvar>,
 }
 
 struct State {
     queue: TaskQueue<Task>,
-    /// Idle threads. The one that worked last goes on, so that few of them do what few can do, with what they have open.
+    /// Idle threads. The one that worked last is called first, so that few threads do the work, with the connections that
+    /// they have open.
     idle: Vec<usize>,
-    /// When each thread began what it is doing, or was called to do something.
+    /// When each thread began its present task, or was called to one.
     began: Vec<Option<Instant>>,
-    /// How many threads do short reads at a time.
+    /// How many threads may do short reads at the same time.
     few: usize,
-    /// The idle thread that looks again after [`SHORT_READ`], to take what has waited for long.
+    /// The idle thread that looks again after [`SHORT_READ`], to take a task that has waited for that long.
     watcher: Option<usize>,
-    /// Counts the times that threads are to look for connections they must not keep.
+    /// How often threads have been told to drop connections of past generations.
     sweeps: u64,
     closed: bool,
 }
@@ -71,15 +72,15 @@ impl Readers {
     pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(is_closed());
+            return Err(Error::closed());
         }
         state.queue.push(slot, Task { mode, work, since: Instant::now() })?;
         self.call_another(state);
         Ok(())
     }
 
-    /// Calls a thread if there is something that one may do, now or soon. Those that are on their way count as at work, so
-    /// that no more are called than can have something to do.
+    /// Calls an idle thread if there is a task that it may take, now or soon. A called thread counts as busy, so that no more
+    /// are called than there are tasks for.
     fn call_another(&self, mut state: MutexGuard<'_, State>) {
         if state.idle.is_empty() || state.queue.first().is_none() {
             return;
@@ -102,7 +103,7 @@ impl Readers {
         }
     }
 
-    /// Makes idle threads, too, drop connections of past generations.
+    /// Makes all threads drop their connections of past generations, also the idle ones.
     pub fn sweep(&self) {
         lock(&self.state).sweeps += 1;
         self.wake.iter().for_each(Condvar::notify_one);
@@ -114,7 +115,7 @@ impl Readers {
         self.wake.iter().for_each(Condvar::notify_one);
     }
 
-    /// Waits for what a thread is to do next; `None` when there will be nothing.
+    /// Waits for the next task of a thread; `None` when there will be no more.
     fn take(&self, at: usize, done: Option<Arc<Slot>>, swept: &mut u64) -> Option<Next> {
         let mut state = lock(&self.state);
         if let Some(slot) = done {
@@ -131,7 +132,7 @@ impl Readers {
             {
                 state.began[at] = Some(Instant::now());
                 state.watcher = state.watcher.filter(|&watcher| watcher != at);
-                // That one thread more is free may let two databases have one more.
+                // Now that a thread was freed, more than one database may be allowed another.
                 self.call_another(state);
                 return Some(Next::Task(slot, task));
             }
@@ -154,7 +155,7 @@ impl Readers {
         }
     }
 
-    /// The life of a reader thread.
+    /// Runs a reader thread until the store is closed.
     pub fn serve(&self, at: usize, settings: &Settings) {
         let mut open = OpenConnections::new(Purpose::Read, settings.open_limits.reader);
         let (mut swept, mut done) = (0, None);
@@ -162,7 +163,7 @@ impl Readers {
             match next {
                 Next::Sweep => open.sweep(),
                 Next::Task(slot, mut task) => {
-                    // Scripts' panics are caught nearer to them.
+                    // Panics of scripts are caught where they run; this catches any other.
                     let read = catch_unwind(AssertUnwindSafe(|| read(&mut open, settings, &slot, &mut task)));
                     let read = read.unwrap_or_else(|panic| {
                         open.close(&slot);
@@ -180,7 +181,7 @@ impl Readers {
 }
 
 impl State {
-    /// Whether what is next is to be begun by one thread more.
+    /// Whether one more thread may begin the next task.
     fn may_take(&self) -> bool {
         let Some((_, task)) = self.queue.first() else { return false };
         let is_at_short = |began: &&Option<Instant>| began.is_some_and(|began| began.elapsed() < SHORT_READ);
@@ -190,7 +191,7 @@ impl State {
 }
 
 fn read(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, task: &mut Task) -> Result<(), Error> {
-    // Nobody waits for an answer any more, or has waited for as long as a script may run.
+    // Nobody waits for the answer any more, or the task has waited for as long as a script may run.
     if !task.work.is_wanted() || task.since.elapsed() > settings.options.time_limit {
         return Err(Error::Busy);
     }
@@ -202,7 +203,7 @@ fn read(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, task:
     conn.start(whole, settings.options.time_limit);
     task.work.run(conn);
     let connection = conn.as_sqlite();
-    // Nothing can have been changed, so COMMIT is as good as ROLLBACK, whatever the script came to.
+    // Nothing can have been changed, so COMMIT is as good as ROLLBACK, whatever the outcome.
     if whole
         && !connection.is_autocommit()
         && let Err(error) = connection.control("COMMIT")
@@ -213,7 +214,7 @@ fn read(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, task:
     Ok(())
 }
 
-/// Runs a script here and now, on a connection that this thread keeps.
+/// Runs a script at once, on a connection that the calling thread keeps.
 pub(super) fn read_short<T, E: From<Error>>(
     settings: &Settings,
     slot: &Arc<Slot>,

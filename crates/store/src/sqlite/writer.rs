@@ -1,33 +1,34 @@
 //! Writer threads and group commit.
 //!
-//! A commit costs a sync of the disk, whatever it holds. So a writer takes all scripts that wait for the same database
-//! and commits them together, and nobody is answered before COMMIT (design: the store, 13,400 durable inserts a second
-//! against 4,800). A script that fails must leave no trace in what is committed: see [`Isolation`].
+//! A commit costs a sync of the disk, however much it holds. So a writer takes all scripts that wait for the same database
+//! and commits them together; nobody is answered before COMMIT (13,400 durable inserts a second instead of 4,800). A
+//! script that fails must leave no trace in what is committed: see [`Isolation`].
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::Purpose;
+use super::open::Purpose;
 use super::open_connections::OpenConnections;
-use super::{Settings, is_closed};
+use super::settings::Settings;
 use crate::conn::Conn;
 use crate::error::Error;
-use crate::work::{Slot, Work, lock, panicked};
+use crate::slot::{Slot, lock};
+use crate::work::{NO_TIME_LIMIT, Work, panicked};
 
-/// Scripts in one commit at most.
+/// The maximal number of scripts in one commit.
 const MAX_GROUP: usize = 64;
-/// A group that has run for this long is committed, so that its first script need not wait for slow neighbours.
+/// How long a group may run before it is committed, so that its first script does not wait for many slow ones.
 const MAX_GROUP_TIME: Duration = Duration::from_millis(200);
-/// Tasks that may wait for a thread; more are refused with [`Error::Busy`].
+/// How many tasks may wait for one thread; more are refused with [`Error::Busy`].
 const MAX_WAITING: usize = 4096;
 
-/// What a writer thread does for a database.
+/// A task for a writer thread.
 pub(super) enum Task {
     Write(Box<dyn Work>),
-    /// Creation and removal of files, in turn with the writes.
-    Files(Box<dyn FnOnce(&mut OpenConnections) + Send>),
+    /// A function that runs alone, in turn with the writes.
+    Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
 /// The queue of one writer thread.
@@ -39,9 +40,9 @@ pub(super) struct Writer {
 
 #[derive(Default)]
 struct Queue {
-    /// The databases that have tasks, each once; they take turns, so that a busy one does not starve the others.
+    /// The databases that have tasks, each once. They take turns, so that a busy one does not starve the others.
     turns: VecDeque<Arc<Slot>>,
-    /// Their tasks, by the slot's id.
+    /// Their tasks, by the id of the slot.
     tasks: HashMap<u64, VecDeque<Task>>,
     count: usize,
     closed: bool,
@@ -49,16 +50,16 @@ struct Queue {
 
 enum Batch {
     Writes(VecDeque<Box<dyn Work>>),
-    Files(Box<dyn FnOnce(&mut OpenConnections) + Send>),
+    Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
 impl Writer {
     pub fn submit(&self, slot: &Arc<Slot>, task: Task) -> Result<(), Error> {
         let mut waiting = lock(&self.waiting);
         if waiting.closed {
-            return Err(is_closed());
+            return Err(Error::closed());
         }
-        // One more only while more places are free than the database has, so that others find some.
+        // A database gets one more place only while more are free than it has, so that some are left for others.
         let free = MAX_WAITING - waiting.count;
         if waiting.tasks.get(&slot.id).map_or(0, VecDeque::len) >= free {
             return Err(Error::Busy);
@@ -80,7 +81,7 @@ impl Writer {
         self.wake.notify_one();
     }
 
-    /// Waits for something to do; `None` when it is closed and all is done.
+    /// Waits for the next batch; `None` when the store is closed and all is done.
     fn take(&self) -> Option<(Arc<Slot>, Batch)> {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -89,7 +90,7 @@ impl Writer {
                 let batch = next_batch(&mut tasks);
                 waiting.count -= match &batch {
                     Batch::Writes(group) => group.len(),
-                    Batch::Files(_) => 1,
+                    Batch::Alone(_) => 1,
                 };
                 if !tasks.is_empty() {
                     waiting.tasks.insert(slot.id, tasks);
@@ -104,11 +105,11 @@ impl Writer {
         }
     }
 
-    /// The life of a writer thread.
+    /// Runs a writer thread until the store is closed.
     pub fn serve(&self, settings: &Settings) {
         let mut open = OpenConnections::new(Purpose::Write, settings.open_limits.writer);
         while let Some((slot, batch)) = self.take() {
-            // Scripts' panics are caught nearer to them; after any other, the databases of this thread must go on.
+            // Panics of scripts are caught where they run. After any other, this thread must go on serving its databases.
             let done = catch_unwind(AssertUnwindSafe(|| perform(&mut open, settings, &slot, batch)));
             if let Err(panic) = done {
                 panicked(&*panic);
@@ -121,11 +122,11 @@ impl Writer {
 
 fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, batch: Batch) {
     match batch {
-        Batch::Files(task) => task(open),
+        Batch::Alone(task) => task(open),
         Batch::Writes(group) => match open.get(settings, slot) {
             Ok(conn) => {
                 let is_sound = commit(conn, group, settings.options.time_limit);
-                conn.as_sqlite().settle();
+                conn.as_sqlite().reset_cache();
                 if !is_sound {
                     open.close(slot);
                 }
@@ -135,12 +136,27 @@ fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, ba
     }
 }
 
+/// Runs a script outside any transaction and without a time limit.
+pub(super) fn run_outside(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, mut work: Box<dyn Work>) {
+    match open.get(settings, slot) {
+        Ok(conn) => {
+            conn.start(false, NO_TIME_LIMIT);
+            work.run(conn);
+            // For a script that ran BEGIN itself.
+            roll_back(conn);
+            conn.as_sqlite().reset_cache();
+        }
+        Err(error) => work.fail(error),
+    }
+    work.answer();
+}
+
 fn next_batch(tasks: &mut VecDeque<Task>) -> Batch {
     let mut group = VecDeque::new();
     while group.len() < MAX_GROUP {
         match tasks.pop_front() {
             Some(Task::Write(work)) => group.push_back(work),
-            Some(Task::Files(task)) if group.is_empty() => return Batch::Files(task),
+            Some(Task::Alone(task)) if group.is_empty() => return Batch::Alone(task),
             Some(task) => {
                 tasks.push_front(task);
                 break;
@@ -158,19 +174,19 @@ fn fail(group: impl IntoIterator<Item = Box<dyn Work>>, error: &Error) {
     }
 }
 
-/// How scripts of a group are kept from each other.
+/// How the scripts of a group are kept apart, so that one that fails leaves nothing in the commit of the others.
 #[derive(Clone, Copy, PartialEq)]
 enum Isolation {
-    /// Not at all: mostly every script succeeds, or refuses before it has changed anything.
+    /// Not at all: most scripts succeed, or fail before they have changed anything.
     None,
-    /// Each has a savepoint, for which SQLite copies every page that it changes.
+    /// Each script has a savepoint, for which SQLite copies every page that it changes.
     Savepoints,
-    /// Each has a transaction.
+    /// Each script has a transaction of its own.
     Transactions,
 }
 
-/// Runs all scripts of a group and commits them, in one transaction if all goes well; `false` if the connection had
-/// better be opened anew.
+/// Runs all scripts of a group and commits them, in one transaction if none fails. `false` if the connection is to be
+/// closed and opened again.
 fn commit(conn: &mut Conn, mut group: VecDeque<Box<dyn Work>>, limit: Duration) -> bool {
     let mut isolation = Isolation::None;
     while !group.is_empty() {
@@ -181,7 +197,7 @@ fn commit(conn: &mut Conn, mut group: VecDeque<Box<dyn Work>>, limit: Duration) 
         let done = match run(conn, &mut group, limit, isolation) {
             Ok(done) => done,
             Err(Lost::Transaction) => continue,
-            Err(Lost::Trust) => {
+            Err(Lost::Isolation) => {
                 roll_back(conn);
                 isolation = Isolation::Savepoints;
                 continue;
@@ -197,7 +213,7 @@ fn commit(conn: &mut Conn, mut group: VecDeque<Box<dyn Work>>, limit: Duration) 
             Err(error) => {
                 roll_back(conn);
                 if error == Error::Referenced && isolation != Isolation::Transactions {
-                    // A constraint that is checked at COMMIT: find out whose fault it is.
+                    // A constraint that is checked at COMMIT. One transaction each will show whose fault it is.
                     isolation = Isolation::Transactions;
                     wait_again(&mut group, done);
                     continue;
@@ -214,20 +230,20 @@ fn commit(conn: &mut Conn, mut group: VecDeque<Box<dyn Work>>, limit: Duration) 
     true
 }
 
-/// How a group's transaction ended before its COMMIT.
+/// Why the transaction of a group ended before its COMMIT.
 enum Lost {
-    /// It is rolled back. The script that caused it has been answered; the others wait again.
+    /// It was rolled back. The script that caused it has been answered; the others wait again.
     Transaction,
-    /// A script failed after it had changed something, and no savepoint keeps that from the others. All wait again.
-    Trust,
-    /// Savepoints no longer work. Carries the scripts that had run.
+    /// A script failed after it had changed something, without a savepoint to undo that alone. All scripts wait again.
+    Isolation,
+    /// Savepoints do not work any more. Carries the scripts that had run.
     Connection(Vec<Box<dyn Work>>, Error),
 }
 
-/// Runs scripts from the front of the group; answers those that are to be committed.
+/// Runs scripts from the front of the group, and returns those that are to be committed.
 ///
-/// Some errors (a full disk, an interrupted write) roll back the whole transaction, the work of the scripts before
-/// included, which must then not be acknowledged. They are run again without the culprit, for whom alone the error is.
+/// Some errors (a full disk, an interrupted write) roll back the whole transaction, with the work of the scripts before.
+/// Those are not answered but run again; only the script that caused the error gets it.
 fn run(
     conn: &mut Conn,
     group: &mut VecDeque<Box<dyn Work>>,
@@ -248,7 +264,7 @@ fn run(
         let connection = conn.as_sqlite();
         if connection.is_autocommit() {
             if keep {
-                // Only a script that says COMMIT or ROLLBACK itself comes here.
+                // Only a script that runs COMMIT or ROLLBACK itself comes here.
                 work.fail(Error::Db("the script ended its transaction".to_owned()));
             }
             work.answer();
@@ -264,14 +280,14 @@ fn run(
         } else if keep || !connection.has_changed() {
             done.push(work);
         } else if done.is_empty() {
-            // Nobody else's work is lost with it.
+            // No other script's work is lost by this.
             roll_back(conn);
             work.answer();
             return Err(Lost::Transaction);
         } else {
             group.push_front(work);
             wait_again(group, done);
-            return Err(Lost::Trust);
+            return Err(Lost::Isolation);
         }
         if isolation == Isolation::Transactions || started.elapsed() > MAX_GROUP_TIME {
             break;

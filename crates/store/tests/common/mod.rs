@@ -41,7 +41,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// A store and what it leaves behind.
+/// A store for one test, and the databases that it removes at the end.
 pub struct Fixture {
     pub store: Store,
     pub engine: Engine,
@@ -57,7 +57,7 @@ impl Fixture {
         Fixture { store, engine, directory: Some(directory), names: Vec::new() }
     }
 
-    /// Nothing unless a server is given.
+    /// `None` unless a server is given.
     pub async fn postgres(options: Options) -> Option<Fixture> {
         let url = std::env::var("CHANCERY_TEST_DATABASE_URL").ok()?;
         let engine = Engine::Postgres { url };
@@ -65,7 +65,7 @@ impl Fixture {
         Some(Fixture { store, engine, directory: None, names: Vec::new() })
     }
 
-    /// A name of this process's own.
+    /// A database name that no other test has.
     pub fn name(&mut self) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -106,7 +106,7 @@ pub fn endless() -> Sql {
     Sql::new("WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n")
 }
 
-/// Makes a test on each engine of functions that take a fixture; in brackets, the options they want.
+/// Makes a test for each engine of functions that take a fixture. Options may follow a name in brackets.
 macro_rules! on_both {
     ($($name:ident $(($options:expr))?),* $(,)?) => {
         mod sqlite {

@@ -1,0 +1,86 @@
+//! Creating schemas, and running their migrations.
+
+use std::sync::Arc;
+
+use crate::conn::Conn;
+use crate::error::Error;
+use crate::migrate::{self, Migration};
+use crate::slot::Slot;
+
+/// Begins a transaction that creates, changes or removes a schema, without a time limit.
+pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
+
+/// Whether a schema is to be created.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Create {
+    /// No: it must exist.
+    No,
+    /// If it does not exist.
+    IfMissing,
+    /// Yes: it must not exist.
+    New,
+}
+
+/// Makes a database the current one of a connection, and runs the migrations that it lacks if this process has not yet
+/// done so.
+pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), Error> {
+    if !slot.is_prepared() {
+        prepare(conn, slot, migrations)?;
+    }
+    conn.as_postgres().set_search_path(slot)
+}
+
+/// Runs the migrations that a schema lacks, once in the life of this process.
+fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(), Error> {
+    let generation = slot.generation();
+    let version = conn.as_postgres().version(slot)?;
+    let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
+    if version.is_none() || from < migrations.len() {
+        conn.as_postgres().control(BEGIN_SCHEMA)?;
+        let migrated = prepare_schema(conn, slot, migrations, Create::No);
+        if let Err(error) = migrated.and_then(|()| conn.as_postgres().control("COMMIT")) {
+            conn.as_postgres().roll_back();
+            return Err(error);
+        }
+    }
+    slot.set_prepared(generation);
+    Ok(())
+}
+
+/// Creates a schema if so wished, and runs the migrations that it lacks. To be called inside a transaction; it takes a
+/// lock, so that processes that start at the same time do not collide.
+pub(super) fn prepare_schema(
+    conn: &mut Conn,
+    slot: &Slot,
+    migrations: &[Migration],
+    create: Create,
+) -> Result<(), Error> {
+    let (name, connection) = (&slot.name, conn.as_postgres());
+    connection.lock_schema(name)?;
+    match create {
+        Create::No => {}
+        Create::IfMissing => connection.control(&format!("CREATE SCHEMA IF NOT EXISTS \"{name}\""))?,
+        Create::New => connection.control(&format!("CREATE SCHEMA \"{name}\""))?,
+    }
+    connection.control(&format!("SET LOCAL search_path TO \"{name}\""))?;
+    let version = match connection.version(slot)? {
+        Some(version) => version,
+        None => {
+            connection.control(
+                "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)",
+            )?;
+            0
+        }
+    };
+    let from = migrate::lacking(name, version, migrations.len())?;
+    for migration in &migrations[from..] {
+        let done = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
+        let done = done.and_then(|()| migrate::then(migration, conn));
+        done.map_err(|error| migrate::failed(name, migration.name, error))?;
+    }
+    if from < migrations.len() {
+        conn.as_postgres().control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;
+        tracing::info!(database = name, from, to = migrations.len(), "migrated");
+    }
+    Ok(())
+}

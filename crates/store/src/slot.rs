@@ -1,0 +1,59 @@
+//! What a process knows of each database.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What this process knows of one database. Each name has one slot, which all handles share.
+pub(crate) struct Slot {
+    /// Unique in this process, across stores.
+    pub id: u64,
+    /// The stem of its file, or the name of its schema.
+    pub name: String,
+    /// Its file; unused on PostgreSQL.
+    pub file: PathBuf,
+    /// Whether it is the control database.
+    pub control: bool,
+    /// The number of writes of this process that have ended. On PostgreSQL the slot of the control database counts the
+    /// writes to all databases.
+    pub writes: AtomicU64,
+    /// Held while its migrations are checked and run (SQLite).
+    pub preparing: Mutex<()>,
+    /// Twice the generation, plus 1 once the migrations are known to have run.
+    state: AtomicU64,
+}
+
+impl Slot {
+    pub fn new(name: String, file: PathBuf, control: bool) -> Slot {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Slot { id, name, file, control, writes: AtomicU64::new(0), preparing: Mutex::new(()), state: AtomicU64::new(0) }
+    }
+
+    /// The generation, which is another one whenever connections that were opened before must not be used any more.
+    pub fn generation(&self) -> u64 {
+        self.state.load(Ordering::Acquire) >> 1
+    }
+
+    /// Begins a new generation, in which the migrations are not known to have run.
+    pub fn renew(&self) {
+        let next = |state: u64| Some((state | 1) + 1);
+        // It cannot fail, since the closure always returns a value.
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    }
+
+    pub fn is_prepared(&self) -> bool {
+        self.state.load(Ordering::Acquire) & 1 == 1
+    }
+
+    /// Records that the migrations have run in a generation; without effect if another one has begun since.
+    pub fn set_prepared(&self, generation: u64) {
+        let (from, to) = (generation << 1, (generation << 1) | 1);
+        let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+/// Locks a mutex even if a thread panicked while it held it: every holder leaves consistent what these mutexes guard.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,118 @@
+//! Creating, removing and locking the files of the data directory.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// Locks the directory; every process that creates or removes files there does so first. The lock is released when the
+/// file is dropped, or the process dies.
+pub(super) fn lock_directory(directory: &Path) -> Result<File, Error> {
+    let file = private().write(true).create(true).truncate(false).open(directory.join("lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Tells other processes that this one has the databases open, or that it wants to be alone with them. It holds until the
+/// file is dropped, or the process dies.
+pub(super) fn hold(directory: &Path, alone: bool) -> Result<File, Error> {
+    let file = private().write(true).create(true).truncate(false).open(directory.join("open"))?;
+    let held = if alone { file.try_lock() } else { file.try_lock_shared() };
+    match held {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Options for files that only the server's own user may read, since they hold people's data.
+fn private() -> OpenOptions {
+    #[allow(unused_mut, reason = "changed only where files have modes")]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates a directory that only the server's own user may enter, and the missing directories above it, durably.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+        make_directory(above)?;
+    }
+    #[allow(unused_mut, reason = "changed only where directories have modes")]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        made => made?,
+    }
+    sync_directory_of(path)
+}
+
+/// Creates an empty file, which is an empty database, unless it exists.
+pub(super) fn make_empty(path: &Path) -> Result<(), Error> {
+    match private().write(true).create_new(true).open(path) {
+        Ok(_) => Ok(sync_directory_of(path)?),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates a database file with this content, whole or not at all, and durably. The directory must be locked.
+pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+    if path.try_exists()? {
+        return Err(Error::Exists);
+    }
+    // A log that an interrupted removal left behind would be taken for that of the new file.
+    remove_if_there(&beside(path, "-wal"))?;
+    remove_if_there(&beside(path, "-shm"))?;
+    let partial = beside(path, ".new");
+    let written = (|| {
+        let mut file = private().write(true).create(true).truncate(true).open(&partial)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    })();
+    if let Err(error) = written {
+        remove_if_there(&partial)?;
+        return Err(error.into());
+    }
+    Ok(sync_directory_of(path)?)
+}
+
+/// Removes a database file and the files beside it. The database goes first, so that nobody opens it any more.
+pub(super) fn remove_file(path: &Path) -> Result<(), Error> {
+    for suffix in ["", "-wal", "-shm", ".new"] {
+        remove_if_there(&beside(path, suffix))?;
+    }
+    Ok(sync_directory_of(path)?)
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+pub(super) fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Syncs the directory of a file: only then is a new, renamed or removed name durable.
+pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if let Some(directory) = path.parent() {
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Opening a database file, and running its migrations.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection as Handle, OpenFlags};
+
+use super::connection::{Connection, SMALL_CACHE, translate};
+use super::settings::Settings;
+use crate::conn::Conn;
+use crate::error::Error;
+use crate::migrate::{self, Migration};
+use crate::slot::{Slot, lock};
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
+}
+
+/// How long to wait for other processes that write to the same file, such as the command line.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens a database whose file exists, and runs the migrations that it lacks if this process has not yet done so.
+pub(super) fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result<Connection, Error> {
+    prepare(settings, slot)?;
+    let connection = Connection::new(open_file(slot)?)?;
+    let rest = match purpose {
+        Purpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
+        Purpose::Write => {
+            let limit = settings.options.page_limit.map(|pages| format!("; PRAGMA max_page_count = {pages}"));
+            format!("{SMALL_CACHE}; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
+        }
+    };
+    connection.handle.execute_batch(&rest).map_err(translate)?;
+    Ok(connection)
+}
+
+/// Opens a file that exists, with the settings that every connection needs.
+fn open_file(slot: &Slot) -> Result<Handle, Error> {
+    // Without CREATE, so that a database without a file is missing, not empty.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let missing = |error| {
+        let error = translate(error);
+        if slot.file.exists() { error } else { Error::Missing }
+    };
+    let handle = Handle::open_with_flags(&slot.file, flags).map_err(missing)?;
+    handle.busy_timeout(BUSY_TIMEOUT).map_err(translate)?;
+    for (setting, on) in [
+        // Without it, a query with joins is prepared again at each bind.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
+        // "Double quotes" are names, as in PostgreSQL, never strings.
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+    ] {
+        handle.set_db_config(setting, on).map_err(translate)?;
+    }
+    // FULL: a commit is on the disk before anybody is told of it.
+    let settings = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;";
+    handle.execute_batch(settings).map_err(missing)?;
+    Ok(handle)
+}
+
+/// Runs the migrations that a database lacks, once in the life of this process.
+fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
+    if slot.is_prepared() {
+        return Ok(());
+    }
+    let _one = lock(&slot.preparing);
+    if slot.is_prepared() {
+        return Ok(());
+    }
+    let generation = slot.generation();
+    let handle = open_file(slot)?;
+    use_write_ahead_log(&handle)?;
+    migrate(Connection::new(handle)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
+    slot.set_prepared(generation);
+    Ok(())
+}
+
+/// Switches a file to the write-ahead log. Files that the store made have it from the start; restored backups do not.
+fn use_write_ahead_log(handle: &Handle) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        let mode = handle.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+        match mode.map_err(translate) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => return Err(Error::Unavailable(format!("journal mode {mode} instead of wal"))),
+            // SQLite itself does not wait when it is to change the mode.
+            Err(Error::Busy) if started.elapsed() < BUSY_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Runs the migrations that a database lacks, in one transaction, so that several processes may begin at once. After an
+/// error the connection is closed, which rolls back everything.
+fn migrate(connection: Connection, known: &[Migration], name: &str) -> Result<(), Error> {
+    let version = |connection: &Connection| {
+        let version = connection.handle.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+        migrate::lacking(name, version.map_err(translate)?, known.len())
+    };
+    if version(&connection)? == known.len() {
+        return Ok(());
+    }
+    connection.control("BEGIN IMMEDIATE")?;
+    let from = version(&connection)?;
+    let mut conn = Conn::sqlite(connection);
+    for migration in &known[from..] {
+        let done = conn.as_sqlite().handle.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
+        let done = done.and_then(|()| migrate::then(migration, &mut conn));
+        done.map_err(|error| migrate::failed(name, migration.name, error))?;
+    }
+    let connection = conn.as_sqlite();
+    connection.handle.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;
+    connection.control("COMMIT")?;
+    tracing::info!(database = name, from, to = known.len(), "migrated");
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! What connections are opened with.
+
+use crate::migrate::Migrations;
+use crate::options::Options;
+
+/// What connections are opened with.
+pub(crate) struct Settings {
+    pub migrations: Migrations,
+    pub options: Options,
+    pub open_limits: OpenLimits,
+}
+
+/// How many files one thread keeps open, by what it does.
+pub(crate) struct OpenLimits {
+    pub reader: usize,
+    pub writer: usize,
+    /// A thread of callers, for short reads.
+    pub caller: usize,
+}
+
+impl OpenLimits {
+    pub fn of(options: &Options) -> OpenLimits {
+        let callers = std::thread::available_parallelism().map_or(1, usize::from);
+        let each = options.open_files / (options.readers.max(1) + options.writers.max(1) + callers);
+        OpenLimits { reader: each.clamp(1, 16), writer: each.clamp(1, 32), caller: each.clamp(1, 16) }
+    }
+}
