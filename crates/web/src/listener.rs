@@ -65,7 +65,7 @@ pub struct Limits {
     pub write: Duration,
     /// The longest header, in bytes: 32 KiB; a longer one is answered with 431.
     pub header_bytes: usize,
-    /// Connections at once: 8,192, which cost some 20 KiB each at most. A peer has half of them.
+    /// Connections at once: 12,288, which cost some 20 KiB each. A peer has half of them.
     pub connections: u32,
     /// Peers that may have them all: proxies, and programs on the same machine.
     pub speaks_for_many: SpeaksForMany,
@@ -79,7 +79,7 @@ impl Default for Limits {
             header: Duration::from_secs(10),
             write: Duration::from_secs(10),
             header_bytes: 32 * 1024,
-            connections: 8_192,
+            connections: 12_288,
             speaks_for_many: SpeaksForMany::default(),
             stop: Duration::from_secs(30),
         }
