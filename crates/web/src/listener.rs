@@ -65,7 +65,7 @@ pub struct Limits {
     pub write: Duration,
     /// The longest header, in bytes: 32 KiB; a longer one is answered with 431.
     pub header_bytes: usize,
-    /// Connections at once: 12,288, which cost some 20 KiB each. A peer has half of them.
+    /// Connections at once: 12,288, which cost 18 to 28 KiB each. A peer has half of them.
     pub connections: u32,
     /// Peers that may have them all: proxies, and programs on the same machine.
     pub speaks_for_many: SpeaksForMany,
@@ -144,10 +144,10 @@ async fn serve_with<H, F, B>(
                     continue;
                 };
                 let head = Arc::new(Head::new(headers.clone()));
-                let conversation =
-                    converse(stream, peer, Arc::clone(&handler), head, limits.clone(), stage.subscribe());
+                let (handler, limits, stage) = (Arc::clone(&handler), limits.clone(), stage.subscribe());
+                // Made in the task: made outside and moved in, it would take its room twice.
                 tokio::spawn(async move {
-                    conversation.await;
+                    converse(stream, peer, handler, head, limits, stage).await;
                     drop(place);
                 });
             }
@@ -237,7 +237,7 @@ async fn converse<H, F, B>(
             Pin::new(&mut connection).graceful_shutdown();
             tokio::select! {
                 biased;
-                _ = connection => {}
+                _ = &mut connection => {}
                 _ = stage.wait_for(|stage| *stage == Stage::Over) => {}
             }
         }
