@@ -37,6 +37,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::{consume_budget, unconstrained};
 use tokio::time::Instant;
 
 use crate::places::{Places, SpeaksForMany};
@@ -65,7 +66,7 @@ pub struct Limits {
     pub write: Duration,
     /// The longest header, in bytes: 32 KiB; a longer one is answered with 431.
     pub header_bytes: usize,
-    /// Connections at once: 12,288, which cost 18 to 28 KiB each. A peer has half of them.
+    /// Connections at once: 12,288, which cost 18 to 28 KiB each before a body comes. A peer has half of them.
     pub connections: u32,
     /// Peers that may have them all: proxies, and programs on the same machine.
     pub speaks_for_many: SpeaksForMany,
@@ -135,12 +136,15 @@ async fn serve_with<H, F, B>(
         let accepted = tokio::select! {
             biased;
             _ = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
+            // Before the conversations that have begun, so that a burst does not fill the kernel's queue, which loses
+            // connections then. It is `places` that bound it.
+            accepted = unconstrained(listener.accept()) => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
                 let Some(place) = places.take(peer.ip()) else {
                     turn_away(&stream);
+                    consume_budget().await;
                     continue;
                 };
                 let head = Arc::new(Head::new(headers.clone()));
