@@ -13,14 +13,19 @@ pub fn raise() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Descriptors that a process needs however small it is: its listeners, locks, standard streams, and the runtime's own.
+const OWN: u64 = 64;
+
 /// Connections of the main API and of the history service, each if it is served here.
 ///
-/// Half of the descriptors are for them, but no more than `most`; where both are served the main API has three quarters.
-/// The other half is for databases (a quarter at most, see `store::Options`), mails, files, and what we ask of others.
+/// Five eighths of the descriptors are for them, but no more than `most`; where both are served the main API has seven
+/// eighths of these. The rest is for databases (a quarter at most, see `store::Options`), mails, files, and what we ask of
+/// others.
 pub fn connections(descriptors: u64, most: u32, api: bool, history: bool) -> (u32, u32) {
-    let all = u32::try_from(descriptors / 2).unwrap_or(u32::MAX).clamp(4, most);
+    let share = descriptors.saturating_sub(OWN) / 8 * 5;
+    let all = u32::try_from(share).unwrap_or(u32::MAX).clamp(8, most);
     match (api, history) {
-        (true, true) => (all - all / 4, all / 4),
+        (true, true) => (all - all / 8, all / 8),
         _ => (all, all),
     }
 }
@@ -30,10 +35,12 @@ mod tests {
     use super::connections;
 
     #[test]
-    fn connections_have_half_of_the_descriptors() {
-        assert_eq!(connections(1024, 8192, true, true), (384, 128));
-        assert_eq!(connections(1024, 8192, true, false).0, 512);
-        assert_eq!(connections(u64::MAX, 8192, true, true), (6144, 2048));
-        assert_eq!(connections(0, 8192, false, true).1, 4);
+    fn connections_have_five_eighths_of_the_descriptors() {
+        assert_eq!(connections(1024, 12_288, true, true), (525, 75));
+        assert_eq!(connections(1024, 12_288, true, false).0, 600);
+        assert_eq!(connections(20_000, 12_288, true, true), (10_752, 1536));
+        assert_eq!(connections(u64::MAX, 12_288, true, true), (10_752, 1536));
+        assert_eq!(connections(0, 12_288, false, true).1, 8);
+        assert_eq!(connections(0, 12_288, true, true), (7, 1));
     }
 }

@@ -6,10 +6,11 @@ use crate::log;
 use crate::settings::Settings;
 use platform::events::relay::relay;
 use platform::kit;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use web::listener::{self, Limits};
@@ -17,6 +18,11 @@ use web::places::SpeaksForMany;
 
 /// How long the history service outlasts the main API, so that it takes the last events.
 const FLUSH: Duration = Duration::from_secs(2);
+
+/// Connections that wait in the kernel until they are accepted. When its queue is full, a client takes itself for
+/// connected while the kernel tries the handshake again after 1, 3, 7 and 15 seconds. Linux grants no more than
+/// `net.core.somaxconn`, which is 4,096 unless it was changed.
+const BACKLOG: u32 = 4096;
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Stage {
@@ -41,7 +47,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     let mut history_bound = None;
     // First, since a new build has its tenant made there.
     if history {
-        let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN").await?;
+        let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
         let service = Arc::new(open_history(&settings, bound).await?);
         let served = service.clone();
@@ -54,7 +60,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         history_bound = Some(bound);
     }
     if api {
-        let listener = bind(settings.listen, "CHANCERY_LISTEN").await?;
+        let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
         let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
         let app = open(&settings, bound, history_bound).await?;
         first_start(&app, &settings).await?;
@@ -98,8 +104,15 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     Ok(())
 }
 
-async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| format!("{setting}: {address}: {error}"))
+fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
+    let bound = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A restart need not wait until the kernel has forgotten the connections of the process before.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    bound().map_err(|error: io::Error| format!("{setting}: {address}: {error}"))
 }
 
 async fn until(mut stage: watch::Receiver<Stage>, wanted: Stage) {
