@@ -1,7 +1,6 @@
 //! Checked filters and orders as SQL over the table `t`, and where a field's value stands (design: the store). What is
 //! pushed here is static text, names of declarations, and bound values.
 
-use crate::rows::arg;
 use resource::{Field, Kind, Members, Order, Predicate, Resource, Source, Value};
 use store::{Arg, Sql};
 
@@ -193,5 +192,17 @@ pub fn stored(field: &Field, value: &Value) -> Arg {
     match (&field.kind, value) {
         (Kind::Decimal { .. }, Value::Text(text)) => resource::decimal::encode(text).into(),
         _ => arg(value),
+    }
+}
+
+/// A value as a statement's argument.
+pub fn arg(value: &Value) -> Arg {
+    match value {
+        Value::Null => Arg::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::Text(value) => value.into(),
+        Value::JsonText(text) => text.into(),
+        Value::List(_) | Value::Json(_) => value.to_json().to_string().into(),
     }
 }

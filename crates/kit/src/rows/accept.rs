@@ -1,0 +1,82 @@
+//! A body checked against its declaration inside the transaction of the write: the rules of its fields, uniqueness and
+//! unknown ids together.
+
+use super::sql::stored;
+use crate::refusal::Refusal;
+use resource::{Accepted, Field, Kind, Lookup, Mode, Object, Resource, Source, Value, accept, fold};
+use store::{Arg, Conn, Error, Sql};
+
+/// Checks a body against the declaration, inside the write's transaction.
+pub fn accepted(conn: &mut Conn, resource: &Resource, body: &Object<'_>, id: Option<i64>) -> Result<Accepted, Refusal> {
+    let mode = if id.is_some() { Mode::Edit } else { Mode::Create };
+    Ok(accept(resource, body, mode, &mut InTransaction { conn, resource, id, scope: None })?)
+}
+
+/// As [`accepted`], where names are unique among the rows with `column = value` alone.
+pub fn accepted_within(
+    conn: &mut Conn,
+    resource: &Resource,
+    body: &Object<'_>,
+    id: Option<i64>,
+    scope: (&'static str, i64),
+) -> Result<Accepted, Refusal> {
+    let mode = if id.is_some() { Mode::Edit } else { Mode::Create };
+    Ok(accept(resource, body, mode, &mut InTransaction { conn, resource, id, scope: Some(scope) })?)
+}
+
+struct InTransaction<'a> {
+    conn: &'a mut Conn,
+    resource: &'a Resource,
+    id: Option<i64>,
+    scope: Option<(&'static str, i64)>,
+}
+
+impl Lookup for InTransaction<'_> {
+    type Error = Error;
+
+    /// What is there stays as it is until the write is over: it is neither deleted nor, as a role, made stronger.
+    fn missing(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Error> {
+        let table = match &field.kind {
+            Kind::Reference { target } | Kind::References { target, .. } => target.table.as_ref(),
+            _ => "users",
+        };
+        let known = known(self.conn, table, ids, " ORDER BY t.id FOR SHARE")?;
+        Ok(ids.iter().copied().filter(|id| !known.contains(id)).collect())
+    }
+
+    fn is_taken(&mut self, field: &Field, value: &Value) -> Result<bool, Error> {
+        let (column, value) = match (&field.folded, &field.source, value) {
+            (Some(folded), _, Value::Text(text)) => (folded.as_ref(), Arg::from(fold(text))),
+            (_, Source::Column(column), value) => (column.as_ref(), stored(field, value)),
+            _ => return Ok(false),
+        };
+        let mut sql = Sql::new("SELECT 1 FROM ");
+        sql.name(&self.resource.table).push(" t WHERE t.").name(column).push(" = ").bind(value);
+        sql.push(" AND t.id <> ").bind(self.id.unwrap_or(0));
+        if self.resource.table == "users" {
+            sql.push(" AND t.is_deleted = 0");
+        }
+        if let Some((column, value)) = self.scope {
+            sql.push(" AND t.").name(column).push(" = ").bind(value);
+        }
+        Ok(self.conn.opt(&sql, |_| Ok(()))?.is_some())
+    }
+}
+
+/// Those of the ids that exist in a table (deleted users do not).
+pub fn existing(conn: &mut Conn, table: &str, ids: &[i64]) -> Result<Vec<i64>, Error> {
+    known(conn, table, ids, "")
+}
+
+fn known(conn: &mut Conn, table: &str, ids: &[i64], lock: &'static str) -> Result<Vec<i64>, Error> {
+    let mut sql = Sql::new("SELECT t.id FROM ");
+    sql.name(table).push(" t WHERE t.id IN (");
+    for (n, id) in ids.iter().enumerate() {
+        sql.push(if n > 0 { ", " } else { "" }).bind(*id);
+    }
+    sql.push(")");
+    if table == "users" {
+        sql.push(" AND t.is_deleted = 0");
+    }
+    conn.all(sql.push(lock), |row| row.int(0))
+}

@@ -1,0 +1,203 @@
+//! The stored row, and the three ways to change it, each with its audit fields and its entry in the administration log.
+
+use super::shape::{NOW, Shape};
+use super::sql::{stored, value};
+use crate::log;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use resource::{Changes, Field, Kind, Resource, Source, Value, fold, message};
+use serde_json::{Map, Value as Json};
+use store::{Arg, Conn, Error, Row, Sql};
+
+/// The stored row as values, locked for a change to lay over. `None` when there is none.
+pub fn load(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Changes>, Error> {
+    values(conn, shape, id, " FOR UPDATE")
+}
+
+/// As [`load`], to be shown alone.
+pub fn load_shared(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Changes>, Error> {
+    values(conn, shape, id, "")
+}
+
+fn values(conn: &mut Conn, shape: &Shape, id: i64, lock: &'static str) -> Result<Option<Changes>, Error> {
+    let mut sql = Sql::new("");
+    sql.append_with(shape.stored.get_or_init(|| select_stored(&shape.resource)), [id.into()]).push(lock);
+    conn.opt(&sql, |row| {
+        let mut values = Changes::new();
+        for (at, field) in stored_fields(&shape.resource).enumerate() {
+            values.insert(field.name.clone(), stored_value(field, row, at)?);
+        }
+        Ok(values)
+    })
+}
+
+fn stored_fields(resource: &Resource) -> impl Iterator<Item = &Field> {
+    resource.fields.iter().filter(|field| matches!(field.source, Source::Column(_) | Source::Members(_)))
+}
+
+fn select_stored(resource: &Resource) -> Sql {
+    let mut sql = Sql::new("SELECT ");
+    for (n, field) in stored_fields(resource).enumerate() {
+        sql.push(if n > 0 { ", " } else { "" });
+        value(&mut sql, field, NOW);
+    }
+    sql.push(" FROM ").name(&resource.table).push(" t WHERE t.id = ").bind(0);
+    sql
+}
+
+fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
+    Ok(match &field.kind {
+        Kind::Boolean => row.opt_int(at)?.map(|value| value != 0).into(),
+        Kind::Integer { .. } | Kind::DateTime | Kind::User | Kind::Reference { .. } => row.opt_int(at)?.into(),
+        Kind::References { .. } => {
+            let ids = row.opt_text(at)?.unwrap_or("").split(',').filter_map(|id| id.parse().ok());
+            let mut ids: Vec<i64> = ids.collect();
+            ids.sort_unstable();
+            Value::List(ids.into_iter().map(Value::Int).collect())
+        }
+        Kind::Texts { .. } | Kind::Set { .. } | Kind::Files { .. } => {
+            let items: Vec<Json> =
+                row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+            let item = |item: Json| match item {
+                Json::String(text) => Value::Text(text),
+                other => other.as_i64().map_or(Value::Json(other), Value::Int),
+            };
+            Value::List(items.into_iter().map(item).collect())
+        }
+        Kind::Decimal { scale, .. } => row.opt_text(at)?.map(|text| resource::decimal::decode(text, *scale)).into(),
+        Kind::Json { .. } | Kind::Object => {
+            row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()).map_or(Value::Null, Value::Json)
+        }
+        _ => row.opt_text(at)?.map(str::to_owned).into(),
+    })
+}
+
+/// Inserts a row with its audit fields and notes it in the administration log. `extra` are columns that no field of
+/// the declaration writes.
+pub fn insert(
+    request: &Request,
+    conn: &mut Conn,
+    resource: &Resource,
+    changes: &Changes,
+    extra: &[(&'static str, Arg)],
+) -> Result<i64, Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let id = insert_row(conn, resource, changes, extra, request.now, by)?;
+    log::write(request, conn, "create", resource, id, &log::name_of(changes), log::created(resource, changes))?;
+    Ok(id)
+}
+
+/// As [`insert`], without a request: the command line.
+pub fn insert_row(
+    conn: &mut Conn,
+    resource: &Resource,
+    changes: &Changes,
+    extra: &[(&'static str, Arg)],
+    now: i64,
+    by: Option<i64>,
+) -> Result<i64, Refusal> {
+    let mut columns: Vec<(String, Arg)> = stored_columns(resource, changes);
+    columns.extend(extra.iter().map(|(name, arg)| ((*name).to_owned(), arg.clone())));
+    for (name, arg) in
+        [("created_at", now.into()), ("modified_at", now.into()), ("created_by", by.into()), ("modified_by", by.into())]
+    {
+        if resource.field(name).is_some() && !columns.iter().any(|(column, _)| column == name) {
+            columns.push((name.to_owned(), arg));
+        }
+    }
+    let mut sql = Sql::new("INSERT INTO ");
+    sql.name(&resource.table).push("(");
+    for (n, (column, _)) in columns.iter().enumerate() {
+        sql.push(if n > 0 { ", " } else { "" }).name(column);
+    }
+    sql.push(") VALUES (");
+    for (n, (_, arg)) in columns.into_iter().enumerate() {
+        sql.push(if n > 0 { ", " } else { "" }).bind(arg);
+    }
+    sql.push(") RETURNING id");
+    let id = conn.one(&sql, |row| row.int(0)).map_err(|error| unique(resource, error))?;
+    set_members(conn, resource, id, changes)?;
+    Ok(id)
+}
+
+/// Changes a row, its `modified_at` and `modified_by`, and notes what really changed in the administration log.
+pub fn update(
+    request: &Request,
+    conn: &mut Conn,
+    resource: &Resource,
+    id: i64,
+    before: &Changes,
+    changes: &Changes,
+    extra: &[(&'static str, Arg)],
+) -> Result<(), Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let mut sql = Sql::new("UPDATE ");
+    sql.name(&resource.table).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
+    for (column, arg) in stored_columns(resource, changes) {
+        sql.push(", ").name(&column).push(" = ").bind(arg);
+    }
+    for (column, arg) in extra {
+        sql.push(", ").name(column).push(" = ").bind(arg.clone());
+    }
+    sql.push(" WHERE id = ").bind(id);
+    conn.exec(&sql).map_err(|error| unique(resource, error))?;
+    set_members(conn, resource, id, changes)?;
+    let changed = log::changed(resource, before, changes);
+    if !changed.is_empty() {
+        let name = if log::name_of(changes).is_empty() { log::name_of(before) } else { log::name_of(changes) };
+        log::write(request, conn, "edit", resource, id, &name, changed)?;
+    }
+    Ok(())
+}
+
+/// Deletes a row and notes it in the administration log.
+pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, name: &str) -> Result<(), Refusal> {
+    let mut sql = Sql::new("DELETE FROM ");
+    sql.name(&resource.table).push(" WHERE id = ").bind(id);
+    if conn.exec(&sql)? == 0 {
+        return Err(Refusal::not_found());
+    }
+    log::write(request, conn, "delete", resource, id, name, Map::new())
+}
+
+/// The columns that changes write: each field's own, and its folded text.
+fn stored_columns(resource: &Resource, changes: &Changes) -> Vec<(String, Arg)> {
+    let mut columns = Vec::new();
+    for (name, value) in changes.iter() {
+        let Some(field) = resource.field(name) else { continue };
+        if let Source::Column(column) = &field.source {
+            columns.push((column.to_string(), stored(field, value)));
+        }
+        if let (Some(folded), Value::Text(text)) = (&field.folded, value) {
+            columns.push((folded.to_string(), fold(text).into()));
+        }
+    }
+    columns
+}
+
+fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes) -> Result<(), Error> {
+    for field in &resource.fields {
+        let (Source::Members(members), Some(value)) = (&field.source, changes.value(&field.name)) else { continue };
+        let mut sql = Sql::new("DELETE FROM ");
+        sql.name(members.table).push(" WHERE ").name(members.owner).push(" = ").bind(id);
+        conn.exec(&sql)?;
+        for item in value.ids() {
+            let mut sql = Sql::new("INSERT INTO ");
+            sql.name(members.table).push("(").name(members.owner).push(", ").name(members.item).push(") VALUES (");
+            sql.bind(id).push(", ").bind(item).push(")");
+            conn.exec(&sql)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the database refuses as a duplicate, as the standard message on the field that its index keeps unique.
+fn unique(resource: &Resource, error: Error) -> Refusal {
+    match &error {
+        Error::Unique(index) => match resource.field_of_index(index) {
+            Some(field) => Refusal::field(&field.name, message::UNIQUE),
+            None => error.into(),
+        },
+        _ => error.into(),
+    }
+}

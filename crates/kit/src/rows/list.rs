@@ -1,0 +1,128 @@
+//! A page of a list in its envelope.
+
+use super::shape::{Cell, Shape};
+use super::sql::{conditions, is_of_the_moment, order};
+use super::view::show;
+use crate::answer::{Answer, Outcome};
+use crate::request::Request;
+use http::StatusCode;
+use resource::json::{Form, Writer};
+use resource::{Resource, Select, select};
+use store::{Conn, Error, Sql};
+
+/// The rows of a list that the caller may see: SQL over the table `t`.
+pub struct Scope {
+    /// The condition.
+    pub condition: Sql,
+    /// How many there are, when that is kept; counted otherwise.
+    pub total: Option<i64>,
+    /// How long it lasts.
+    pub cacheable: Cacheable,
+}
+
+/// How long a list would be the same if nothing were written, for `answer_cache.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cacheable {
+    /// Nobody knows.
+    Unknown,
+    /// For ever, unless a moment is compared in what is shown or in a filter.
+    Always,
+    /// Until a moment, in microseconds since 1970, or for ever when none is given, whatever is compared.
+    Until(Option<i64>),
+}
+
+impl Scope {
+    /// All rows that fulfil a condition, which does not compare the moment of the request.
+    pub fn of(condition: impl Into<Sql>) -> Scope {
+        Scope { condition: condition.into(), total: None, cacheable: Cacheable::Always }
+    }
+}
+
+/// A page of a list in its envelope: at most three statements, whatever its size.
+pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> Outcome {
+    let select = select(&shape.resource, &request.query)?;
+    let mut out = Writer::with_capacity(1024 + 900 * select.limit.min(100) as usize);
+    out.raw("[");
+    let sql = page(request, shape, &scope, &select);
+    conn.each(&sql, |row| {
+        out.comma();
+        show(&mut out, shape, Form::List, &Cell(row), 0, request)
+    })?;
+    out.raw("]");
+    let total = match scope.total {
+        Some(total) => total,
+        None => count(conn, &shape.resource, &scope, &[], request.now)?,
+    };
+    let filtered = match select.filters.is_empty() {
+        true => total,
+        false => count(conn, &shape.resource, &scope, &select.filters, request.now)?,
+    };
+    let body = envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());
+    let mut answer = Answer::json(StatusCode::OK, body);
+    let compares =
+        || shape.compares(Form::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
+    answer.cacheable_until = match scope.cacheable {
+        Cacheable::Until(moment) => Some(moment.unwrap_or(i64::MAX)),
+        Cacheable::Always if !compares() => Some(i64::MAX),
+        _ => None,
+    };
+    Ok(answer)
+}
+
+/// The envelope (document 1, convention 3) around items that are written already.
+pub fn envelope(request: &Request, limit: i64, offset: i64, total: i64, filtered: i64, results: &[u8]) -> Vec<u8> {
+    let mut out = Writer::with_capacity(results.len() + 512);
+    out.raw("{").name("limit").int(limit).name("offset").int(offset);
+    out.name("total_count").int(total).name("filtered_count").int(filtered);
+    let next = offset.checked_add(limit).filter(|next| *next < filtered);
+    out.name("next").opt_text(next.map(|next| address(request, limit, next)).as_deref());
+    let previous = (offset > 0).then(|| (offset - limit).max(0));
+    out.name("previous").opt_text(previous.map(|previous| address(request, limit, previous)).as_deref());
+    out.name("results").raw_bytes(results).raw("}");
+    out.into_bytes()
+}
+
+/// The address of another page: the request's own in its documented form, with the other parameters kept.
+fn address(request: &Request, limit: i64, offset: i64) -> String {
+    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+    let mut address = format!("{}{}/?limit={limit}", request.origin, request.path.trim_end_matches('/'));
+    if offset > 0 {
+        address.push_str(&format!("&offset={offset}"));
+    }
+    for (name, value) in request.query.pairs().filter(|(name, _)| *name != "limit" && *name != "offset") {
+        address.push('&');
+        address.extend(utf8_percent_encode(name, KEPT));
+        address.push('=');
+        address.extend(utf8_percent_encode(value, KEPT));
+    }
+    return address;
+    const KEPT: &percent_encoding::AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b',').remove(b':').remove(b'@');
+}
+
+/// The statement of a page: first its ids, from an index where there is one, then their rows with what they refer to.
+fn page(request: &Request, shape: &Shape, scope: &Scope, select: &Select) -> Sql {
+    let resource: &Resource = &shape.resource;
+    let mut sql = Sql::new("SELECT ");
+    shape.select(Form::List, &mut sql, request);
+    sql.push(" FROM (SELECT t.id FROM ").name(&resource.table).push(" t WHERE ").append(&scope.condition);
+    conditions(&mut sql, &select.filters, request.now);
+    order(&mut sql, resource, &select.ordering);
+    sql.push(" LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
+    sql.push(") page JOIN ").name(&resource.table).push(" t ON t.id = page.id");
+    order(&mut sql, resource, &select.ordering);
+    sql
+}
+
+fn count(
+    conn: &mut Conn,
+    resource: &Resource,
+    scope: &Scope,
+    filters: &[resource::Filter],
+    now: i64,
+) -> Result<i64, Error> {
+    let mut sql = Sql::new("SELECT count(*) FROM ");
+    sql.name(&resource.table).push(" t WHERE ").append(&scope.condition);
+    conditions(&mut sql, filters, now);
+    conn.one(&sql, |row| row.int(0))
+}

@@ -1,0 +1,66 @@
+//! One row as an instance shows it, and rows as a list shows them without its envelope.
+
+use super::shape::{Cell, Shape};
+use crate::answer::Instance;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use resource::json::{Form, Writer, write_fields};
+use store::{Conn, Error, Sql};
+
+/// One row as an instance shows it; `None` when there is none that fulfils the condition, which does not compare the
+/// moment of the request.
+pub fn view(request: &Request, conn: &mut Conn, shape: &Shape, condition: &Sql) -> Result<Option<Instance>, Error> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(shape.changes_at.unwrap_or("CAST(NULL AS BIGINT)")).push(", ");
+    shape.select(Form::Detail, &mut sql, request);
+    sql.push(" FROM ").name(&shape.resource.table).push(" t").push(" WHERE ").append(condition);
+    let mut out = Writer::with_capacity(2048);
+    let found = conn.opt(&sql, |row| {
+        show(&mut out, shape, Form::Detail, &Cell(row), 1, request)?;
+        row.opt_int(0)
+    })?;
+    let is_vouched_for = shape.changes_at.is_some() || !shape.compares(Form::Detail);
+    Ok(found.map(|changes_at| Instance {
+        body: out.into_bytes(),
+        cacheable_until: is_vouched_for.then(|| changes_at.filter(|at| *at > request.now).unwrap_or(i64::MAX)),
+    }))
+}
+
+/// The rows that fulfil a condition as a list shows them, each with the id in its column `key`.
+pub fn records(
+    request: &Request,
+    conn: &mut Conn,
+    shape: &Shape,
+    key: &str,
+    condition: &Sql,
+) -> Result<Vec<(i64, Vec<u8>)>, Error> {
+    let mut sql = Sql::new("SELECT t.");
+    sql.name(key).push(", ");
+    shape.select(Form::List, &mut sql, request);
+    sql.push(" FROM ").name(&shape.resource.table).push(" t").push(" WHERE ").append(condition);
+    conn.all(&sql, |row| {
+        let mut out = Writer::with_capacity(512);
+        show(&mut out, shape, Form::List, &Cell(row), 1, request)?;
+        Ok((row.int(0)?, out.into_bytes()))
+    })
+}
+
+/// As [`view`], by id.
+pub fn view_id(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Instance, Refusal> {
+    view(request, conn, shape, &Sql::new("t.id = $1").arg(id))?.ok_or_else(Refusal::not_found)
+}
+
+pub(super) fn show(
+    out: &mut Writer,
+    shape: &Shape,
+    form: Form,
+    cells: &Cell<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), Error> {
+    out.raw("{");
+    let at = write_fields(out, &shape.resource, form, cells, at)?;
+    (shape.meta)(out, form, cells, at, request)?;
+    out.raw("}");
+    Ok(())
+}
