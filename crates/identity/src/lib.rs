@@ -68,6 +68,7 @@ pub static DOMAIN: Domain = Domain {
         user_groups::ON_USER_LEAVING,
         single_sign_on::ON_USER_LEAVING,
         user_groups::ON_LEAVING,
+        user_groups::ON_SET_LEAVING,
         roles::ON_LEAVING,
         single_sign_on::ON_ROLE_LEAVING,
     ],

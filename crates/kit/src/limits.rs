@@ -3,21 +3,13 @@
 //! exceed a limit.
 
 use crate::refusal::Refusal;
+pub use resource::Limit;
 use store::{Conn, Error, Sql};
 
-/// A limit of a build.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    /// The key (document 3, "Limits").
-    pub name: &'static str,
-    /// What holds where a build has no value of its own (document 5, section 12).
-    pub default: i64,
-}
-
-/// Takes one place under a limit; `refuse` makes the refusal from the limit's value when none is left.
-pub fn take(conn: &mut Conn, limit: &Limit, refuse: impl FnOnce(i64) -> Refusal) -> Result<(), Refusal> {
+/// Takes one place under a limit, or refuses when none is left.
+pub fn take(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
     if !count_up(conn, limit)? {
-        return Err(refuse(value(conn, limit)?));
+        return Err(exceeded(limit, value(conn, limit)?));
     }
     Ok(())
 }
@@ -42,12 +34,12 @@ pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), Error> {
 
 /// What took a place under one limit takes one under another. Counters are changed in the order of their names, so that
 /// two that go opposite ways do not wait for each other.
-pub fn change(conn: &mut Conn, from: &Limit, to: &Limit, refuse: impl FnOnce(i64) -> Refusal) -> Result<(), Refusal> {
+pub fn change(conn: &mut Conn, from: &Limit, to: &Limit) -> Result<(), Refusal> {
     if from.name < to.name {
         give_back(conn, from)?;
-        return take(conn, to, refuse);
+        return take(conn, to);
     }
-    take(conn, to, refuse)?;
+    take(conn, to)?;
     Ok(give_back(conn, from)?)
 }
 
@@ -65,13 +57,12 @@ pub fn taken(conn: &mut Conn, limit: &Limit) -> Result<i64, Error> {
 
 /// Refuses when `count` rows are there already and `more` come, for limits within one parent, whose row the caller
 /// has locked.
-pub fn check(
-    conn: &mut Conn,
-    limit: &Limit,
-    count: i64,
-    more: i64,
-    refuse: impl FnOnce(i64) -> Refusal,
-) -> Result<(), Refusal> {
+pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<(), Refusal> {
     let most = value(conn, limit)?;
-    if count + more > most { Err(refuse(most)) } else { Ok(()) }
+    if count + more > most { Err(exceeded(limit, most)) } else { Ok(()) }
+}
+
+/// The refusal of what would be one too many.
+fn exceeded(limit: &Limit, value: i64) -> Refusal {
+    Refusal::limit(format!("Limit of {value} {} has been exceeded.", limit.many))
 }

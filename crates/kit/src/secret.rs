@@ -5,6 +5,7 @@
 //! another's. A sealed value is bound to its place: copied to another row, column or build it does not open.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use aes_gcm_siv::aead::{Aead, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
@@ -13,7 +14,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-use crate::domain::registered;
 use web::clock::{hex, random_bytes};
 
 const NONCE_BYTES: usize = 12;
@@ -41,6 +41,18 @@ pub struct Column {
     pub row: &'static str,
 }
 
+static SEALED_COLUMNS: OnceLock<Vec<&'static Column>> = OnceLock::new();
+
+/// Tells which there are, once in a process.
+pub(crate) fn register(all: impl Iterator<Item = &'static Column>) {
+    SEALED_COLUMNS.get_or_init(|| all.collect());
+}
+
+/// The sealed columns of builds, in the order of the domains.
+pub fn sealed_columns() -> impl Iterator<Item = &'static Column> {
+    SEALED_COLUMNS.get().into_iter().flatten().copied()
+}
+
 /// The one of the control database, whose rows name their build.
 pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
 /// What is sealed and stored nowhere: the cookie of a sign-in under way.
@@ -61,7 +73,7 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     fn is_known(&self) -> bool {
-        let columns = registered().iter().flat_map(|domain| domain.sealed_columns).chain([&OF_HISTORY_TENANTS]);
+        let columns = sealed_columns().chain([&OF_HISTORY_TENANTS]);
         let is_here = |table: &str, column: &str| self.table == table && self.column == column;
         columns.into_iter().any(|known| is_here(known.table, known.column)) || is_here(COOKIE.0, COOKIE.1)
     }
@@ -102,7 +114,7 @@ impl Keys {
     /// Seals a value for its place: key id, a dot, base64url of nonce and ciphertext. Sealing it twice gives two texts.
     pub fn seal(&self, context: &Context, plain: &[u8]) -> String {
         debug_assert!(
-            registered().is_empty() || context.is_known(),
+            sealed_columns().next().is_none() || context.is_known(),
             "{}.{} is not in the list of sealed columns",
             context.table,
             context.column

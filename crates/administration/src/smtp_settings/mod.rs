@@ -10,18 +10,17 @@ use crate::client_credentials::{self, VENDOR};
 use crate::mail::message::is_address;
 use crate::mail::queue;
 use http::StatusCode;
-use kit::answer::{Answer, Outcome, etag};
+use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;
+use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Declaration, Shape};
-use kit::secret::Context;
 use resource::{After, Changes, Errors, Key, Kind, LINE, Object, Resource, Target, Value, message, openapi, options};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Arg, Conn, Error, Sql};
-use web::clock::random_token;
 
 const PATH: &str = "/api/administration/smtp-settings/";
 const TEST_PATH: &str = "/api/administration/smtp-settings/test/";
@@ -62,7 +61,7 @@ static SETTINGS: LazyLock<Resource> = LazyLock::new(|| {
             FAILURE_EMAIL.text(255).charset(LINE).required(),
             METHOD.is(Kind::choices(METHODS)).default(BY_PASSWORD),
             OBJECT.is(Kind::Reference { target: object }).nullable(),
-            PASSWORD.is(Kind::Secret { max: 128 }).not_blank().write_only().stored_by_resource(),
+            PASSWORD.is(Kind::Secret { max: 128 }).not_blank().encrypted("password", "row_key"),
         ],
     )
 });
@@ -103,21 +102,13 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let mut before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, 1)?)))?;
-    let has_password = has_password(conn)?;
+    let before = rows::load_for_change(request, conn, &SHAPE, 1)?;
     let body = request.object()?;
-    let changes = checked(conn, request.caller()?, &body, &before, has_password, Purpose::Change)?;
-    let columns = match changes.get(&PASSWORD) {
-        Some(password) => sealed(request, &password),
-        // It was given for one place and name, and is used for no other.
-        None if moves(&before, &changes) => vec![("password", Arg::Null)],
-        None => Vec::new(),
-    };
-    if has_password {
-        before.set(&PASSWORD, "");
-    }
-    rows::update(request, conn, &SETTINGS, 1, &before, &changes, &columns)?;
+    let changes = checked(conn, request.caller()?, &body, &before, Purpose::Change)?;
+    // It was given for one place and name, and is used for no other.
+    let drops_password = !changes.has(&PASSWORD) && moves(&before, &changes);
+    let columns: &[_] = if drops_password { &[("password", Arg::Null)] } else { &[] };
+    rows::update(request, conn, &SETTINGS, 1, &before, &changes, columns)?;
     // What waits for better settings is tried with these.
     queue::hurry(request, conn)?;
     view(request, conn)
@@ -138,7 +129,6 @@ fn checked(
     caller: &Caller,
     body: &Object<'_>,
     before: &Changes,
-    has_password: bool,
     purpose: Purpose,
 ) -> Result<Changes, Refusal> {
     let is_set = !before.get(&HOST).unwrap_or_default().is_empty();
@@ -152,7 +142,7 @@ fn checked(
     if !errors.has(METHOD.name()) {
         let after = After { before: Some(before), sent: &changes };
         if after.get(&METHOD).as_deref() == Some(BY_PASSWORD) {
-            let is_kept = has_password && !moves(before, &changes);
+            let is_kept = rows::has_secret(before, &PASSWORD) && !moves(before, &changes);
             if !is_kept && !body.contains_key(PASSWORD.name()) {
                 errors.add(PASSWORD.name(), message::REQUIRED);
             }
@@ -223,36 +213,25 @@ fn is_of_vendor(conn: &mut Conn, object: i64, purpose: Purpose) -> Result<bool, 
     Ok(provider.as_deref() == Some(VENDOR))
 }
 
-fn has_password(conn: &mut Conn) -> Result<bool, Error> {
-    let sql = Sql::new("SELECT 1 FROM smtp_settings WHERE id = 1 AND password IS NOT NULL");
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
-}
-
-fn sealed(request: &Request, password: &str) -> Vec<(&'static str, Arg)> {
-    let row = random_token();
-    let sealed = request.app.keys.seal(&place(&request.build.uid, &row), password.as_bytes());
-    vec![("password", sealed.into()), ("row_key", row.into())]
-}
-
-fn place<'a>(build: &'a str, row: &'a str) -> Context<'a> {
-    Context { build, table: TABLE, column: "password", row }
-}
-
 /// Whether mail is sent with this authentication object.
 pub fn uses(conn: &mut Conn, object: i64) -> Result<bool, Error> {
     let sql = Sql::new("SELECT 1 FROM smtp_settings WHERE authentication_object = $1 AND authorization_method = $2");
     Ok(conn.opt(&sql.arg(object).arg(VENDOR), |_| Ok(()))?.is_some())
 }
 
-/// Lets go of an authentication object that is to be deleted; refuses while mail is sent with it.
-pub fn let_go(conn: &mut Conn, object: i64) -> Result<(), Refusal> {
-    if uses(conn, object)? {
-        return Err(Refusal::bad(IN_USE));
-    }
-    let sql = Sql::new("UPDATE smtp_settings SET authentication_object = NULL WHERE authentication_object = $1");
-    conn.exec(&sql.arg(object))?;
-    Ok(())
-}
+/// An authentication object does not leave while mail is sent with it.
+pub const ON_OBJECT_LEAVING: Reaction = Reaction {
+    resource: "authentication_objects",
+    when: When::Leaving,
+    run: |_, conn, object| {
+        if uses(conn, object)? {
+            return Err(Refusal::bad(IN_USE));
+        }
+        let sql = Sql::new("UPDATE smtp_settings SET authentication_object = NULL WHERE authentication_object = $1");
+        conn.exec(&sql.arg(object))?;
+        Ok(())
+    },
+};
 
 /// A text of the settings as they are.
 fn text(settings: &Changes, key: &Key<String>) -> String {

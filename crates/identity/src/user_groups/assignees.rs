@@ -15,10 +15,14 @@ use resource::Resource;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
+/// What both limits count, in the words of their message.
+const ASSIGNEES: &str = "permission set assignees";
 /// The users assigned to a permission set of a group.
-pub static GROUP_SET_USERS: Limit = Limit { name: "users_group_permission_set_assignees_users", default: 100 };
+pub static GROUP_SET_USERS: Limit =
+    Limit { name: "users_group_permission_set_assignees_users", default: 100, many: ASSIGNEES };
 /// The groups assigned to a permission set of a group.
-pub static GROUP_SET_GROUPS: Limit = Limit { name: "users_group_permission_set_assignees_user_groups", default: 10 };
+pub static GROUP_SET_GROUPS: Limit =
+    Limit { name: "users_group_permission_set_assignees_user_groups", default: 10, many: ASSIGNEES };
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
@@ -29,7 +33,6 @@ static USERS: Collection = Collection {
     limit: &GROUP_SET_USERS,
     messages: Messages {
         role: "assignee",
-        many: "permission set assignees",
         unlisted: |user, set| {
             format!("You do not have permission to assign user {user} to User Group Permission Set {set}.")
         },
@@ -46,7 +49,6 @@ static GROUPS: Collection = Collection {
     limit: &GROUP_SET_GROUPS,
     messages: Messages {
         role: "assignee",
-        many: "permission set assignees",
         unlisted: |group, set| {
             format!("You do not have permission to assign user group {group} to User Group Permission Set {set}.")
         },

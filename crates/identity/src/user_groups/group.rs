@@ -5,7 +5,7 @@ use resource::{Field, Key, Resource};
 use std::sync::LazyLock;
 
 /// The groups of a build.
-pub static USER_GROUPS: Limit = Limit { name: "user_groups", default: 1000 };
+pub static USER_GROUPS: Limit = Limit { name: "user_groups", default: 1000, many: "User Groups" };
 
 pub static NAME: Key<String> = Key::new("name");
 pub static DESCRIPTION: Key<String> = Key::new("description");
@@ -18,5 +18,5 @@ pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
         DESCRIPTION.text(500).default(""),
     ];
     let fields = fields.into_iter().chain(Field::audit().map(Field::sort));
-    Resource::new("user_groups", "UserGroup", "user_groups", fields).limit_items(USER_GROUPS.default)
+    Resource::new("user_groups", "UserGroup", "user_groups", fields).limit(&USER_GROUPS)
 });

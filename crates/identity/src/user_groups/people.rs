@@ -12,9 +12,9 @@ use std::sync::LazyLock;
 use store::Conn;
 
 /// The members of a group.
-pub static GROUP_MEMBERS: Limit = Limit { name: "user_group_members", default: 1000 };
+pub static GROUP_MEMBERS: Limit = Limit { name: "user_group_members", default: 1000, many: "User Group Members" };
 /// The owners of a group.
-pub static GROUP_OWNERS: Limit = Limit { name: "user_group_owners", default: 10 };
+pub static GROUP_OWNERS: Limit = Limit { name: "user_group_owners", default: 10, many: "User Group Owners" };
 
 static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
@@ -23,7 +23,7 @@ static MEMBERS: Collection = Collection {
     parent: "group_id",
     principals: Principals::Users,
     limit: &GROUP_MEMBERS,
-    messages: Messages { role: "member", many: "User Group Members", unlisted },
+    messages: Messages { role: "member", unlisted },
     log_names: LogNames { parent: &GROUP, add: "add_members", remove: "remove_members", field: "members" },
 };
 
@@ -33,7 +33,7 @@ static OWNERS: Collection = Collection {
     parent: "group_id",
     principals: Principals::Users,
     limit: &GROUP_OWNERS,
-    messages: Messages { role: "owner", many: "User Group Owners", unlisted },
+    messages: Messages { role: "owner", unlisted },
     log_names: LogNames { parent: &GROUP, add: "add_owners", remove: "remove_owners", field: "owners" },
 };
 

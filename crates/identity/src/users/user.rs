@@ -9,7 +9,7 @@ use resource::{Changes, Field, Key, Kind, Resource, Target};
 use std::sync::LazyLock;
 
 /// The address ranges of a user.
-pub static USER_RANGES: Limit = Limit { name: "users_ip_restrictions", default: 10 };
+pub static USER_RANGES: Limit = Limit { name: "users_ip_restrictions", default: 10, many: "IP restrictions" };
 
 const STATUSES: &[(&str, &str)] = &[
     ("pending", "Pending"),
@@ -115,6 +115,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             modified_by,
         ],
     )
+    .alive("t.is_deleted = 0")
 });
 
 /// The account type in values of a user, if it is one.
