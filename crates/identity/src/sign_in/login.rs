@@ -3,8 +3,8 @@
 
 use crate::account::{Account, sign_in_refused};
 use crate::attempts::Attempt;
-use crate::attempts::{self, check_address, count_address};
-use crate::hasher::{Hasher, Turn};
+use crate::attempts::{self, check_address, count_failure};
+use crate::hasher::{Hasher, QueuePath};
 use crate::passwords;
 use crate::sessions::{self, Redeemed};
 use crate::single_sign_on::logout;
@@ -71,14 +71,18 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
         .await?;
     attempt.check()?;
     let checked = hash.clone();
-    let is_right = request.app.slot::<Hasher>().verify(&Turn::of(request), passwords::cut(&password), hash).await?;
-    attempt.tried();
+    let is_right = request
+        .app
+        .slot::<Hasher>()
+        .verify(&QueuePath::of_request(request), passwords::shortened(&password), hash)
+        .await?;
+    attempt.count_as_failed();
     let decided =
         write(request, move |request, conn| decide_login(request, conn, &username, checked.as_deref(), is_right)).await;
     let is_signed_in = matches!(decided, Ok(Kept::Done(_)));
     // A right password that the store could not take counts for nobody either.
     if is_signed_in || is_right && decided.as_ref().is_err_and(|refusal| !refusal.is_by_rule()) {
-        attempt.succeeded();
+        attempt.succeed();
     }
     decided?.told()
 }
@@ -110,7 +114,7 @@ fn decide_login(
     if let Some(account) = account.filter(|_| !is_right) {
         account.failed(request, conn)?;
     }
-    count_address(request, conn)?;
+    count_failure(request, conn)?;
     Ok(Kept::Refused(sign_in_refused()))
 }
 

@@ -2,9 +2,9 @@
 
 use crate::account::{Account, sign_in_refused};
 use crate::attempts::Attempt;
-use crate::attempts::{self, check_address, count_address};
+use crate::attempts::{self, check_address, count_failure};
 use crate::hasher::Hasher;
-use crate::hasher::Turn;
+use crate::hasher::QueuePath;
 use crate::mailed_links::{self, Kind};
 use crate::passwords::{self, Prepared};
 use crate::sessions;
@@ -78,7 +78,7 @@ pub async fn by_link(request: &Arc<Request>, token: String, password: String, ki
             let Some(user) = mailed_links::user_of(conn, token, kind, shared.now)? else {
                 return Ok(Err((invalid_token(), true)));
             };
-            let salt = passwords::salt(conn, user)?;
+            let salt = passwords::history_salt(conn, user)?;
             // Whoever has the link may look for a password that will do.
             let checked = check_rules(conn, user, "password", password, None);
             Ok::<_, Refusal>(checked.map(|()| salt).map_err(|refusal| (refusal, false)))
@@ -87,8 +87,8 @@ pub async fn by_link(request: &Arc<Request>, token: String, password: String, ki
     attempt.check()?;
     let (outcome, counts) = match looked {
         Ok(salt) => {
-            let prepared = passwords::prepare(&request.app, &Turn::of(request), &password, salt).await?;
-            attempt.tried();
+            let prepared = passwords::prepare(&request.app, &QueuePath::of_request(request), &password, salt).await?;
+            attempt.count_as_failed();
             let set = move |request: &Request, conn: &mut Conn| {
                 set_by_link(request, conn, &token, &password, kind, &prepared)
             };
@@ -99,13 +99,13 @@ pub async fn by_link(request: &Arc<Request>, token: String, password: String, ki
     match outcome {
         Err(refusal) if refusal.is_by_rule() => {
             if counts {
-                attempt.tried();
+                attempt.count_as_failed();
             }
             log_failure(request, kind, refusal, counts).await
         }
         Err(refusal) => Err(refusal),
         Ok(answer) => {
-            attempt.succeeded();
+            attempt.succeed();
             Ok(answer)
         }
     }
@@ -140,7 +140,7 @@ async fn log_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal, count
     let note = move |request: &Request, conn: &mut Conn| {
         check_address(request, conn)?;
         if counts {
-            count_address(request, conn)?;
+            count_failure(request, conn)?;
         }
         match kind {
             Kind::Reset => system_events::note(request, conn, Event::PasswordResetFailed, None, None),
@@ -186,11 +186,11 @@ pub async fn ask_for_reset(request: &Arc<Request>, username: String) -> Result<(
     let mut attempt = Attempt::begin(request)?;
     write(request, move |request, conn| {
         check_address(request, conn)?;
-        count_address(request, conn)?;
+        count_failure(request, conn)?;
         queue_reset(request, conn, &username)
     })
     .await?;
-    attempt.tried();
+    attempt.count_as_failed();
     Ok(())
 }
 
@@ -215,13 +215,13 @@ fn change(request: Arc<Request>) -> Pending {
         let found = request
             .build
             .db
-            .read(move |conn| Ok::<_, store::Error>((Account::of(conn, user)?, passwords::salt(conn, user)?)))
+            .read(move |conn| Ok::<_, store::Error>((Account::of(conn, user)?, passwords::history_salt(conn, user)?)))
             .await?;
         let (Some(account), salt) = found else { return Err(sign_in_refused()) };
         let hash = account.hash.clone();
-        let turn = Turn::of(&request);
-        let is_right = request.app.slot::<Hasher>().verify(&turn, passwords::cut(&current), account.hash).await?;
-        let prepared = if is_right { Some(passwords::prepare(&request.app, &turn, &new, salt).await?) } else { None };
+        let path = QueuePath::of_request(&request);
+        let is_right = request.app.slot::<Hasher>().verify(&path, passwords::shortened(&current), account.hash).await?;
+        let prepared = if is_right { Some(passwords::prepare(&request.app, &path, &new, salt).await?) } else { None };
         write(&request, move |request, conn| decide_change(request, conn, hash.as_deref(), &new, prepared.as_ref()))
             .await?
             .told()

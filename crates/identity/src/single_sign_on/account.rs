@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::transaction::Linking;
 use super::vouching::Vouching;
 use crate::account::{Account, method_of, type_of};
-use crate::attempts::count_address;
+use crate::attempts::count_failure;
 use crate::system_events::{self, Event};
 use crate::users::create;
 use crate::users::user::USER;
@@ -119,7 +119,7 @@ pub fn decide(
         Found::Obstacle(obstacle) => {
             let Obstacle { event, user, reason } = obstacle;
             system_events::note(request, conn, event, user, Some(reason))?;
-            count_address(request, conn)?;
+            count_failure(request, conn)?;
             Ok(Decision::Refused)
         }
     }
@@ -128,7 +128,7 @@ pub fn decide(
 /// Notes a sign-in that failed before anybody was found.
 pub fn failed(request: &Request, conn: &mut Conn, user: Option<i64>, reason: &str) -> Result<(), Refusal> {
     system_events::note(request, conn, Event::LoginFailedSso, user, Some(reason))?;
-    count_address(request, conn)?;
+    count_failure(request, conn)?;
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub fn insert(
     }
     let id = rows::insert(request, conn, &USER, &changes, &extra)?;
     if let Some(prepared) = prepared {
-        passwords::remember(conn, id, prepared)?;
+        passwords::add_to_history(conn, id, prepared)?;
     }
     if invited {
         mailed_links::send_activation(request, conn, id)?;
@@ -52,7 +52,7 @@ pub fn insert_by_operator(conn: &mut Conn, mut changes: Changes, prepared: &Prep
     let mut extra = vec![("status", "active".into()), ("activated_at", now.into())];
     extra.extend(prepared.columns(now));
     let id = rows::insert_row(conn, &USER, &changes, &extra, now, None)?;
-    passwords::remember(conn, id, prepared)?;
+    passwords::add_to_history(conn, id, prepared)?;
     log::write_by_operator(conn, now, "create", &USER, id, &log::name_of(&changes), log::created(&USER, &changes))
 }
 

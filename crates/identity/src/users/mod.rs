@@ -13,7 +13,7 @@ pub mod view;
 pub use actions::forget_the_anonymized;
 pub use rename::RENAMED;
 
-use crate::hasher::Turn;
+use crate::hasher::QueuePath;
 use crate::passwords::{self, Prepared};
 use crate::sessions;
 use crate::super_admin_access;
@@ -74,7 +74,9 @@ fn create(request: Arc<Request>) -> Pending {
             text("account_type").and_then(|name| AccountType::of(&name)).is_some_and(AccountType::is_service);
         let sent = text("password").filter(|_| is_service);
         let prepared = match sent {
-            Some(password) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, None).await?),
+            Some(password) => {
+                Some(passwords::prepare(&request.app, &QueuePath::of_request(&request), &password, None).await?)
+            }
             None => None,
         };
         write(&request, move |request, conn| {
@@ -110,7 +112,9 @@ fn edit(request: Arc<Request>) -> Pending {
             Some(password) => {
                 let salt = request.build.db.read_short(move |conn| rules::salt_of_service(conn, id)).await?;
                 match salt {
-                    Some(salt) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, salt).await?),
+                    Some(salt) => {
+                        Some(passwords::prepare(&request.app, &QueuePath::of_request(&request), &password, salt).await?)
+                    }
                     None => None,
                 }
             }
@@ -179,7 +183,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
         limits::change(conn, from, to)?;
     }
     if let Some(prepared) = prepared {
-        passwords::remember(conn, id, prepared)?;
+        passwords::add_to_history(conn, id, prepared)?;
         sessions::end_all(conn, id, request.now, None)?;
     }
     let touches_rights =
