@@ -8,7 +8,7 @@ use super::configuration::{Configuration, ROLES, enabled_issuers, is_enabled};
 use super::failure::Failure;
 use super::transaction::Linking;
 use super::vouching::Vouching;
-use crate::account::{Account, method_of, type_of};
+use crate::account::{Account, account_type_of, authentication_method};
 use crate::attempts::count_failure;
 use crate::system_events::{self, Event};
 use crate::users::create;
@@ -118,7 +118,7 @@ pub fn decide(
         Found::Account(user) => Ok(Decision::Welcome(user)),
         Found::Obstacle(obstacle) => {
             let Obstacle { event, user, reason } = obstacle;
-            system_events::note(request, conn, event, user, Some(reason))?;
+            system_events::write(request, conn, event, user, Some(reason))?;
             count_failure(request, conn)?;
             Ok(Decision::Refused)
         }
@@ -127,7 +127,7 @@ pub fn decide(
 
 /// Notes a sign-in that failed before anybody was found.
 pub fn failed(request: &Request, conn: &mut Conn, user: Option<i64>, reason: &str) -> Result<(), Refusal> {
-    system_events::note(request, conn, Event::LoginFailedSso, user, Some(reason))?;
+    system_events::write(request, conn, Event::LoginFailedSso, user, Some(reason))?;
     count_failure(request, conn)?;
     Ok(())
 }
@@ -168,7 +168,7 @@ fn bind(request: &Request, conn: &mut Conn, person: &Person, user: i64, is_linke
 
 /// Binds the identity to whoever asked for it, if he is still signed in and it is nobody else's.
 fn link(request: &Request, conn: &mut Conn, person: &Person, linking: Linking) -> Result<bool, Refusal> {
-    let account = Account::of_for_change(conn, linking.user)?.filter(|account| account.is_active);
+    let account = Account::by_id_for_change(conn, linking.user)?.filter(|account| account.is_active);
     let bound = identity(conn, person)?;
     let sql =
         Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND ended_at IS NULL AND expires_at > $3");
@@ -200,7 +200,7 @@ fn by_identity(
     let Some(bound) = identity(conn, person)?.filter(|now| now.user == bound.user) else {
         return by_address(request, conn, configuration, person);
     };
-    if !bound.is_linked && type_of(conn, bound.user)? == AccountType::SuperAdmin {
+    if !bound.is_linked && account_type_of(conn, bound.user)? == AccountType::SuperAdmin {
         return Ok(Found::Obstacle(Obstacle::of(bound.user, "not_linked")));
     }
     Ok(Found::Account(bound.user))
@@ -223,7 +223,7 @@ fn by_address(
     if user_of(conn, address)? != Some(user) {
         return Ok(Found::Obstacle(Obstacle::of(None, "unknown_account")));
     }
-    if !matches!(type_of(conn, user)?, AccountType::Internal | AccountType::External | AccountType::Full) {
+    if !matches!(account_type_of(conn, user)?, AccountType::Internal | AccountType::External | AccountType::Full) {
         return Ok(Found::Obstacle(Obstacle::of(user, "not_linked")));
     }
     if identity(conn, person)?.is_some_and(|bound| bound.user == user) {
@@ -271,7 +271,7 @@ fn lower_case(character: char) -> char {
 
 /// What keeps an account from signing in by single sign-on, the state of the account first. A lock is about passwords.
 fn may_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<Obstacle>, Error> {
-    let Some(account) = Account::of_for_change(conn, user)? else {
+    let Some(account) = Account::by_id_for_change(conn, user)? else {
         return Ok(Some(Obstacle::of(None, "unknown_account")));
     };
     Ok(if !account.is_active {
@@ -292,7 +292,7 @@ pub fn is_welcome(request: &Request, conn: &mut Conn, configuration: i64, user: 
         false => Some(Obstacle::of(user, "state")),
     };
     let Some(Obstacle { event, user, reason }) = obstacle else { return Ok(true) };
-    system_events::note(request, conn, event, user, Some(reason))?;
+    system_events::write(request, conn, event, user, Some(reason))?;
     Ok(false)
 }
 
@@ -313,7 +313,7 @@ fn create(
     let sql = Sql::new("SELECT role_id FROM single_sign_on_roles WHERE single_sign_on_id = $1 ORDER BY role_id");
     let roles = conn.all(&sql.arg(configuration.id), |row| row.int(0))?;
     let account_type = if roles.is_empty() { AccountType::Internal } else { AccountType::Full };
-    if method_of(conn, account_type)? == "password" {
+    if authentication_method(conn, account_type)? == "password" {
         let event = Event::LoginFailedInvalidAuthMethod;
         return Ok(Found::Obstacle(Obstacle { event, user: None, reason: "single_sign_on" }));
     }

@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(callback),
         )
         .public()
-        .answers(200, Schema::Json(sessions::pair_schema))
+        .answers(200, Schema::Json(sessions::tokens_schema))
         // To a page, to somebody who has only linked himself, to a front end.
         .or(200, Schema::Html)
         .or(204, Schema::Nothing)
@@ -52,7 +52,7 @@ pub fn routes() -> Vec<Route> {
         )
         .public()
         .takes(Schema::Json(ticket))
-        .answers(200, Schema::Json(sessions::pair_schema)),
+        .answers(200, Schema::Json(sessions::tokens_schema)),
     ]
 }
 
@@ -185,7 +185,7 @@ fn end(request: &Request, conn: &mut Conn, single_sign_on: i64, decision: Decisi
 
 fn begin(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
-    system_events::note(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
+    system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
     Ok(sessions::begin(request, conn, user, Some(single_sign_on))?)
 }
 

@@ -110,7 +110,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     if vouching::is_renewed_by(&changes) {
         vouching::renew(conn, id, request.caller()?.user)?;
     }
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     rows::changed(request, conn, &SHAPE, id)
 }
 
@@ -125,7 +125,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         conn.exec(&Sql::new(text).arg(id))?;
     }
     rows::delete(request, conn, &SINGLE_SIGN_ON, id, &before.get(&NAME).unwrap_or_default())?;
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     Ok(Answer::empty())
 }
 

@@ -47,22 +47,21 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// An enabled configuration as anybody may see it.
-pub struct Named {
-    /// Its id.
+/// An enabled configuration as the sign-in page shows it.
+pub struct EnabledConfiguration {
     pub id: i64,
-    /// Its name.
     pub name: String,
 }
 
-/// The enabled configurations by name.
-pub fn enabled(conn: &mut Conn) -> Result<Vec<Named>, Error> {
+/// The enabled configurations, ordered by name.
+pub fn enabled_configurations(conn: &mut Conn) -> Result<Vec<EnabledConfiguration>, Error> {
     let sql = Sql::new("SELECT id, name FROM single_sign_on WHERE is_enabled = 1 ORDER BY name_fold, id");
-    conn.all(&sql, |row| Ok(Named { id: row.int(0)?, name: row.text(1)?.to_owned() }))
+    conn.all(&sql, |row| Ok(EnabledConfiguration { id: row.int(0)?, name: row.text(1)?.to_owned() }))
 }
 
 fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
-    let all: Vec<Json> = enabled(conn)?.iter().map(|named| json!({"id": named.id, "name": named.name})).collect();
+    let enabled = enabled_configurations(conn)?;
+    let all = enabled.iter().map(|found| json!({"id": found.id, "name": found.name})).collect();
     Ok(Answer::value(&Json::Array(all)))
 }
 

@@ -2,7 +2,7 @@
 //! can say of anybody that he has an address. So an address binds only accounts that hold no more than whoever decided
 //! that, held then.
 
-use crate::account::{of_roles, type_of};
+use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
 
 use kit::domain::holds_objects;
@@ -68,18 +68,18 @@ impl Vouching {
 
     /// What an account can vouch for: everything for super admins, else what it holds.
     fn by_account(conn: &mut Conn, user: i64) -> Result<Vouching, Error> {
-        let account_type = type_of(conn, user)?;
+        let account_type = account_type_of(conn, user)?;
         if account_type.is_super() {
             return Ok(Vouching::Everything);
         }
-        Ok(Vouching::Within(Permissions::of_account(account_type).union(of_roles(conn, user)?)))
+        Ok(Vouching::Within(Permissions::of_account(account_type).union(permissions_of_roles(conn, user)?)))
     }
 
     /// Whether it vouches for an account. That its type is bound by an address at all is for others to say.
     pub fn covers_account(self, conn: &mut Conn, user: i64) -> Result<bool, Error> {
         Ok(match self {
             Vouching::Everything => true,
-            Vouching::Within(held) => held.covers(of_roles(conn, user)?) && !holds_objects(conn, user)?,
+            Vouching::Within(held) => held.covers(permissions_of_roles(conn, user)?) && !holds_objects(conn, user)?,
             Vouching::Nothing => false,
         })
     }

@@ -60,7 +60,7 @@ fn act(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcom
     }
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
     action(request, conn, id, account_type)?;
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3")
         .arg(request.now)
         .arg(caller.user)

@@ -176,7 +176,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     if is_renamed {
         rename::follow(request, conn, id, &before)?;
     }
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     // Whoever is anonymized counts as that, whatever the type.
     if has_new_type && actions::stored_status(conn, id)? != "anonymized" {
         let (from, to) = (limit_of(current_type), limit_of(new_type));
@@ -208,7 +208,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         .arg(caller.user)
         .arg(id);
     conn.exec(&sql)?;
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     limits::give_back(conn, if is_anonymized { &actions::ANONYMIZED } else { limit_of(account_type) })?;
     log::write(request, conn, "delete", &USER, id, &log::name_of(&before), log::Diff::new())?;
     rights::changed(request, conn)?;

@@ -2,7 +2,7 @@
 
 use super::rules;
 use super::user::USER;
-use crate::account::read_type;
+use crate::account::read_account_type;
 use crate::visibility::visible_users;
 use kit::answer::Instance;
 use kit::caller::Caller;
@@ -62,7 +62,7 @@ pub fn load(conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
 
 /// `next_actions` and `_meta`.
 fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
-    let account_type = read_type(row.text(at)?.unwrap_or(""))?;
+    let account_type = read_account_type(row.text(at)?.unwrap_or(""))?;
     let status = row.text(at + 1)?.unwrap_or("");
     out.name("next_actions").raw("[");
     for action in rules::next_actions(status, account_type) {
