@@ -87,24 +87,14 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Err
     )
     .arg(claims.session)
     .arg(now);
-    let [
-        user,
-        account_type,
-        is_restricted,
-        ranges,
-        password_set_at,
-        rotation,
-        last_used_at,
-        is_by_password,
-        expires_at,
-    ] = columns();
+    let [user, account_type, is_restricted, ranges, set_at, rotation, used_at, by_password, expires_at] = columns();
     let found = conn.opt(&sql, |row| {
         let account_type = read_account_type(row.text(account_type)?)?;
         let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
         let rotation = row.int(rotation)?;
         // A session by single sign-on never has to change its password.
-        let is_by_password = row.flag(is_by_password)?;
-        let set_at = row.opt_int(password_set_at)?.filter(|_| rotation > 0 && is_by_password);
+        let is_by_password = row.flag(by_password)?;
+        let set_at = row.opt_int(set_at)?.filter(|_| rotation > 0 && is_by_password);
         Ok(Caller {
             user: row.int(user)?,
             session: claims.session,
@@ -114,7 +104,7 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Err
             password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
             ranges,
             session_expires_at: row.int(expires_at)?,
-            last_used_at: AtomicI64::new(row.int(last_used_at)?),
+            last_used_at: AtomicI64::new(row.int(used_at)?),
         })
     })?;
     let Some(mut caller) = found.filter(|found| found.user == claims.user) else { return Ok(None) };
