@@ -2,7 +2,7 @@
 //! `chancery build …`, `chancery user …`). Any process may do it while others serve.
 
 use events::history_tenants::{self, Tenant};
-use identity::hasher::Turn;
+use identity::hasher::QueuePath;
 use identity::passwords;
 use identity::security;
 use identity::sessions;
@@ -231,7 +231,7 @@ pub async fn create_user(
     account_type: AccountType,
     password: &str,
 ) -> Result<(), Failure> {
-    let prepared = passwords::prepare(app, &Turn::of_operator(build), password, None).await.map_err(in_words)?;
+    let prepared = passwords::prepare(app, &QueuePath::of_operator(build), password, None).await.map_err(in_words)?;
     let first_name: String = username.split('@').next().unwrap_or("").chars().take(100).collect();
     let last_name = account_type.text();
     let body = json!({"username": username, "account_type": account_type.name(), "first_name": first_name, "last_name": last_name});
@@ -263,7 +263,7 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
     };
     let found = build.db.read(read).await.map_err(text)?;
     let (user, salt) = found.ok_or_else(|| format!("{username}: there is no such user"))?;
-    let prepared = passwords::prepare(app, &Turn::of_operator(build), password, salt).await.map_err(in_words)?;
+    let prepared = passwords::prepare(app, &QueuePath::of_operator(build), password, salt).await.map_err(in_words)?;
     let (now, password, username) = (app.clock.now(), password.to_owned(), username.to_owned());
     build
         .db

@@ -35,7 +35,7 @@ pub const MIGRATIONS: Migrations = Migrations {
             "0006_personal_data_and_keys",
             include_str!("../migrations/build/0006_personal_data_and_keys.sql"),
         )
-        .then(identity::users::forget_the_anonymized),
+        .then(identity::users::migrate_anonymized),
     ],
 };
 

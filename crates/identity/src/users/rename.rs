@@ -4,7 +4,7 @@
 
 use super::create::type_in;
 use super::user::{FIRST_NAME, USERNAME};
-use crate::account::of_roles;
+use crate::account::permissions_of_roles;
 use crate::mailed_links;
 use crate::sessions;
 use administration::company_details;
@@ -37,7 +37,7 @@ pub fn is_change(before: &Changes, sent: &Changes) -> bool {
 /// Only who holds all that the account holds may rename it; and only super admins one on which rights on single objects
 /// hang, since nobody else is sure to hold them.
 pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
-    let held = Permissions::of_account(type_in(before)?).union(of_roles(conn, id)?);
+    let held = Permissions::of_account(type_in(before)?).union(permissions_of_roles(conn, id)?);
     if caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?) {
         Ok(())
     } else {
