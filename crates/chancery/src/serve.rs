@@ -85,7 +85,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     if let Some((app, served)) = &mut opened {
         let flushed = async {
             let _ = served.await;
-            relay(&app).finish(FLUSH).await;
+            relay(app).finish(FLUSH).await;
         };
         let _ = tokio::time::timeout(FLUSH, flushed).await;
     }
