@@ -23,7 +23,8 @@ pub fn shortened(sent: &str) -> String {
 #[derive(Clone)]
 pub struct Prepared {
     hash: String,
-    /// The salt of the user's password history. All its digests have the same salt, so that one hash is compared with all.
+    /// The salt of the user's password history. All its digests have the same salt, so that one hash is compared with
+    /// all.
     salt: String,
     digest: String,
 }

@@ -63,8 +63,8 @@ fn confirm(request: Arc<Request>) -> Pending {
     })
 }
 
-/// Sets a password by the token of a mailed link. Token and password are checked before anything is hashed. A wrong token
-/// counts as a failed attempt of the address, which limits the system events that it causes.
+/// Sets a password by the token of a mailed link. Token and password are checked before anything is hashed. A wrong
+/// token counts as a failed attempt of the address, which limits the system events that it causes.
 pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: Kind) -> Outcome {
     let mut attempt = Attempt::begin(request)?;
     let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
