@@ -1,10 +1,10 @@
 //! Attempts to sign in, counted by the address that makes them (`CHANCERY_ADDRESS_ATTEMPTS`; document 4, section 7,
 //! "attempts of one address"): failed sign-ins, failed tokens of links, and reset requests.
 //!
-//! They are counted twice. Each process counts an attempt from before its password is hashed until it has succeeded, so
-//! that parallel guesses never exceed the limit. A failed attempt is counted in the database too, for the other
-//! processes and for the time after a restart; each process takes in what it reads there. The limit is exact across
-//! processes: a right password beyond the limit is refused when the attempt is recorded
+//! They are counted twice. Each process counts an attempt before its password is hashed, and takes it off again when it
+//! succeeds, so that parallel guesses never exceed the limit. A failed attempt is counted in the database too, for the
+//! other processes and for the time after a restart; each process takes over what it reads there. The limit is exact
+//! across processes: a right password beyond the limit is refused when the attempt is recorded
 //! (`docs/decisions/0005-guessing.md`).
 //!
 //! An IPv6 address counts for its /64, which one subscriber has, and for the /48 around it, which has eight times the
@@ -183,8 +183,8 @@ pub fn count_failure(request: &Request, conn: &mut Conn) -> Result<(), Error> {
     Ok(())
 }
 
-/// A running attempt, which counts in its process until it is dropped. An attempt that was never tried, since the
-/// server was too busy to hash its password, leaves no trace.
+/// An attempt of an address. It counts as running until it is counted as failed or dropped. An attempt that was dropped
+/// before, since the server was too busy to hash its password, leaves no trace.
 pub struct Attempt {
     attempts: Arc<Attempts>,
     limits: Vec<NetworkLimit>,
