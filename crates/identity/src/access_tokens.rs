@@ -3,9 +3,9 @@
 //! A token names a user and a session and is valid for some minutes. `authenticate.rs` checks on each request that the
 //! session has not ended, so that ending a session takes effect at once.
 //!
-//! Every token that this server issues begins with the same header, byte for byte. Verification compares that text, which
-//! fixes the algorithm before anything is parsed: a token with `none`, with another algorithm or with a key named in its
-//! header is refused, and a request parses one small JSON object instead of three.
+//! Every token that this server issues begins with the same header, byte for byte. Verification compares that text,
+//! which fixes the algorithm before anything is parsed: a token with `none`, with another algorithm or with a key named
+//! in its header is refused, and a request parses one small JSON object instead of three.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -79,8 +79,8 @@ impl AccessTokens {
         token
     }
 
-    /// The claims of a token that this deployment issued for this build and that is valid at `now` (microseconds); `None`
-    /// for every other text. No reason is given, since every wrong token gets the same answer.
+    /// The claims of a token that this deployment issued for this build and that is valid at `now` (microseconds);
+    /// `None` for every other text. No reason is given, since every wrong token gets the same answer.
     pub fn verify(&self, token: &str, build: &str, now: i64) -> Option<Claims> {
         if token.len() > MAX_BYTES {
             return None;

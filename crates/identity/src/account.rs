@@ -155,8 +155,8 @@ impl Account {
     }
 
     /// Counts a wrong password; too many in a row within the window lock the account (document 4, section 7, "wrong
-    /// passwords"). The row is locked, so that parallel guesses count one by one. When no password would sign the account
-    /// in, none counts, so that strangers cannot lock an account whose password they could not use.
+    /// passwords"). The row is locked, so that parallel guesses count one by one. When no password would sign the
+    /// account in, none counts, so that strangers cannot lock an account whose password they could not use.
     pub fn count_wrong_password(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         if !self.is_open_to_passwords(request) {
             return Ok(());

@@ -275,8 +275,8 @@ impl Principals {
         }
     }
 
-    /// The users or groups with these ids (document 1, "Assignees", rule 5). Anonymized users are left out, since nothing
-    /// can be given to them. The rows are locked, so that none is deleted or anonymized before the insert.
+    /// The users or groups with these ids (document 1, "Assignees", rule 5). Anonymized users are left out, since
+    /// nothing can be given to them. The rows are locked, so that none is deleted or anonymized before the insert.
     fn look_up(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, Error> {
         if ids.is_empty() {
             return Ok(HashMap::new());

@@ -1,10 +1,11 @@
 //! Attempts to sign in, counted by the address that makes them (`CHANCERY_ADDRESS_ATTEMPTS`; document 4, section 7,
 //! "attempts of one address"): failed sign-ins, failed tokens of links, and reset requests.
 //!
-//! They are counted twice. Each process counts an attempt from before its password is hashed until it has succeeded, so
-//! that parallel guesses never exceed the limit. A failed attempt is counted in the database too, for the other processes
-//! and for the time after a restart; each process takes in what it reads there. The limit is exact across processes: a
-//! right password beyond the limit is refused when the attempt is recorded (`docs/decisions/0005-guessing.md`).
+//! They are counted twice. Each process counts an attempt before its password is hashed, and takes it off again when it
+//! succeeds, so that parallel guesses never exceed the limit. A failed attempt is counted in the database too, for the
+//! other processes and for the time after a restart; each process takes over what it reads there. The limit is exact
+//! across processes: a right password beyond the limit is refused when the attempt is recorded
+//! (`docs/decisions/0005-guessing.md`).
 //!
 //! An IPv6 address counts for its /64, which one subscriber has, and for the /48 around it, which has eight times the
 //! limit.
@@ -24,8 +25,8 @@ use store::{Conn, Error, Sql};
 const WINDOW_US: i64 = 300_000_000;
 /// The limit of an IPv6 /48, as a multiple of that of a /64.
 const SITE_FACTOR: i64 = 8;
-/// When a process counts this many networks, it drops those without a running attempt; their failed attempts stay in the
-/// database.
+/// When a process counts this many networks, it drops those without a running attempt; their failed attempts stay in
+/// the database.
 const MAX_NETWORKS: usize = 4096;
 
 /// The attempts of a build's networks, as one process counts them.
@@ -182,8 +183,8 @@ pub fn count_failure(request: &Request, conn: &mut Conn) -> Result<(), Error> {
     Ok(())
 }
 
-/// A running attempt, which counts in its process until it is dropped. An attempt that was never tried, since the server
-/// was too busy to hash its password, leaves no trace.
+/// An attempt of an address. It counts as running until it is counted as failed or dropped. An attempt that was dropped
+/// before, since the server was too busy to hash its password, leaves no trace.
 pub struct Attempt {
     attempts: Arc<Attempts>,
     limits: Vec<NetworkLimit>,
@@ -206,7 +207,8 @@ impl Attempt {
         Ok(Attempt { attempts, limits, now, is_tried: false })
     }
 
-    /// Refuses the attempt after all when [`check_address`] has meanwhile taken over failed attempts that reach a limit.
+    /// Refuses the attempt after all when [`check_address`] has meanwhile taken over failed attempts that reach a
+    /// limit.
     pub fn check(&self) -> Result<(), Refusal> {
         check(&self.attempts.counts(), &self.limits, 1, self.now)
     }

@@ -1,8 +1,8 @@
 //! Passwords: slow hashing on its own threads, and the complexity rules.
 //!
 //! A hash takes some 50 ms and 19 MiB (security.md, row "passwords"), so hashes run on a pool of threads of their own,
-//! one hash for each thread, and a bounded number of them waits. The queue serves the builds in turn, and within a build
-//! the networks that its requests come from (document 4, section 7, "attempts of one address").
+//! one hash for each thread, and a bounded number of them waits. The queue serves the builds in turn, and within a
+//! build the networks that its requests come from (document 4, section 7, "attempts of one address").
 
 use crate::attempts::{network_name, networks_of};
 use crate::fair_queue::FairQueue;
@@ -68,8 +68,8 @@ impl QueuePath {
     }
 }
 
-/// A pool of threads that hash and verify passwords by argon2id (m = 19456 KiB, t = 2, p = 1). Clones share the threads,
-/// which end with the last clone.
+/// A pool of threads that hash and verify passwords by argon2id (m = 19456 KiB, t = 2, p = 1). Clones share the
+/// threads, which end with the last clone.
 #[derive(Clone)]
 pub struct Hasher(Arc<QueueOwner>);
 
@@ -142,8 +142,8 @@ impl Hasher {
         .await
     }
 
-    /// Whether a password belongs to a PHC string. For `None` and for an invalid string it is false after the same time,
-    /// so that an unknown user cannot be told from a wrong password.
+    /// Whether a password belongs to a PHC string. For `None` and for an invalid string it is false after the same
+    /// time, so that an unknown user cannot be told from a wrong password.
     pub async fn verify(&self, path: &QueuePath, password: String, hash: Option<String>) -> Result<bool, Busy> {
         self.run(path, move || {
             use argon2::password_hash::phc::PasswordHash;

@@ -23,7 +23,8 @@ pub fn shortened(sent: &str) -> String {
 #[derive(Clone)]
 pub struct Prepared {
     hash: String,
-    /// The salt of the user's password history. All its digests have the same salt, so that one hash is compared with all.
+    /// The salt of the user's password history. All its digests have the same salt, so that one hash is compared with
+    /// all.
     salt: String,
     digest: String,
 }
@@ -106,7 +107,7 @@ pub fn store(conn: &mut Conn, user: i64, prepared: &Prepared, now: i64) -> Resul
          locked_until = NULL WHERE id = $4",
     );
     conn.exec(&sql.arg(&prepared.hash).arg(&prepared.salt).arg(now).arg(user))?;
-    mailed_links::forget(conn, user)?;
+    mailed_links::delete_links(conn, user)?;
     add_to_history(conn, user, prepared)
 }
 

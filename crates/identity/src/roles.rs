@@ -113,7 +113,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Takes a role that is deleted from its users.
+/// Removes a deleted role from the users who had it.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "roles",
     when: When::Leaving,

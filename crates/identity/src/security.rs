@@ -162,7 +162,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     rights::changed(request, conn)?;
     let rules = load(conn)?;
     let mut shown = all_groups_json(request, &rules);
-    // The ETag is that of a GET, which a later `If-Match` is compared with. A GET does not show the methods of services.
+    // The ETag is that of a GET, which a later `If-Match` is compared with. A GET does not show the methods of
+    // services.
     let tag = etag(shown.to_string().as_bytes());
     SERVICES.iter().for_each(|service| shown["authentication_method"][service] = "password".into());
     let mut answer = Answer::value(&shown);
@@ -170,8 +171,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// Refuses other methods than passwords for services, and a method under which no super admin could sign in (document 4,
-/// section 7).
+/// Refuses other methods than passwords for services, and a method under which no super admin could sign in (document
+/// 4, section 7).
 fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
     for service in SERVICES {
         if changes.value(service).is_some_and(|method| *method != Value::from("password")) {

@@ -1,5 +1,5 @@
-//! Sessions: each has an access token and a refresh token, which are replaced at each refresh. A refresh token that is used
-//! twice ends its session (document 4, section 3).
+//! Sessions: each has an access token and a refresh token, which are replaced at each refresh. A refresh token that is
+//! used twice ends its session (document 4, section 3).
 
 use crate::access_tokens::AccessTokens;
 use crate::account::Account;

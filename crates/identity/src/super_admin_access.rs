@@ -24,8 +24,8 @@ enum Access {
     CanSignIn,
 }
 
-/// The access of super admins before a change, to be compared with that after it; `None` when the change does not concern
-/// them.
+/// The access of super admins before a change, to be compared with that after it; `None` when the change does not
+/// concern them.
 pub struct Guard(Option<Access>);
 
 /// Reads the access of super admins before a change. Nothing is read or locked when `is_concerned` is false.

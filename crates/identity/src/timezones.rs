@@ -1,4 +1,5 @@
-//! The names of time zones. They come from the IANA database that is compiled in, so they are the same on every machine.
+//! The names of time zones. They come from the IANA database that is compiled in, so they are the same on every
+//! machine.
 
 /// Whether a text is a name of the IANA database in its exact spelling (`Europe/Rome`, not `europe/rome`).
 pub fn is_timezone(name: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use super::{login, set_password};
 use crate::attempts;
-use crate::mailed_links::Kind;
+use crate::mailed_links::LinkKind;
 use crate::single_sign_on::start::{self, EnabledConfiguration};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
@@ -38,17 +38,17 @@ pub fn routes() -> Vec<Route> {
             &["id"],
         ),
         show("/activate/", "Page to choose the first password", |request| {
-            Ok(new_password_page(StatusCode::OK, Kind::Activation, request.query.last("token").unwrap_or(""), &[]))
+            Ok(new_password_page(StatusCode::OK, LinkKind::Activation, request.query.last("token").unwrap_or(""), &[]))
         }),
         send(
             "/activate/",
             "Activate from the page",
-            Handler::Async(|request| set_password_from_page(request, Kind::Activation)),
+            Handler::Async(|request| set_password_from_page(request, LinkKind::Activation)),
             &["token", "password"],
         ),
         show("/password-reset/", "Page to reset a password", |request| {
             Ok(match request.query.last("token") {
-                Some(token) => new_password_page(StatusCode::OK, Kind::Reset, token, &[]),
+                Some(token) => new_password_page(StatusCode::OK, LinkKind::Reset, token, &[]),
                 None => ask_for_reset_page(StatusCode::OK, ""),
             })
         }),
@@ -97,7 +97,7 @@ pub async fn sign_in_failed(request: &Request, refusal: &Refusal) -> Outcome {
 
 fn reset(request: Arc<Request>) -> Pending {
     if request.object().is_ok_and(|body| body.contains_key("token")) {
-        return set_password_from_page(request, Kind::Reset);
+        return set_password_from_page(request, LinkKind::Reset);
     }
     Box::pin(async move {
         let username = form_field(&request, "username")?;
@@ -113,7 +113,7 @@ fn reset(request: Arc<Request>) -> Pending {
     })
 }
 
-fn set_password_from_page(request: Arc<Request>, kind: Kind) -> Pending {
+fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
     Box::pin(async move {
         let (token, password) = (form_field(&request, "token")?, form_field(&request, "password")?);
         let outcome: Outcome = set_password::by_link(&request, token.clone(), password, kind).await;
@@ -160,10 +160,10 @@ fn ask_for_reset_page(status: StatusCode, error: &str) -> Answer {
     page(status, "Reset your password", &form)
 }
 
-fn new_password_page(status: StatusCode, kind: Kind, token: &str, errors: &[String]) -> Answer {
+fn new_password_page(status: StatusCode, kind: LinkKind, token: &str, errors: &[String]) -> Answer {
     let (title, action) = match kind {
-        Kind::Activation => ("Activate your account", "/activate/"),
-        Kind::Reset => ("Choose a new password", "/password-reset/"),
+        LinkKind::Activation => ("Activate your account", "/activate/"),
+        LinkKind::Reset => ("Choose a new password", "/password-reset/"),
     };
     let form = format!(
         "{}<form method=\"post\" action=\"{action}\"><input name=\"token\" type=\"hidden\" value=\"{}\">\

@@ -3,7 +3,7 @@
 use crate::account::{Account, sign_in_refused};
 use crate::attempts::{self, Attempt, check_address, count_failure};
 use crate::hasher::{Hasher, QueuePath};
-use crate::mailed_links::{self, Kind};
+use crate::mailed_links::{self, LinkKind};
 use crate::passwords::{self, Prepared};
 use crate::sessions;
 use crate::system_events::{self, Event};
@@ -52,20 +52,20 @@ pub fn routes() -> Vec<Route> {
 fn activate(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let [token, password] = request.texts(["token", "password"])?;
-        by_link(&request, token, password, Kind::Activation).await
+        by_link(&request, token, password, LinkKind::Activation).await
     })
 }
 
 fn confirm(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let [token, password] = request.texts(["token", "password"])?;
-        by_link(&request, token, password, Kind::Reset).await
+        by_link(&request, token, password, LinkKind::Reset).await
     })
 }
 
-/// Sets a password by the token of a mailed link. Token and password are checked before anything is hashed. A wrong token
-/// counts as a failed attempt of the address, which limits the system events that it causes.
-pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: Kind) -> Outcome {
+/// Sets a password by the token of a mailed link. Token and password are checked before anything is hashed. A wrong
+/// token counts as a failed attempt of the address, which limits the system events that it causes.
+pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: LinkKind) -> Outcome {
     let mut attempt = Attempt::begin(request)?;
     let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
     let checked = request
@@ -74,7 +74,7 @@ pub async fn by_link(request: &Arc<Request>, token: String, password: String, ki
         .read(move |conn| {
             check_address(&shared, conn)?;
             let (token, password) = &sent;
-            let Some(user) = mailed_links::user_of(conn, token, kind, shared.now)? else {
+            let Some(user) = mailed_links::user_of_token(conn, token, kind, shared.now)? else {
                 return Ok(Err((invalid_token(), true)));
             };
             let salt = passwords::history_salt(conn, user)?;
@@ -115,16 +115,16 @@ fn set_by_link(
     conn: &mut Conn,
     token: &str,
     password: &str,
-    kind: Kind,
+    kind: LinkKind,
     prepared: &Prepared,
 ) -> Outcome {
     let user = mailed_links::spend(conn, token, kind, request.now)?.ok_or_else(invalid_token)?;
     check_rules(conn, user, "password", password, Some(prepared))?;
     passwords::store(conn, user, prepared, request.now)?;
-    if kind == Kind::Reset {
+    if kind == LinkKind::Reset {
         system_events::write(request, conn, Event::PasswordResetSuccess, Some(user), None)?;
     }
-    if kind == Kind::Activation {
+    if kind == LinkKind::Activation {
         let sql =
             Sql::new("UPDATE users SET status = 'active', activated_at = $1 WHERE id = $2 AND status = 'invited'");
         conn.exec(&sql.arg(request.now).arg(user))?;
@@ -136,15 +136,15 @@ fn set_by_link(
 
 /// Writes the system event of a failure in a transaction of its own, since that of the attempt was undone. An address
 /// beyond its limit is refused for that, without an event.
-async fn log_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal, counts: bool) -> Outcome {
+async fn log_failure(request: &Arc<Request>, kind: LinkKind, refusal: Refusal, counts: bool) -> Outcome {
     let record = move |request: &Request, conn: &mut Conn| {
         check_address(request, conn)?;
         if counts {
             count_failure(request, conn)?;
         }
         match kind {
-            Kind::Reset => system_events::write(request, conn, Event::PasswordResetFailed, None, None),
-            Kind::Activation => Ok(()),
+            LinkKind::Reset => system_events::write(request, conn, Event::PasswordResetFailed, None, None),
+            LinkKind::Activation => Ok(()),
         }
     };
     write(request, record).await?;

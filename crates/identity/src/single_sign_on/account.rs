@@ -1,10 +1,10 @@
 //! The account of a person who signs in at a provider (document 4, section 3, "the user behind a sign-in"; section 7).
 //!
 //! It is the account to which the identity (issuer and subject) is bound. At a first sign-in it is the account whose
-//! username is the person's verified address, if the configuration vouches for that (`vouching.rs`); the identity is bound
-//! to it then. An account that already has an identity of a provider in use is not bound by address, so that a new
-//! colleague who is given an old address does not get the account. A super admin's identity is bound only by linking it
-//! while signed in.
+//! username is the person's verified address, if the configuration vouches for that (`vouching.rs`); the identity is
+//! bound to it then. An account that already has an identity of a provider in use is not bound by address, so that a
+//! new colleague who is given an old address does not get the account. A super admin's identity is bound only by
+//! linking it while signed in.
 
 use super::configuration::{Configuration, ROLES, enabled_issuers, is_enabled};
 use super::failure::Failure;
@@ -88,8 +88,8 @@ enum Lookup {
     Obstacle(Obstacle),
 }
 
-/// Decides on a sign-in, or links the identity. What belongs to the decision is written, a refusal included; only an `Err`
-/// undoes it.
+/// Decides on a sign-in, or links the identity. What belongs to the decision is written, a refusal included; only an
+/// `Err` undoes it.
 pub fn decide(
     request: &Request,
     conn: &mut Conn,
@@ -276,7 +276,8 @@ fn is_same_address(one: &str, other: &str) -> bool {
     one.chars().map(lower_case).eq(other.chars().map(lower_case))
 }
 
-/// The lower case of a character. A character outside ASCII whose lower case is in ASCII (the Kelvin sign) stays as it is.
+/// The lower case of a character. A character outside ASCII whose lower case is in ASCII (the Kelvin sign) stays as it
+/// is.
 fn lower_case(character: char) -> char {
     let mut lower = character.to_lowercase();
     match (lower.next(), lower.next()) {

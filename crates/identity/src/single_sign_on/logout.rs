@@ -1,7 +1,7 @@
 //! Ends a session here and at its provider (document 4, section 3). A client sends `POST /api/auth/logout/` with
-//! `single_sign_on` and opens the `logout_url` of the answer in the browser. That address ends the session and redirects
-//! the browser to the provider, which ends its own. The provider may send the browser back to the same address without a
-//! ticket; it is then redirected to the sign-in page.
+//! `single_sign_on` and opens the `logout_url` of the answer in the browser. That address ends the session and
+//! redirects the browser to the provider, which ends its own. The provider may send the browser back to the same
+//! address without a ticket; it is then redirected to the sign-in page.
 
 use super::account;
 use super::configuration::{Configuration, endpoint_address};
@@ -42,8 +42,8 @@ pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
     }
 }
 
-/// The address that ends a session here and at its provider; `None` when the session did not begin by single sign-on, or
-/// its configuration was deleted.
+/// The address that ends a session here and at its provider; `None` when the session did not begin by single sign-on,
+/// or its configuration was deleted.
 pub fn logout_url(request: &Request, conn: &mut Conn, session: i64) -> Result<Option<String>, Error> {
     let sql = Sql::new(
         "SELECT s.user_id, t.id FROM sessions s JOIN single_sign_on t ON t.id = s.single_sign_on_id WHERE s.id = $1",

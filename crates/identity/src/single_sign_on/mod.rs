@@ -128,7 +128,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Takes a role that is deleted from the configurations that give it.
+/// Removes a deleted role from the configurations that give it.
 pub const ON_ROLE_LEAVING: Reaction = Reaction {
     resource: "roles",
     when: When::Leaving,

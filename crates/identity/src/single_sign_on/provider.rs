@@ -1,9 +1,9 @@
-//! The client of a provider: its discovery document, its keys, and the exchange of a code (OpenID Connect Discovery 1.0,
-//! Core 1.0). It only calls the issuers that the operator has set and the addresses in their discovery documents.
+//! The client of a provider: its discovery document, its keys, and the exchange of a code (OpenID Connect Discovery
+//! 1.0, Core 1.0). It only calls the issuers that the operator has set and the addresses in their discovery documents.
 //!
-//! Discovery documents and keys are cached for an hour by issuer, for all builds. A token with an unknown key id makes the
-//! keys be fetched again, at most once a minute: so a provider can rotate its keys, and forged tokens cause few requests.
-//! After a failure the provider is not called for some seconds.
+//! Discovery documents and keys are cached for an hour by issuer, for all builds. A token with an unknown key id makes
+//! the keys be fetched again, at most once a minute: so a provider can rotate its keys, and forged tokens cause few
+//! requests. After a failure the provider is not called for some seconds.
 
 use super::configuration::Configuration;
 use super::failure::Failure;
@@ -138,8 +138,8 @@ impl Provider {
         url.starts_with("https://") || self.issuer.starts_with("http://") && url.starts_with("http://")
     }
 
-    /// The keys that may have signed a token: those with its key id, or all of them when it names none. An unknown id makes
-    /// the keys be fetched again.
+    /// The keys that may have signed a token: those with its key id, or all of them when it names none. An unknown id
+    /// makes the keys be fetched again.
     pub async fn keys(&self, clock: &Clock, key_id: Option<&str>) -> Result<Vec<SigningKey>, Failure> {
         let cache = &mut *self.cache.lock().await;
         let discovery = self.cached_discovery(cache, clock).await?;
@@ -201,8 +201,8 @@ impl Provider {
         Ok(Tokens { id_token, access_token: bearer.and_then(|_| text("access_token")) })
     }
 
-    /// The claims of the user-info endpoint, since some providers leave claims out of the ID token; `None` when the provider
-    /// has no such endpoint.
+    /// The claims of the user-info endpoint, since some providers leave claims out of the ID token; `None` when the
+    /// provider has no such endpoint.
     pub async fn user_info(&self, clock: &Clock, access_token: &str) -> Result<Option<Map<String, Json>>, Failure> {
         let Some(endpoint) = self.discovery(clock).await?.userinfo_endpoint else { return Ok(None) };
         let request = http_client()?.get(endpoint).header(header::AUTHORIZATION, format!("Bearer {access_token}"));

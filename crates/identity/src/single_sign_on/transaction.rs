@@ -1,7 +1,7 @@
 //! The state of a sign-in between its start and the callback (document 4, section 3). The browser keeps it as a sealed
-//! cookie, so that starting a sign-in stores nothing that an attacker could pile up. The callback needs both the cookie and
-//! the `state` that the provider sends back. The database keeps each used state until it would have expired, so that it
-//! works once.
+//! cookie, so that starting a sign-in stores nothing that an attacker could pile up. The callback needs both the cookie
+//! and the `state` that the provider sends back. The database keeps each used state until it would have expired, so
+//! that it works once.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -57,8 +57,8 @@ impl Transaction {
         set_cookie(&self.state, &sealed, MAX_SECONDS, redirect_uri)
     }
 
-    /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old, or for
-    /// another state or configuration.
+    /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old,
+    /// or for another state or configuration.
     pub fn of_callback(request: &Request, state: &str) -> Option<Transaction> {
         let name = cookie_name(state);
         let mut cookies = request.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());

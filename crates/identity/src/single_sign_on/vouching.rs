@@ -1,6 +1,6 @@
-//! The accounts for which a configuration vouches (document 4, section 7). A user who configures a provider controls whose
-//! addresses it claims to have verified. So an address binds only accounts that hold no more than that user held when the
-//! configuration was last changed.
+//! The accounts for which a configuration vouches (document 4, section 7). A user who configures a provider controls
+//! whose addresses it claims to have verified. So an address binds only accounts that hold no more than that user held
+//! when the configuration was last changed.
 
 use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
@@ -16,8 +16,8 @@ const VOUCHED_FIELDS: [&str; 5] = ["client_id", "client_secret", "tenant_id", "i
 /// The value of `vouches_for` for every account.
 const EVERYTHING: &str = "everything";
 
-/// SQL for the present state of [`VOUCHED_FIELDS`] of the configuration `t`. The secret is represented by its key, which is
-/// new each time it is stored. None of the texts can have a space.
+/// SQL for the present state of [`VOUCHED_FIELDS`] of the configuration `t`. The secret is represented by its key,
+/// which is new each time it is stored. None of the texts can have a space.
 macro_rules! state {
     () => {
         "(t.client_id || ' ' || t.tenant_id || ' ' || t.secret_key || ' ' || t.is_enabled || ' ' || t.auto_create_user)"
@@ -125,8 +125,8 @@ pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), Error> 
     Vouching::by_account(conn, by)?.store(conn, configuration, Some(by))
 }
 
-/// A migration: sets the vouching of configurations that are older than vouching. The user who changed one last vouches,
-/// with what the user holds now; that is nothing when the user is deleted or anonymized.
+/// A migration: sets the vouching of configurations that are older than vouching. The user who changed one last
+/// vouches, with what the user holds now; that is nothing when the user is deleted or anonymized.
 pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
     let sql = Sql::new(
         "SELECT t.id, t.modified_by, CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
@@ -146,8 +146,8 @@ pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
     Ok(())
 }
 
-/// Logs a warning at the start of a server for each configuration that does not vouch for every account: people who hold
-/// more cannot sign in with it for the first time until a super admin renews it.
+/// Logs a warning at the start of a server for each configuration that does not vouch for every account: people who
+/// hold more cannot sign in with it for the first time until a super admin renews it.
 pub fn warn_at_start(app: &App) {
     let app = app.clone();
     tokio::spawn(async move {

@@ -104,8 +104,8 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     }
 }
 
-/// The path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the same
-/// order as when it is deleted, since it may be among the groups that are assigned.
+/// The path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the
+/// same order as when it is deleted, since it may be among the groups that are assigned.
 fn set_for_change(request: &Request, conn: &mut Conn) -> Result<permission_sets::Set, Refusal> {
     let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id());
     conn.opt(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;

@@ -93,8 +93,8 @@ pub fn make_first_owner(request: &Request, conn: &mut Conn, id: i64, name: Strin
     OWNERS.insert(&Parent { id, name }, &[user], request, conn)
 }
 
-/// Refuses the removal of the last owner. Called after the removal, which a refusal undoes; the group's row is locked, so
-/// that two removals at the same time do not remove all.
+/// Refuses the removal of the last owner. Called after the removal, which a refusal undoes; the group's row is locked,
+/// so that two removals at the same time do not remove all.
 fn keep_an_owner(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     match OWNERS.count(group, conn)? {
         0 => Err(Refusal::bad("The last owner must remain.")),

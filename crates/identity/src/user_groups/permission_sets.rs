@@ -23,8 +23,8 @@ static NAME: Key<String> = Key::new("name");
 static TYPE: Key<String> = Key::new("type");
 static GRANTS: Key<Json> = Key::new(PERMISSIONS);
 
-/// The types of sets: value, text, and whether only the system makes sets of the type. No set has the type `owners`, but
-/// schema documents list it.
+/// The types of sets: value, text, and whether only the system makes sets of the type. No set has the type `owners`,
+/// but schema documents list it.
 const TYPES: [(&str, &str, bool); 4] = [
     ("everyone", "Everyone", true),
     ("members", "Members", true),

@@ -14,8 +14,8 @@ pub const RIGHT_NAMES: [(&str, i64); 4] =
     [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_perm_set", EDIT_PERM_SET)];
 
 /// SQL for whether the set `s` counts for `{caller}`: a set of type `everyone` for all standard users, one of type
-/// `members` for the members of its group, another for those who are assigned to it, by themselves or through a group. The
-/// subqueries do not depend on the set, so that a database evaluates each of them once in a statement.
+/// `members` for the members of its group, another for those who are assigned to it, by themselves or through a group.
+/// The subqueries do not depend on the set, so that a database evaluates each of them once in a statement.
 macro_rules! counts_for_caller {
     () => {
         "((s.type = 'everyone' AND EXISTS (SELECT 1 FROM users x WHERE x.id = {caller} \
@@ -55,8 +55,8 @@ pub fn may_view(caller: &Caller, group_column: &'static str) -> Sql {
     condition
 }
 
-/// The condition on `user_groups t` for the groups that the caller may list: all with `user_groups.list`, otherwise those
-/// that the caller may view.
+/// The condition on `user_groups t` for the groups that the caller may list: all with `user_groups.list`, otherwise
+/// those that the caller may view.
 pub fn visible_groups(caller: &Caller) -> Sql {
     if caller.may("user_groups", "list") { Sql::new("1 = 1") } else { may_view(caller, "t.id") }
 }
@@ -75,7 +75,8 @@ pub fn with_global(caller: &Caller, held: i64) -> i64 {
     global.fold(held, |held, (_, right)| held | right)
 }
 
-/// Refuses with 404 when there is no such group, and with 403 when the caller lacks the right. Changes lock the row first.
+/// Refuses with 404 when there is no such group, and with 403 when the caller lacks the right. Changes lock the row
+/// first.
 pub fn needs(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result<(), Refusal> {
     match rights(conn, caller, group)? {
         None => Err(Refusal::not_found()),

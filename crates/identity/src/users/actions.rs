@@ -1,4 +1,5 @@
-//! The endpoints of `next_actions`: what can be done with an account beyond changing its fields (document 4, section 4).
+//! The endpoints of `next_actions`: what can be done with an account beyond changing its fields (document 4, section
+//! 4).
 
 use super::create::type_in;
 use super::rules::{self, limit_of};
@@ -92,7 +93,7 @@ fn deactivate(request: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Re
             .arg(id),
     )?;
     sessions::end_all(conn, id, request.now, None)?;
-    Ok(mailed_links::forget(conn, id)?)
+    Ok(mailed_links::delete_links(conn, id)?)
 }
 
 fn reactivate(_: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
@@ -156,7 +157,7 @@ pub const ON_LEAVING: Reaction = Reaction {
     when: When::Leaving,
     run: |request, conn, id| {
         sessions::end_all(conn, id, request.now, None)?;
-        mailed_links::forget(conn, id)?;
+        mailed_links::delete_links(conn, id)?;
         for text in ["DELETE FROM password_history WHERE user_id = $1", "DELETE FROM user_roles WHERE user_id = $1"] {
             conn.exec(&Sql::new(text).arg(id))?;
         }

@@ -1,4 +1,5 @@
-//! Inserts accounts: for a request, for the command line, and at a first single sign-on.
+//! Inserts accounts: for a request, for the command line, and at a first single sign-on (document 4,
+//! sections 3 and 4).
 
 use super::rules;
 use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FULL_NAME, PASSWORD, USER, account_type};

@@ -57,8 +57,8 @@ pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut 
     }
 }
 
-/// The errors of roles for an account that is no configuration admin, and of `delay_activation` for a type that is active
-/// at once.
+/// The errors of roles for an account that is no configuration admin, and of `delay_activation` for a type that is
+/// active at once.
 pub fn over_several_fields(after: &After) -> Errors {
     let mut errors = Errors::new();
     let account_type = after.get(&ACCOUNT_TYPE).and_then(|name| AccountType::of(&name));
