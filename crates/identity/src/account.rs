@@ -1,7 +1,7 @@
 //! An account as far as signing in needs it: its state, its password, how and from where it may sign in, and the
 //! permissions of its roles (document 4, section 3).
 
-use crate::Settings;
+use crate::settings::Settings;
 use crate::system_events::{self, Event};
 use kit::account_type::AccountType;
 use kit::address::Ranges;

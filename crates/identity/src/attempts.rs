@@ -10,7 +10,7 @@
 //! An IPv6 address counts for its /64, which one subscriber has, and for the /48 around it, which has eight times the
 //! limit.
 
-use crate::Settings;
+use crate::settings::Settings;
 use ipnet::{IpNet, Ipv6Net};
 use kit::app::App;
 use kit::build::Build;

@@ -1,9 +1,9 @@
 //! Sessions: each has an access token and a refresh token, which are replaced at each refresh. A refresh token that is
 //! used twice ends its session (document 4, section 3).
 
-use crate::Settings;
 use crate::access_tokens::AccessTokens;
 use crate::account::Account;
+use crate::settings::Settings;
 use crate::single_sign_on::configuration::is_enabled;
 use kit::refusal::Refusal;
 use kit::request::Request;

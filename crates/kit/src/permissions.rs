@@ -32,7 +32,7 @@ impl PermissionResource {
 
 static CATALOGUE: OnceLock<Vec<&'static PermissionResource>> = OnceLock::new();
 
-/// Tells which there are, once in a process.
+/// Registers the permission resources of all domains, once in a process.
 pub(crate) fn register(all: impl Iterator<Item = &'static PermissionResource>) {
     CATALOGUE.get_or_init(|| all.collect());
 }

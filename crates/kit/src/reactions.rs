@@ -28,7 +28,7 @@ pub enum When {
 
 static REACTIONS: OnceLock<Vec<&'static Reaction>> = OnceLock::new();
 
-/// Tells which there are, once in a process.
+/// Registers the reactions of all domains, once in a process.
 pub(crate) fn register(all: impl Iterator<Item = &'static Reaction>) {
     REACTIONS.get_or_init(|| all.collect());
 }

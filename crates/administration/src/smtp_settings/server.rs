@@ -1,7 +1,8 @@
 //! The mail server that the settings describe, with its opened secrets.
 
-use super::{BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SHAPE, TLS, USERNAME};
-use super::{SETTINGS, text};
+use super::settings::{
+    BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SETTINGS, SHAPE, TLS, USERNAME, text,
+};
 use crate::client_credentials::{ClientCredentials, SECRET_COLUMN, TABLE, VENDOR};
 use crate::mail::smtp::{Server, SignIn};
 use kit::app::App;

@@ -1,7 +1,9 @@
 //! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message (document 4,
 //! section 5, "test endpoint"). What it tells is one of four reasons, so that it is no scanner.
 
-use super::{Purpose, SHAPE, checked, server};
+use super::check::{Purpose, checked};
+use super::server;
+use super::settings::SHAPE;
 use crate::company_details;
 use crate::mail::message::{self, Composed};
 use crate::mail::queue::worker;

@@ -1,7 +1,7 @@
 //! What a single sign-on configuration is, and how signing in reads it (document 1, "Single sign-on configurations").
 
-use crate::Settings;
 use crate::account::columns;
+use crate::settings::Settings;
 use kit::app::App;
 use kit::build::Build;
 use kit::limits::Limit;
