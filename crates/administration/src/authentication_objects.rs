@@ -5,7 +5,7 @@ use crate::client_credentials::{SECRET_COLUMN, TABLE, VENDOR};
 use crate::smtp_settings;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
-use kit::limits::{self, Limit};
+use kit::limits::{self, Limit, Summary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -21,7 +21,13 @@ use web::clock::random_token;
 const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("basic", "Basic"), ("bearer", "Bearer")];
 
 /// The authentication objects of a build.
-pub static AUTHENTICATION_OBJECTS: Limit = Limit { name: "authentication_objects", default: 100 };
+pub static AUTHENTICATION_OBJECTS: Limit = Limit {
+    name: "authentication_objects",
+    default: 100,
+    key: Some("authentication_object"),
+    is_counted: true,
+    summary: Summary::Counter("authentication_objects"),
+};
 
 static NAME: Key<String> = Key::new("name");
 static PROVIDER: Key<String> = Key::new("provider");
@@ -67,7 +73,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::list(ALL, &OBJECT, list).needs(name, "list"),
         Route::create(ALL, &OBJECT, create).needs(name, "create"),
-        Route::options(ALL, |_| Ok(Answer::value(&options::document(&OBJECT)))),
+        Route::options_below(ALL, schema_document),
         Route::view(ONE, &OBJECT, view).needs(name, "view"),
         Route::edit(ONE, &OBJECT, edit).needs(name, "edit"),
         Route::delete(ONE, delete).needs(name, "delete"),
@@ -76,6 +82,12 @@ pub fn routes() -> Vec<Route> {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+}
+
+fn schema_document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = options::document(&OBJECT);
+    document["restrictions"]["limit_items"] = limits::value(conn, &AUTHENTICATION_OBJECTS)?.into();
+    Ok(Answer::value(&document))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {

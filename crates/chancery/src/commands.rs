@@ -17,7 +17,7 @@ use platform::key_rotation::{self, Rotated};
 use platform::kit::app::{App, OpenError};
 use platform::kit::build::{STALE_AFTER, database_name};
 use platform::kit::secret_key;
-use platform::{builds, events, kit};
+use platform::{builds, events, kit, limits};
 use std::fs::DirBuilder;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -233,6 +233,17 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
                 if undelivered > 0 {
                     println!("{undelivered} events had not arrived there, and are gone.");
                 }
+            }
+        }
+        BuildCommand::Limits { domain, key, value } => {
+            let build = builds::find(&app, &domain).await?;
+            if let (Some(key), Some(value)) = (&key, &value) {
+                limits::set(&app, &build, key, value).await?;
+            }
+            for line in limits::list(&build, key.as_deref()).await? {
+                let (key, value, origin) = (line.key, line.value, if line.is_default { "default" } else { "set" });
+                let count = line.count.map(|count| count.to_string()).unwrap_or_default();
+                println!("{key}\t{value}\t{origin}\t{count}");
             }
         }
         BuildCommand::AllowPasswords { domain } => {

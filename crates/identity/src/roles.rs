@@ -4,7 +4,7 @@ use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
 use kit::autocomplete;
 use kit::caller::Caller;
-use kit::limits::{self, Limit};
+use kit::limits::{self, Limit, Summary};
 use kit::permissions::{Permissions, accept_grants, assignable};
 use kit::reactions::{self, Reaction, When};
 use kit::refusal::Refusal;
@@ -19,7 +19,8 @@ use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
 /// The roles of a build.
-pub static ROLES: Limit = Limit { name: "roles", default: 100 };
+pub static ROLES: Limit =
+    Limit { name: "roles", default: 100, is_counted: true, summary: Summary::Counter("roles"), ..Limit::EMPTY };
 
 static NAME: Key<String> = Key::new("name");
 static DESCRIPTION: Key<String> = Key::new("description");

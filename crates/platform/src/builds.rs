@@ -282,12 +282,12 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
         .map_err(in_words)
 }
 
-fn text(error: Error) -> Failure {
+pub(crate) fn text(error: Error) -> Failure {
     error.to_string()
 }
 
 /// A refusal in one line: the fields with their messages.
-fn in_words(refusal: Refusal) -> Failure {
+pub(crate) fn in_words(refusal: Refusal) -> Failure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();
     }

@@ -21,6 +21,7 @@ mod history_crash;
 mod history_delivery;
 mod hostile_bodies;
 mod keys;
+mod limits;
 mod mail;
 mod many_filters;
 mod nonsense;

@@ -3,7 +3,7 @@
 use crate::Settings;
 use kit::app::App;
 use kit::build::Build;
-use kit::limits::Limit;
+use kit::limits::{Limit, Summary};
 use kit::request::Request;
 use kit::secret::Context;
 use resource::{Field, Key, Kind, Resource, TOKEN, Target};
@@ -11,7 +11,13 @@ use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
 /// The single sign-on configurations of a build.
-pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit { name: "single_sign_on", default: 25 };
+pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit {
+    name: "single_sign_on",
+    default: 25,
+    is_counted: true,
+    summary: Summary::Counter("single_sign_on_configurations"),
+    ..Limit::EMPTY
+};
 
 pub const PATH: &str = "/api/single-sign-on/";
 const PROVIDERS: &[(&str, &str)] = &[("provider_a", "Provider A"), ("provider_b", "Provider B")];

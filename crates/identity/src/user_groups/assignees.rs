@@ -6,7 +6,7 @@ use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, needs, with_global};
 use crate::assignees::{
     self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
 };
-use kit::limits::Limit;
+use kit::limits::{Limit, Summary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -16,9 +16,19 @@ use std::sync::LazyLock;
 use store::{Conn, Sql};
 
 /// The users assigned to a permission set of a group.
-pub static GROUP_SET_USERS: Limit = Limit { name: "users_group_permission_set_assignees_users", default: 100 };
+pub static GROUP_SET_USERS: Limit = Limit {
+    name: "users_group_permission_set_assignees_users",
+    default: 100,
+    summary: Summary::Additional("users_group_permission_set_assignees_users"),
+    ..Limit::EMPTY
+};
 /// The groups assigned to a permission set of a group.
-pub static GROUP_SET_GROUPS: Limit = Limit { name: "users_group_permission_set_assignees_user_groups", default: 10 };
+pub static GROUP_SET_GROUPS: Limit = Limit {
+    name: "users_group_permission_set_assignees_user_groups",
+    default: 10,
+    summary: Summary::Additional("users_group_permission_set_assignees_user_groups"),
+    ..Limit::EMPTY
+};
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));

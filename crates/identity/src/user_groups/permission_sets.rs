@@ -3,7 +3,7 @@
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, exists, lock, needs};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
-use kit::limits::{self, Limit};
+use kit::limits::{self, Limit, Summary};
 use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -16,7 +16,12 @@ use std::sync::LazyLock;
 use store::{Arg, Conn, Error, Sql};
 
 /// The permission sets of a group, those of the system counted.
-pub static GROUP_SETS: Limit = Limit { name: "user_group_permission_set", default: 10 };
+pub static GROUP_SETS: Limit = Limit {
+    name: "user_group_permission_set",
+    default: 10,
+    summary: Summary::Additional("user_group_permission_sets"),
+    ..Limit::EMPTY
+};
 
 static NAME: Key<String> = Key::new("name");
 static TYPE: Key<String> = Key::new("type");

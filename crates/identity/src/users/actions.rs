@@ -21,7 +21,7 @@ use kit::route::{Handler, Route, Schema};
 use store::{Conn, Error, Sql};
 
 /// Anonymized users are listed but count against no limit.
-pub static ANONYMIZED: Limit = Limit { name: "users_anonymized", default: i64::MAX };
+pub static ANONYMIZED: Limit = Limit { name: "users_anonymized", default: i64::MAX, ..Limit::EMPTY };
 
 /// The routes of the actions.
 pub fn routes() -> Vec<Route> {
