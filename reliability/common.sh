@@ -55,8 +55,8 @@ use_release() {
     export CHANCERY_TEST_BINARY=${CARGO_TARGET_DIR:-$PWD/target}/release/chancery
 }
 
-# One long test against it.
+# One long test of a target against it.
 on_release() {
     use_release
-    cargo test --quiet --workspace --locked --test api -- --ignored --nocapture --exact "$1"
+    cargo test --quiet --workspace --locked --test "$1" -- --ignored --nocapture --exact "$2"
 }

@@ -1,7 +1,7 @@
 //! The answers that the floor gave, which are those that every server must give: a line each, with marks where answers
 //! may differ.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::request::{Operation, Requests, parse};
 use std::fs;
 use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! What stands beside the speed: many builds on one server, and lists sorted by every field.
 
-use crate::Failure;
 use crate::expected::ask;
+use crate::failure::Failure;
 use crate::request::head;
 use crate::seed::{ADMIN, config, token};
 use platform::builds;

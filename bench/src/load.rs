@@ -1,7 +1,7 @@
 //! The load: one thread, 16 connections, each with one request at a time. Prints a line for the table.
 
-use crate::Failure;
 use crate::expected::{self, Answer};
+use crate::failure::Failure;
 use crate::process::{self, Usage};
 use crate::request::{Operation, Request, Requests, parse};
 use mio::net::TcpStream;

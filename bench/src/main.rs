@@ -12,6 +12,7 @@
 //! | `bench table FILE` | prints the table of what was measured |
 
 mod expected;
+mod failure;
 mod footprint;
 mod load;
 mod process;
@@ -24,9 +25,6 @@ use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Why a command failed, for people.
-pub type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,6 +1,6 @@
 //! The requests of each operation, and reading an answer off the wire.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::seed::{ADMIN, Dice, PARTS};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! A build with many users, the same every time: names, references to the users who made them, a few roles.
 
-use crate::Failure;
+use crate::failure::Failure;
 use platform::Settings;
 use platform::builds;
 use platform::identity::access_tokens::AccessTokens;

@@ -1,6 +1,6 @@
 //! The table of what was measured: medians over the rounds, and the median of the ratios within each round.
 
-use crate::Failure;
+use crate::failure::Failure;
 use std::path::Path;
 
 struct Cell {

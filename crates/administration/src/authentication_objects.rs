@@ -1,22 +1,20 @@
 //! Authentication objects: `/api/authentication-objects/` (document 4, section 5): what this server signs in with
 //! elsewhere. The secret is written and never shown.
 
-use crate::client_credentials::{SECRET_COLUMN, TABLE, VENDOR};
+use crate::client_credentials::{ROW_KEY_COLUMN, SECRET_COLUMN, TABLE, VENDOR};
 use crate::smtp_settings;
 use http::StatusCode;
-use kit::answer::{Answer, Outcome, etag};
-use kit::limits::{self, Limit, Summary};
+use kit::answer::{Answer, Outcome};
+use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
-use kit::secret::Context;
 use reqwest::Url;
 use resource::json::{Form, Writer};
-use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, Value, message, options};
+use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, message};
 use std::sync::LazyLock;
-use store::{Arg, Conn, Error, Sql};
-use web::clock::random_token;
+use store::{Conn, Error};
 
 const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("basic", "Basic"), ("bearer", "Bearer")];
 
@@ -24,9 +22,10 @@ const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("ba
 pub static AUTHENTICATION_OBJECTS: Limit = Limit {
     name: "authentication_objects",
     default: 100,
+    many: "Authentication Objects",
     key: Some("authentication_object"),
     is_counted: true,
-    summary: Summary::Counter("authentication_objects"),
+    summary: LimitSummary::Counter("authentication_objects"),
 };
 
 static NAME: Key<String> = Key::new("name");
@@ -51,7 +50,7 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
             NAME.text(100).required().unique("authentication_objects_name").folded().filter().sort(),
             PROVIDER.is(Kind::choices(PROVIDERS)).required().filter(),
             CLIENT_ID.text(255).charset(LINE).default(""),
-            CLIENT_SECRET.is(Kind::Secret { max: 1000 }).not_blank().write_only().stored_by_resource(),
+            CLIENT_SECRET.is(Kind::Secret { max: 1000 }).not_blank().encrypted(SECRET_COLUMN, ROW_KEY_COLUMN),
             TOKEN_URL.is(Kind::Url { max: 500 }).default(""),
             SCOPE.text(500).charset(LINE).default(""),
             created_at.sort(),
@@ -60,7 +59,7 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
             modified_by,
         ],
     )
-    .limit_items(AUTHENTICATION_OBJECTS.default)
+    .limit(&AUTHENTICATION_OBJECTS)
 });
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&OBJECT), "", write_meta);
@@ -73,7 +72,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::list(ALL, &OBJECT, list).needs(name, "list"),
         Route::create(ALL, &OBJECT, create).needs(name, "create"),
-        Route::options_below(ALL, schema_document),
+        Route::options_below(ALL, |_, conn| Ok(Answer::value(&rows::document(conn, &OBJECT)?))),
         Route::view(ONE, &OBJECT, view).needs(name, "view"),
         Route::edit(ONE, &OBJECT, edit).needs(name, "edit"),
         Route::delete(ONE, delete).needs(name, "delete"),
@@ -84,12 +83,6 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
 }
 
-fn schema_document(_: &Request, conn: &mut Conn) -> Outcome {
-    let mut document = options::document(&OBJECT);
-    document["restrictions"]["limit_items"] = limits::value(conn, &AUTHENTICATION_OBJECTS)?.into();
-    Ok(Answer::value(&document))
-}
-
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
 }
@@ -98,24 +91,14 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::accepted(conn, &OBJECT, &request.object()?, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     check(&After { before: None, sent: &changes }, false, &mut errors);
-    if !errors.is_empty() {
-        return Err(errors.into());
-    }
-    limits::take(conn, &AUTHENTICATION_OBJECTS, |limit| {
-        Refusal::limit(format!("Limit of {limit} Authentication Objects has been exceeded."))
-    })?;
-    let mut columns = sealed(request, &changes);
-    if columns.is_empty() {
-        columns.push(("row_key", "".into()));
-    }
-    let id = rows::insert(request, conn, &OBJECT, &changes, &columns)?;
-    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+    errors.refuse()?;
+    let id = rows::insert(request, conn, &OBJECT, &changes, &[])?;
+    rows::created(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let body = request.object()?;
     let accepted = rows::accepted(conn, &OBJECT, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
@@ -124,7 +107,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     if is_used && is_other() && !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
-    let has_secret = has_secret(conn, id)?;
+    let has_secret = rows::has_secret(&before, &CLIENT_SECRET);
     check(&After { before: Some(&before), sent: &changes }, has_secret, &mut errors);
     if has_secret && moves(&before, &changes) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
@@ -133,23 +116,15 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     if leaves && is_used {
         errors.add(PROVIDER.name(), smtp_settings::IN_USE);
     }
-    if !errors.is_empty() {
-        return Err(errors.into());
-    }
-    if has_secret {
-        before.set(&CLIENT_SECRET, "");
-    }
-    rows::update(request, conn, &OBJECT, id, &before, &changes, &sealed(request, &changes))?;
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+    errors.refuse()?;
+    rows::update(request, conn, &OBJECT, id, &before, &changes, &[])?;
+    rows::changed(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
-    smtp_settings::let_go(conn, id)?;
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     rows::delete(request, conn, &OBJECT, id, &before.get(&NAME).unwrap_or_default())?;
-    limits::give_back(conn, &AUTHENTICATION_OBJECTS)?;
     Ok(Answer::empty())
 }
 
@@ -182,20 +157,6 @@ fn is_token_url(url: &str) -> bool {
 /// Whether the secret would go elsewhere: only who knows it may send it there.
 fn moves(before: &Changes, changes: &Changes) -> bool {
     changes.get(&TOKEN_URL).is_some_and(|url| Some(url) != before.get(&TOKEN_URL))
-}
-
-/// The columns of a secret that was sent.
-fn sealed(request: &Request, changes: &Changes) -> Vec<(&'static str, Arg)> {
-    let Some(Value::Text(secret)) = changes.value(CLIENT_SECRET.name()) else { return Vec::new() };
-    let row = random_token();
-    let context = Context { build: &request.build.uid, table: TABLE, column: SECRET_COLUMN, row: &row };
-    let sealed = request.app.keys.seal(&context, secret.as_bytes());
-    vec![(SECRET_COLUMN, sealed.into()), ("row_key", row.into())]
-}
-
-fn has_secret(conn: &mut Conn, id: i64) -> Result<bool, Error> {
-    let sql = Sql::new("SELECT 1 FROM authentication_objects WHERE id = $1 AND client_secret IS NOT NULL").arg(id);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
 }
 
 fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Request) -> Result<(), Error> {

@@ -12,6 +12,8 @@ use serde_json::Value as Json;
 pub const TABLE: &str = "authentication_objects";
 /// The column of the secrets.
 pub const SECRET_COLUMN: &str = "client_secret";
+/// The column of the random key that a secret is bound to.
+pub const ROW_KEY_COLUMN: &str = "row_key";
 /// The provider whose objects outbound mail uses.
 pub const VENDOR: &str = "vendor_client_credentials";
 

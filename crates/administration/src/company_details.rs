@@ -3,8 +3,7 @@
 
 use crate::mail::templates::Fields;
 use http::StatusCode;
-use kit::answer::{Answer, Outcome, etag};
-use kit::refusal::Refusal;
+use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
@@ -62,12 +61,9 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, 1)?)))?;
+    let before = rows::load_for_change(request, conn, &SHAPE, 1)?;
     let accepted = rows::accepted(conn, &DETAILS, &request.object()?, Some(1))?;
-    if !accepted.errors.is_empty() {
-        return Err(accepted.errors.into());
-    }
+    accepted.errors.refuse()?;
     rows::update(request, conn, &DETAILS, 1, &before, &accepted.changes, &[])?;
     view(request, conn)
 }

@@ -35,6 +35,7 @@ pub static DOMAIN: Domain = Domain {
         PermissionResource::assignable("administration_log", &["list"]),
     ],
     limits: &[&authentication_objects::AUTHENTICATION_OBJECTS],
+    reactions: &[smtp_settings::ON_OBJECT_LEAVING],
     sealed_columns: &[
         Column { table: "authentication_objects", column: "client_secret", row: "row_key" },
         Column { table: "mail_jobs", column: "sealed", row: "row_key" },

@@ -5,7 +5,7 @@ use crate::limits_to_come::LIMITS_TO_COME;
 use http::Method;
 use kit::answer::{Answer, Outcome};
 use kit::domain::registered;
-use kit::limits::{self, BuildLimits, FILE_EXTENSIONS, Limit, Summary};
+use kit::limits::{self, BuildLimits, FILE_EXTENSIONS, Limit, LimitSummary};
 use kit::log::{self, Diff};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -170,9 +170,9 @@ fn summary(limits: &BuildLimits) -> Json {
     let (mut body, mut additional) = (Map::new(), Map::new());
     for limit in all() {
         match limit.summary {
-            Summary::Absent => {}
-            Summary::Counter(name) => drop(body.insert(name.to_owned(), counter(limits, limit))),
-            Summary::Additional(name) => drop(additional.insert(name.to_owned(), limits.value(limit).into())),
+            LimitSummary::Absent => {}
+            LimitSummary::Counter(name) => drop(body.insert(name.to_owned(), counter(limits, limit))),
+            LimitSummary::Additional(name) => drop(additional.insert(name.to_owned(), limits.value(limit).into())),
         }
     }
     body.insert("additional_limits".to_owned(), Json::Object(additional));
@@ -194,9 +194,9 @@ fn summary_schema() -> Json {
     let (mut counters, mut additional) = (Map::new(), Map::new());
     for limit in all() {
         match limit.summary {
-            Summary::Absent => {}
-            Summary::Counter(name) => drop(counters.insert(name.to_owned(), counter_schema())),
-            Summary::Additional(name) => drop(additional.insert(name.to_owned(), integer())),
+            LimitSummary::Absent => {}
+            LimitSummary::Counter(name) => drop(counters.insert(name.to_owned(), counter_schema())),
+            LimitSummary::Additional(name) => drop(additional.insert(name.to_owned(), integer())),
         }
     }
     counters.insert("additional_limits".to_owned(), object(additional));

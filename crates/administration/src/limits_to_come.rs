@@ -1,15 +1,15 @@
 //! The limits of what is still to come: each is kept and counted 0 until the domain of its resource declares it.
 
-use kit::limits::{Limit, Summary};
+use kit::limits::{Limit, LimitSummary};
 
 pub static LIMITS_TO_COME: &[&Limit] = &[
-    &counter("custom_components", 100, Summary::Counter("custom_components")),
-    &counter("object_classes", 500, Summary::Counter("object_classes")),
-    &counter("public_files", 10_000, Summary::Additional("public_files")),
-    &counter("sequences", 100, Summary::Counter("sequences")),
-    &counter("task_group_templates", 100, Summary::Counter("task_group_templates")),
-    &counter("task_templates", 500, Summary::Counter("task_templates")),
-    &counter("ui_config", 100, Summary::Additional("ui_configs")),
+    &counter("custom_components", 100, LimitSummary::Counter("custom_components")),
+    &counter("object_classes", 500, LimitSummary::Counter("object_classes")),
+    &counter("public_files", 10_000, LimitSummary::Additional("public_files")),
+    &counter("sequences", 100, LimitSummary::Counter("sequences")),
+    &counter("task_group_templates", 100, LimitSummary::Counter("task_group_templates")),
+    &counter("task_templates", 500, LimitSummary::Counter("task_templates")),
+    &counter("ui_config", 100, LimitSummary::Additional("ui_configs")),
     &additional("assignees_standard", 100, "task_assignees_users"),
     &additional("object_class_document_templates", 1000, "object_class_document_templates"),
     &additional("object_class_fields", 500, "object_class_fields"),
@@ -46,12 +46,12 @@ pub static LIMITS_TO_COME: &[&Limit] = &[
     &flat("record_relations_transaction", 100),
 ];
 
-const fn counter(name: &'static str, default: i64, summary: Summary) -> Limit {
+const fn counter(name: &'static str, default: i64, summary: LimitSummary) -> Limit {
     Limit { name, default, is_counted: true, summary, ..Limit::EMPTY }
 }
 
 const fn additional(name: &'static str, default: i64, shown_as: &'static str) -> Limit {
-    Limit { name, default, summary: Summary::Additional(shown_as), ..Limit::EMPTY }
+    Limit { name, default, summary: LimitSummary::Additional(shown_as), ..Limit::EMPTY }
 }
 
 const fn flat(name: &'static str, default: i64) -> Limit {

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod descriptors;
 mod log;
+mod open;
 mod secrets_file;
 mod serve;
 mod settings;

@@ -1,8 +1,8 @@
 //! `chancery serve`: the main API, the history service, or both in one process.
 
-use crate::commands::{Failure, first_start, open, open_history};
 use crate::descriptors;
 use crate::log;
+use crate::open::{Failure, first_start, open, open_history};
 use crate::settings::Settings;
 use platform::events::relay::relay;
 use platform::kit;
@@ -65,7 +65,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         let app = open(&settings, bound, history_bound).await?;
         first_start(&app, &settings).await?;
         log::start();
-        kit::secret_key::warn_if_short(&app);
+        kit::secret_key::warn_if_short(&app.settings.secret_key);
         platform::start(&app);
         let served = app.clone();
         let limits = Limits { connections: of_api, ..usual };

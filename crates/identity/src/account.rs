@@ -1,6 +1,6 @@
 //! An account as signing in sees it: its state, its password, how and from where it may sign in, and what its roles give.
 
-use crate::Settings;
+use crate::settings::Settings;
 use crate::system_events::{self, Event};
 use kit::account_type::AccountType;
 use kit::address::Ranges;

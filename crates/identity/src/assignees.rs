@@ -58,8 +58,6 @@ pub enum Principals {
 pub struct Messages {
     /// What one of them is: "1 Time Completion account 5 cannot be `assignee`."
     pub role: &'static str,
-    /// What many are: "Limit of 100 `permission set assignees` has been exceeded."
-    pub many: &'static str,
     /// The refusal of an id that the caller may not list, from the id and the parent's.
     pub unlisted: fn(i64, i64) -> String,
 }
@@ -173,9 +171,7 @@ impl Collection {
         let ids = batch.finish()?;
         // Where a limit was lowered, those who are there already are accepted all the same.
         if !new.is_empty() {
-            limits::check(conn, self.limit, held.len() as i64, new.len() as i64, |limit| {
-                Refusal::limit(format!("Limit of {limit} {} has been exceeded.", self.messages.many))
-            })?;
+            limits::check(conn, self.limit, held.len() as i64, new.len() as i64)?;
             self.insert(parent, &new, request, conn)?;
         }
         Ok(Answer::json(StatusCode::CREATED, self.shown(parent.id, &ids, request, conn)?))

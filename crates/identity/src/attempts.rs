@@ -9,7 +9,7 @@
 //!
 //! Of IPv6 the /64 counts that one subscriber has, and the /48 around it with eight times the bound.
 
-use crate::Settings;
+use crate::settings::Settings;
 use ipnet::{IpNet, Ipv6Net};
 use kit::app::App;
 use kit::build::Build;

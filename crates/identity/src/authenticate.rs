@@ -2,8 +2,9 @@
 
 use crate::access_tokens::AccessTokens;
 use crate::account::{of_roles, ranges, read_type};
+use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
-use kit::caller::{Authenticate, Caller, Claims, Credential, Identifying};
+use kit::caller::{Caller, Claims};
 use kit::permissions::Permissions;
 use kit::rights;
 use std::sync::Arc;

@@ -13,6 +13,7 @@ pub mod passwords;
 mod roles;
 pub mod security;
 pub mod sessions;
+mod settings;
 mod sign_in;
 pub mod single_sign_on;
 mod super_admin_access;
@@ -21,6 +22,8 @@ mod timezones;
 mod user_groups;
 pub mod users;
 mod visibility;
+
+pub use settings::Settings;
 
 use access_tokens::AccessTokens;
 use administration::mail::queue::MailKinds;
@@ -86,6 +89,7 @@ pub static DOMAIN: Domain = Domain {
         user_groups::ON_USER_LEAVING,
         single_sign_on::ON_USER_LEAVING,
         user_groups::ON_LEAVING,
+        user_groups::ON_SET_LEAVING,
         roles::ON_LEAVING,
         single_sign_on::ON_ROLE_LEAVING,
     ],
@@ -107,30 +111,3 @@ pub static DOMAIN: Domain = Domain {
     start: single_sign_on::warn_at_start,
     ..Domain::EMPTY
 };
-
-/// What an operator sets, named as in document 4, section 1.
-#[derive(Clone)]
-pub struct Settings {
-    pub lock_attempts: i64,
-    pub lock_seconds: i64,
-    pub address_attempts: i64,
-    pub access_token_seconds: i64,
-    pub refresh_token_seconds: i64,
-    /// With `{tenant_id}` in it; `None`: the provider cannot be signed in with.
-    pub sso_provider_a_issuer: Option<String>,
-    pub sso_provider_b_issuer: Option<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            lock_attempts: 5,
-            lock_seconds: 900,
-            address_attempts: 100,
-            access_token_seconds: 900,
-            refresh_token_seconds: 604_800,
-            sso_provider_a_issuer: None,
-            sso_provider_b_issuer: None,
-        }
-    }
-}

@@ -1,26 +1,32 @@
 //! Roles: `/api/roles/` (document 4, section 4, "roles").
 
 use http::StatusCode;
-use kit::answer::{Answer, Outcome, etag};
+use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::caller::Caller;
-use kit::limits::{self, Limit, Summary};
+use kit::limits::{Limit, LimitSummary};
 use kit::permissions::{Permissions, accept_grants, assignable};
-use kit::reactions::{self, Reaction, When};
+use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, options};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, Value};
 use serde_json::Value as Json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
 /// The roles of a build.
-pub static ROLES: Limit =
-    Limit { name: "roles", default: 100, is_counted: true, summary: Summary::Counter("roles"), ..Limit::EMPTY };
+pub static ROLES: Limit = Limit {
+    name: "roles",
+    default: 100,
+    many: "Roles",
+    is_counted: true,
+    summary: LimitSummary::Counter("roles"),
+    ..Limit::EMPTY
+};
 
 static NAME: Key<String> = Key::new("name");
 static DESCRIPTION: Key<String> = Key::new("description");
@@ -44,7 +50,7 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
             modified_by,
         ],
     )
-    .limit_items(ROLES.default)
+    .limit(&ROLES)
 });
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&ROLE), "t.permissions", write_meta);
@@ -63,8 +69,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
-    let mut document = options::document(&ROLE);
-    document["restrictions"]["limit_items"] = limits::value(conn, &ROLES)?.into();
+    let mut document = rows::document(conn, &ROLE)?;
     document["permissions"] = assignable();
     Ok(Answer::value(&document))
 }
@@ -91,14 +96,12 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::accepted(conn, &ROLE, &request.object()?, None)?;
     let changes = with_grants(request.caller()?, Permissions::NONE, accepted.changes, accepted.errors)?;
     let id = rows::insert(request, conn, &ROLE, &changes, &[])?;
-    limits::take(conn, &ROLES, |limit| Refusal::limit(format!("Limit of {limit} Roles has been exceeded.")))?;
-    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::created(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let held = Permissions::from_grants(&before.get(&PERMISSIONS).unwrap_or_default());
     only_what_one_has(request.caller()?, held)?;
     let accepted = rows::accepted(conn, &ROLE, &request.object()?, Some(id))?;
@@ -107,16 +110,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     if changes.has(&PERMISSIONS) {
         rights::changed(request, conn)?;
     }
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::changed(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
-    reactions::run(request, conn, "roles", When::Leaving, id)?;
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     rows::delete(request, conn, &ROLE, id, &before.get(&NAME).unwrap_or_default())?;
-    limits::give_back(conn, &ROLES)?;
     rights::changed(request, conn)?;
     Ok(Answer::empty())
 }

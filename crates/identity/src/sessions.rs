@@ -1,9 +1,9 @@
 //! Sessions: a pair of tokens, rotated at each refresh; a refresh token that comes back ends its session (document 4,
 //! section 3).
 
-use crate::Settings;
 use crate::access_tokens::AccessTokens;
 use crate::account::Account;
+use crate::settings::Settings;
 use crate::single_sign_on::configuration::is_enabled;
 use kit::refusal::Refusal;
 use kit::request::Request;

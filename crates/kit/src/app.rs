@@ -2,10 +2,10 @@
 
 use crate::answer_cache::AnswerCache;
 use crate::body::Bodies;
-use crate::build::{Build, MAX_DOMAIN, STALE_AFTER, database_name};
-use crate::domain::registered;
+use crate::build::{Build, MAX_DOMAIN, database_name};
+use crate::callers::STALE_AFTER;
 use crate::secret::Keys;
-use crate::secret_key;
+use crate::secret_key::{self, KeyError};
 use crate::settings::Settings;
 use crate::slots::Slots;
 use std::collections::HashMap;
@@ -29,7 +29,15 @@ pub struct Shared {
     pub bodies: Bodies,
     /// What the domains keep.
     slots: Slots,
+    for_builds: ForBuilds,
     builds: Mutex<KnownBuilds>,
+}
+
+/// What the domains do with each build that this process meets.
+#[derive(Default)]
+pub struct ForBuilds {
+    pub slots: Vec<fn(&mut Slots)>,
+    pub found: Vec<fn(&App, &Arc<Build>)>,
 }
 
 /// What a process remembers of the domains in the control database, each with when it asked.
@@ -58,12 +66,14 @@ impl Shared {
 }
 
 impl App {
-    /// Opens the stores and checks that the key is the one that the database knows. The domains are registered before.
-    pub async fn open(settings: Settings, migrations: Migrations) -> Result<App, OpenError> {
-        let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
-        for domain in registered() {
-            (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
-        }
+    /// Opens the stores and checks that the key is the one that the database knows.
+    pub(crate) async fn open(
+        settings: Settings,
+        keys: Keys,
+        migrations: Migrations,
+        slots: Slots,
+        for_builds: ForBuilds,
+    ) -> Result<App, OpenError> {
         let store = Store::open(settings.engine.clone(), migrations, store::Options::default()).await?;
         secret_key::check(&store, &settings.secret_key, &keys).await?;
         Ok(App(Arc::new(Shared {
@@ -72,6 +82,7 @@ impl App {
             bodies: Bodies::default(),
             builds: Mutex::default(),
             slots,
+            for_builds,
             keys,
             store,
             settings,
@@ -109,7 +120,7 @@ impl App {
         let (build, is_new) = self.remember(domain, asked, id, uid);
         if is_new {
             // A process that died may have left work behind.
-            registered().iter().for_each(|domain| (domain.found_build)(self, &build));
+            self.for_builds.found.iter().for_each(|found| found(self, &build));
         }
         Ok(Some(build))
     }
@@ -126,12 +137,19 @@ impl App {
         Ok(builds)
     }
 
+    /// A build of which nothing is known yet.
+    pub fn new_build(&self, id: i64, domain: &str, uid: String) -> Build {
+        let mut slots = Slots::default();
+        self.for_builds.slots.iter().for_each(|fill| fill(&mut slots));
+        Build::new(domain, uid, self.store.database(&database_name(id)), slots)
+    }
+
     /// One build of a uid, however many ask for it at once: what it remembers is shared.
     fn remember(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
         let mut builds = self.builds();
         let known = builds.found.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
         let is_new = known.is_none();
-        let build = known.unwrap_or_else(|| Arc::new(Build::new(domain, uid, self.store.database(&database_name(id)))));
+        let build = known.unwrap_or_else(|| Arc::new(self.new_build(id, domain, uid)));
         builds.unknown.remove(domain);
         builds.found.insert(domain.to_owned(), (asked, build.clone()));
         (build, is_new)
@@ -203,12 +221,7 @@ fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<Str
 /// Why the application does not start.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The database knows another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
-    OtherKey,
-    /// A new database is not made with so short a key.
-    ShortKey,
-    /// The key is being changed, or that was not finished.
-    KeyChanges,
+    Key(KeyError),
     /// A setting of a domain cannot be right: a line that names it.
     Setting(String),
     /// The store's own words.
@@ -218,8 +231,17 @@ pub enum OpenError {
 impl From<Error> for OpenError {
     fn from(error: Error) -> Self {
         match error {
-            Error::InUse => OpenError::KeyChanges,
+            Error::InUse => OpenError::Key(KeyError::Changes),
             error => OpenError::Store(error),
+        }
+    }
+}
+
+impl From<KeyError> for OpenError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Store(error) => error.into(),
+            error => OpenError::Key(error),
         }
     }
 }
@@ -227,11 +249,7 @@ impl From<Error> for OpenError {
 impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            OpenError::OtherKey => f.write_str("CHANCERY_SECRET_KEY: the database was made with another key"),
-            OpenError::ShortKey => write!(f, "CHANCERY_SECRET_KEY: {}", secret_key::TOO_SHORT),
-            OpenError::KeyChanges => f.write_str(
-                "CHANCERY_SECRET_KEY: `chancery keys rotate` is at work, or was interrupted: then call it again with the same two keys",
-            ),
+            OpenError::Key(error) => error.fmt(f),
             OpenError::Setting(line) => f.write_str(line),
             OpenError::Store(error) => write!(f, "CHANCERY_DATABASE_URL: {error}"),
         }

@@ -13,20 +13,19 @@ use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// Where the labels stand.
-#[allow(missing_docs, reason = "table and column names")]
+/// The table and the columns of the labels.
 pub struct Source {
     pub table: &'static str,
     pub text: &'static str,
     pub fold: &'static str,
 }
 
-/// All parameters that leave something out, on whichever address.
+/// The parameters that filter, on any autocomplete path.
 const FILTERS: [&str; 2] = ["text__icontains", ACCOUNT_TYPE_EXCLUDE];
-/// See `users/autocomplete.rs`.
+/// Leaves users of an account type out; for users alone.
 pub const ACCOUNT_TYPE_EXCLUDE: &str = "account_type__exclude";
 
-/// The parameters, for paging and OpenAPI.
+/// The parameters of every autocomplete path, for paging and OpenAPI.
 static PARAMETERS: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
         "autocomplete",

@@ -1,14 +1,10 @@
 //! A build (tenant): a domain with a database of its own.
 
 use crate::body::BodiesOfBuild;
-use crate::caller::Callers;
-use crate::domain::registered;
+use crate::callers::Callers;
 use crate::slots::Slots;
-use std::time::Duration;
 use store::Database;
 
-/// How long another process's changes may go unseen (document 4, section 3: within one second).
-pub const STALE_AFTER: Duration = Duration::from_millis(500);
 /// The longest domain, in bytes.
 pub const MAX_DOMAIN: usize = 253;
 
@@ -29,10 +25,8 @@ pub struct Build {
 }
 
 impl Build {
-    /// A build of which nothing is known yet.
-    pub fn new(domain: &str, uid: String, db: Database) -> Build {
-        let mut slots = Slots::default();
-        registered().iter().for_each(|domain| (domain.build_slots)(&mut slots));
+    /// A build of which nothing is known yet, with what the domains keep in it.
+    pub(crate) fn new(domain: &str, uid: String, db: Database, slots: Slots) -> Build {
         let (callers, bodies) = (Callers::default(), BodiesOfBuild::default());
         Build { domain: domain.to_owned(), uid, db, callers, bodies, slots }
     }

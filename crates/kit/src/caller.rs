@@ -1,25 +1,12 @@
-//! Who calls: an account with its rights, what a route asks of it, and what a process remembers of callers.
-//!
-//! How a credential is read, and which account stands behind it, a domain says ([`Authenticate`]). What is known of a
-//! session is kept in memory and answers most requests without a look into the database. It is exact in the process that
-//! changes something, and at most [`STALE_AFTER`] old in the others: every transaction that changes rights raises the
-//! version of the rights (`rights.rs`); the process that commits forgets what is older, and every process asks for the
-//! version again when it last did so [`STALE_AFTER`] ago.
+//! Who calls: an account with its rights, and what a route asks of it.
 
 use crate::account_type::AccountType;
 use crate::address::Ranges;
-use crate::app::App;
-use crate::build::{Build, STALE_AFTER};
 use crate::permissions::Permissions;
 use crate::refusal::Refusal;
 use http::StatusCode;
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-use store::{Conn, Error};
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,15 +31,6 @@ pub struct Requirement {
     pub while_expired: bool,
 }
 
-/// Where a credential stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Credential {
-    /// Any token behind `Authorization: JWT` or `Bearer`, which mean the same.
-    Token,
-    /// One that begins with this.
-    Prefix(&'static str),
-}
-
 /// What a credential says by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claims {
@@ -62,26 +40,6 @@ pub struct Claims {
     pub session: i64,
     /// When the credential ends, in microseconds since 1970.
     pub expires_at: i64,
-}
-
-/// The account behind a credential, still being looked for.
-pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Option<Arc<Caller>>, Error>> + Send + 'a>>;
-
-/// How one kind of credentials is read.
-pub struct Authenticate {
-    /// What a credential says at a moment; `None` for one that does not hold.
-    pub read: fn(&App, &Build, &str, i64) -> Option<Claims>,
-    /// The account behind it as it is now; `None` when it may no longer call.
-    pub identify: for<'a> fn(&'a Arc<Build>, Claims, i64) -> Identifying<'a>,
-    /// The same in a transaction, never from memory.
-    pub load: fn(&mut Conn, Claims, i64) -> Result<Option<Caller>, Error>,
-}
-
-/// By what a caller was admitted.
-#[derive(Clone, Copy)]
-pub struct Admission {
-    pub claims: Claims,
-    pub by: &'static Authenticate,
 }
 
 /// An account that is signed in.
@@ -134,56 +92,6 @@ impl Caller {
         match requirement.access {
             Access::Permission(resource, action) => self.needs(resource, action),
             _ => Ok(()),
-        }
-    }
-}
-
-/// What a process knows of a build's callers, by session.
-#[derive(Default)]
-pub struct Callers(Mutex<KnownCallers>);
-
-#[derive(Default)]
-struct KnownCallers {
-    version: i64,
-    asked: Option<Instant>,
-    sessions: HashMap<i64, Arc<Caller>>,
-}
-
-/// More sessions than this are forgotten together, which costs each of them one statement.
-const MAX_SESSIONS: usize = 20_000;
-
-impl Callers {
-    fn known(&self) -> MutexGuard<'_, KnownCallers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-    /// What is known of a session, and whether the version of the rights was asked for lately enough.
-    pub fn get(&self, session: i64) -> (Option<Arc<Caller>>, bool) {
-        let known = self.known();
-        let is_fresh = known.asked.is_some_and(|asked| asked.elapsed() < STALE_AFTER);
-        (known.sessions.get(&session).cloned(), is_fresh)
-    }
-    /// The rights have reached this version: what is older is forgotten.
-    pub fn reached(&self, version: i64) {
-        let mut known = self.known();
-        if version > known.version {
-            known.sessions.clear();
-            known.version = version;
-        }
-    }
-    /// The database has just told this version.
-    pub fn asked(&self, version: i64) {
-        self.reached(version);
-        self.known().asked = Some(Instant::now());
-    }
-    /// Keeps a caller, unless something newer is known.
-    pub fn keep(&self, caller: &Arc<Caller>) {
-        self.asked(caller.version);
-        let mut known = self.known();
-        if known.version == caller.version {
-            if known.sessions.len() >= MAX_SESSIONS {
-                known.sessions.clear();
-            }
-            known.sessions.insert(caller.session, caller.clone());
         }
     }
 }

@@ -11,6 +11,22 @@ use store::Conn;
 /// A write that took longer may have waited for others.
 const WAITED: Duration = Duration::from_millis(5);
 
+/// What a transaction has come to that is kept either way: what was counted of a wrong password stays counted.
+pub enum Kept<T> {
+    Done(T),
+    Refused(Refusal),
+}
+
+impl<T> Kept<T> {
+    /// What the caller is told.
+    pub fn told(self) -> Result<T, Refusal> {
+        match self {
+            Kept::Done(done) => Ok(done),
+            Kept::Refused(refusal) => Err(refusal),
+        }
+    }
+}
+
 /// Runs a script in one transaction, once the caller is found to be still allowed what the request asks.
 pub async fn write<T: Send + 'static>(
     request: &Arc<Request>,

@@ -1,19 +1,19 @@
 //! What a part of the specification hands over to the kit. A domain is a crate with one [`Domain`]; the list of all of
 //! them stands in `platform`, and nothing below it knows which there are.
 
-use crate::app::App;
+use crate::app::{App, ForBuilds, OpenError};
+use crate::authenticate::{Authenticate, Credential};
 use crate::build::Build;
-use crate::caller::{Authenticate, Credential};
 use crate::limits::Limit;
-use crate::permissions::PermissionResource;
-use crate::reactions::Reaction;
+use crate::permissions::{self, PermissionResource};
+use crate::reactions::{self, Reaction};
 use crate::route::Route;
-use crate::secret::{Column, Keys};
+use crate::secret::{self, Column, Keys};
 use crate::settings::Settings;
 use crate::slots::Slots;
 use serde_json::Value as Json;
 use std::sync::{Arc, OnceLock};
-use store::{Conn, Error};
+use store::{Conn, Error, Migrations};
 
 /// A part of the specification. A list that stays empty is left out by `..Domain::EMPTY`.
 pub struct Domain {
@@ -69,6 +69,26 @@ static DOMAINS: OnceLock<&'static [&'static Domain]> = OnceLock::new();
 /// The first list counts.
 pub fn register(domains: &'static [&'static Domain]) {
     DOMAINS.get_or_init(|| domains);
+    permissions::register(domains.iter().flat_map(|domain| domain.permissions));
+    reactions::register(domains.iter().flat_map(|domain| domain.reactions));
+    secret::register(domains.iter().flat_map(|domain| domain.sealed_columns));
+}
+
+/// Opens the application with these domains.
+pub async fn open(
+    settings: Settings,
+    migrations: Migrations,
+    domains: &'static [&'static Domain],
+) -> Result<App, OpenError> {
+    register(domains);
+    let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
+    let mut for_builds = ForBuilds::default();
+    for domain in domains {
+        (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
+        for_builds.slots.push(domain.build_slots);
+        for_builds.found.push(domain.found_build);
+    }
+    App::open(settings, keys, migrations, slots, for_builds).await
 }
 
 /// The domains of this process; none before [`register`].

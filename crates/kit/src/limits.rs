@@ -3,43 +3,9 @@
 //! exceed a limit. Each is read in the transaction that it bounds, so a changed one holds in every process at once.
 
 use crate::refusal::Refusal;
+pub use resource::{Limit, LimitSummary};
 use std::collections::HashMap;
 use store::{Conn, Error, Sql};
-
-/// A limit of a build.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    /// What its rows in the tables `limits` and `counters` are called.
-    pub name: &'static str,
-    /// What holds where a build has no value of its own (document 5, section 12).
-    pub default: i64,
-    /// Its key in the build limits, where that is not the name.
-    pub key: Option<&'static str>,
-    /// Whether the build limits show how many places are taken.
-    pub is_counted: bool,
-    /// What `GET /api/limits/` shows of it.
-    pub summary: Summary,
-}
-
-/// Where `GET /api/limits/` shows a limit, and under which name.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Summary {
-    Absent,
-    /// With its count.
-    Counter(&'static str),
-    /// As an integer among the `additional_limits`.
-    Additional(&'static str),
-}
-
-impl Limit {
-    /// A limit that only the build limits show, as an integer under its name.
-    pub const EMPTY: Limit = Limit { name: "", default: 0, key: None, is_counted: false, summary: Summary::Absent };
-
-    /// Its key in the build limits (document 3, "Limits").
-    pub fn key(&self) -> &'static str {
-        self.key.unwrap_or(self.name)
-    }
-}
 
 /// The key of the file extensions in the build limits.
 pub const FILE_EXTENSIONS: &str = "allowed_file_extensions";
@@ -51,10 +17,10 @@ pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
     "xlb", "xlc", "xlm", "xls", "xlsx", "xlt", "xlw", "xml", "xpdl", "xsl",
 ];
 
-/// Takes one place under a limit; `refuse` makes the refusal from the limit's value when none is left.
-pub fn take(conn: &mut Conn, limit: &Limit, refuse: impl FnOnce(i64) -> Refusal) -> Result<(), Refusal> {
+/// Takes one place under a limit, or refuses when none is left.
+pub fn take(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
     if !count_up(conn, limit)? {
-        return Err(refuse(value(conn, limit)?));
+        return Err(exceeded(limit, value(conn, limit)?));
     }
     Ok(())
 }
@@ -79,12 +45,12 @@ pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), Error> {
 
 /// What took a place under one limit takes one under another. Counters are changed in the order of their names, so that
 /// two that go opposite ways do not wait for each other.
-pub fn change(conn: &mut Conn, from: &Limit, to: &Limit, refuse: impl FnOnce(i64) -> Refusal) -> Result<(), Refusal> {
+pub fn change(conn: &mut Conn, from: &Limit, to: &Limit) -> Result<(), Refusal> {
     if from.name < to.name {
         give_back(conn, from)?;
-        return take(conn, to, refuse);
+        return take(conn, to);
     }
-    take(conn, to, refuse)?;
+    take(conn, to)?;
     Ok(give_back(conn, from)?)
 }
 
@@ -102,15 +68,14 @@ pub fn taken(conn: &mut Conn, limit: &Limit) -> Result<i64, Error> {
 
 /// Refuses when `count` rows are there already and `more` come, for limits within one parent, whose row the caller
 /// has locked.
-pub fn check(
-    conn: &mut Conn,
-    limit: &Limit,
-    count: i64,
-    more: i64,
-    refuse: impl FnOnce(i64) -> Refusal,
-) -> Result<(), Refusal> {
+pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<(), Refusal> {
     let most = value(conn, limit)?;
-    if count + more > most { Err(refuse(most)) } else { Ok(()) }
+    if count + more > most { Err(exceeded(limit, most)) } else { Ok(()) }
+}
+
+/// The refusal of what would be one too many.
+fn exceeded(limit: &Limit, value: i64) -> Refusal {
+    Refusal::limit(format!("Limit of {value} {} has been exceeded.", limit.many))
 }
 
 /// What a build has of its limits: the values of its own, and how many places are taken.

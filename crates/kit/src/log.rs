@@ -124,8 +124,8 @@ pub fn changed(resource: &Resource, before: &Changes, changes: &Changes) -> Diff
         let Some(field) = logged(resource, name) else { continue };
         let old = before.value(name);
         if is_secret(field) || old.unwrap_or(&Value::Null) != value {
-            // What was not even loaded is told no more of than that it is a secret.
-            let old = old.map_or(if is_secret(field) { "***".into() } else { Json::Null }, |old| shown(field, old));
+            // Whether there was a secret before is one, too.
+            let old = if is_secret(field) { "***".into() } else { old.map_or(Json::Null, |old| shown(field, old)) };
             diff.insert(name.to_owned(), json!([old, shown(field, value)]));
         }
     }

@@ -18,12 +18,12 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How many addresses of a name are tried.
+/// How many addresses of a name are tried to connect to.
 const TRIED: usize = 4;
-/// How long one of them may take while others wait.
+/// How long the attempt to connect to one address may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is closed unless an operator opens it: private, loopback, link-local, shared, reserved, many receivers at once.
+/// The networks that tenants may not connect to unless an operator allows it: private, loopback, link-local, shared, reserved, multicast.
 static CLOSED: LazyLock<Ranges> = LazyLock::new(|| {
     let list = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, \
                 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3, 2001::/23, 2001:db8::/32, 2002::/16";
@@ -53,7 +53,7 @@ fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(_) => true,
         IpAddr::V6(v6) => match behind_translation(v6) {
             Some(v4) => !CLOSED.contains(v4.into()),
-            // Everything else that is reached from everywhere.
+            // Global unicast.
             None => v6.segments()[0] & 0xe000 == 0x2000,
         },
     }
@@ -114,7 +114,7 @@ pub async fn secure(stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream
     TlsConnector::from(tls()).connect(name, stream).await.map_err(|_| NoConnection::Insecure)
 }
 
-/// A client of HTTP that goes where it is told: no redirects, no proxies, certificates checked.
+/// An HTTP client that follows no redirects, uses no proxies, and checks certificates.
 pub fn http_client() -> ClientBuilder {
     Client::builder()
         .no_proxy()
@@ -140,7 +140,7 @@ pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConn
     client.map_err(|_| NoConnection::Unreachable)
 }
 
-/// Why a request had no answer.
+/// What kept a request from being answered.
 pub fn reason(error: &reqwest::Error) -> NoConnection {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -153,7 +153,7 @@ pub fn reason(error: &reqwest::Error) -> NoConnection {
     NoConnection::Unreachable
 }
 
-/// Why, with its causes, and without the address: that of a callback holds a code.
+/// An error with its causes, without the address that was called, since that of a callback holds a code.
 pub fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();

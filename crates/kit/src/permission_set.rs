@@ -21,13 +21,13 @@ pub const PERMISSIONS: &str = "permissions";
 
 /// An action that a set can give.
 pub struct Action {
-    /// As sent.
+    /// The name in requests and answers.
     pub name: &'static str,
-    /// What people read.
+    /// The display text.
     pub text: &'static str,
-    /// How it is stored.
+    /// The bit in a stored set.
     pub bit: i64,
-    /// The bits of those without which it is none, of any key.
+    /// The bits of the actions that it needs, of any key.
     pub needs: i64,
 }
 
@@ -67,7 +67,7 @@ impl Vocabulary {
         if errors.is_empty() { Ok(self.expanded(bits)) } else { Err(errors) }
     }
 
-    /// With all that the actions need, and what that needs in turn.
+    /// The bits together with those of all actions that they need, directly or indirectly.
     fn expanded(&self, bits: i64) -> i64 {
         let held = self.0.iter().flat_map(|key| key.actions).filter(|action| action.bit & bits != 0);
         let all = held.fold(bits, |all, action| all | action.needs);
@@ -149,7 +149,7 @@ pub fn accepted(
     let Some(refused) = refused_name(body, own) else {
         return rows::accepted_within(conn, resource, body, id, scope);
     };
-    // The name is told to be reserved, and not besides that a set of the system has it already.
+    // One message for the name: that it is reserved, and not also that a set of the system has it.
     let others = body.clone().only(|name| name != "name");
     let mut accepted = rows::accepted_within(conn, resource, &others, Some(id.unwrap_or(0)), scope)?;
     accepted.errors.add("name", refused);
@@ -166,7 +166,7 @@ fn refused_name(body: &Object<'_>, own: Option<&str>) -> Option<String> {
     }
 }
 
-/// Whether a name is, however it is spelled, a reserved one.
+/// Whether a name is reserved, in whatever spelling.
 fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&fold_compatible(name).as_str())
 }

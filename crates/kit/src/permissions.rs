@@ -1,9 +1,9 @@
 //! Which permissions exist, which a role can give, and what an account holds without one (document 4, section 4).
 
 use crate::account_type::AccountType;
-use crate::domain::registered;
 use resource::Errors;
 use serde_json::{Map, Value as Json, json};
+use std::sync::OnceLock;
 
 /// A permission resource: what a domain's routes ask of a caller.
 pub struct PermissionResource {
@@ -30,9 +30,16 @@ impl PermissionResource {
     }
 }
 
+static CATALOGUE: OnceLock<Vec<&'static PermissionResource>> = OnceLock::new();
+
+/// Registers the permission resources of all domains, once in a process.
+pub(crate) fn register(all: impl Iterator<Item = &'static PermissionResource>) {
+    CATALOGUE.get_or_init(|| all.collect());
+}
+
 /// Every permission resource, in the order of the domains.
 fn catalogue() -> impl Iterator<Item = &'static PermissionResource> {
-    registered().iter().flat_map(|domain| domain.permissions)
+    CATALOGUE.get().into_iter().flatten().copied()
 }
 
 /// A set of permissions, a bit for each action of each domain.

@@ -2,8 +2,9 @@
 
 use crate::answer::Tag;
 use crate::app::App;
+use crate::authenticate::Admission;
 use crate::build::Build;
-use crate::caller::{Admission, Caller, Requirement};
+use crate::caller::{Caller, Requirement};
 use crate::path::PathValue;
 use crate::refusal::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};

@@ -5,6 +5,7 @@
 //! another's. A sealed value is bound to its place: copied to another row, column or build it does not open.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use aes_gcm_siv::aead::{Aead, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
@@ -13,18 +14,17 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-use crate::domain::registered;
 use web::clock::{hex, random_bytes};
 
 const NONCE_BYTES: usize = 12;
 
-/// The keys derived from the deployment's one key. Shows nothing of them.
+/// The keys derived from the deployment's one key. Its `Debug` form shows nothing of them.
 #[derive(Clone)]
 pub struct Keys {
     tokens: [u8; 32],
     names: [u8; 32],
     fingerprint: String,
-    /// Names the sealing key in front of what it sealed, so that a later key can stand beside it.
+    /// Stands in front of each sealed value, so that values of a later key can stand beside it.
     seal_id: String,
     cipher: Aes256GcmSiv,
 }
@@ -41,12 +41,24 @@ pub struct Column {
     pub row: &'static str,
 }
 
-/// The one of the control database, whose rows name their build.
+static SEALED_COLUMNS: OnceLock<Vec<&'static Column>> = OnceLock::new();
+
+/// Registers the sealed columns of all domains, once in a process.
+pub(crate) fn register(all: impl Iterator<Item = &'static Column>) {
+    SEALED_COLUMNS.get_or_init(|| all.collect());
+}
+
+/// The sealed columns of builds, in the order of the domains.
+pub fn sealed_columns() -> impl Iterator<Item = &'static Column> {
+    SEALED_COLUMNS.get().into_iter().flatten().copied()
+}
+
+/// The sealed column of the control database, whose rows name their build.
 pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
-/// What is sealed and stored nowhere: the cookie of a sign-in under way.
+/// The cookie of a single sign-on in progress: it is sealed, and stored in no table.
 const COOKIE: (&str, &str) = ("single_sign_on", "transaction");
 
-/// The place of a sealed value: another place does not open it.
+/// The place that a sealed value is bound to: it opens nowhere else. Its names are data, and stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context<'a> {
     /// The build's domain or id.
@@ -61,7 +73,7 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     fn is_known(&self) -> bool {
-        let columns = registered().iter().flat_map(|domain| domain.sealed_columns).chain([&OF_HISTORY_TENANTS]);
+        let columns = sealed_columns().chain([&OF_HISTORY_TENANTS]);
         let is_here = |table: &str, column: &str| self.table == table && self.column == column;
         columns.into_iter().any(|known| is_here(known.table, known.column)) || is_here(COOKIE.0, COOKIE.1)
     }
@@ -92,8 +104,8 @@ impl Keys {
         self.fingerprint.clone()
     }
 
-    /// A name for a value in its place, the same each time, from which nobody without the key learns the value: 32
-    /// hexadecimal digits.
+    /// A keyed hash of a value for its place, as 32 hexadecimal digits: equal for equal values, and without the key
+    /// nobody learns the value from it.
     pub fn name(&self, context: &Context, plain: &[u8]) -> String {
         let bytes = [&associated(context)[..], plain].concat();
         hex(&sub_key::<16>(&Hkdf::<Sha256>::new(Some(&self.names), &bytes), "name"))
@@ -102,7 +114,7 @@ impl Keys {
     /// Seals a value for its place: key id, a dot, base64url of nonce and ciphertext. Sealing it twice gives two texts.
     pub fn seal(&self, context: &Context, plain: &[u8]) -> String {
         debug_assert!(
-            registered().is_empty() || context.is_known(),
+            sealed_columns().next().is_none() || context.is_known(),
             "{}.{} is not in the list of sealed columns",
             context.table,
             context.column
@@ -144,7 +156,7 @@ fn sub_key<const N: usize>(derive: &Hkdf<Sha256>, purpose: &str) -> [u8; N] {
     key
 }
 
-/// The place as bytes. Each part has its length in front, so that no two places are the same bytes.
+/// The bytes of a place. Each part has its length in front, so that no two places have the same bytes.
 fn associated(context: &Context) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     for part in [context.build, context.table, context.column, context.row] {

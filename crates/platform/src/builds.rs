@@ -10,7 +10,8 @@ use identity::users::create;
 use identity::users::user::USER;
 use kit::account_type::AccountType;
 use kit::app::App;
-use kit::build::{Build, MAX_DOMAIN, STALE_AFTER, database_name};
+use kit::build::{Build, MAX_DOMAIN, database_name};
+use kit::callers::STALE_AFTER;
 use kit::log;
 use kit::refusal::Refusal;
 use kit::rights;
@@ -96,7 +97,7 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
 
 async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, password: &str) -> Result<(), Failure> {
     app.store.create(&database_name(id)).await.map_err(text)?;
-    let build = Build::new(domain, uid.to_owned(), app.store.database(&database_name(id)));
+    let build = app.new_build(id, domain, uid.to_owned());
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 

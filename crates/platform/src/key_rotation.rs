@@ -5,9 +5,9 @@
 
 use crate::{DOMAINS, MIGRATIONS};
 use kit::build::database_name;
-use kit::domain::{self, registered};
+use kit::domain;
 use kit::rights;
-use kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS};
+use kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS, sealed_columns};
 use kit::secret_key::{SHORTEST, is_short, known};
 use std::time::Duration;
 use store::{Conn, Engine, Error, Options, Sql, Store};
@@ -125,7 +125,7 @@ fn build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) -> Result
         return Ok(0);
     }
     let mut unopened = 0;
-    for column in registered().iter().flat_map(|domain| domain.sealed_columns) {
+    for column in sealed_columns() {
         unopened += sealed_anew(conn, column, uid, old, new)?;
     }
     conn.exec(&Sql::new("UPDATE sessions SET ended_at = $1 WHERE ended_at IS NULL").arg(now))?;

@@ -70,10 +70,9 @@ impl DerefMut for Settings {
 
 /// Opens the application with all domains.
 pub async fn open(settings: Settings) -> Result<App, OpenError> {
-    domain::register(&DOMAINS);
     let Settings { mut kit, events, identity } = settings;
     kit.domains = kit.domains.with(events).with(identity);
-    App::open(kit, MIGRATIONS).await
+    domain::open(kit, MIGRATIONS, &DOMAINS).await
 }
 
 /// Begins what runs beside the requests of a server.

@@ -1,5 +1,6 @@
 //! The declarations of resources and of their fields.
 
+use crate::limit::Limit;
 use crate::value::Value;
 use serde_json::Value as Json;
 use std::borrow::Cow;
@@ -191,6 +192,13 @@ pub struct Members {
     pub item: &'static str,
 }
 
+/// A column of sealed values, NULL where there is none, and the column with the random key of the row.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    pub column: &'static str,
+    pub row_key: &'static str,
+}
+
 /// Where the value of a field stands in the database. The table of the resource has the alias `t`.
 #[derive(Clone, Debug)]
 pub enum Source {
@@ -200,6 +208,8 @@ pub enum Source {
     Sql(&'static str),
     /// Rows of another table.
     Members(Members),
+    /// A sealed column.
+    Sealed(Sealed),
     /// Nowhere: the resource itself stores and shows it.
     None,
 }
@@ -372,6 +382,13 @@ impl Field {
         self.source = Source::None;
         self
     }
+    /// Its value is sealed in a column, for a place that the column with the row's random key is part of. Names of stored
+    /// columns stay, since what was sealed opens nowhere else.
+    pub fn encrypted(mut self, column: &'static str, row_key: &'static str) -> Field {
+        self.source = Source::Sealed(Sealed { column, row_key });
+        self.access = Access::WriteOnly;
+        self
+    }
     /// It stands in this column, instead of one with the name of the field.
     pub fn column(mut self, column: impl Into<Name>) -> Field {
         self.source = Source::Column(column.into());
@@ -432,6 +449,10 @@ pub struct Resource {
     pub table: Name,
     /// The fields, in the order in which they are shown.
     pub fields: Vec<Field>,
+    /// How many rows a build may have, if they are counted.
+    pub limit: Option<&'static Limit>,
+    /// What a row fulfils that is not deleted, as SQL over the table `t`, where deleted rows stay.
+    pub alive: Option<&'static str>,
     /// The limit that OPTIONS shows as `restrictions.limit_items`.
     pub limit_items: Option<i64>,
     /// The limit that OPTIONS shows as `restrictions.limit_items_in_batch`, and the address where items of a batch are
@@ -460,6 +481,8 @@ impl Resource {
             title: title.into(),
             table: table.into(),
             fields,
+            limit: None,
+            alive: None,
             limit_items: None,
             batch: None,
             is_selectable: true,
@@ -468,7 +491,17 @@ impl Resource {
             by_name,
         }
     }
-    /// OPTIONS shows this limit.
+    /// A build has at most so many rows, which are counted; OPTIONS shows it.
+    pub fn limit(mut self, limit: &'static Limit) -> Resource {
+        self.limit = Some(limit);
+        self.limit_items(limit.default)
+    }
+    /// Deleted rows stay; the others fulfil this condition over the table `t`.
+    pub fn alive(mut self, condition: &'static str) -> Resource {
+        self.alive = Some(condition);
+        self
+    }
+    /// Rows below another one have this limit.
     pub fn limit_items(mut self, limit: i64) -> Resource {
         self.limit_items = Some(limit);
         self

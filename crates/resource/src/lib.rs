@@ -13,6 +13,7 @@ mod field;
 pub mod fold;
 pub mod json;
 mod key;
+mod limit;
 pub mod openapi;
 pub mod options;
 pub mod select;
@@ -24,10 +25,11 @@ pub use accept::{Accepted, Lookup, Mode, accept};
 pub use check::{is_email, pk};
 pub use errors::{Errors, message};
 pub use field::{
-    Access, Charset, Choice, Field, Kind, LINE, MAX_FILTERS, Members, Name, Resource, Source, TOKEN, Target,
+    Access, Charset, Choice, Field, Kind, LINE, MAX_FILTERS, Members, Name, Resource, Sealed, Source, TOKEN, Target,
 };
 pub use fold::fold;
 pub use key::{After, Changes, FromValue, Key};
+pub use limit::{Limit, LimitSummary};
 pub use select::{Filter, Order, Predicate, Query, Select, SelectError, select};
 pub use sent::{Body, Object, Sent};
 pub use value::{Value, type_name};

@@ -109,3 +109,10 @@ impl fmt::Debug for Reply {
         }
     }
 }
+
+/// An answer without what differs from answer to answer.
+pub fn without_its_id(mut reply: Reply) -> Reply {
+    reply.headers.remove("x-request-id");
+    reply.headers.remove("date");
+    reply
+}

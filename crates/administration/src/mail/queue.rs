@@ -11,7 +11,7 @@ use crate::company_details;
 use crate::mail::message::{self, Composed, Message};
 use crate::mail::smtp::{self, Receivers, Server};
 use crate::mail::templates;
-use crate::smtp_settings;
+use crate::smtp_settings::server;
 use kit::app::App;
 use kit::build::Build;
 use kit::refusal::Refusal;
@@ -304,7 +304,7 @@ fn claim(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<C
         let job = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
         Ok((row.int(0)?, row.int(1)?, job))
     })?;
-    let settings = smtp_settings::stored(app, build, conn)?;
+    let settings = server::stored(app, build, conn)?;
     let failure_email = settings.as_ref().map(|settings| settings.failure_email.clone());
     let transport = match settings {
         None => Transport::File,

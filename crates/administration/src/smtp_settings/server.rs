@@ -1,7 +1,8 @@
 //! The mail server that the settings describe, with its opened secrets.
 
-use super::{BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SHAPE, TLS, USERNAME};
-use super::{place, text};
+use super::settings::{
+    BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SETTINGS, SHAPE, TLS, USERNAME, text,
+};
 use crate::client_credentials::{ClientCredentials, SECRET_COLUMN, TABLE, VENDOR};
 use crate::mail::smtp::{Server, SignIn};
 use kit::app::App;
@@ -36,8 +37,8 @@ pub fn stored(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbou
 pub fn of(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Result<Outbound, Error> {
     let sign_in = if text(settings, &METHOD) == BY_PASSWORD {
         let password = match settings.get(&PASSWORD) {
-            Some(password) => Some(password),
-            None => stored_password(app, build, conn)?,
+            Some(password) if !password.is_empty() => Some(password),
+            _ => stored_password(app, build, conn)?,
         };
         let tls = settings.get(&TLS).unwrap_or(false);
         password.map(|password| SignIn::Password { password, tls })
@@ -56,8 +57,8 @@ pub fn of(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Resu
 
 fn stored_password(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<String>, Error> {
     let sql = Sql::new("SELECT row_key, password FROM smtp_settings WHERE id = 1 AND password IS NOT NULL");
-    let found = conn.opt(&sql, |row| Ok(app.keys.open(&place(&build.uid, row.text(0)?), row.text(1)?)))?;
-    Ok(found.flatten().and_then(|plain| String::from_utf8(plain).ok()))
+    let found = conn.opt(&sql, |row| rows::open_secret(&app.keys, build, &SETTINGS, &PASSWORD, row, 0))?;
+    Ok(found.flatten())
 }
 
 fn client_credentials(

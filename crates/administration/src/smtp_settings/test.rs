@@ -1,7 +1,9 @@
 //! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message (document 4,
 //! section 5, "test endpoint"). What it tells is one of four reasons, so that it is no scanner.
 
-use super::{Purpose, SHAPE, checked, has_password, server};
+use super::check::{Purpose, checked};
+use super::server;
+use super::settings::SHAPE;
 use crate::company_details;
 use crate::mail::message::{self, Composed};
 use crate::mail::queue::worker;
@@ -48,8 +50,7 @@ pub fn run(request: Arc<Request>) -> Pending {
 /// The server and the message of the body over the stored settings; `None` when a stored secret cannot be read.
 fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(Server, Composed)>, Refusal> {
     let mut settings = rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
-    let has_password = has_password(conn)?;
-    let sent = checked(conn, request.caller()?, &request.object()?, &settings, has_password, Purpose::Test)?;
+    let sent = checked(conn, request.caller()?, &request.object()?, &settings, Purpose::Test)?;
     sent.iter().for_each(|(name, value)| settings.insert(name.to_owned(), value.clone()));
     let outbound = server::of(&request.app, &request.build, conn, &settings)?;
     let Some(server) = outbound.server else { return Ok(None) };

@@ -4,7 +4,6 @@
 //! The signature covers the method and everything in the address, byte for byte as it is written, so that no other
 //! spelling of an address is valid. Every process with the same key accepts it.
 
-use super::{ADDRESS_VALID_SECONDS, CONTENT_PATH};
 use crate::engine::Tenant;
 use hmac::{Hmac, KeyInit, Mac};
 use http::Method;
@@ -12,6 +11,11 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use web::clock::{Clock, hex};
+
+/// What the paths of this service's addresses of files begin with.
+pub const CONTENT_PATH: &str = "/api/files/content/";
+/// How long an address is valid.
+pub const ADDRESS_VALID_SECONDS: u64 = 15 * 60;
 
 /// Makes the key of addresses different from other keys that are derived from the same secret.
 const PURPOSE: &[u8] = b"chancery history: addresses of files";

@@ -10,8 +10,7 @@
 //! not. So a second upload never overwrites, and an upload that races with the tenant's deletion leaves nothing.
 //! Everything is private to the user who runs the process.
 
-use super::CONTENT_PATH;
-use super::address::Addresses;
+use super::address::{Addresses, CONTENT_PATH};
 use crate::engine::{Error, Tenant};
 use bytes::Bytes;
 use http::header::{self, HeaderValue};

@@ -10,6 +10,8 @@ pub mod address;
 mod directory;
 mod s3;
 
+pub use address::CONTENT_PATH;
+
 use crate::engine::{Error, Tenant};
 use directory::Directory;
 use hyper::body::Incoming;
@@ -18,11 +20,6 @@ use std::path::PathBuf;
 use uuid::Uuid;
 use web::clock::Clock;
 use web::content::Content;
-
-/// What the paths of this service's addresses of files begin with.
-pub const CONTENT_PATH: &str = "/api/files/content/";
-/// How long an address is valid.
-const ADDRESS_VALID_SECONDS: u64 = 15 * 60;
 
 /// The files of all tenants.
 pub struct Files(Storage);

@@ -1,6 +1,6 @@
 //! Files in an S3 bucket. Clients upload and download directly, at presigned addresses of the bucket.
 
-use super::ADDRESS_VALID_SECONDS;
+use super::address::ADDRESS_VALID_SECONDS;
 use crate::engine::{Error, Tenant};
 use futures_util::{StreamExt, TryStreamExt};
 use http::Method;

@@ -10,7 +10,7 @@ use crate::sessions::{self, Redeemed};
 use crate::single_sign_on::logout;
 use crate::system_events::{self, Event};
 use kit::answer::{Answer, Outcome};
-use kit::commit::write;
+use kit::commit::{Kept, write};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -75,12 +75,12 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
     attempt.tried();
     let decided =
         write(request, move |request, conn| decide_login(request, conn, &username, checked.as_deref(), is_right)).await;
-    let is_decided = decided.as_ref().is_ok_and(Result::is_ok);
+    let is_signed_in = matches!(decided, Ok(Kept::Done(_)));
     // A right password that the store could not take counts for nobody either.
-    if is_decided || is_right && decided.as_ref().is_err_and(|refusal| !refusal.is_by_rule()) {
+    if is_signed_in || is_right && decided.as_ref().is_err_and(|refusal| !refusal.is_by_rule()) {
         attempt.succeeded();
     }
-    decided?
+    decided?.told()
 }
 
 /// Decides about a password that was checked, on the account as it is now: what parallel guesses have done to it
@@ -91,7 +91,7 @@ fn decide_login(
     username: &str,
     checked: Option<&str>,
     is_right: bool,
-) -> Result<Result<serde_json::Value, Refusal>, Refusal> {
+) -> Result<Kept<serde_json::Value>, Refusal> {
     check_address(request, conn)?;
     let account = Account::named_for_change(conn, username)?;
     let open = account
@@ -103,7 +103,7 @@ fn decide_login(
         );
         conn.exec(&sql.arg(request.now).arg(account.id))?;
         system_events::note(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
-        return Ok(Ok(sessions::begin(request, conn, account.id, None)?));
+        return Ok(Kept::Done(sessions::begin(request, conn, account.id, None)?));
     }
     let (event, reason) = failure(request, account.as_ref(), is_right);
     system_events::note(request, conn, event, account.as_ref().map(|account| account.id), Some(reason))?;
@@ -111,7 +111,7 @@ fn decide_login(
         account.failed(request, conn)?;
     }
     count_address(request, conn)?;
-    Ok(Err(sign_in_refused()))
+    Ok(Kept::Refused(sign_in_refused()))
 }
 
 /// What the one answer does not tell.

@@ -10,7 +10,7 @@ use crate::passwords::{self, Prepared};
 use crate::sessions;
 use crate::system_events::{self, Event};
 use kit::answer::{Answer, Outcome};
-use kit::commit::write;
+use kit::commit::{Kept, write};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -224,17 +224,17 @@ fn change(request: Arc<Request>) -> Pending {
         let prepared = if is_right { Some(passwords::prepare(&request.app, &turn, &new, salt).await?) } else { None };
         write(&request, move |request, conn| decide_change(request, conn, hash.as_deref(), &new, prepared.as_ref()))
             .await?
+            .told()
     })
 }
 
-/// The outer refusal undoes everything, the inner one keeps the count of the wrong password.
 fn decide_change(
     request: &Request,
     conn: &mut Conn,
     checked: Option<&str>,
     new: &str,
     prepared: Option<&Prepared>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Kept<Answer>, Refusal> {
     let caller = request.caller()?;
     let wrong = || Refusal::field("current_password", "Invalid password.");
     let account = Account::of_for_change(conn, caller.user)?.ok_or_else(wrong)?;
@@ -243,11 +243,11 @@ fn decide_change(
     }
     let Some(prepared) = prepared else {
         account.failed(request, conn)?;
-        return Ok(Err(wrong()));
+        return Ok(Kept::Refused(wrong()));
     };
     check_rules(conn, caller.user, "new_password", new, Some(prepared))?;
     passwords::store(conn, caller.user, prepared, request.now)?;
     sessions::end_all(conn, caller.user, request.now, Some(caller.session))?;
     rights::changed(request, conn)?;
-    Ok(Ok(Answer::empty()))
+    Ok(Kept::Done(Answer::empty()))
 }

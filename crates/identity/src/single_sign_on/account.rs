@@ -79,6 +79,12 @@ impl Obstacle {
     }
 }
 
+/// Who somebody is found to be.
+enum Found {
+    Account(i64),
+    Obstacle(Obstacle),
+}
+
 /// Decides who it is. The outer refusal undoes everything; what is decided is kept.
 pub fn decide(
     request: &Request,
@@ -109,8 +115,8 @@ pub fn decide(
         },
     };
     match found {
-        Ok(user) => Ok(Decision::Welcome(user)),
-        Err(obstacle) => {
+        Found::Account(user) => Ok(Decision::Welcome(user)),
+        Found::Obstacle(obstacle) => {
             let Obstacle { event, user, reason } = obstacle;
             system_events::note(request, conn, event, user, Some(reason))?;
             count_address(request, conn)?;
@@ -186,18 +192,18 @@ fn by_identity(
     configuration: &Configuration,
     person: &Person,
     bound: Bound,
-) -> Result<Result<i64, Obstacle>, Refusal> {
+) -> Result<Found, Refusal> {
     if let Some(obstacle) = may_sign_in(request, conn, bound.user)? {
-        return Ok(Err(obstacle));
+        return Ok(Found::Obstacle(obstacle));
     }
     // It may have ended before the account was locked.
     let Some(bound) = identity(conn, person)?.filter(|now| now.user == bound.user) else {
         return by_address(request, conn, configuration, person);
     };
     if !bound.is_linked && type_of(conn, bound.user)? == AccountType::SuperAdmin {
-        return Ok(Err(Obstacle::of(bound.user, "not_linked")));
+        return Ok(Found::Obstacle(Obstacle::of(bound.user, "not_linked")));
     }
-    Ok(Ok(bound.user))
+    Ok(Found::Account(bound.user))
 }
 
 fn by_address(
@@ -205,30 +211,30 @@ fn by_address(
     conn: &mut Conn,
     configuration: &Configuration,
     person: &Person,
-) -> Result<Result<i64, Obstacle>, Refusal> {
-    let Some(address) = &person.address else { return Ok(Err(Obstacle::of(None, "address_not_verified"))) };
+) -> Result<Found, Refusal> {
+    let Some(address) = &person.address else { return Ok(Found::Obstacle(Obstacle::of(None, "address_not_verified"))) };
     let Some(user) = user_of(conn, address)? else {
         return create(request, conn, configuration, person, address);
     };
     if let Some(obstacle) = may_sign_in(request, conn, user)? {
-        return Ok(Err(obstacle));
+        return Ok(Found::Obstacle(obstacle));
     }
     // It may have been given another name before it was locked.
     if user_of(conn, address)? != Some(user) {
-        return Ok(Err(Obstacle::of(None, "unknown_account")));
+        return Ok(Found::Obstacle(Obstacle::of(None, "unknown_account")));
     }
     if !matches!(type_of(conn, user)?, AccountType::Internal | AccountType::External | AccountType::Full) {
-        return Ok(Err(Obstacle::of(user, "not_linked")));
+        return Ok(Found::Obstacle(Obstacle::of(user, "not_linked")));
     }
     if identity(conn, person)?.is_some_and(|bound| bound.user == user) {
         // By a sign-in at the same time, after this one looked for it.
-        return Ok(Ok(user));
+        return Ok(Found::Account(user));
     }
     if has_identity_in_use(request, conn, user)? || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)? {
-        return Ok(Err(Obstacle::of(user, "not_vouched")));
+        return Ok(Found::Obstacle(Obstacle::of(user, "not_vouched")));
     }
     bind(request, conn, person, user, false)?;
-    Ok(Ok(user))
+    Ok(Found::Account(user))
 }
 
 /// Whether an account has an identity of a provider in use. Others do not count, so that a company can change its
@@ -297,19 +303,19 @@ fn create(
     configuration: &Configuration,
     person: &Person,
     address: &str,
-) -> Result<Result<i64, Obstacle>, Refusal> {
+) -> Result<Found, Refusal> {
     if !configuration.auto_create_user {
-        return Ok(Err(Obstacle::of(None, "unknown_account")));
+        return Ok(Found::Obstacle(Obstacle::of(None, "unknown_account")));
     }
     if !Vouching::of(conn, configuration.id)?.covers_new_account(conn, configuration.id)? {
-        return Ok(Err(Obstacle::of(None, "not_vouched")));
+        return Ok(Found::Obstacle(Obstacle::of(None, "not_vouched")));
     }
     let sql = Sql::new("SELECT role_id FROM single_sign_on_roles WHERE single_sign_on_id = $1 ORDER BY role_id");
     let roles = conn.all(&sql.arg(configuration.id), |row| row.int(0))?;
     let account_type = if roles.is_empty() { AccountType::Internal } else { AccountType::Full };
     if method_of(conn, account_type)? == "password" {
         let event = Event::LoginFailedInvalidAuthMethod;
-        return Ok(Err(Obstacle { event, user: None, reason: "single_sign_on" }));
+        return Ok(Found::Obstacle(Obstacle { event, user: None, reason: "single_sign_on" }));
     }
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, address));
     let body = json!({
@@ -326,14 +332,14 @@ fn create(
         return match user_of(conn, address)? {
             // Made by a sign-in at the same time, after this one looked for it.
             Some(_) => by_address(request, conn, configuration, person),
-            None => Ok(Err(Obstacle::of(None, "unusable_claims"))),
+            None => Ok(Found::Obstacle(Obstacle::of(None, "unusable_claims"))),
         };
     }
     let Some(user) = create::insert_at_sign_in(request, conn, accepted.changes)? else {
-        return Ok(Err(Obstacle::of(None, "account_limit")));
+        return Ok(Found::Obstacle(Obstacle::of(None, "account_limit")));
     };
     bind(request, conn, person, user, false)?;
-    Ok(Ok(user))
+    Ok(Found::Account(user))
 }
 
 /// A name as a user may have it, else what stands in for it.

@@ -1,11 +1,11 @@
 //! What a single sign-on configuration is, and how signing in reads it (document 1, "Single sign-on configurations").
 
-use crate::Settings;
+use crate::settings::Settings;
 use kit::app::App;
 use kit::build::Build;
-use kit::limits::{Limit, Summary};
+use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
-use kit::secret::Context;
+use kit::rows;
 use resource::{Field, Key, Kind, Resource, TOKEN, Target};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -14,8 +14,9 @@ use store::{Conn, Error, Sql};
 pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit {
     name: "single_sign_on",
     default: 25,
+    many: "SSO configurations",
     is_counted: true,
-    summary: Summary::Counter("single_sign_on_configurations"),
+    summary: LimitSummary::Counter("single_sign_on_configurations"),
     ..Limit::EMPTY
 };
 
@@ -50,8 +51,7 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
                 .required()
                 .charset(TOKEN)
                 .advertise(256)
-                .write_only()
-                .stored_by_resource(),
+                .encrypted("client_secret", "secret_key"),
             credential(&TENANT_ID),
             PROVIDER.is(Kind::choices(PROVIDERS)).required().create_only().filter(),
             IS_ENABLED.boolean().default(false).filter(),
@@ -74,12 +74,8 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
             modified_by,
         ],
     )
-    .limit_items(SINGLE_SIGN_ON_LIMIT.default)
+    .limit(&SINGLE_SIGN_ON_LIMIT)
 });
-
-pub fn place<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
-    Context { build: &build.uid, table: "single_sign_on", column: "client_secret", row }
-}
 
 /// Where a configuration's callback or logout is.
 pub fn address(app: &App, build: &Build, id: i64, part: &str) -> String {
@@ -124,14 +120,13 @@ impl Configuration {
 
     fn find(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Configuration>, Error> {
         let mut sql = Sql::new(
-            "SELECT provider, client_id, tenant_id, client_secret, secret_key, is_enabled, auto_create_user \
+            "SELECT provider, client_id, tenant_id, secret_key, client_secret, is_enabled, auto_create_user \
              FROM single_sign_on WHERE id = $1",
         )
         .arg(id);
         let (app, build) = (&request.app, &*request.build);
         conn.opt(sql.push(lock), |row| {
-            let secret = app.keys.open(&place(build, row.text(4)?), row.text(3)?);
-            let secret = secret.and_then(|secret| String::from_utf8(secret).ok());
+            let secret = rows::open_secret(&app.keys, build, &SINGLE_SIGN_ON, &CLIENT_SECRET, row, 3)?;
             Ok(Configuration {
                 id,
                 provider: row.text(0)?.to_owned(),

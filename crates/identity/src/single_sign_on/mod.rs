@@ -24,21 +24,19 @@ use crate::super_admin_access;
 use crate::users::rules::may_give_roles;
 use configuration::{
     AUTO_CREATE_USER, CLIENT_ID, CLIENT_SECRET, DOCS_ADDIN, IS_ENABLED, NAME, PATH, PROVIDER, ROLES, SINGLE_SIGN_ON,
-    SINGLE_SIGN_ON_LIMIT, TENANT_ID, address, place,
+    TENANT_ID, address,
 };
 use http::StatusCode;
-use kit::answer::{Answer, Outcome, etag};
-use kit::limits;
+use kit::answer::{Answer, Outcome};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
-use resource::{After, Changes, Errors, Key, Object, Value, message, options};
+use resource::{After, Changes, Errors, Key, Object, message};
 use serde_json::json;
-use store::{Arg, Conn, Error, Sql};
-use web::clock::random_token;
+use store::{Conn, Error, Sql};
 
 /// The database's word against a second add-in (document 1: "at most one may be true").
 const DOCS_ADDIN_INDEX: &str = "single_sign_on_docs_addin";
@@ -70,9 +68,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
-    let mut document = options::document(&SINGLE_SIGN_ON);
-    document["restrictions"]["limit_items"] = limits::value(conn, &SINGLE_SIGN_ON_LIMIT)?.into();
-    Ok(Answer::value(&document))
+    Ok(Answer::value(&rows::document(conn, &SINGLE_SIGN_ON)?))
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
@@ -89,18 +85,16 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     may_give_roles(conn, request.caller()?, &[], &changes.get(&ROLES).unwrap_or_default())?;
     docs_addin(conn, &body, &After { before: None, sent: &changes }, 0, &mut errors)?;
-    refuse(errors)?;
-    let extra = sealed(request, &changes);
-    let id = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &extra).map_err(second_docs_addin)?;
+    errors.refuse()?;
+    let inserted = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &[]);
+    let id = inserted.map_err(second_docs_addin).map_err(told_as_list)?;
     vouching::renew(conn, id, request.caller()?.user)?;
-    limits::take(conn, &SINGLE_SIGN_ON_LIMIT, too_many)?;
-    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::created(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let body = request.object()?;
     let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
@@ -110,21 +104,19 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     if moves(&before, &after) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
     }
-    refuse(errors)?;
+    errors.refuse()?;
     let access = super_admin_access::guard(request, conn, true)?;
-    let extra = sealed(request, &changes);
-    rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &extra).map_err(second_docs_addin)?;
+    rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &[]).map_err(second_docs_addin)?;
     if vouching::is_renewed_by(&changes) {
         vouching::renew(conn, id, request.caller()?.user)?;
     }
     access.keep(request, conn)?;
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::changed(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let access = super_admin_access::guard(request, conn, true)?;
     for text in [
         "DELETE FROM single_sign_on_roles WHERE single_sign_on_id = $1",
@@ -134,12 +126,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     }
     rows::delete(request, conn, &SINGLE_SIGN_ON, id, &before.get(&NAME).unwrap_or_default())?;
     access.keep(request, conn)?;
-    limits::give_back(conn, &SINGLE_SIGN_ON_LIMIT)?;
     Ok(Answer::empty())
-}
-
-fn refuse(errors: Errors) -> Result<(), Refusal> {
-    if errors.is_empty() { Ok(()) } else { Err(errors.into()) }
 }
 
 /// When a role leaves, no configuration gives it any more.
@@ -167,10 +154,11 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
     },
 };
 
-/// Document 1 wants `detail` to be an array here, and here alone.
-fn too_many(limit: i64) -> Refusal {
-    let mut refusal = Refusal::bad("");
-    refusal.body = json!({"detail": [format!("Limit of {limit} SSO configurations has been exceeded.")]});
+/// Document 1 wants `detail` of the limit to be an array here, and here alone, without a code.
+fn told_as_list(mut refusal: Refusal) -> Refusal {
+    if refusal.body.get("error_code").is_some() {
+        refusal.body = json!({"detail": [refusal.body["detail"]]});
+    }
     refusal
 }
 
@@ -219,14 +207,6 @@ fn given(before: &Changes, after: &After) -> Vec<i64> {
 /// Whether the secret would go to another tenant or client: only who knows it may send it there.
 fn moves(before: &Changes, after: &After) -> bool {
     [&CLIENT_ID, &TENANT_ID].iter().any(|key| after.get(key) != before.get(key))
-}
-
-/// The secret as it is stored, when one was sent.
-fn sealed(request: &Request, changes: &Changes) -> Vec<(&'static str, Arg)> {
-    let Some(Value::Text(secret)) = changes.value(CLIENT_SECRET.name()) else { return Vec::new() };
-    let row = random_token();
-    let sealed = request.app.keys.seal(&place(&request.build, &row), secret.as_bytes());
-    vec![("client_secret", sealed.into()), ("secret_key", row.into())]
 }
 
 /// The addresses and `_meta`.

@@ -6,7 +6,7 @@ use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, needs, with_global};
 use crate::assignees::{
     self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
 };
-use kit::limits::{Limit, Summary};
+use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -15,18 +15,22 @@ use resource::Resource;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
+/// What both limits count, in the words of their message.
+const ASSIGNEES: &str = "permission set assignees";
 /// The users assigned to a permission set of a group.
 pub static GROUP_SET_USERS: Limit = Limit {
     name: "users_group_permission_set_assignees_users",
     default: 100,
-    summary: Summary::Additional("users_group_permission_set_assignees_users"),
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("users_group_permission_set_assignees_users"),
     ..Limit::EMPTY
 };
 /// The groups assigned to a permission set of a group.
 pub static GROUP_SET_GROUPS: Limit = Limit {
     name: "users_group_permission_set_assignees_user_groups",
     default: 10,
-    summary: Summary::Additional("users_group_permission_set_assignees_user_groups"),
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("users_group_permission_set_assignees_user_groups"),
     ..Limit::EMPTY
 };
 
@@ -39,7 +43,6 @@ static USERS: Collection = Collection {
     limit: &GROUP_SET_USERS,
     messages: Messages {
         role: "assignee",
-        many: "permission set assignees",
         unlisted: |user, set| {
             format!("You do not have permission to assign user {user} to User Group Permission Set {set}.")
         },
@@ -56,7 +59,6 @@ static GROUPS: Collection = Collection {
     limit: &GROUP_SET_GROUPS,
     messages: Messages {
         role: "assignee",
-        many: "permission set assignees",
         unlisted: |group, set| {
             format!("You do not have permission to assign user group {group} to User Group Permission Set {set}.")
         },

@@ -1,6 +1,6 @@
 //! What a user group is (document 4, section 4, "user groups").
 
-use kit::limits::{Limit, Summary};
+use kit::limits::{Limit, LimitSummary};
 use resource::{Field, Key, Resource};
 use std::sync::LazyLock;
 
@@ -8,8 +8,9 @@ use std::sync::LazyLock;
 pub static USER_GROUPS: Limit = Limit {
     name: "user_groups",
     default: 1000,
+    many: "User Groups",
     is_counted: true,
-    summary: Summary::Counter("user_groups"),
+    summary: LimitSummary::Counter("user_groups"),
     ..Limit::EMPTY
 };
 
@@ -24,5 +25,5 @@ pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
         DESCRIPTION.text(500).default(""),
     ];
     let fields = fields.into_iter().chain(Field::audit().map(Field::sort));
-    Resource::new("user_groups", "UserGroup", "user_groups", fields).limit_items(USER_GROUPS.default)
+    Resource::new("user_groups", "UserGroup", "user_groups", fields).limit(&USER_GROUPS)
 });

@@ -7,20 +7,22 @@ pub(crate) mod people;
 pub(crate) mod permission_sets;
 pub mod rights;
 
+pub use permission_sets::ON_LEAVING as ON_SET_LEAVING;
+
 use group::{GROUP, NAME, USER_GROUPS};
 use http::StatusCode;
-use kit::answer::{Answer, Outcome, etag};
+use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::caller::Caller;
 use kit::limits;
-use kit::reactions::{self, Reaction, When};
+use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::sql as select_sql;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use resource::Changes;
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, options};
 use rights::{DELETE, EDIT, RIGHT_NAMES, RIGHTS, exists, needs, visible_groups, with_global};
 use store::{Conn, Error, Sql};
 
@@ -46,9 +48,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
-    let mut document = options::document(&GROUP);
-    document["restrictions"]["limit_items"] = limits::value(conn, &USER_GROUPS)?.into();
-    Ok(Answer::value(&document))
+    Ok(Answer::value(&rows::document(conn, &GROUP)?))
 }
 
 fn complete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -89,14 +89,11 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
     let accepted = rows::accepted(conn, &GROUP, &request.object()?, None)?;
     accepted.errors.refuse()?;
-    limits::take(conn, &USER_GROUPS, |limit| {
-        Refusal::limit(format!("Limit of {limit} User Groups has been exceeded."))
-    })?;
     let id = rows::insert(request, conn, &GROUP, &accepted.changes, &[])?;
     let name = accepted.changes.get(&NAME).unwrap_or_default();
     people::make_first_owner(request, conn, id, name, caller.user)?;
     permission_sets::make_special(request, conn, id)?;
-    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::created(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -105,15 +102,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::accepted(conn, &GROUP, &request.object()?, Some(id))?;
     accepted.errors.refuse()?;
     rows::update(request, conn, &GROUP, id, &before, &accepted.changes, &[])?;
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::changed(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = change(request, conn, DELETE)?;
-    reactions::run(request, conn, "user_groups", When::Leaving, id)?;
     rows::delete(request, conn, &GROUP, id, &before.get(&NAME).unwrap_or_default())?;
-    limits::give_back(conn, &USER_GROUPS)?;
     Ok(Answer::empty())
 }
 
@@ -122,7 +117,7 @@ fn change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Ref
     let id = request.id();
     let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     needs(conn, request.caller()?, id, right)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, id)?)))?;
+    rows::check_if_match(request, conn, &SHAPE, id)?;
     Ok(before)
 }
 

@@ -3,7 +3,7 @@
 use super::group::GROUP;
 use super::rights::{EDIT, EDIT_PERM_SET, VIEW, exists, lock, needs};
 use crate::assignees::{self, Collection, Handlers, LogNames, Messages, Parent, Principals, user_records};
-use kit::limits::{Limit, Summary};
+use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -15,12 +15,18 @@ use store::Conn;
 pub static GROUP_MEMBERS: Limit = Limit {
     name: "user_group_members",
     default: 1000,
-    summary: Summary::Additional("user_group_members"),
+    many: "User Group Members",
+    summary: LimitSummary::Additional("user_group_members"),
     ..Limit::EMPTY
 };
 /// The owners of a group.
-pub static GROUP_OWNERS: Limit =
-    Limit { name: "user_group_owners", default: 10, summary: Summary::Additional("user_group_owners"), ..Limit::EMPTY };
+pub static GROUP_OWNERS: Limit = Limit {
+    name: "user_group_owners",
+    default: 10,
+    many: "User Group Owners",
+    summary: LimitSummary::Additional("user_group_owners"),
+    ..Limit::EMPTY
+};
 
 static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
@@ -29,7 +35,7 @@ static MEMBERS: Collection = Collection {
     parent: "group_id",
     principals: Principals::Users,
     limit: &GROUP_MEMBERS,
-    messages: Messages { role: "member", many: "User Group Members", unlisted },
+    messages: Messages { role: "member", unlisted },
     log_names: LogNames { parent: &GROUP, add: "add_members", remove: "remove_members", field: "members" },
 };
 
@@ -39,7 +45,7 @@ static OWNERS: Collection = Collection {
     parent: "group_id",
     principals: Principals::Users,
     limit: &GROUP_OWNERS,
-    messages: Messages { role: "owner", many: "User Group Owners", unlisted },
+    messages: Messages { role: "owner", unlisted },
     log_names: LogNames { parent: &GROUP, add: "add_owners", remove: "remove_owners", field: "owners" },
 };
 

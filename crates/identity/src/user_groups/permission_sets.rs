@@ -1,10 +1,10 @@
 //! The permission sets of a group (document 1, "User group permission sets"; document 4, section 4).
 
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, exists, lock, needs};
-use http::StatusCode;
-use kit::answer::{Answer, Outcome, etag};
-use kit::limits::{self, Limit, Summary};
+use kit::answer::{Answer, Outcome};
+use kit::limits::{self, Limit, LimitSummary};
 use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary};
+use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -19,7 +19,8 @@ use store::{Arg, Conn, Error, Sql};
 pub static GROUP_SETS: Limit = Limit {
     name: "user_group_permission_set",
     default: 10,
-    summary: Summary::Additional("user_group_permission_sets"),
+    many: "User Group Permission Sets",
+    summary: LimitSummary::Additional("user_group_permission_sets"),
     ..Limit::EMPTY
 };
 
@@ -95,12 +96,10 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let (changes, grants) = accept(request, conn, group, None)?;
     let sql = Sql::new("SELECT count(*) FROM user_group_permission_sets WHERE group_id = $1").arg(group);
     let count = conn.one(&sql, |row| row.int(0))?;
-    limits::check(conn, &GROUP_SETS, count, 1, |limit| {
-        Refusal::limit(format!("Limit of {limit} User Group Permission Sets has been exceeded."))
-    })?;
+    limits::check(conn, &GROUP_SETS, count, 1)?;
     let columns = [("group_id", group.into()), ("type", "custom".into()), ("permissions", grants.into())];
     let id = rows::insert(request, conn, &SET, &changes, &columns)?;
-    Ok(Answer::instance(StatusCode::CREATED, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::created(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -110,7 +109,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     before.set(&GRANTS, Value::Json(VOCABULARY.to_json(set.grants)));
     rows::update(request, conn, &SET, id, &before, &changes, &[("permissions", grants.into())])?;
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+    rows::changed(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -119,11 +118,24 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         let text = SET.field(TYPE.name()).and_then(|field| field.kind.choice_text(&set.kind)).unwrap_or_default();
         return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
     }
-    conn.exec(&Sql::new("DELETE FROM user_group_set_users WHERE set_id = $1").arg(set.id))?;
-    conn.exec(&Sql::new("DELETE FROM user_group_set_groups WHERE set_id = $1").arg(set.id))?;
     rows::delete(request, conn, &SET, set.id, &set.name)?;
     Ok(Answer::empty())
 }
+
+/// When a set leaves, nobody is assigned to it any more.
+pub const ON_LEAVING: Reaction = Reaction {
+    resource: "user_group_permission_sets",
+    when: When::Leaving,
+    run: |_, conn, id| {
+        for text in [
+            "DELETE FROM user_group_set_users WHERE set_id = $1",
+            "DELETE FROM user_group_set_groups WHERE set_id = $1",
+        ] {
+            conn.exec(&Sql::new(text).arg(id))?;
+        }
+        Ok(())
+    },
+};
 
 /// A stored set.
 pub struct Set {
@@ -162,7 +174,7 @@ pub fn load(conn: &mut Conn, group: i64, id: i64) -> Result<Set, Refusal> {
 fn change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
     let set = load(conn, request.id(), request.second_id())?;
     needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
-    request.check_if_match(|| Ok(etag(&rows::view_id(request, conn, &SHAPE, set.id)?)))?;
+    rows::check_if_match(request, conn, &SHAPE, set.id)?;
     Ok(set)
 }
 

@@ -21,7 +21,8 @@ use kit::route::{Handler, Route, Schema};
 use store::{Conn, Error, Sql};
 
 /// Anonymized users are listed but count against no limit.
-pub static ANONYMIZED: Limit = Limit { name: "users_anonymized", default: i64::MAX, ..Limit::EMPTY };
+pub static ANONYMIZED: Limit =
+    Limit { name: "users_anonymized", default: i64::MAX, many: "anonymized accounts", ..Limit::EMPTY };
 
 /// The routes of the actions.
 pub fn routes() -> Vec<Route> {
@@ -126,7 +127,7 @@ fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountT
     let nobody = format!("anonymized-{id}@anonymized.invalid");
     conn.exec(&Sql::new(ANONYMIZE).arg(&nobody).arg(id))?;
     forget(conn, id, &nobody)?;
-    limits::change(conn, limit_of(account_type), &ANONYMIZED, |limit| rules::account_limit(limit, "anonymized"))
+    limits::change(conn, limit_of(account_type), &ANONYMIZED)
 }
 
 /// What is left of a person elsewhere: in the log's entries about the account, and in its sessions, which are over.

@@ -68,7 +68,7 @@ pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Change
 }
 
 fn take_place(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {
-    limits::take(conn, rules::limit_of(account_type), |limit| rules::account_limit(limit, account_type.name()))
+    limits::take(conn, rules::limit_of(account_type))
 }
 
 /// The account type of values that were accepted.

@@ -189,7 +189,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     // Whoever is anonymized counts as that, whatever the type.
     if has_new_type && actions::stored_status(conn, id)? != "anonymized" {
         let (from, to) = (limit_of(current_type), limit_of(new_type));
-        limits::change(conn, from, to, |limit| rules::account_limit(limit, new_type.name()))?;
+        limits::change(conn, from, to)?;
     }
     if let Some(prepared) = prepared {
         passwords::remember(conn, id, prepared)?;

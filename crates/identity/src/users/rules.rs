@@ -19,13 +19,13 @@ const CHANGEABLE: [AccountType; 4] =
 
 /// How many accounts of each type a build may have (document 1, "Limits").
 pub static ACCOUNTS: [Limit; 7] = [
-    Limit { name: "users_internal", default: 1000, ..Limit::EMPTY },
-    Limit { name: "users_external", default: 2500, ..Limit::EMPTY },
-    Limit { name: "users_full", default: 100, ..Limit::EMPTY },
-    Limit { name: "users_one_time_completion", default: 5000, ..Limit::EMPTY },
-    Limit { name: "users_super_admin", default: 25, ..Limit::EMPTY },
-    Limit { name: "users_service_internal", default: 1, ..Limit::EMPTY },
-    Limit { name: "users_service_external", default: 5, ..Limit::EMPTY },
+    Limit { name: "users_internal", default: 1000, many: "internal accounts", ..Limit::EMPTY },
+    Limit { name: "users_external", default: 2500, many: "external accounts", ..Limit::EMPTY },
+    Limit { name: "users_full", default: 100, many: "full accounts", ..Limit::EMPTY },
+    Limit { name: "users_one_time_completion", default: 5000, many: "one_time_completion accounts", ..Limit::EMPTY },
+    Limit { name: "users_super_admin", default: 25, many: "super_admin accounts", ..Limit::EMPTY },
+    Limit { name: "users_service_internal", default: 1, many: "service_internal accounts", ..Limit::EMPTY },
+    Limit { name: "users_service_external", default: 5, many: "service_external accounts", ..Limit::EMPTY },
 ];
 
 /// How many accounts of a type a build may have.
@@ -153,11 +153,6 @@ fn check(
 pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, Error> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
     conn.opt(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
-}
-
-/// The refusal of the account that is one too many.
-pub fn account_limit(limit: i64, of: &str) -> Refusal {
-    Refusal::limit(format!("Limit of {limit} {of} accounts has been exceeded."))
 }
 
 /// The actions that apply to an account in a state.

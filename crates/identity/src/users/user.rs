@@ -9,7 +9,8 @@ use resource::{Changes, Field, Key, Kind, Resource, Target};
 use std::sync::LazyLock;
 
 /// The address ranges of a user.
-pub static USER_RANGES: Limit = Limit { name: "users_ip_restrictions", default: 10, ..Limit::EMPTY };
+pub static USER_RANGES: Limit =
+    Limit { name: "users_ip_restrictions", default: 10, many: "IP restrictions", ..Limit::EMPTY };
 
 const STATUSES: &[(&str, &str)] = &[
     ("pending", "Pending"),
@@ -115,6 +116,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             modified_by,
         ],
     )
+    .alive("t.is_deleted = 0")
 });
 
 /// The account type in values of a user, if it is one.

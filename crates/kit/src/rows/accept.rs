@@ -53,8 +53,8 @@ impl Lookup for InTransaction<'_> {
         let mut sql = Sql::new("SELECT 1 FROM ");
         sql.name(&self.resource.table).push(" t WHERE t.").name(column).push(" = ").bind(value);
         sql.push(" AND t.id <> ").bind(self.id.unwrap_or(0));
-        if self.resource.table == "users" {
-            sql.push(" AND t.is_deleted = 0");
+        if let Some(alive) = self.resource.alive {
+            sql.push(" AND ").push(alive);
         }
         if let Some((column, value)) = self.scope {
             sql.push(" AND t.").name(column).push(" = ").bind(value);

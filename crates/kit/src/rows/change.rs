@@ -1,13 +1,30 @@
 //! The stored row, and the three ways to change it, each with its audit fields and its entry in the administration log.
 
+use super::sealed;
 use super::shape::{NOW, Shape};
 use super::sql::{stored, value};
+use super::view::view_id;
+use crate::answer::etag;
+use crate::limits;
 use crate::log;
+use crate::reactions::{self, When};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use resource::{Changes, Field, Kind, Resource, Source, Value, fold, message};
 use serde_json::{Map, Value as Json};
 use store::{Arg, Conn, Error, Row, Sql};
+
+/// The stored row that a change lies over, locked, once `If-Match` is found to name its state; 404 when there is none.
+pub fn load_for_change(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Changes, Refusal> {
+    let stored = load(conn, shape, id)?.ok_or_else(Refusal::not_found)?;
+    check_if_match(request, conn, shape, id)?;
+    Ok(stored)
+}
+
+/// Refuses when `If-Match` names another state of a row than the one that its instance shows: 412.
+pub fn check_if_match(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<(), Refusal> {
+    request.check_if_match(|| Ok(etag(&view_id(request, conn, shape, id)?)))
+}
 
 /// The stored row as values, locked for a change to lay over. `None` when there is none.
 pub fn load(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Changes>, Error> {
@@ -32,7 +49,10 @@ fn values(conn: &mut Conn, shape: &Shape, id: i64, lock: &'static str) -> Result
 }
 
 fn stored_fields(resource: &Resource) -> impl Iterator<Item = &Field> {
-    resource.fields.iter().filter(|field| matches!(field.source, Source::Column(_) | Source::Members(_)))
+    resource
+        .fields
+        .iter()
+        .filter(|field| matches!(field.source, Source::Column(_) | Source::Members(_) | Source::Sealed(_)))
 }
 
 fn select_stored(resource: &Resource) -> Sql {
@@ -72,8 +92,8 @@ fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
     })
 }
 
-/// Inserts a row with its audit fields and notes it in the administration log. `extra` are columns that no field of
-/// the declaration writes.
+/// Inserts a row with its secrets, audit fields and place under its limit, and an entry in the administration log; then
+/// whoever reacts to it. `extra` are columns that no field of the declaration writes.
 pub fn insert(
     request: &Request,
     conn: &mut Conn,
@@ -82,8 +102,15 @@ pub fn insert(
     extra: &[(&'static str, Arg)],
 ) -> Result<i64, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
-    let id = insert_row(conn, resource, changes, extra, request.now, by)?;
+    let mut columns = sealed::columns(request, resource, changes, true);
+    columns.extend(extra.iter().cloned());
+    let id = insert_row(conn, resource, changes, &columns, request.now, by)?;
     log::write(request, conn, "create", resource, id, &log::name_of(changes), log::created(resource, changes))?;
+    reactions::run(request, conn, &resource.name, When::Created, id)?;
+    if let Some(limit) = resource.limit {
+        // Last, since other creates wait for the counter's row until this is committed.
+        limits::take(conn, limit)?;
+    }
     Ok(id)
 }
 
@@ -120,7 +147,8 @@ pub fn insert_row(
     Ok(id)
 }
 
-/// Changes a row, its `modified_at` and `modified_by`, and notes what really changed in the administration log.
+/// Changes a row with its secrets, its `modified_at` and `modified_by`; what really changed stands in the administration
+/// log. Then whoever reacts to it.
 pub fn update(
     request: &Request,
     conn: &mut Conn,
@@ -136,7 +164,7 @@ pub fn update(
     for (column, arg) in stored_columns(resource, changes) {
         sql.push(", ").name(&column).push(" = ").bind(arg);
     }
-    for (column, arg) in extra {
+    for (column, arg) in sealed::columns(request, resource, changes, false).iter().chain(extra) {
         sql.push(", ").name(column).push(" = ").bind(arg.clone());
     }
     sql.push(" WHERE id = ").bind(id);
@@ -147,15 +175,20 @@ pub fn update(
         let name = if log::name_of(changes).is_empty() { log::name_of(before) } else { log::name_of(changes) };
         log::write(request, conn, "edit", resource, id, &name, changed)?;
     }
-    Ok(())
+    reactions::run(request, conn, &resource.name, When::Changed, id)
 }
 
-/// Deletes a row and notes it in the administration log.
+/// Deletes a row, once whoever reacts to it has let it go; gives its place under its limit back, with an entry in the
+/// administration log.
 pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, name: &str) -> Result<(), Refusal> {
+    reactions::run(request, conn, &resource.name, When::Leaving, id)?;
     let mut sql = Sql::new("DELETE FROM ");
     sql.name(&resource.table).push(" WHERE id = ").bind(id);
     if conn.exec(&sql)? == 0 {
         return Err(Refusal::not_found());
+    }
+    if let Some(limit) = resource.limit {
+        limits::give_back(conn, limit)?;
     }
     log::write(request, conn, "delete", resource, id, name, Map::new())
 }

@@ -29,6 +29,10 @@ pub fn value(sql: &mut Sql, field: &Field, now: i64) {
             sql.push(" AS TEXT) AS item FROM ").name(members.table).push(" m WHERE m.").name(members.owner);
             sql.push(" = t.id ORDER BY m.").name(members.item).push(") x)");
         }
+        Source::Sealed(sealed) => {
+            // Whether there is one is all that is ever read of it.
+            sql.push("(CASE WHEN t.").name(sealed.column).push(" IS NULL THEN NULL ELSE '' END)");
+        }
         Source::None => {
             sql.push("NULL");
         }

@@ -1,10 +1,14 @@
 //! One row as an instance shows it, and rows as a list shows them without its envelope.
 
 use super::shape::{Cell, Shape};
-use crate::answer::Instance;
+use crate::answer::{Answer, Instance, Outcome};
+use crate::limits;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use http::StatusCode;
 use resource::json::{Form, Writer, write_fields};
+use resource::{Resource, options};
+use serde_json::Value as Json;
 use store::{Conn, Error, Sql};
 
 /// One row as an instance shows it; `None` when there is none that fulfils the condition, which does not compare the
@@ -45,6 +49,16 @@ pub fn records(
     })
 }
 
+/// The answer to a change: the row as it is now.
+pub fn changed(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, view_id(request, conn, shape, id)?))
+}
+
+/// The answer to a create: the new row.
+pub fn created(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Outcome {
+    Ok(Answer::instance(StatusCode::CREATED, view_id(request, conn, shape, id)?))
+}
+
 /// As [`view`], by id.
 pub fn view_id(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Instance, Refusal> {
     view(request, conn, shape, &Sql::new("t.id = $1").arg(id))?.ok_or_else(Refusal::not_found)
@@ -63,4 +77,13 @@ pub(super) fn show(
     (shape.meta)(out, form, cells, at, request)?;
     out.raw("}");
     Ok(())
+}
+
+/// The schema document of a collection, with the limit that the build has.
+pub fn document(conn: &mut Conn, resource: &Resource) -> Result<Json, Error> {
+    let mut document = options::document(resource);
+    if let Some(limit) = resource.limit {
+        document["restrictions"]["limit_items"] = limits::value(conn, limit)?.into();
+    }
+    Ok(document)
 }

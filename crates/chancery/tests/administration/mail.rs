@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
 use testkit::{
     ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions,
-    MailServer, Mode, PASSWORD, SECOND, Server, Tenant,
+    MailServer, Mode, PASSWORD, SECOND, Server, Tenant, takes_all,
 };
 
 const SETTINGS: &str = "/api/administration/smtp-settings/";
@@ -309,18 +309,6 @@ async fn server() -> Server {
 
 fn at(fake: &FakeServer, tls: bool) -> Value {
     settings("127.0.0.1", fake.address.port(), tls)
-}
-
-/// A server without encryption that takes every message.
-pub fn takes_all(line: &str) -> Option<&'static str> {
-    Some(match line.split(' ').next().unwrap_or("") {
-        "EHLO" => "250-mail.test\r\n250 AUTH PLAIN\r\n",
-        "AUTH" => "235 welcome\r\n",
-        "DATA" => "354 go on\r\n",
-        "MAIL" | "RCPT" | "." => "250 OK\r\n",
-        "QUIT" => "221 bye\r\n",
-        _ => return None,
-    })
 }
 
 #[tokio::test]

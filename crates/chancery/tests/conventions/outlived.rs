@@ -63,7 +63,7 @@ impl Scene {
     async fn set() -> Scene {
         let forger = Forger::start().await;
         forger.state().now = web::clock::Clock::system().now() / 1_000_000;
-        let mail = FakeServer::start("220 mail.test\r\n", crate::mail::takes_all).await;
+        let mail = FakeServer::start("220 mail.test\r\n", testkit::takes_all).await;
         let installation = Installation::with_build(BINARY)
             .set("CHANCERY_SSO_PROVIDER_B_ISSUER", &forger.issuer_setting())
             .set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")

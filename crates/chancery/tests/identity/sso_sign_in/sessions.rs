@@ -164,7 +164,7 @@ async fn failing_sign_ins_are_bounded_by_address() {
             .await
             .is(400, failed());
     }
-    assert_eq!(crate::system_events::events(&server).await.len(), 1, "but the sign-in of the super admin");
+    assert_eq!(testkit::events(&server).await.len(), 1, "but the sign-in of the super admin");
     for _ in 0..3 {
         let begun = begin(&client).await;
         come_back(&client, &begun, "y").await.is(400, failed());

@@ -95,7 +95,7 @@ async fn sign_in(server: &Server, forger: &Forger) -> Reply {
 
 /// What the last event was.
 async fn last_event(server: &Server) -> (i64, i64, Value) {
-    let events = crate::system_events::events(server).await;
+    let events = testkit::events(server).await;
     let last = events.last().unwrap();
     (last.event_type, last.source_id, last.data["reason"].clone())
 }

@@ -1,7 +1,7 @@
 //! What many answers hold.
 
+use crate::client::Client;
 use serde_json::{Value, json};
-use testkit::Client;
 
 /// Where a server's clock stands at its start.
 pub const START: &str = "2026-01-31T09:30:00.000000Z";
@@ -17,7 +17,7 @@ pub fn user(user: &Client, account_type: &str) -> Value {
         "service_external" => "Service External",
         other => panic!("{other} cannot sign in"),
     };
-    let first_name = user.username.split('@').next().unwrap();
+    let first_name = user.username.split('@').next().expect("a text has a first part");
     json!({
         "id": user.id, "first_name": first_name, "last_name": last_name, "username": user.username,
         "company_name": "", "is_deleted": false, "account_type": account_type,
@@ -34,7 +34,7 @@ pub fn admin() -> Value {
 
 /// A list in its envelope, all of it on one page.
 pub fn page(results: Value) -> Value {
-    let count = results.as_array().unwrap().len();
+    let count = results.as_array().expect("results are a list").len();
     json!({
         "limit": 25, "offset": 0, "total_count": count, "filtered_count": count,
         "next": null, "previous": null, "results": results,

@@ -2,7 +2,7 @@
 //! section 2, "ids"; the same answer, byte for byte).
 
 use crate::message;
-use crate::routes::{fill, with_ids, without_its_id};
+use crate::routes::{fill, with_ids};
 use crate::shown::admin;
 use http::Method;
 use platform::kit::caller::Access;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
-use testkit::{Client, Reply, Server, Tenant, rounds};
+use testkit::{Client, Reply, Server, Tenant, rounds, without_its_id};
 
 /// No build has it.
 const UNKNOWN: i64 = 987_654;

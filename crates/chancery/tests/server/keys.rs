@@ -254,7 +254,7 @@ async fn a_process_with_the_old_key_stops_serving() {
     let admin = server.admin().await;
     admin.get("/api/users/me/").await.ok();
     set_key(&server.app.store.control(), &Keys::new(LONG).fingerprint()).await;
-    tokio::time::sleep(platform::kit::build::STALE_AFTER).await;
+    tokio::time::sleep(platform::kit::callers::STALE_AFTER).await;
     for reply in [admin.get("/api/users/me/").await, admin.post("/api/roles/", json!({"name": "Late"})).await] {
         assert_eq!((reply.status, &reply["detail"]), (503, &json!("The storage is not available.")));
     }

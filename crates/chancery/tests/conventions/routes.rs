@@ -9,7 +9,7 @@ use platform::table;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant};
+use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant, without_its_id};
 
 fn routes() -> Vec<&'static Route> {
     table().routes().collect()
@@ -189,13 +189,6 @@ pub async fn fill(tenant: &Tenant, count: i64) {
     }
 }
 
-/// What differs from answer to answer is gone.
-pub fn without_its_id(mut reply: Reply) -> Reply {
-    reply.headers.remove("x-request-id");
-    reply.headers.remove("date");
-    reply
-}
-
 #[tokio::test]
 async fn a_path_with_and_without_its_slash_is_the_same() {
     let server = Server::start().await;
@@ -356,6 +349,6 @@ fn compare(file: &str, document: &Value) {
     let different = checked_in.lines().zip(text.lines()).find(|(old, new)| old != new);
     assert!(
         checked_in == text,
-        "{file} is not what the program says now, first at {different:?}. Write it by: UPDATE=1 cargo test -p chancery --test api up_to_date"
+        "{file} is not what the program says now, first at {different:?}. Write it by: UPDATE=1 cargo test -p chancery --test conventions up_to_date"
     );
 }

@@ -1,12 +1,11 @@
 //! Whoever guesses learns nothing: no answer tells an account that there is from one that there is not, neither by its
 //! bytes nor by its time (security.md, row "no enumeration"). Times are compared by `reliability/guessing` alone.
 
-use crate::routes::without_its_id;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, Server};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, Server, without_its_id};
 
 /// How far the medians may be apart.
 const TOLERANCE: f64 = 0.05;

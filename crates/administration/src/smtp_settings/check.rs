@@ -1,0 +1,115 @@
+//! The rules that a PATCH and a test of the settings share (document 4, sections 5 and 7).
+
+use super::settings::{
+    BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SETTINGS, TLS, USERNAME,
+};
+use crate::client_credentials::VENDOR;
+use crate::mail::message::is_address;
+use kit::caller::Caller;
+use kit::refusal::Refusal;
+use kit::rows;
+use resource::{After, Changes, Errors, Key, LINE, Object, message};
+use store::{Conn, Error, Sql};
+
+/// How many addresses are told of a failure (document 1, "Limits").
+const FAILURE_ADDRESSES: usize = 10;
+const TLS_REQUIRED: &str = "TLS is required for this authorization method.";
+
+/// What the body is checked for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Purpose {
+    /// The settings will be these.
+    Change,
+    /// They are tried.
+    Test,
+}
+
+/// Checks a body over the stored settings. The rules of PATCH are those of the test, too.
+pub fn checked(
+    conn: &mut Conn,
+    caller: &Caller,
+    body: &Object<'_>,
+    before: &Changes,
+    purpose: Purpose,
+) -> Result<Changes, Refusal> {
+    let is_set = !before.get(&HOST).unwrap_or_default().is_empty();
+    let accepted = rows::accepted(conn, &SETTINGS, body, is_set.then_some(1))?;
+    let (changes, mut errors) = (accepted.changes, accepted.errors);
+    let is_elsewhere = !is_set || decisive().iter().any(|name| sends_another(name, body, before, &changes));
+    if is_elsewhere && !caller.is_super() {
+        return Err(Refusal::forbidden());
+    }
+    check_addresses(body, &mut errors);
+    if !errors.has(METHOD.name()) {
+        let after = After { before: Some(before), sent: &changes };
+        if after.get(&METHOD).as_deref() == Some(BY_PASSWORD) {
+            let is_kept = rows::has_secret(before, &PASSWORD) && !moves(before, &changes);
+            if !is_kept && !body.contains_key(PASSWORD.name()) {
+                errors.add(PASSWORD.name(), message::REQUIRED);
+            }
+        } else {
+            if after.get(&OBJECT).is_none() && !errors.has(OBJECT.name()) {
+                errors.add(OBJECT.name(), message::REQUIRED);
+            }
+            // What was stored without it before is sent with it, and may stay as it is.
+            let is_decided = !is_set || body.contains_key(TLS.name()) || body.contains_key(METHOD.name());
+            if is_decided && after.get(&TLS) != Some(true) && !errors.has(TLS.name()) {
+                errors.add(TLS.name(), TLS_REQUIRED);
+            }
+        }
+    }
+    if let Some(object) = changes.get(&OBJECT)
+        && !is_of_vendor(conn, object, purpose)?
+    {
+        errors.add(OBJECT.name(), message::choice(object));
+    }
+    if errors.is_empty() { Ok(changes) } else { Err(errors.into()) }
+}
+
+/// The fields that decide who reads everybody's links: only super admins change them, or try other values (document 4,
+/// section 7, "mail settings"). A password serves for its place and name alone, so it decides nothing.
+pub fn decisive() -> [&'static str; 6] {
+    [HOST.name(), PORT.name(), TLS.name(), USERNAME.name(), METHOD.name(), OBJECT.name()]
+}
+
+/// Whether a body has something else for a field than what is stored, be it a wrong value.
+pub fn sends_another(name: &str, body: &Object<'_>, before: &Changes, changes: &Changes) -> bool {
+    body.contains_key(name) && changes.value(name).is_none_or(|sent| Some(sent) != before.value(name))
+}
+
+/// Each address must be one that a message can be sent to.
+fn check_addresses(body: &Object<'_>, errors: &mut Errors) {
+    let is_address = |text: &str| resource::is_email(text) && is_address(text);
+    let sent = |key: &Key<String>| {
+        let text = body.get(key.name()).and_then(|sent| sent.as_str()).map(|text| text.trim().to_owned());
+        text.filter(|text| !text.is_empty() && text.chars().all(LINE.allows))
+    };
+    if let Some(from) = sent(&FROM_EMAIL)
+        && !is_address(&from)
+    {
+        errors.add(FROM_EMAIL.name(), message::EMAIL);
+    }
+    if let Some(list) = sent(&FAILURE_EMAIL) {
+        if list.split(',').count() > FAILURE_ADDRESSES {
+            errors.add(FAILURE_EMAIL.name(), message::too_many(FAILURE_ADDRESSES));
+        }
+        if !list.split(',').all(|address| is_address(address.trim())) {
+            errors.add(FAILURE_EMAIL.name(), message::EMAIL);
+        }
+    }
+}
+
+/// Whether a stored password would be used elsewhere, for somebody else, or in the open.
+pub fn moves(before: &Changes, changes: &Changes) -> bool {
+    [HOST.name(), PORT.name(), TLS.name(), USERNAME.name()]
+        .iter()
+        .any(|name| changes.value(name).is_some_and(|value| Some(value) != before.value(name)))
+}
+
+/// Whether mail may be sent with this authentication object. A change holds it fast until it is done.
+fn is_of_vendor(conn: &mut Conn, object: i64, purpose: Purpose) -> Result<bool, Error> {
+    let mut sql = Sql::new("SELECT provider FROM authentication_objects WHERE id = ");
+    sql.bind(object).push(if purpose == Purpose::Change { " FOR UPDATE" } else { "" });
+    let provider = conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+    Ok(provider.as_deref() == Some(VENDOR))
+}

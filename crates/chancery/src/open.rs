@@ -1,0 +1,174 @@
+//! Opens the application and the history service as the settings say, with the keys that are set or kept.
+
+use crate::secrets_file::{
+    self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
+};
+use crate::settings::{Settings, address_of};
+use history::clickhouse::ClickHouse;
+use history::engine::Engine;
+use history::files::Files;
+use history::service::Service;
+use history::sqlite::Sqlite;
+use platform::events::history_client::HistoryAddress;
+use platform::kit::app::{App, OpenError};
+use platform::kit::secret_key;
+use platform::{builds, events, kit};
+use std::net::SocketAddr;
+use std::path::Path;
+use web::clock::{Clock, random_token};
+
+/// Why a command failed, in one line.
+pub type Failure = String;
+
+/// Opens the application as the settings say; `bound` is where the main API listens, if it does, and `history` where the
+/// history service of this process does.
+pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<App, Failure> {
+    platform::open(config(settings, bound, history)?).await.map_err(|error| match error {
+        OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
+        error => error.to_string(),
+    })
+}
+
+fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<platform::Settings, Failure> {
+    let secret_key = secret_key(settings)?;
+    // Only the embedded default has a build of its own to fall back on.
+    let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
+    // The one beside it needs no way through the outside.
+    let history_url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
+    let history_key = history_api_key(settings)?;
+    Ok(platform::Settings {
+        kit: kit::settings::Settings {
+            engine: engine(settings),
+            data: settings.data.clone(),
+            secret_key,
+            api_key: api_key(settings)?,
+            base_url: settings.base_url(bound),
+            sign_in_url: settings.sign_in_url.clone(),
+            fallback_build: settings.fallback_build.clone().or(fallback),
+            outbound_allow: settings.outbound_allow.clone(),
+            trusted_proxies: settings.trusted_proxies.clone(),
+            cors_origins: settings.cors_origins.clone(),
+            clock: Clock::system(),
+            domains: Default::default(),
+        },
+        events: events::Settings {
+            history: Some(HistoryAddress { url: history_url, api_key: history_key }),
+            outbox_bytes: settings.outbox_bytes,
+        },
+        identity: settings.identity.clone(),
+    })
+}
+
+pub fn engine(settings: &Settings) -> store::Engine {
+    match &settings.database_url {
+        Some(url) => store::Engine::Postgres { url: url.clone() },
+        None => store::Engine::Sqlite { directory: settings.data.clone() },
+    }
+}
+
+/// The key that is set, else the one kept in the data directory, which is made with it and never after it: another key
+/// opens nothing of what is there.
+pub fn secret_key(settings: &Settings) -> Result<String, Failure> {
+    if settings.database_url.is_some() {
+        let missing = || "CHANCERY_SECRET_KEY: must be set with PostgreSQL, the same for all processes".to_owned();
+        return settings.secret_key.clone().ok_or_else(missing);
+    }
+    let is_new = !settings.data.join("control.db").exists();
+    match &settings.secret_key {
+        Some(key) if is_new && secret_key::is_short(key) => {
+            Err(format!("CHANCERY_SECRET_KEY: {}", secret_key::TOO_SHORT))
+        }
+        Some(key) => Ok(key.clone()),
+        None if is_new => generated(&settings.data, SECRET_KEY),
+        None => {
+            let lost = || {
+                let file = settings.data.join(SECRET_KEY);
+                format!(
+                    "CHANCERY_SECRET_KEY: must be set, or {} put back: the database was made with it",
+                    file.display()
+                )
+            };
+            read_kept(settings, SECRET_KEY)?.ok_or_else(lost)
+        }
+    }
+}
+
+/// Opens the history service as the settings say; `bound` is where it listens.
+pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Service, Failure> {
+    // First, since its failure names the file.
+    let api_key = history_api_key(settings)?;
+    let engine = match &settings.history_database_url {
+        Some(url) => {
+            let engine = ClickHouse::open(url).map_err(|error| format!("CHANCERY_HISTORY_DATABASE_URL: {error}"))?;
+            Engine::ClickHouse(engine)
+        }
+        None => {
+            let engine = Sqlite::open(settings.data.join("history"), Clock::system()).await;
+            Engine::Sqlite(engine.map_err(|error| format!("CHANCERY_DATA: {error}"))?)
+        }
+    };
+    let files = Files::open(
+        settings.files_url.as_deref(),
+        settings.data.join("history").join("files"),
+        settings.history_url(bound),
+        // Every process that answers for the tenants has it.
+        api_key.as_bytes(),
+        Clock::system(),
+    )?;
+    let settings = history::service::Settings { api_key, batch_events: settings.history_batch_events };
+    Ok(Service::new(engine, files, settings))
+}
+
+/// What callers of the history service send.
+pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
+    match &settings.history_api_key {
+        Some(key) => Ok(key.clone()),
+        None => long_enough(settings, HISTORY_API_KEY, generated(&settings.data, HISTORY_API_KEY)?),
+    }
+}
+
+/// The key of the main API that is set, else the one that is kept, if there is one; one that is too short stops the start.
+fn api_key(settings: &Settings) -> Result<Option<String>, Failure> {
+    match (&settings.api_key, read_kept(settings, API_KEY)?) {
+        (Some(key), _) => Ok(Some(key.clone())),
+        (None, Some(kept)) => long_enough(settings, API_KEY, kept).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+pub fn long_enough(settings: &Settings, name: &str, key: String) -> Result<String, Failure> {
+    if is_short_api_key(&key) {
+        let (setting, file) = (name.replace('-', "_").to_uppercase(), settings.data.join(name));
+        return Err(format!("CHANCERY_{setting}: {}: {API_KEY_TOO_SHORT}", file.display()));
+    }
+    Ok(key)
+}
+
+fn read_kept(settings: &Settings, name: &str) -> Result<Option<String>, Failure> {
+    secrets_file::read_kept(&settings.data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
+}
+
+pub fn generated(data: &Path, name: &str) -> Result<String, Failure> {
+    read_or_create(data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
+}
+
+/// On an empty embedded data directory: the build `localhost` with a super admin (document 4, section 1, "first start").
+pub async fn first_start(app: &App, settings: &Settings) -> Result<(), Failure> {
+    if settings.database_url.is_some() || !builds::list(app).await?.is_empty() {
+        return Ok(());
+    }
+    let password = settings.admin_password.clone().unwrap_or_else(random_token);
+    builds::create(app, "localhost", &settings.admin_username, &password).await.map_err(|error| {
+        // The fields of this user are settings here.
+        error.replace("username: ", "CHANCERY_ADMIN_USERNAME: ").replace("password: ", "CHANCERY_ADMIN_PASSWORD: ")
+    })?;
+    if settings.admin_password.is_none() {
+        println!(
+            "The build localhost was made. Sign in as {} with the password {password} (it is shown this once).",
+            settings.admin_username
+        );
+    } else {
+        println!("The build localhost was made. Sign in as {}.", settings.admin_username);
+    }
+    Ok(())
+}

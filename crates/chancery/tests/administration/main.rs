@@ -1,0 +1,17 @@
+//! The contract of administration's endpoints, a module for each address, and what becomes of mail.
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod administration_log;
+mod authentication_objects;
+mod company_details;
+mod limits;
+mod mail;
+mod smtp_settings;
+
+use testkit::{message, shown};
+
+/// The binary under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_chancery");

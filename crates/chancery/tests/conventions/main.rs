@@ -1,0 +1,25 @@
+//! What holds for every endpoint, whatever its domain. Most of it walks the table of routes.
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod autocomplete;
+mod bodies;
+mod conventions;
+mod declared_at_run_time;
+mod hostile_bodies;
+mod many_filters;
+mod nonsense;
+mod origins;
+mod outlived;
+mod pages;
+mod readmission;
+mod routes;
+mod statements;
+mod tenancy;
+
+use testkit::{message, shown};
+
+/// The binary under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_chancery");

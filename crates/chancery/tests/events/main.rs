@@ -1,0 +1,14 @@
+//! What becomes of events: each sign-in in the outbox, and the way from there to the history service.
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod history;
+mod history_delivery;
+mod system_events;
+
+use testkit::message;
+
+/// The binary under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_chancery");

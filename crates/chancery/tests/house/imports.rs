@@ -1,0 +1,208 @@
+//! Which files of a crate import which, as the paths in their sources say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::path::Path;
+
+/// A module, or what is in one, by its path in its crate.
+pub type Names = Vec<String>;
+
+/// The modules of a crate. What stands under `#[cfg(test)]` is left out.
+#[derive(Default)]
+pub struct Modules {
+    files: BTreeSet<Names>,
+    /// What each module, in a file of its own or not, calls by a short name: its imports and re-exports.
+    short_names: BTreeMap<Names, BTreeMap<String, Names>>,
+    /// Each path that a module uses, as it is written. A re-export is no use.
+    paths: Vec<(Names, Names)>,
+}
+
+impl Modules {
+    pub fn read(folder: &Path) -> Modules {
+        let (mut modules, mut folders) = (Modules::default(), vec![folder.to_owned()]);
+        while let Some(next) = folders.pop() {
+            for path in next.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    let parts = path.strip_prefix(folder).unwrap().with_extension("");
+                    let mut file: Names = parts.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+                    file.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
+                    modules.read_file(&file, &tokens(&read_to_string(&path).unwrap()));
+                    modules.files.insert(file);
+                }
+            }
+        }
+        modules
+    }
+
+    fn read_file(&mut self, file: &Names, tokens: &[String]) {
+        let word = |at: usize| tokens.get(at).map_or("", String::as_str);
+        let (mut module, mut blocks, mut at) = (file.clone(), Vec::new(), 0);
+        while at < tokens.len() {
+            match word(at) {
+                "mod" if word(at + 2) == "{" => {
+                    module.push(word(at + 1).to_owned());
+                    blocks.push(true);
+                    at += 2;
+                }
+                "{" => blocks.push(false),
+                "}" => {
+                    blocks.pop().filter(|is_module| *is_module).and_then(|_| module.pop());
+                }
+                "use" if word(at + 1) != "<" => {
+                    let is_import = at == 0 || !["pub", ")"].contains(&word(at - 1));
+                    let (mut found, mut next) = (Vec::new(), at + 1);
+                    use_tree(tokens, &mut next, &[], &mut found);
+                    for (short, path) in found {
+                        self.paths.extend(is_import.then(|| (module.clone(), path.clone())));
+                        self.short_names.entry(module.clone()).or_default().insert(short, path);
+                    }
+                    at = next;
+                }
+                first if word(at + 1) == "::" && !first.ends_with(|mark| "$>:".contains(mark)) => {
+                    let mut path = vec![first.to_owned()];
+                    while word(at + 1) == "::" && word(at + 2) != "<" {
+                        path.push(word(at + 2).to_owned());
+                        at += 2;
+                    }
+                    self.paths.push((module.clone(), path));
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// The module that declares what a path leads to, as far as it is one of ours; `None` for a module itself.
+    fn declares(&self, module: &Names, path: &[String], steps: usize) -> Option<Names> {
+        let mut at = module.clone();
+        for (number, part) in path.iter().enumerate() {
+            let child: Names = at.iter().chain([part]).cloned().collect();
+            match part.as_str() {
+                "crate" => at.clear(),
+                "self" => {}
+                "super" => drop(at.pop()),
+                _ if self.files.contains(&child) || self.short_names.contains_key(&child) => at = child,
+                short => match self.short_names.get(&at).and_then(|names| names.get(short)) {
+                    // A crate may have the name of what is imported from it, hence the bound.
+                    Some(long) if steps < 10 => {
+                        return self.declares(&at, &[long, &path[number + 1..]].concat(), steps + 1);
+                    }
+                    _ if number == 0 => return None,
+                    _ => return Some(at),
+                },
+            }
+        }
+        None
+    }
+
+    /// The files that each file imports.
+    pub fn imports(&self) -> BTreeMap<Names, BTreeSet<Names>> {
+        let file = |mut module: Names| {
+            while !self.files.contains(&module) {
+                module.pop();
+            }
+            module
+        };
+        let mut imports: BTreeMap<Names, BTreeSet<Names>> =
+            self.files.iter().map(|file| (file.clone(), BTreeSet::new())).collect();
+        for (module, path) in &self.paths {
+            let (from, to) = (file(module.clone()), self.declares(module, path, 0).map(file));
+            imports.get_mut(&from).unwrap().extend(to.filter(|to| *to != from));
+        }
+        imports
+    }
+}
+
+/// Reads one path of a `use`, or the braces of many, up to the mark that ends it: each with its short name.
+fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Vec<(String, Names)>) {
+    let mut path = before.to_vec();
+    let mut short = None;
+    loop {
+        match tokens[*at].as_str() {
+            "," | "}" | ";" => break,
+            "::" => {}
+            "as" => {
+                *at += 1;
+                short = Some(tokens[*at].clone());
+            }
+            "{" => {
+                while tokens[*at] != "}" {
+                    *at += 1;
+                    use_tree(tokens, at, &path, found);
+                }
+                *at += 1;
+                return;
+            }
+            "self" if !path.is_empty() => {}
+            part => path.push(part.to_owned()),
+        }
+        *at += 1;
+    }
+    if let Some(last) = path.last().cloned() {
+        found.push((short.unwrap_or(last), path));
+    }
+}
+
+/// The words and marks of a source, without comments, literals and what stands under `#[cfg(test)]`.
+fn tokens(source: &str) -> Vec<String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        let is_raw = tokens.last().is_some_and(|last| ["r", "br"].contains(&last.as_str()));
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if is_raw && (rest.starts_with("#\"") || first == '"') {
+            let (start, end) = if first == '#' { (2, "\"#") } else { (1, "\"") };
+            start + rest[start..].find(end).unwrap() + end.len()
+        } else if first == '"' {
+            quoted(rest)
+        } else if first == '\'' {
+            // Not a lifetime.
+            let is_letter = rest[1..].starts_with('\\') || rest.chars().nth(2) == Some('\'');
+            if is_letter { quoted(rest) } else { 1 }
+        } else if first.is_alphanumeric() || first == '_' {
+            rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+        } else if rest.starts_with("::") {
+            2
+        } else {
+            first.len_utf8()
+        };
+        let (token, after) = rest.split_at(length);
+        if !first.is_whitespace() && !token.starts_with("//") && !token.starts_with(['"', '\'']) {
+            tokens.push(token.to_owned());
+        }
+        rest = after;
+    }
+    let mut kept: Vec<String> = Vec::new();
+    let mut left = tokens.into_iter();
+    while let Some(token) = left.next() {
+        kept.push(token);
+        if kept.ends_with(&["#", "[", "cfg", "(", "test", ")", "]"].map(str::to_owned)) {
+            let mut depth = 0;
+            let is_end = |token: &String| {
+                depth += match token.as_str() {
+                    "{" => 1,
+                    "}" => -1,
+                    _ => 0,
+                };
+                depth == 0 && [";", "}"].contains(&token.as_str())
+            };
+            left.by_ref().find(is_end);
+        }
+    }
+    kept
+}
+
+/// The length of the literal that a text begins with.
+fn quoted(text: &str) -> usize {
+    let mark = text.as_bytes()[0];
+    let mut is_escaped = true;
+    let end = text.bytes().position(|byte| {
+        let is_end = byte == mark && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    });
+    1 + end.unwrap()
+}

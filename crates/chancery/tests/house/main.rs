@@ -1,0 +1,100 @@
+//! How the code is divided: which crate may import which, and that the files of a crate form no circle. Both are read from
+//! the sources, so this target links nothing of ours.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod imports;
+
+use imports::{Modules, Names};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// What every crate above the ground may import beside what [`IMPORTS`] names.
+const GROUND: [&str; 3] = ["resource", "store", "web"];
+
+/// What a crate may import of ours, from the top down.
+const IMPORTS: [(&str, &[&str]); 13] = [
+    ("chancery", &["platform", "history"]),
+    ("testkit", &["platform", "history"]),
+    ("hostile", &["platform", "history"]),
+    ("bench", &["platform", "history"]),
+    ("platform", &["identity", "administration", "events", "kit"]),
+    ("identity", &["administration", "events", "kit"]),
+    ("administration", &["kit"]),
+    ("events", &["kit"]),
+    ("kit", &[]),
+    ("history", &[]),
+    ("store", &[]),
+    ("resource", &[]),
+    ("web", &[]),
+];
+
+/// The folders of our crates, by their names.
+fn crates() -> BTreeMap<String, PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = root.join("crates").read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let folders = folders.chain([root.join("bench")]).filter(|folder| folder.join("Cargo.toml").exists());
+    folders.map(|folder| (folder.file_name().unwrap().to_str().unwrap().to_owned(), folder)).collect()
+}
+
+#[test]
+fn a_crate_imports_only_what_it_may() {
+    let (table, crates) = (BTreeMap::from(IMPORTS), crates());
+    for (name, folder) in &crates {
+        let Some(allowed) = table.get(name.as_str()) else {
+            panic!("Say in IMPORTS, here, which of our crates {name} may import: only those below it.");
+        };
+        let ground = if GROUND.contains(&name.as_str()) { &[][..] } else { &GROUND };
+        let manifest: toml::Table = read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+        // Tests may use the test kit and the history service, whatever stands below them.
+        let sections: [(&str, &[&str]); 3] =
+            [("dependencies", &[]), ("build-dependencies", &[]), ("dev-dependencies", &["testkit", "history"])];
+        for (section, more) in sections {
+            let allowed = [allowed, ground, more].concat();
+            let imports = manifest.get(section).and_then(|section| section.as_table()).into_iter().flatten();
+            for (import, _) in imports.filter(|(import, _)| crates.contains_key(*import)) {
+                let what_else = "What it needs of a higher crate, it gets as data of its `Domain`.";
+                assert!(allowed.contains(&import.as_str()), "{name} may not import {import} ({section}). {what_else}");
+            }
+        }
+    }
+    let gone: Vec<_> = table.keys().filter(|name| !crates.contains_key(**name)).collect();
+    assert!(gone.is_empty(), "IMPORTS names crates that are no more: {gone:?}");
+}
+
+/// The most files that may import each other in a circle.
+const LARGEST_CIRCLE: usize = 3;
+
+#[test]
+fn the_files_of_a_crate_form_no_circle() {
+    let mut circles = String::new();
+    for (name, folder) in crates() {
+        let imports = Modules::read(&folder.join("src")).imports();
+        let reached: BTreeMap<_, _> = imports.keys().map(|file| (file, reached(file, &imports))).collect();
+        let circle =
+            |file| reached[file].iter().filter(|other| reached[**other].contains(file)).collect::<BTreeSet<_>>();
+        let found: BTreeSet<_> = imports.keys().map(circle).filter(|circle| circle.len() > LARGEST_CIRCLE).collect();
+        for circle in found {
+            circles += &format!("\n{name}: {} files that import each other in a circle\n", circle.len());
+            for file in &circle {
+                let others: Vec<_> = imports[**file].iter().filter(|other| circle.contains(other)).map(shown).collect();
+                circles += &format!("    {} imports {}\n", shown(file), others.join(", "));
+            }
+        }
+    }
+    assert!(circles.is_empty(), "Move what they share into a file below them.{circles}");
+}
+
+fn shown(file: &Names) -> String {
+    if file.is_empty() { "lib".to_owned() } else { file.join("/") }
+}
+
+/// The files that a file imports, and those that they import, and so on.
+fn reached<'a>(file: &'a Names, imports: &'a BTreeMap<Names, BTreeSet<Names>>) -> BTreeSet<&'a Names> {
+    let (mut reached, mut rest) = (BTreeSet::new(), vec![file]);
+    while let Some(file) = rest.pop() {
+        rest.extend(imports[file].iter().filter(|other| reached.insert(*other)));
+    }
+    reached
+}

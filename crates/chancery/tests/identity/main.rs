@@ -1,0 +1,27 @@
+//! The contract of identity's endpoints, a module for each address: users, roles, groups, the security rules, signing in.
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod auth;
+mod guessing;
+mod permissions;
+mod races;
+mod roles;
+mod security;
+mod sign_in_burst;
+mod single_sign_on;
+mod sso_sign_in;
+mod user_groups;
+mod user_groups_assignees;
+mod user_groups_people;
+mod user_groups_permission_sets;
+mod users;
+mod users_actions;
+mod users_me;
+
+use testkit::{message, shown};
+
+/// The binary under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_chancery");

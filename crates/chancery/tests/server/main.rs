@@ -1,0 +1,21 @@
+//! The binary as a process: its commands, settings and keys, and what a crash, an outage or too many callers do to it.
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod connections;
+mod crash;
+mod durability;
+mod history_crash;
+mod keys;
+mod outages;
+mod process;
+mod processes;
+mod stored;
+mod workload;
+
+use testkit::message;
+
+/// The binary under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_chancery");

@@ -1,0 +1,26 @@
+/// What an operator sets, named as in document 4, section 1.
+#[derive(Clone)]
+pub struct Settings {
+    pub lock_attempts: i64,
+    pub lock_seconds: i64,
+    pub address_attempts: i64,
+    pub access_token_seconds: i64,
+    pub refresh_token_seconds: i64,
+    /// With `{tenant_id}` in it; `None`: the provider cannot be signed in with.
+    pub sso_provider_a_issuer: Option<String>,
+    pub sso_provider_b_issuer: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            lock_attempts: 5,
+            lock_seconds: 900,
+            address_attempts: 100,
+            access_token_seconds: 900,
+            refresh_token_seconds: 604_800,
+            sso_provider_a_issuer: None,
+            sso_provider_b_issuer: None,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Secrets of rows: sealed with the deployment's key for their place, which the random key of the row is part of.
+
+use crate::build::Build;
+use crate::request::Request;
+use crate::secret::{Context, Keys};
+use resource::{Changes, Key, Resource, Sealed, Source, Value};
+use store::{Arg, Error, Row};
+use web::clock::random_token;
+
+/// The columns of the secrets that changes set. Of a new row each secret has its columns.
+pub(super) fn columns(
+    request: &Request,
+    resource: &Resource,
+    changes: &Changes,
+    is_new: bool,
+) -> Vec<(&'static str, Arg)> {
+    let mut columns = Vec::new();
+    for field in &resource.fields {
+        let Source::Sealed(sealed) = &field.source else { continue };
+        match changes.value(&field.name) {
+            Some(Value::Text(secret)) => {
+                let row = random_token();
+                let place = place(&request.build, resource, sealed, &row);
+                columns.push((sealed.column, request.app.keys.seal(&place, secret.as_bytes()).into()));
+                columns.push((sealed.row_key, row.into()));
+            }
+            Some(_) => columns.push((sealed.column, Arg::Null)),
+            None if is_new => columns.push((sealed.row_key, "".into())),
+            None => {}
+        }
+    }
+    columns
+}
+
+/// Opens the secret of a row of which the columns of key and secret were selected, in this order, from a position on.
+pub fn open(
+    keys: &Keys,
+    build: &Build,
+    resource: &Resource,
+    secret: &Key<String>,
+    row: &Row,
+    at: usize,
+) -> Result<Option<String>, Error> {
+    let Some(Source::Sealed(sealed)) = resource.field(secret.name()).map(|field| &field.source) else {
+        return Err(Error::Db(format!("{} is not sealed", secret.name())));
+    };
+    let Some(stored) = row.opt_text(at + 1)? else { return Ok(None) };
+    let plain = keys.open(&place(build, resource, sealed, row.text(at)?), stored);
+    Ok(plain.and_then(|plain| String::from_utf8(plain).ok()))
+}
+
+/// Whether a stored row has a secret.
+pub fn has_secret(stored: &Changes, secret: &Key<String>) -> bool {
+    matches!(stored.value(secret.name()), Some(Value::Text(_)))
+}
+
+fn place<'a>(build: &'a Build, resource: &'a Resource, sealed: &Sealed, row: &'a str) -> Context<'a> {
+    Context { build: &build.uid, table: &resource.table, column: sealed.column, row }
+}
