@@ -5,7 +5,7 @@ use crate::client_credentials::{ROW_KEY_COLUMN, SECRET_COLUMN, TABLE, VENDOR};
 use crate::smtp_settings;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
-use kit::limits::Limit;
+use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -19,8 +19,14 @@ use store::{Conn, Error};
 const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("basic", "Basic"), ("bearer", "Bearer")];
 
 /// The authentication objects of a build.
-pub static AUTHENTICATION_OBJECTS: Limit =
-    Limit { name: "authentication_objects", default: 100, many: "Authentication Objects" };
+pub static AUTHENTICATION_OBJECTS: Limit = Limit {
+    name: "authentication_objects",
+    default: 100,
+    many: "Authentication Objects",
+    key: Some("authentication_object"),
+    is_counted: true,
+    summary: LimitSummary::Counter("authentication_objects"),
+};
 
 static NAME: Key<String> = Key::new("name");
 static PROVIDER: Key<String> = Key::new("provider");

@@ -1,10 +1,12 @@
-//! Administration of a build: company details, mail settings and the mail that goes by them, authentication objects, and
-//! the administration log's endpoint.
+//! Administration of a build: company details, mail settings and the mail that goes by them, authentication objects,
+//! the limits, and the administration log's endpoint.
 
 pub mod administration_log;
 pub mod authentication_objects;
 mod client_credentials;
 pub mod company_details;
+pub mod limits;
+mod limits_to_come;
 pub mod mail;
 mod smtp_settings;
 
@@ -22,6 +24,7 @@ pub static DOMAIN: Domain = Domain {
             smtp_settings::routes(),
             authentication_objects::routes(),
             administration_log::routes(),
+            limits::routes(),
         ];
         routes.into_iter().flatten().collect()
     },

@@ -94,6 +94,15 @@ pub enum BuildCommand {
         #[arg(long)]
         with_history: bool,
     },
+    /// Show the limits of a build, or set one
+    Limits {
+        /// Its domain
+        domain: String,
+        /// The limit, as the build limits of the API call it [default: show all]
+        key: Option<String>,
+        /// Its new value, or `default`; file extensions are separated by commas [default: show it]
+        value: Option<String>,
+    },
     /// Let a build's super admins sign in with passwords again, when their identity provider is gone
     AllowPasswords {
         /// Its domain
@@ -191,6 +200,10 @@ mod tests {
         assert!(matches!(cli.command, Command::Build(BuildCommand::Create { domain }) if domain == "a.example"));
         assert_eq!(cli.flags.admin_username.as_deref(), Some("x@a.example"));
         assert!(matches!(parse("chancery build list").command, Command::Build(BuildCommand::List)));
+        let cli = parse("chancery build limits a.example roles 200");
+        let Command::Build(BuildCommand::Limits { domain, key, value }) = cli.command else { panic!() };
+        assert_eq!((domain.as_str(), key.as_deref(), value.as_deref()), ("a.example", Some("roles"), Some("200")));
+        assert!(refused("chancery build limits"));
         let cli = parse("chancery build delete a.example --yes");
         let Command::Build(BuildCommand::Delete { domain, yes, with_history }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), yes, with_history), ("a.example", true, false));

@@ -7,10 +7,10 @@ use crate::serve;
 use crate::settings::Settings;
 use history::sqlite::Sqlite;
 use indicatif::{ProgressBar, ProgressStyle};
-use platform::builds;
 use platform::key_rotation::{self, Rotated};
 use platform::kit::build::database_name;
 use platform::kit::callers::STALE_AFTER;
+use platform::{builds, limits};
 use std::fs::DirBuilder;
 use std::io::IsTerminal;
 use std::os::unix::fs::DirBuilderExt;
@@ -69,6 +69,17 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
                 if undelivered > 0 {
                     println!("{undelivered} events had not arrived there, and are gone.");
                 }
+            }
+        }
+        BuildCommand::Limits { domain, key, value } => {
+            let build = builds::find(&app, &domain).await?;
+            if let (Some(key), Some(value)) = (&key, &value) {
+                limits::set(&app, &build, key, value).await?;
+            }
+            for line in limits::list(&build, key.as_deref()).await? {
+                let (key, value, origin) = (line.key, line.value, if line.is_default { "default" } else { "set" });
+                let count = line.count.map(|count| count.to_string()).unwrap_or_default();
+                println!("{key}\t{value}\t{origin}\t{count}");
             }
         }
         BuildCommand::AllowPasswords { domain } => {

@@ -50,10 +50,9 @@ fn of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
         Kind::Reference { target: target() },
         Kind::References { target: target(), max_items: max },
         Kind::Texts {
-            max_items: max,
+            at_most: Some((max, "too many".into())),
             are_valid: |texts| texts.iter().all(|text| !text.contains('x')),
             invalid: "invalid",
-            too_many: "too many".into(),
         },
         Kind::User,
         Kind::Files { max_items: max },

@@ -4,7 +4,7 @@ use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::caller::Caller;
-use kit::limits::Limit;
+use kit::limits::{Limit, LimitSummary};
 use kit::permissions::{Permissions, accept_grants, assignable};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
@@ -19,7 +19,14 @@ use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
 /// The roles of a build.
-pub static ROLES: Limit = Limit { name: "roles", default: 100, many: "Roles" };
+pub static ROLES: Limit = Limit {
+    name: "roles",
+    default: 100,
+    many: "Roles",
+    is_counted: true,
+    summary: LimitSummary::Counter("roles"),
+    ..Limit::EMPTY
+};
 
 static NAME: Key<String> = Key::new("name");
 static DESCRIPTION: Key<String> = Key::new("description");

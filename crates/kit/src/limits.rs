@@ -1,10 +1,21 @@
 //! Count limits, decided by the database inside the transaction that creates (document 4, section 4, "26th, 11th,
 //! 1001st …"): a row of counters for each, changed in one statement with its check, so that parallel creates never
-//! exceed a limit.
+//! exceed a limit. Each is read in the transaction that it bounds, so a changed one holds in every process at once.
 
 use crate::refusal::Refusal;
-pub use resource::Limit;
+pub use resource::{Limit, LimitSummary};
+use std::collections::HashMap;
 use store::{Conn, Error, Sql};
+
+/// The key of the file extensions in the build limits.
+pub const FILE_EXTENSIONS: &str = "allowed_file_extensions";
+
+/// The file extensions that may be uploaded where a build has no list of its own (document 3, "Files").
+pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
+    "csv", "doc", "docx", "dot", "gif", "jfif", "jpe", "jpeg", "jpg", "json", "odf", "ods", "odt", "pdf", "png", "pot",
+    "potx", "ppa", "pps", "ppsx", "ppt", "pptx", "pwz", "rdf", "rtf", "rtx", "text", "txt", "wiz", "wsdl", "xla",
+    "xlb", "xlc", "xlm", "xls", "xlsx", "xlt", "xlw", "xml", "xpdl", "xsl",
+];
 
 /// Takes one place under a limit, or refuses when none is left.
 pub fn take(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
@@ -65,4 +76,93 @@ pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<()
 /// The refusal of what would be one too many.
 fn exceeded(limit: &Limit, value: i64) -> Refusal {
     Refusal::limit(format!("Limit of {value} {} has been exceeded.", limit.many))
+}
+
+/// What a build has of its limits: the values of its own, and how many places are taken.
+pub struct BuildLimits {
+    values: HashMap<String, i64>,
+    taken: HashMap<String, i64>,
+    extensions: Option<Vec<String>>,
+}
+
+impl BuildLimits {
+    /// Reads all of them.
+    pub fn read(conn: &mut Conn) -> Result<BuildLimits, Error> {
+        let numbers = |conn: &mut Conn, sql: &'static str| {
+            let rows = conn.all(&Sql::new(sql), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+            Ok::<_, Error>(rows.into_iter().collect())
+        };
+        Ok(BuildLimits {
+            values: numbers(conn, "SELECT name, value FROM limits")?,
+            taken: numbers(conn, "SELECT name, n FROM counters")?,
+            extensions: own_file_extensions(conn)?,
+        })
+    }
+
+    /// As [`BuildLimits::read`], for a transaction that changes some: others that do wait for its end.
+    pub fn read_for_change(conn: &mut Conn) -> Result<BuildLimits, Error> {
+        // A limit may have no row of its own to be locked, and this one is always there.
+        conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'rights' FOR UPDATE"), |row| row.int(0))?;
+        BuildLimits::read(conn)
+    }
+
+    pub fn value(&self, limit: &Limit) -> i64 {
+        self.values.get(limit.name).copied().unwrap_or(limit.default)
+    }
+
+    pub fn taken(&self, limit: &Limit) -> i64 {
+        self.taken.get(limit.name).copied().unwrap_or(0)
+    }
+
+    pub fn is_default(&self, limit: &Limit) -> bool {
+        !self.values.contains_key(limit.name)
+    }
+
+    pub fn file_extensions(&self) -> Vec<String> {
+        self.extensions.clone().unwrap_or_else(default_file_extensions)
+    }
+
+    pub fn has_default_file_extensions(&self) -> bool {
+        self.extensions.is_none()
+    }
+}
+
+/// Gives the build a value of its own, or with `None` the default again.
+pub fn set(conn: &mut Conn, limit: &Limit, value: Option<i64>) -> Result<(), Error> {
+    let sql = match value {
+        Some(value) => {
+            Sql::new("INSERT INTO limits(name, value) VALUES ($1, $2) ON CONFLICT(name) DO UPDATE SET value = $2")
+                .arg(limit.name)
+                .arg(value)
+        }
+        None => Sql::new("DELETE FROM limits WHERE name = $1").arg(limit.name),
+    };
+    conn.exec(&sql).map(|_| ())
+}
+
+/// The file extensions that may be uploaded.
+pub fn file_extensions(conn: &mut Conn) -> Result<Vec<String>, Error> {
+    Ok(own_file_extensions(conn)?.unwrap_or_else(default_file_extensions))
+}
+
+/// Gives the build a list of its own, or with `None` the default again.
+pub fn set_file_extensions(conn: &mut Conn, extensions: Option<&[String]>) -> Result<(), Error> {
+    let sql = match extensions {
+        Some(extensions) => Sql::new(
+            "INSERT INTO file_extensions(id, allowed) VALUES (1, $1) ON CONFLICT(id) DO UPDATE SET allowed = $1",
+        )
+        .arg(serde_json::json!(extensions).to_string()),
+        None => Sql::new("DELETE FROM file_extensions"),
+    };
+    conn.exec(&sql).map(|_| ())
+}
+
+fn own_file_extensions(conn: &mut Conn) -> Result<Option<Vec<String>>, Error> {
+    let sql = Sql::new("SELECT allowed FROM file_extensions");
+    // What cannot be read allows nothing.
+    conn.opt(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))
+}
+
+fn default_file_extensions() -> Vec<String> {
+    DEFAULT_FILE_EXTENSIONS.map(str::to_owned).to_vec()
 }

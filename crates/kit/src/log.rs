@@ -10,13 +10,13 @@ use store::{Conn, Error, Sql};
 /// What changed, by field: `[old, new]`.
 pub type Diff = Map<String, Json>;
 
-/// Writes an entry.
+/// Writes an entry. `id` is `None` where a row is known by its name alone.
 pub fn write(
     request: &Request,
     conn: &mut Conn,
     action: &str,
     resource: &Resource,
-    id: i64,
+    id: impl Into<Option<i64>>,
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
@@ -32,11 +32,11 @@ pub fn write_by(
     by: Option<i64>,
     action: &str,
     resource: &Resource,
-    id: i64,
+    id: impl Into<Option<i64>>,
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    insert(conn, request.now, by, &request.address.to_string(), action, &resource.name, id, name, &changes)?;
+    insert(conn, request.now, by, &request.address.to_string(), action, &resource.name, id.into(), name, &changes)?;
     Ok(())
 }
 
@@ -46,11 +46,11 @@ pub fn write_by_operator(
     now: i64,
     action: &str,
     resource: &Resource,
-    id: i64,
+    id: impl Into<Option<i64>>,
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    insert(conn, now, None, "", action, &resource.name, id, name, &changes)?;
+    insert(conn, now, None, "", action, &resource.name, id.into(), name, &changes)?;
     Ok(())
 }
 
@@ -62,7 +62,7 @@ fn insert(
     ip: &str,
     action: &str,
     resource: &str,
-    id: i64,
+    id: Option<i64>,
     name: &str,
     changes: &Diff,
 ) -> Result<(), Error> {

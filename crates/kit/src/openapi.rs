@@ -121,9 +121,11 @@ fn parameters(route: &Route) -> Vec<Json> {
     list
 }
 
-/// Whether it changes an instance, which has a state that `If-Match` can name; a collection has none.
+/// Whether it changes an instance, which has a state that `If-Match` can name; a collection has none, and operators are
+/// not asked for one.
 fn is_conditional(route: &Route) -> bool {
-    matches!(route.method, Method::PATCH | Method::DELETE) && !matches!(route.body, Schema::Ids)
+    let is_change = matches!(route.method, Method::PATCH | Method::DELETE);
+    is_change && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey
 }
 
 fn responses(route: &Route) -> Json {

@@ -9,11 +9,15 @@ use crate::path::PathValue;
 use crate::refusal::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};
 use resource::{Body, Errors, Object, Query, Sent, message};
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
+
+/// How many names that a route does not declare are told at most.
+const MAX_UNDECLARED: usize = 100;
 
 /// An authorised request: who calls, and what was received.
 #[derive(Clone)]
@@ -162,6 +166,21 @@ impl Request {
         let is_declared = |name: &str| declared.is_none_or(|names| names.iter().any(|known| known == name));
         let wrong = || Refusal::field("non_field_errors", message::not_an_object(body.type_name()));
         body.as_object(is_declared).ok_or_else(wrong)
+    }
+    /// The names in the body that the route does not declare, each once, at most [`MAX_UNDECLARED`] of them.
+    pub fn undeclared(&self) -> Result<Vec<String>, Refusal> {
+        let names = RefCell::new(Vec::<String>::new());
+        if let Some(declared) = self.declared_names {
+            self.body()?.as_object(|name| {
+                let mut names = names.borrow_mut();
+                let is_known = |name: &str| declared.iter().chain(names.iter()).any(|known| known == name);
+                if names.len() < MAX_UNDECLARED && !is_known(name) {
+                    names.push(name.to_owned());
+                }
+                false
+            });
+        }
+        Ok(names.into_inner())
     }
     /// The texts of a body that must all be there; every missing one is named.
     pub fn texts<const N: usize>(&self, names: [&'static str; N]) -> Result<[String; N], Refusal> {

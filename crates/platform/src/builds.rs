@@ -288,12 +288,12 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
 }
 
 /// An error of the store as the line of a failed command.
-fn error_line(error: Error) -> Failure {
+pub(crate) fn error_line(error: Error) -> Failure {
     error.to_string()
 }
 
 /// A refusal as the line of a failed command: the fields with their messages.
-fn refusal_line(refusal: Refusal) -> Failure {
+pub(crate) fn refusal_line(refusal: Refusal) -> Failure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();
     }

@@ -3,6 +3,7 @@
 pub mod builds;
 mod description;
 pub mod key_rotation;
+pub mod limits;
 
 pub use {administration, events, identity, kit};
 
@@ -35,6 +36,7 @@ pub const MIGRATIONS: Migrations = Migrations {
             include_str!("../migrations/build/0006_personal_data_and_keys.sql"),
         )
         .then(identity::users::migrate_anonymized),
+        Migration::sql("0008_file_extensions", include_str!("../migrations/build/0008_file_extensions.sql")),
     ],
 };
 

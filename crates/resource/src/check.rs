@@ -85,9 +85,10 @@ pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>>
             }
             finish(wrong, Value::List(ids))
         }
-        Kind::Texts { max_items, are_valid, invalid, too_many } => {
-            let (items, count) = sent.as_list(*max_items).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
-            if count > *max_items {
+        Kind::Texts { at_most, are_valid, invalid } => {
+            let max_items = at_most.as_ref().map_or(usize::MAX, |(max_items, _)| *max_items);
+            let (items, count) = sent.as_list(max_items).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
+            if let Some((_, too_many)) = at_most.as_ref().filter(|_| count > max_items) {
                 return Err(vec![too_many.to_string()]);
             }
             let texts: Vec<String> =

@@ -109,10 +109,10 @@ pub enum Kind {
     },
     /// A list of texts that are checked together.
     Texts {
-        max_items: usize,
+        /// How many there may be, and the message when there are more; `None`: the resource has a rule.
+        at_most: Option<(usize, Name)>,
         are_valid: fn(&[String]) -> bool,
         invalid: &'static str,
-        too_many: Name,
     },
     /// The id of a user, shown as a user reference (document 1, "Shared shapes").
     User,

@@ -29,7 +29,7 @@ pub use field::{
 };
 pub use fold::fold;
 pub use key::{After, Changes, FromValue, Key};
-pub use limit::Limit;
+pub use limit::{Limit, LimitSummary};
 pub use select::{Filter, Order, Predicate, Query, Select, SelectError, select};
 pub use sent::{Body, Object, Sent};
 pub use value::{Value, type_name};

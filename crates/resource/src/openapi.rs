@@ -151,7 +151,13 @@ fn bare(field: &Field, is_input: bool) -> Json {
         Kind::References { max_items, .. } => {
             json!({"type": "array", "maxItems": max_items, "items": {"type": "integer"}})
         }
-        Kind::Texts { max_items, .. } => json!({"type": "array", "maxItems": max_items, "items": {"type": "string"}}),
+        Kind::Texts { at_most, .. } => {
+            let mut schema = json!({"type": "array", "items": {"type": "string"}});
+            if let Some((max_items, _)) = at_most {
+                schema["maxItems"] = (*max_items).into();
+            }
+            schema
+        }
         Kind::Files { max_items } => {
             json!({"type": "array", "maxItems": max_items, "items": {"type": ["integer", "string"]}})
         }

@@ -115,7 +115,7 @@ fn validators(field: &Field) -> Vec<Json> {
         }
         Kind::Set { max_items, .. }
         | Kind::References { max_items, .. }
-        | Kind::Texts { max_items, .. }
+        | Kind::Texts { at_most: Some((max_items, _)), .. }
         | Kind::Files { max_items } => {
             add("max_items", (*max_items).into());
         }

@@ -54,7 +54,7 @@ pub use postgresql::PostgreSql;
 pub use process::{Installation, Output, Process};
 pub use reply::{Reply, without_its_id};
 pub use s3::S3;
-pub use server::{ADMIN, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tenant};
+pub use server::{ADMIN, API_KEY, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tenant};
 pub use small_disk::SmallDisk;
 pub use stored::TextRow;
 pub use trace::{Call as SystemCall, Trace};

@@ -7,6 +7,7 @@
 mod administration_log;
 mod authentication_objects;
 mod company_details;
+mod limits;
 mod mail;
 mod smtp_settings;
 

@@ -135,7 +135,7 @@ async fn no_body_is_answered_with_a_server_error() {
     crate::routes::fill(&server, 3).await;
     for route in routes(&[Method::POST, Method::PATCH, Method::PUT, Method::DELETE]) {
         // Whoever is signed out by a route is signed in again for the next.
-        let admin = server.admin().await;
+        let admin = server.admin().await.with_header("x-api-key", testkit::API_KEY);
         match route.body {
             Schema::Form(fields) => try_forms(&admin, route, fields).await,
             _ => try_bodies(&admin, route, &with_ids(route.path, &[2])).await,
@@ -147,7 +147,7 @@ async fn no_body_is_answered_with_a_server_error() {
 async fn no_parameter_is_answered_with_a_server_error() {
     let server = Server::start().await;
     crate::routes::fill(&server, 3).await;
-    let admin = server.admin().await;
+    let admin = server.admin().await.with_header("x-api-key", testkit::API_KEY);
     for route in routes(&[Method::GET]) {
         try_parameters(&admin, route, &with_ids(route.path, &[1])).await;
     }
@@ -156,13 +156,14 @@ async fn no_parameter_is_answered_with_a_server_error() {
 #[tokio::test]
 async fn no_path_is_answered_with_a_server_error() {
     let server = Server::start().await;
-    let admin = server.admin().await;
+    let admin = server.admin().await.with_header("x-api-key", testkit::API_KEY);
     for text in TEXTS {
         for path in [
             format!("/{text}"),
             format!("/api/{text}/"),
             format!("/api/users/{text}/"),
             format!("/api/user-groups/{text}/permission-sets/{text}/"),
+            format!("/api/builds/{text}/limits/"),
         ] {
             is_answered(&admin.get(&path).await, &path);
         }
@@ -178,6 +179,7 @@ async fn no_header_is_answered_with_a_server_error() {
     let names = [
         "if-match",
         "x-request-id",
+        "x-api-key",
         "user-agent",
         "accept",
         "origin",
@@ -203,6 +205,9 @@ async fn no_header_is_answered_with_a_server_error() {
             &"x".repeat(5000),
         ] {
             let reply = admin.with_header(name, value).patch("/api/users/me/", json!({})).await;
+            is_answered(&reply, &format!("{name}: {value:.20}"));
+            let operator = admin.with_header("x-api-key", testkit::API_KEY).with_header(name, value);
+            let reply = operator.patch("/api/builds/a.example/limits/", json!({})).await;
             is_answered(&reply, &format!("{name}: {value:.20}"));
             let reply = admin.with_header(name, value).login("admin@example.com", "wrong").await;
             is_answered(&reply, &format!("{name}: {value:.20}"));

@@ -9,7 +9,7 @@ use platform::table;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use testkit::{Client, PASSWORD, Reply, Server, Tenant, without_its_id};
+use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant, without_its_id};
 
 fn routes() -> Vec<&'static Route> {
     table().routes().collect()
@@ -22,10 +22,20 @@ fn paths() -> BTreeMap<&'static str, Vec<&'static Route>> {
     paths
 }
 
-/// A path with these ids in the place of its names; the last one again when there are more names.
+/// The routes that accounts call: neither public nor for operators.
+fn routes_of_accounts() -> impl Iterator<Item = &'static Route> {
+    table().routes().filter(|route| !matches!(route.access, Access::Public | Access::ApiKey))
+}
+
+/// A path with these ids in the place of its names, the last one again when there are more names, and the first build's
+/// domain in the place of a build.
 pub fn with_ids(path: &str, ids: &[i64]) -> String {
     let mut rest = ids.iter().copied().chain(std::iter::repeat(ids[ids.len() - 1]));
-    let part = |part: &str| if part.starts_with('{') { rest.next().unwrap().to_string() } else { part.to_owned() };
+    let part = |part: &str| match part {
+        "{build_domain}" => DOMAIN.to_owned(),
+        part if part.starts_with('{') => rest.next().unwrap().to_string(),
+        part => part.to_owned(),
+    };
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
@@ -59,10 +69,50 @@ async fn a_token_that_does_not_hold_here_is_answered_with_401_everywhere() {
     let refresh_token = admin.refresh_token.clone();
     for token in [other.token.as_str(), "garbage", "", refresh_token.as_str()] {
         let caller = server.anonymous().with_token(token);
-        for route in routes().into_iter().filter(|route| route.access != Access::Public) {
+        for route in routes_of_accounts() {
             let reply = call(&caller, route, &with_ids(route.path, &[1])).await;
             assert_eq!(reply, (401, message::bad_token()), "{} {} with {token:?}", route.method, route.path);
             assert_eq!(reply.header("www-authenticate"), "JWT", "{} {}", route.method, route.path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_for_operators_needs_the_key_of_the_deployment_and_nothing_else() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let keyless = Server::with(|settings| settings.api_key = None).await;
+    let all: Vec<_> = routes().into_iter().filter(|route| route.access == Access::ApiKey).collect();
+    let names: Vec<String> = all.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+    let expected = ["GET", "PATCH", "OPTIONS"].map(|method| format!("{method} /api/builds/{{build_domain}}/limits/"));
+    assert_eq!(names, expected, "a new endpoint for operators is a decision");
+    for route in all {
+        let (path, what) = (with_ids(route.path, &[1]), format!("{} {}", route.method, route.path));
+        let unknown = path.replace(DOMAIN, "unknown.example");
+        // No account is an operator, whatever it may do.
+        for client in [&admin, &server.anonymous(), &keyless.anonymous()] {
+            for path in [&path, &unknown] {
+                assert_eq!(call(client, route, path).await, (401, message::unauthenticated()), "{what}");
+            }
+        }
+        let wrong =
+            ["", "x", &API_KEY[1..], &API_KEY[..API_KEY.len() - 1], &format!("{API_KEY}x"), &API_KEY.to_uppercase()];
+        for key in wrong {
+            let client = admin.with_header("x-api-key", key);
+            for path in [&path, &unknown] {
+                assert_eq!(call(&client, route, path).await, (403, message::forbidden()), "{what} with {key:?}");
+                let broken = client.call(route.method.as_str(), path).body("text/csv", "a;b").send().await;
+                assert_eq!(broken, (403, message::forbidden()), "{what} with {key:?}");
+            }
+        }
+        for key in ["", API_KEY] {
+            let reply = call(&keyless.anonymous().with_header("x-api-key", key), route, &path).await;
+            assert_eq!(reply, (403, message::forbidden()), "{what} where there is no key");
+        }
+        for host in [DOMAIN, "nowhere.example", "127.0.0.1"] {
+            let operator = Client::new(server.address, host).with_header("x-api-key", API_KEY);
+            assert_eq!(call(&operator, route, &path).await.status, route.status, "{what} at {host}");
+            assert_eq!(call(&operator, route, &unknown).await, (404, message::not_found()), "{what} at {host}");
         }
     }
 }
@@ -142,7 +192,7 @@ pub async fn fill(tenant: &Tenant, count: i64) {
 #[tokio::test]
 async fn a_path_with_and_without_its_slash_is_the_same() {
     let server = Server::start().await;
-    let admin = server.admin().await;
+    let admin = server.admin().await.with_header("x-api-key", API_KEY);
     for route in routes().into_iter().filter(|route| route.method == Method::GET || route.method == Method::OPTIONS) {
         let path = with_ids(route.path, &[1]);
         let bare = call(&admin, route, path.trim_end_matches('/')).await;
@@ -169,6 +219,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
     let server = Server::start().await;
     fill(&server, 1).await;
     let (admin, external) = (server.admin().await, server.as_type("external").await);
+    let external = external.with_header("x-api-key", API_KEY);
     for (path, routes) in paths() {
         let has_document = routes.iter().any(|route| route.method == Method::OPTIONS);
         assert_eq!(has_document, needs_a_schema_document(path, &routes), "{path}");
@@ -192,7 +243,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
 #[tokio::test]
 async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has() {
     let server = Server::start().await;
-    let admin = server.admin().await;
+    let admin = server.admin().await.with_header("x-api-key", API_KEY);
     for (path, routes) in paths() {
         let mut known: BTreeSet<&str> = routes.iter().map(|route| route.method.as_str()).collect();
         if known.contains("GET") {
@@ -213,7 +264,7 @@ async fn what_a_forced_password_change_leaves_open() {
     let user = server.as_type("internal").await;
     server.advance(testkit::DAY);
     let user = server.sign_in(&user.username, PASSWORD).await;
-    for route in routes().into_iter().filter(|route| route.access != Access::Public) {
+    for route in routes_of_accounts() {
         let reply = call(&user, route, &with_ids(route.path, &[1])).await;
         let is_open = route.path == "/api/auth/password-change/";
         assert_eq!(
@@ -267,7 +318,7 @@ fn openapi_json_is_up_to_date() {
 async fn the_schema_documents_are_up_to_date() {
     let server = Server::start().await;
     fill(&server, 1).await;
-    let admin = server.admin().await;
+    let admin = server.admin().await.with_header("x-api-key", API_KEY);
     let mut files = BTreeSet::new();
     for route in routes().into_iter().filter(|route| route.method == Method::OPTIONS) {
         let parts: Vec<&str> =

@@ -316,7 +316,8 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
     let callers = callers(&server).await;
     let (own, theirs) = (ids(&server).await, ids(&other).await);
     let mut trials = Vec::new();
-    for route in table().routes() {
+    // What is for operators goes by the build in its path (`limits.rs`).
+    for route in table().routes().filter(|route| route.access != Access::ApiKey) {
         let places = places(route);
         assert!(!places.is_empty() || !route.path.contains('{'), "{} {}", route.method, route.path);
         for place in places {

@@ -4,7 +4,7 @@ use crate::account::columns;
 use crate::settings::Settings;
 use kit::app::App;
 use kit::build::Build;
-use kit::limits::Limit;
+use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
 use kit::rows;
 use resource::{Field, Key, Kind, Resource, TOKEN, Target};
@@ -12,7 +12,14 @@ use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
 /// The single sign-on configurations of a build.
-pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit { name: "single_sign_on", default: 25, many: "SSO configurations" };
+pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit {
+    name: "single_sign_on",
+    default: 25,
+    many: "SSO configurations",
+    is_counted: true,
+    summary: LimitSummary::Counter("single_sign_on_configurations"),
+    ..Limit::EMPTY
+};
 
 pub const PATH: &str = "/api/single-sign-on/";
 const PROVIDERS: &[(&str, &str)] = &[("provider_a", "Provider A"), ("provider_b", "Provider B")];

@@ -6,7 +6,7 @@ use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, needs, with_global};
 use crate::assignees::{
     self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
 };
-use kit::limits::Limit;
+use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -18,11 +18,21 @@ use store::{Conn, Sql};
 /// What both limits count, in the words of their message.
 const ASSIGNEES: &str = "permission set assignees";
 /// The users assigned to a permission set of a group.
-pub static GROUP_SET_USERS: Limit =
-    Limit { name: "users_group_permission_set_assignees_users", default: 100, many: ASSIGNEES };
+pub static GROUP_SET_USERS: Limit = Limit {
+    name: "users_group_permission_set_assignees_users",
+    default: 100,
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("users_group_permission_set_assignees_users"),
+    ..Limit::EMPTY
+};
 /// The groups assigned to a permission set of a group.
-pub static GROUP_SET_GROUPS: Limit =
-    Limit { name: "users_group_permission_set_assignees_user_groups", default: 10, many: ASSIGNEES };
+pub static GROUP_SET_GROUPS: Limit = Limit {
+    name: "users_group_permission_set_assignees_user_groups",
+    default: 10,
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("users_group_permission_set_assignees_user_groups"),
+    ..Limit::EMPTY
+};
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));

@@ -1,11 +1,18 @@
 //! What a user group is (document 4, section 4, "user groups").
 
-use kit::limits::Limit;
+use kit::limits::{Limit, LimitSummary};
 use resource::{Field, Key, Resource};
 use std::sync::LazyLock;
 
 /// The groups of a build.
-pub static USER_GROUPS: Limit = Limit { name: "user_groups", default: 1000, many: "User Groups" };
+pub static USER_GROUPS: Limit = Limit {
+    name: "user_groups",
+    default: 1000,
+    many: "User Groups",
+    is_counted: true,
+    summary: LimitSummary::Counter("user_groups"),
+    ..Limit::EMPTY
+};
 
 pub static NAME: Key<String> = Key::new("name");
 pub static DESCRIPTION: Key<String> = Key::new("description");

@@ -1,10 +1,10 @@
 //! User groups: `/api/user-groups/` (document 4, section 4, "user groups", "rights on a group"), and below them the
 //! members and owners, the permission sets, and who is assigned to a set (document 1).
 
-mod assignees;
+pub(crate) mod assignees;
 pub mod group;
-mod people;
-mod permission_sets;
+pub(crate) mod people;
+pub(crate) mod permission_sets;
 pub mod rights;
 
 pub use permission_sets::ON_LEAVING as ON_SET_LEAVING;

@@ -3,7 +3,7 @@
 use super::group::GROUP;
 use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
 use crate::assignees::{self, Collection, Handlers, LogNames, Messages, Parent, Principals, user_records};
-use kit::limits::Limit;
+use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -12,9 +12,21 @@ use std::sync::LazyLock;
 use store::Conn;
 
 /// The members of a group.
-pub static GROUP_MEMBERS: Limit = Limit { name: "user_group_members", default: 1000, many: "User Group Members" };
+pub static GROUP_MEMBERS: Limit = Limit {
+    name: "user_group_members",
+    default: 1000,
+    many: "User Group Members",
+    summary: LimitSummary::Additional("user_group_members"),
+    ..Limit::EMPTY
+};
 /// The owners of a group.
-pub static GROUP_OWNERS: Limit = Limit { name: "user_group_owners", default: 10, many: "User Group Owners" };
+pub static GROUP_OWNERS: Limit = Limit {
+    name: "user_group_owners",
+    default: 10,
+    many: "User Group Owners",
+    summary: LimitSummary::Additional("user_group_owners"),
+    ..Limit::EMPTY
+};
 
 static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));

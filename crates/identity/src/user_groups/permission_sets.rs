@@ -2,7 +2,7 @@
 
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
 use kit::answer::{Answer, Outcome};
-use kit::limits::{self, Limit};
+use kit::limits::{self, Limit, LimitSummary};
 use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
@@ -16,8 +16,13 @@ use std::sync::LazyLock;
 use store::{Arg, Conn, Error, Sql};
 
 /// The permission sets of a group, those of the system counted.
-pub static GROUP_SETS: Limit =
-    Limit { name: "user_group_permission_set", default: 10, many: "User Group Permission Sets" };
+pub static GROUP_SETS: Limit = Limit {
+    name: "user_group_permission_set",
+    default: 10,
+    many: "User Group Permission Sets",
+    summary: LimitSummary::Additional("user_group_permission_sets"),
+    ..Limit::EMPTY
+};
 
 static NAME: Key<String> = Key::new("name");
 static TYPE: Key<String> = Key::new("type");

@@ -21,7 +21,8 @@ use kit::route::{Handler, Route, Schema};
 use store::{Conn, Error, Sql};
 
 /// The counter of anonymized users. They are listed but count against no limit.
-pub static ANONYMIZED: Limit = Limit { name: "users_anonymized", default: i64::MAX, many: "anonymized accounts" };
+pub static ANONYMIZED: Limit =
+    Limit { name: "users_anonymized", default: i64::MAX, many: "anonymized accounts", ..Limit::EMPTY };
 
 pub fn routes() -> Vec<Route> {
     let action = |path, summary, handler| {

@@ -30,7 +30,8 @@ use serde_json::json;
 use std::sync::Arc;
 use store::{Conn, Sql};
 use user::{
-    ACCOUNT_TYPE, FIRST_NAME, FULL_NAME, IS_RESTRICTED, LAST_NAME, PASSWORD, RANGES, ROLES, USER, account_type,
+    ACCOUNT_TYPE, FIRST_NAME, FULL_NAME, IS_RESTRICTED, LAST_NAME, PASSWORD, RANGES, ROLES, USER, USER_RANGES,
+    account_type,
 };
 use view::{LIST, instance, load, scope};
 
@@ -38,7 +39,7 @@ pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::list("/api/users/", &USER, list).summary("The users whom the caller may list"),
         Route::create("/api/users/", &USER, |_, _| Err(Refusal::not_found())).steps(create).needs("users", "create"),
-        Route::options("/api/users/", |_| Ok(Answer::value(&options::document(&USER)))),
+        Route::options_below("/api/users/", schema_document),
         Route::new(http::Method::GET, "/api/users/permissions/", "What the caller may do", Handler::NoDatabase(permissions))
             .answers(200, Schema::Json(|| json!({"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "boolean"}}}))),
         Route::view("/api/users/{id}/", &USER, view).needs("users", "view"),
@@ -64,6 +65,16 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::instance(StatusCode::OK, instance(request, conn, request.id())?))
 }
 
+fn schema_document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = options::document(&USER);
+    let most = limits::value(conn, &USER_RANGES)?;
+    let schema = document["details"]["schema"].as_array_mut();
+    if let Some(ranges) = schema.and_then(|fields| fields.iter_mut().find(|field| field["alias"] == RANGES.name())) {
+        ranges["validators"] = json!([{"name": "max_items", "value": most}]);
+    }
+    Ok(Answer::value(&document))
+}
+
 fn create(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let body = request.object()?;
@@ -87,8 +98,9 @@ fn create(request: Arc<Request>) -> Pending {
 
 fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) -> Result<i64, Refusal> {
     let caller = request.caller()?;
-    let body = request.object()?;
+    let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
     let mut accepted = rows::accepted(conn, &USER, &body, None)?;
+    accepted.errors.merge(too_many);
     if account_type(&accepted.changes).is_some_and(AccountType::is_super) && !caller.is_super() {
         return Err(Refusal::forbidden());
     }
@@ -132,12 +144,13 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     let current_type = create::type_in(&before)?;
     rules::may_change(caller, current_type)?;
     request.check_if_match(|| Ok(etag(&instance(request, conn, id)?)))?;
-    let body = request.object()?;
+    let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
     let sets_password = body.contains_key("password") && current_type.is_service();
     if sets_password && caller.account_type != AccountType::SuperAdmin {
         return Err(Refusal::forbidden());
     }
     let mut accepted = rows::accepted(conn, &USER, &body, Some(id))?;
+    accepted.errors.merge(too_many);
     let new_type = account_type(&accepted.changes).unwrap_or(current_type);
     if new_type.is_super() && !caller.is_super() {
         return Err(Refusal::forbidden());

@@ -1,10 +1,12 @@
 //! The rules of users that concern several fields, other rows or the rights of the caller (document 4, section 4).
 
-use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, ROLES, account_type};
+use super::user::{
+    ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, RANGES, ROLES, USER_RANGES, account_type,
+};
 use crate::passwords::{self, Prepared};
 use kit::account_type::AccountType;
 use kit::caller::Caller;
-use kit::limits::Limit;
+use kit::limits::{self, Limit};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use resource::{After, Changes, Errors, Object, message};
@@ -17,13 +19,13 @@ const CHANGEABLE: [AccountType; 4] =
 
 /// How many accounts of each type a build may have (document 1, "Limits").
 pub static ACCOUNTS: [Limit; 7] = [
-    Limit { name: "users_internal", default: 1000, many: "internal accounts" },
-    Limit { name: "users_external", default: 2500, many: "external accounts" },
-    Limit { name: "users_full", default: 100, many: "full accounts" },
-    Limit { name: "users_one_time_completion", default: 5000, many: "one_time_completion accounts" },
-    Limit { name: "users_super_admin", default: 25, many: "super_admin accounts" },
-    Limit { name: "users_service_internal", default: 1, many: "service_internal accounts" },
-    Limit { name: "users_service_external", default: 5, many: "service_external accounts" },
+    Limit { name: "users_internal", default: 1000, many: "internal accounts", ..Limit::EMPTY },
+    Limit { name: "users_external", default: 2500, many: "external accounts", ..Limit::EMPTY },
+    Limit { name: "users_full", default: 100, many: "full accounts", ..Limit::EMPTY },
+    Limit { name: "users_one_time_completion", default: 5000, many: "one_time_completion accounts", ..Limit::EMPTY },
+    Limit { name: "users_super_admin", default: 25, many: "super_admin accounts", ..Limit::EMPTY },
+    Limit { name: "users_service_internal", default: 1, many: "service_internal accounts", ..Limit::EMPTY },
+    Limit { name: "users_service_external", default: 5, many: "service_external accounts", ..Limit::EMPTY },
 ];
 
 /// The limit of an account type.
@@ -69,6 +71,19 @@ pub fn over_several_fields(after: &After) -> Errors {
         errors.add(DELAY_ACTIVATION.name(), "delay_activation can not be set with this account type.");
     }
     errors
+}
+
+/// The body without more address ranges than the build allows, and the message about them.
+pub fn bounded_ranges<'a>(conn: &mut Conn, body: Object<'a>) -> Result<(Object<'a>, Errors), Error> {
+    let mut errors = Errors::new();
+    let sent = body.get(RANGES.name()).and_then(|sent| sent.as_list(0));
+    let Some((_, count)) = sent.filter(|(_, count)| *count > 0) else { return Ok((body, errors)) };
+    let most = limits::value(conn, &USER_RANGES)?;
+    if usize::try_from(most).is_ok_and(|most| count <= most) {
+        return Ok((body, errors));
+    }
+    errors.add(RANGES.name(), format!("Limit of {most} IP restrictions has been exceeded."));
+    Ok((body.only(|name| name != RANGES.name()), errors))
 }
 
 /// The first and the last name, as lists show them.

@@ -9,7 +9,8 @@ use resource::{Changes, Field, Key, Kind, Resource, Target};
 use std::sync::LazyLock;
 
 /// The address ranges of a user.
-pub static USER_RANGES: Limit = Limit { name: "users_ip_restrictions", default: 10, many: "IP restrictions" };
+pub static USER_RANGES: Limit =
+    Limit { name: "users_ip_restrictions", default: 10, many: "IP restrictions", ..Limit::EMPTY };
 
 const STATUSES: &[(&str, &str)] = &[
     ("pending", "Pending"),
@@ -91,10 +92,10 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             IS_RESTRICTED.boolean().default(false).detail_only(),
             RANGES
                 .is(Kind::Texts {
-                    max_items: USER_RANGES.default as usize,
+                    // A rule of users, since the limit is the build's.
+                    at_most: None,
                     are_valid: |ranges| Ranges::parse(ranges).is_some(),
                     invalid: "Must be a valid set of IPv4 or IPv6 network addresses.",
-                    too_many: format!("Limit of {} IP restrictions has been exceeded.", USER_RANGES.default).into(),
                 })
                 .default(resource::Value::List(Vec::new()))
                 .detail_only()

@@ -98,6 +98,33 @@ async fn nothing_is_left_of_who_was_anonymized() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn limits_that_were_stored_hold_and_file_extensions_can_be_changed() {
+    let stored = of_0003().await;
+    for (name, value) in [("authentication_objects", 7), ("user_group_permission_set", 3)] {
+        stored.installation.sql("build_1", &format!("INSERT INTO limits(name, value) VALUES ('{name}', {value})"));
+    }
+    let counted = |table: &str| {
+        let rows = stored.installation.sql("build_1", &format!("SELECT count(*) FROM {table}"));
+        rows[0][0].clone().unwrap().parse::<i64>().unwrap()
+    };
+    let expected = json!([
+        {"count": counted("authentication_objects"), "limit": 7}, {"count": counted("roles"), "limit": 100},
+        {"count": counted("user_groups"), "limit": 1000}, {"count": counted("single_sign_on"), "limit": 25}, 3,
+    ]);
+    let installation = stored.installation.set("CHANCERY_API_KEY", testkit::API_KEY);
+    let process = installation.serve_api();
+    let operator = process.client("localhost").with_header("x-api-key", testkit::API_KEY);
+    let path = "/api/builds/localhost/limits/";
+    let keys = ["authentication_object", "roles", "user_groups", "single_sign_on", "user_group_permission_set"];
+    let limits = operator.get(path).await.ok();
+    assert_eq!(json!(keys.map(|key| limits[key].clone())), expected);
+    assert_eq!(limits["allowed_file_extensions"].as_array().unwrap().len(), 41);
+    let changed = operator.patch(path, json!({"allowed_file_extensions": ["pdf"], "roles": 200})).await.ok();
+    assert_eq!((&changed["allowed_file_extensions"], &changed["roles"]["limit"]), (&json!(["pdf"]), &json!(200)));
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_a_configuration_that_is_disabled_ends_at_its_refresh() {
     let stored = of_0003().await;
     let process = stored.installation.serve_api();

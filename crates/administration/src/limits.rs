@@ -1,0 +1,217 @@
+//! The limits of a build: `GET /api/limits/` for its super admins, and `/api/builds/{build_domain}/limits/` for operators,
+//! who change them (document 3, "System limit endpoints", "Build limits", "Limits"; document 5, section 12).
+
+use crate::limits_to_come::LIMITS_TO_COME;
+use http::Method;
+use kit::answer::{Answer, Outcome};
+use kit::domain::registered;
+use kit::limits::{self, BuildLimits, FILE_EXTENSIONS, Limit, LimitSummary};
+use kit::log::{self, Diff};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use kit::rows;
+use resource::{Changes, Field, Kind, Resource, Value, message, options};
+use serde_json::{Map, Value as Json, json};
+use std::sync::LazyLock;
+use store::Conn;
+
+/// What a limit can be set to through the API; operators set more by command.
+const MAX_VALUE: i64 = 32_767;
+/// How many file extensions a build may allow.
+const MAX_EXTENSIONS: usize = 500;
+/// The longest file extension, in characters.
+const MAX_EXTENSION: usize = 10;
+
+/// The build limits as operators send them.
+pub static BUILD_LIMITS: LazyLock<Resource> = LazyLock::new(|| {
+    let numbers = all().map(|limit| Field::new(limit.key(), Kind::Integer { min: 1, max: MAX_VALUE }));
+    let extensions = Kind::Texts {
+        at_most: Some((MAX_EXTENSIONS, message::too_many(MAX_EXTENSIONS).into())),
+        are_valid: |extensions| extensions.iter().all(|extension| is_extension(extension)),
+        invalid: "Invalid extension format.",
+    };
+    let fields = numbers.chain([Field::new(FILE_EXTENSIONS, extensions)]);
+    Resource::new("limits", "BuildLimits", "limits", fields.collect::<Vec<_>>())
+});
+
+/// The routes of this resource.
+pub fn routes() -> Vec<Route> {
+    const OF_BUILD: &str = "/api/builds/{build_domain}/limits/";
+    let read = Handler::Read(|_, conn| Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?))));
+    let document = Handler::NoDatabase(|_| Ok(Answer::value(&options::single(&BUILD_LIMITS))));
+    let document = Route::new(Method::OPTIONS, OF_BUILD, "Schema document", document);
+    vec![
+        Route::new(
+            Method::GET,
+            "/api/limits/",
+            "The limits of the build, for super admins",
+            Handler::Read(get_summary),
+        )
+        .instance("super_admin")
+        .answers(200, Schema::Json(summary_schema)),
+        Route::new(Method::GET, OF_BUILD, "The limits of a build, for operators", read)
+            .answers(200, Schema::Json(build_limits_schema))
+            .of_deployment(),
+        Route::new(Method::PATCH, OF_BUILD, "Change limits of a build", Handler::Write(edit))
+            .takes(Schema::Body(&BUILD_LIMITS, false))
+            .answers(200, Schema::Json(build_limits_schema))
+            .of_deployment(),
+        document.answers(200, Schema::Json(|| json!({"type": "object"}))).of_deployment(),
+    ]
+}
+
+/// Every limit that the build limits show, in the order of their keys.
+pub fn all() -> impl Iterator<Item = &'static Limit> {
+    static ALL: LazyLock<Vec<&Limit>> = LazyLock::new(|| {
+        let declared = registered().iter().flat_map(|domain| domain.limits);
+        let mut all: Vec<&Limit> = declared.chain(LIMITS_TO_COME).copied().collect();
+        all.sort_by_key(|limit| limit.key());
+        all
+    });
+    ALL.iter().copied()
+}
+
+/// The limit with this key in the build limits.
+pub fn find(key: &str) -> Option<&'static Limit> {
+    all().find(|limit| limit.key() == key)
+}
+
+fn get_summary(request: &Request, conn: &mut Conn) -> Outcome {
+    if !request.caller()?.is_super() {
+        return Err(Refusal::forbidden());
+    }
+    Ok(Answer::value(&summary(&BuildLimits::read(conn)?)))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let before = BuildLimits::read_for_change(conn)?;
+    // A value that is there already may be sent back, beyond the bounds, too (document 5, section 3, row "limit").
+    let body = request.object()?;
+    let is_unchanged = |key: &str| {
+        let sent = body.get(key).and_then(|sent| sent.as_i64());
+        find(key).is_some_and(|limit| sent == Some(before.value(limit)))
+    };
+    let body = body.clone().only(|key| !is_unchanged(key));
+    let mut accepted = rows::accepted(conn, &BUILD_LIMITS, &body, Some(0))?;
+    for key in request.undeclared()? {
+        accepted.errors.add(&key, message::NO_FIELD);
+    }
+    accepted.errors.refuse()?;
+    for (key, change) in store(conn, &before, &accepted.changes)? {
+        log::write(request, conn, "edit", &BUILD_LIMITS, None::<i64>, &key, change)?;
+    }
+    Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?)))
+}
+
+/// Stores the values that are others than before, and tells of each what the log says. Of a null the default holds again.
+pub fn store(conn: &mut Conn, before: &BuildLimits, changes: &Changes) -> Result<Vec<(String, Diff)>, store::Error> {
+    let mut changed = Vec::new();
+    for (key, value) in changes.iter() {
+        let (old, new): (Json, Json) = match find(key) {
+            Some(limit) => {
+                let sent = if let Value::Int(value) = value { Some(*value) } else { None };
+                let (old, new) = (before.value(limit), sent.unwrap_or(limit.default));
+                if old != new || sent.is_none() {
+                    limits::set(conn, limit, sent)?;
+                }
+                (old.into(), new.into())
+            }
+            None => {
+                let sent = extensions(value);
+                let old = before.file_extensions();
+                if sent.as_ref() != Some(&old) {
+                    limits::set_file_extensions(conn, sent.as_deref())?;
+                }
+                (old.into(), limits::file_extensions(conn)?.into())
+            }
+        };
+        if old != new {
+            changed.push((key.to_owned(), Diff::from_iter([(key.to_owned(), json!([old, new]))])));
+        }
+    }
+    Ok(changed)
+}
+
+/// The extensions of a list, each once, in their order; `None` for a null.
+fn extensions(value: &Value) -> Option<Vec<String>> {
+    let Value::List(items) = value else { return None };
+    let mut extensions: Vec<String> = Vec::with_capacity(items.len());
+    for item in items {
+        if let Value::Text(text) = item
+            && !extensions.contains(text)
+        {
+            extensions.push(text.clone());
+        }
+    }
+    Some(extensions)
+}
+
+/// Whether a text is a file extension as the build limits have it: lower-case letters and digits, without a dot.
+pub fn is_extension(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=MAX_EXTENSION).contains(&text.len()) && text.bytes().all(is_allowed)
+}
+
+/// The body of the build limits.
+fn build_limits(limits: &BuildLimits) -> Json {
+    let mut body = Map::new();
+    for limit in all() {
+        let value = limits.value(limit);
+        let shown = if limit.is_counted { counter(limits, limit) } else { value.into() };
+        body.insert(limit.key().to_owned(), shown);
+    }
+    body.insert(FILE_EXTENSIONS.to_owned(), limits.file_extensions().into());
+    Json::Object(body)
+}
+
+/// The body of `GET /api/limits/`.
+fn summary(limits: &BuildLimits) -> Json {
+    let (mut body, mut additional) = (Map::new(), Map::new());
+    for limit in all() {
+        match limit.summary {
+            LimitSummary::Absent => {}
+            LimitSummary::Counter(name) => drop(body.insert(name.to_owned(), counter(limits, limit))),
+            LimitSummary::Additional(name) => drop(additional.insert(name.to_owned(), limits.value(limit).into())),
+        }
+    }
+    body.insert("additional_limits".to_owned(), Json::Object(additional));
+    Json::Object(body)
+}
+
+fn counter(limits: &BuildLimits, limit: &Limit) -> Json {
+    json!({"count": limits.taken(limit), "limit": limits.value(limit)})
+}
+
+fn build_limits_schema() -> Json {
+    let shown = |limit: &Limit| if limit.is_counted { counter_schema() } else { integer() };
+    let mut properties: Map<String, Json> = all().map(|limit| (limit.key().to_owned(), shown(limit))).collect();
+    properties.insert(FILE_EXTENSIONS.to_owned(), json!({"type": "array", "items": {"type": "string"}}));
+    object(properties)
+}
+
+fn summary_schema() -> Json {
+    let (mut counters, mut additional) = (Map::new(), Map::new());
+    for limit in all() {
+        match limit.summary {
+            LimitSummary::Absent => {}
+            LimitSummary::Counter(name) => drop(counters.insert(name.to_owned(), counter_schema())),
+            LimitSummary::Additional(name) => drop(additional.insert(name.to_owned(), integer())),
+        }
+    }
+    counters.insert("additional_limits".to_owned(), object(additional));
+    object(counters)
+}
+
+fn counter_schema() -> Json {
+    object(["count", "limit"].map(|name| (name.to_owned(), integer())).into_iter().collect())
+}
+
+fn integer() -> Json {
+    json!({"type": "integer"})
+}
+
+fn object(properties: Map<String, Json>) -> Json {
+    let required: Vec<&String> = properties.keys().collect();
+    json!({"type": "object", "required": required, "properties": properties})
+}

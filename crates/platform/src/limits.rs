@@ -1,0 +1,89 @@
+//! The limits of a build for operators at the command line (document 5, section 12, "a changed limit"). They may set more
+//! than the API takes.
+
+use crate::builds::{Failure, error_line, refusal_line};
+use administration::limits::{BUILD_LIMITS, all, find, is_extension, store};
+use kit::app::App;
+use kit::build::Build;
+use kit::limits::{BuildLimits, FILE_EXTENSIONS};
+use kit::log;
+use resource::{Changes, Value};
+use store::{Conn, Error};
+
+/// A row of `chancery build limits`.
+pub struct Listed {
+    pub key: &'static str,
+    /// Of file extensions: all of them, separated by commas.
+    pub value: String,
+    pub is_default: bool,
+    /// How many places are taken, where that is counted for the whole build.
+    pub count: Option<i64>,
+}
+
+/// The limits of a build by their keys, or the one with a key.
+pub async fn list(build: &Build, key: Option<&str>) -> Result<Vec<Listed>, Failure> {
+    let limits = build.db.read::<_, Error>(|conn: &mut Conn| BuildLimits::read(conn)).await.map_err(error_line)?;
+    let mut listed: Vec<Listed> = all()
+        .map(|limit| Listed {
+            key: limit.key(),
+            value: limits.value(limit).to_string(),
+            is_default: limits.is_default(limit),
+            count: limit.is_counted.then(|| limits.taken(limit)),
+        })
+        .collect();
+    listed.push(Listed {
+        key: FILE_EXTENSIONS,
+        value: limits.file_extensions().join(","),
+        is_default: limits.has_default_file_extensions(),
+        count: None,
+    });
+    listed.sort_by_key(|listed| listed.key);
+    if let Some(key) = key {
+        listed.retain(|listed| listed.key == key);
+        if listed.is_empty() {
+            return Err(unknown(key));
+        }
+    }
+    Ok(listed)
+}
+
+/// Sets a limit, or with `default` takes the build's own value away.
+pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(), Failure> {
+    let mut changes = Changes::new();
+    changes.insert(key.to_owned(), read(key, value)?);
+    let now = app.clock.now();
+    let write = move |conn: &mut Conn| {
+        let before = BuildLimits::read_for_change(conn)?;
+        for (key, change) in store(conn, &before, &changes)? {
+            log::write_by_operator(conn, now, "edit", &BUILD_LIMITS, None::<i64>, &key, change)?;
+        }
+        Ok(())
+    };
+    build.db.write(write).await.map_err(refusal_line)
+}
+
+/// The value that a text stands for; null is the default.
+fn read(key: &str, text: &str) -> Result<Value, Failure> {
+    let is_number = find(key).is_some();
+    if !is_number && key != FILE_EXTENSIONS {
+        return Err(unknown(key));
+    }
+    if text == "default" {
+        return Ok(Value::Null);
+    }
+    if is_number {
+        let number = text.parse().ok().filter(|number| *number >= 1);
+        return number.map(Value::Int).ok_or_else(|| format!("{key}: expected an integer from 1 on, or default"));
+    }
+    let extensions: Vec<&str> = text.split(',').map(str::trim).filter(|text| !text.is_empty()).collect();
+    match extensions.iter().find(|extension| !is_extension(extension)) {
+        Some(wrong) => {
+            Err(format!("{key}: {wrong}: expected lower-case letters and digits, at most 10, without a dot"))
+        }
+        None => Ok(Value::List(extensions.into_iter().map(Value::from).collect())),
+    }
+}
+
+fn unknown(key: &str) -> Failure {
+    format!("{key}: there is no such limit")
+}
