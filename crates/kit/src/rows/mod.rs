@@ -12,6 +12,6 @@ mod view;
 pub use accept::{accepted, accepted_within, existing};
 pub use change::{delete, insert, insert_row, load, load_shared, update};
 pub use list::{Cacheable, Scope, envelope, list};
-pub use shape::{Cell, Declaration, Shape, WriteMeta, write_permissions};
+pub use shape::{CALLER, Cell, Declaration, NOW, Shape, WriteMeta, write_permissions};
 pub use sql::arg;
 pub use view::{records, view, view_id};
