@@ -43,6 +43,7 @@ mod smtp_settings;
 mod sso_sign_in;
 mod statements;
 mod stored;
+mod streams;
 mod system_events;
 mod tenancy;
 mod user_groups;
