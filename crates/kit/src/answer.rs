@@ -5,7 +5,11 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde_json::Value as Json;
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::ops::Deref;
+use std::pin::Pin;
+use web::content::Producer;
 
 /// The outcome of a handler.
 pub type Outcome = Result<Answer, Refusal>;
@@ -25,13 +29,61 @@ impl Deref for Instance {
     }
 }
 
+/// What makes the body of an answer while it is sent. Its pieces wait until the client has taken the ones before, so it
+/// keeps nothing while it sends one that others need, least of all a connection of the store.
+pub type Produce = Box<dyn FnOnce(Producer) -> Producing + Send>;
+/// A body that is being made. An error breaks the connection, so that the client sees that the body is incomplete.
+pub type Producing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
+/// The body of an answer.
+pub enum AnswerBody {
+    Whole(Bytes),
+    /// A file, from its current position, and how many bytes of it are sent.
+    File {
+        file: File,
+        length: u64,
+    },
+    /// Pieces that are made while they are sent, and how many bytes they have together, if that is known.
+    Pieces {
+        length: Option<u64>,
+        produce: Produce,
+    },
+}
+
+impl AnswerBody {
+    /// The bytes of a body that is in memory; none of another one.
+    pub fn whole(&self) -> &[u8] {
+        match self {
+            AnswerBody::Whole(bytes) => bytes,
+            _ => &[],
+        }
+    }
+    /// The length of a body that is not in memory, if it is known.
+    pub fn length_of_stream(&self) -> Option<u64> {
+        match self {
+            AnswerBody::Whole(_) => None,
+            AnswerBody::File { length, .. } => Some(*length),
+            AnswerBody::Pieces { length, .. } => *length,
+        }
+    }
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnswerBody::Whole(bytes) => bytes.fmt(f),
+            AnswerBody::File { length, .. } => write!(f, "a file of {length} bytes"),
+            AnswerBody::Pieces { length, .. } => write!(f, "pieces of {length:?} bytes"),
+        }
+    }
+}
+
 /// A successful answer.
 #[derive(Debug)]
 pub struct Answer {
     /// 200, 201 or 204, or a redirect.
     pub status: StatusCode,
-    /// The body.
-    pub body: Bytes,
+    pub body: AnswerBody,
     /// Its type; none for an empty body.
     pub content_type: Option<&'static str>,
     /// The `ETag`, of an instance alone.
@@ -45,7 +97,8 @@ pub struct Answer {
 
 impl Answer {
     fn new(status: StatusCode, content_type: Option<&'static str>, body: impl Into<Bytes>) -> Answer {
-        Answer { status, body: body.into(), content_type, tag: None, headers: Vec::new(), cacheable_until: None }
+        let body = AnswerBody::Whole(body.into());
+        Answer { status, body, content_type, tag: None, headers: Vec::new(), cacheable_until: None }
     }
     /// JSON bytes.
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
@@ -63,6 +116,24 @@ impl Answer {
     /// 204.
     pub fn empty() -> Answer {
         Answer::new(StatusCode::NO_CONTENT, None, Bytes::new())
+    }
+    /// A file, from its current position.
+    pub fn file(content_type: &'static str, file: File, length: u64) -> Answer {
+        let body = AnswerBody::File { file, length };
+        Answer { body, ..Answer::new(StatusCode::OK, Some(content_type), Bytes::new()) }
+    }
+    /// A body that is made while it is sent, of so many bytes if that is known. HEAD does not have it made.
+    pub fn pieces<F>(
+        content_type: &'static str,
+        length: Option<u64>,
+        produce: impl FnOnce(Producer) -> F + Send + 'static,
+    ) -> Answer
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let produce = move |producer| Box::pin(produce(producer)) as Producing;
+        let body = AnswerBody::Pieces { length, produce: Box::new(produce) };
+        Answer { body, ..Answer::new(StatusCode::OK, Some(content_type), Bytes::new()) }
     }
     /// A refusal whose transaction is to be kept all the same.
     pub fn refusal(refusal: &Refusal) -> Answer {

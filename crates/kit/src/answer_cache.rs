@@ -5,7 +5,7 @@
 //! would not show, and nothing needs to be told of changes. Of what an answer depends on besides, the key holds
 //! everything but time, and time is the answer's own ([`Answer::cacheable_until`]).
 
-use crate::answer::{Answer, Outcome, Tag};
+use crate::answer::{Answer, AnswerBody, Outcome, Tag};
 use crate::request::Request;
 use bytes::Bytes;
 use http::StatusCode;
@@ -148,16 +148,17 @@ impl AnswerCache {
     }
 
     fn keep(&self, key: AnswerKey, known: &Entry, stamp: StateTag, moments: Range<i64>, answer: &Answer) {
-        // Headers of its own have no place in what is kept.
-        if answer.body.len() > MAX_ANSWER_BYTES || !answer.headers.is_empty() {
+        // Headers of its own have no place in what is kept, nor has what is not in memory.
+        let AnswerBody::Whole(body) = &answer.body else { return };
+        if body.len() > MAX_ANSWER_BYTES || !answer.headers.is_empty() {
             return;
         }
         let shown = match &known.shown {
-            Some(before) if before.body == answer.body && before.moments.end == moments.end => {
+            Some(before) if before.body == body && before.moments.end == moments.end => {
                 before.also_at(stamp, moments.start)
             }
             // A copy, which is exactly as long as it is: the writer has taken more.
-            _ => Kept { body: Bytes::copy_from_slice(&answer.body), tag: answer.tag, moments, stamps: [stamp].into() },
+            _ => Kept { body: Bytes::copy_from_slice(body), tag: answer.tag, moments, stamps: [stamp].into() },
         };
         let writes = known.writes.load(Ordering::Relaxed).into();
         let (in_vain, rest) = (load(&known.in_vain).into(), load(&known.rest).into());

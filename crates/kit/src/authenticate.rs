@@ -2,7 +2,9 @@
 
 use crate::app::App;
 use crate::build::Build;
-use crate::caller::{Caller, Claims};
+use crate::caller::{Caller, Claims, Requirement};
+use crate::refusal::Refusal;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use store::{Conn, Error};
@@ -34,4 +36,29 @@ pub struct Authenticate {
 pub struct Admission {
     pub claims: Claims,
     pub by: &'static Authenticate,
+}
+
+impl Admission {
+    /// Who calls, if he may call from where he is, and may call a route that asks this of him.
+    pub async fn caller(
+        &self,
+        app: &App,
+        build: &Arc<Build>,
+        address: IpAddr,
+        requirement: Option<Requirement>,
+    ) -> Result<Arc<Caller>, Refusal> {
+        let now = app.clock.now();
+        let caller = (self.by.identify)(build, self.claims, now).await?.ok_or_else(Refusal::bad_token)?;
+        caller.is_called_from(address)?;
+        if let Some(requirement) = requirement {
+            caller.fulfils(requirement, now)?;
+        }
+        Ok(caller)
+    }
+
+    /// The admission of an upload that has begun: the token counts no more, the session does (document 4, section 7).
+    pub fn of_upload(mut self) -> Admission {
+        self.claims.expires_at = i64::MAX;
+        self
+    }
 }

@@ -1,4 +1,4 @@
-//! The body of a request: read within bounds, and found to be JSON or not.
+//! The body of a request: read within bounds, and found to be JSON or not. Those of uploads are in `upload.rs`.
 //!
 //! What a byte of it costs is bounded in four ways (document 4, section 7): by the route (a stranger sends 16 KiB), by the
 //! room that all bodies in flight share (and those of a build among them), by depth and number of values, and by what is
@@ -26,7 +26,7 @@ const MAX_BODY: usize = 2 * 1024 * 1024;
 const MAX_PUBLIC_BODY: usize = 16 * 1024;
 const MAX_PUBLIC_VALUES: usize = 1000;
 /// A body that stands still this long is given up.
-const PROGRESS: Duration = Duration::from_secs(10);
+pub(crate) const PROGRESS: Duration = Duration::from_secs(10);
 /// How much more memory a body is given at a time.
 const STEP: usize = 64 * 1024;
 /// Bodies up to this size are read where the request is; larger ones would hold up what else runs there.
@@ -36,7 +36,11 @@ const PARSED_AT_A_TIME: usize = 2;
 /// How long a body waits for room.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What a long body must bring, in bytes a second over all of it, since it keeps others from their room.
-const SLOWEST_LONG: f64 = 16.0 * 1024.0;
+pub(crate) const SLOWEST_LONG: f64 = 16.0 * 1024.0;
+
+/// How many uploads are in flight, in all and of a build. Each has about 64 KiB in memory.
+const UPLOADS: usize = 256;
+const UPLOADS_OF_BUILD: usize = 64;
 
 /// An answer with more bytes than this takes room until it is sent.
 const LARGE_ANSWER: usize = 64 * 1024;
@@ -51,12 +55,15 @@ pub struct Bodies {
     long: Room,
     parsing: Arc<Semaphore>,
     answers: Room,
+    /// A place for each upload.
+    pub(crate) uploads: Arc<Semaphore>,
 }
 
 impl Default for Bodies {
     fn default() -> Bodies {
         let [short, long, answers] = [96, 48, 48].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
-        Bodies { short, long, answers, parsing: Arc::new(Semaphore::new(PARSED_AT_A_TIME)) }
+        let [parsing, uploads] = [PARSED_AT_A_TIME, UPLOADS].map(|places| Arc::new(Semaphore::new(places)));
+        Bodies { short, long, answers, parsing, uploads }
     }
 }
 
@@ -64,11 +71,13 @@ impl Default for Bodies {
 pub struct BodiesOfBuild {
     long: Room,
     answers: Room,
+    pub(crate) uploads: Arc<Semaphore>,
 }
 
 impl Default for BodiesOfBuild {
     fn default() -> BodiesOfBuild {
-        BodiesOfBuild { long: Room::new(12 * 1024 * 1024), answers: Room::new(ANSWERS_OF_BUILD) }
+        let (long, answers) = (Room::new(12 * 1024 * 1024), Room::new(ANSWERS_OF_BUILD));
+        BodiesOfBuild { long, answers, uploads: Arc::new(Semaphore::new(UPLOADS_OF_BUILD)) }
     }
 }
 
@@ -83,7 +92,7 @@ pub async fn of_answer(app: &App, build: &Build, bytes: usize, is_read: bool) ->
     if has_room || !is_read { Ok(taken) } else { Err(busy()) }
 }
 
-fn busy() -> Refusal {
+pub(crate) fn busy() -> Refusal {
     Refusal::busy("The server is busy. Please try again.")
 }
 
@@ -197,7 +206,7 @@ fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> 
     Ok(Body::of(&Json::Object(fields)))
 }
 
-fn refuse(error: BodyError) -> Refusal {
+pub(crate) fn refuse(error: BodyError) -> Refusal {
     match error {
         BodyError::TooLarge => Refusal::detail(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large."),
         BodyError::Slow => Refusal::detail(StatusCode::REQUEST_TIMEOUT, "The request body did not arrive in time."),

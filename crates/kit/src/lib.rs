@@ -36,3 +36,4 @@ pub mod serve;
 pub mod settings;
 pub mod slots;
 pub mod table;
+pub mod upload;

@@ -36,7 +36,7 @@ pub fn write_by(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    insert(conn, request.now, by, &request.address.to_string(), action, &resource.name, id.into(), name, &changes)?;
+    insert(conn, request.now, by, &request.address.to_string(), action, resource, id.into(), name, &changes)?;
     Ok(())
 }
 
@@ -50,10 +50,11 @@ pub fn write_by_operator(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    insert(conn, now, None, "", action, &resource.name, id.into(), name, &changes)?;
+    insert(conn, now, None, "", action, resource, id.into(), name, &changes)?;
     Ok(())
 }
 
+/// Writes the row, unless the log leaves the resource out.
 #[allow(clippy::too_many_arguments, reason = "the columns of the row")]
 fn insert(
     conn: &mut Conn,
@@ -61,19 +62,22 @@ fn insert(
     by: Option<i64>,
     ip: &str,
     action: &str,
-    resource: &str,
+    resource: &Resource,
     id: Option<i64>,
     name: &str,
     changes: &Diff,
 ) -> Result<(), Error> {
+    if !resource.is_logged {
+        return Ok(());
+    }
     let changes = serde_json::to_string(changes).map_err(|error| Error::Db(error.to_string()))?;
     let sql = Sql::new(
         "INSERT INTO administration_log(at, by_user, ip, action, resource, object_id, object_name, object_name_fold, changes) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     );
     let sql =
-        sql.arg(at).arg(by).arg(ip).arg(action).arg(resource).arg(id).arg(name).arg(resource::fold(name)).arg(changes);
-    conn.exec(&sql).map(|_| ())
+        sql.arg(at).arg(by).arg(ip).arg(action).arg(resource.name.as_ref()).arg(id).arg(name).arg(resource::fold(name));
+    conn.exec(&sql.arg(changes)).map(|_| ())
 }
 
 /// Takes a person out of the entries about a row, which stay: the name is then that of nobody, and of personal fields the

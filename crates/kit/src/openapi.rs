@@ -70,6 +70,7 @@ fn operation(route: &Route) -> Json {
     });
     let content_type = match route.body {
         Schema::Form(_) => "application/x-www-form-urlencoded",
+        Schema::Binary => "application/octet-stream",
         _ => "application/json",
     };
     if !matches!(route.body, Schema::Nothing) {
@@ -114,8 +115,10 @@ fn parameters(route: &Route) -> Vec<Json> {
         .collect();
     if let Some(declared) = route.selects {
         list.extend(openapi::parameters(declared));
+    } else if route.is_list() {
+        list.extend(openapi::open_parameters());
     }
-    if is_conditional(route) && matches!(route.answer, Schema::One(_) | Schema::Nothing) {
+    if is_conditional(route) && (route.is_instance() || matches!(route.answer, Schema::Nothing)) {
         list.push(json!({"name": "If-Match", "in": "header", "schema": {"type": "string"}}));
     }
     list
@@ -135,6 +138,7 @@ fn responses(route: &Route) -> Json {
         let content_type = match schema {
             Schema::Nothing => None,
             Schema::Html => Some("text/html"),
+            Schema::Binary => Some("application/octet-stream"),
             _ => Some("application/json"),
         };
         if let Some(content_type) = content_type {
@@ -151,7 +155,7 @@ fn responses(route: &Route) -> Json {
     let is_public = route.access == Access::Public;
     let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
     let refusals = [
-        (400, "What is wrong with the request", writes || route.selects.is_some()),
+        (400, "What is wrong with the request", writes || route.selects.is_some() || route.is_list()),
         (401, "Not signed in", !is_public || route.path.starts_with("/api/auth/") || route.optional_sign_in),
         // Of a public POST: to the page of another site.
         (403, "Not allowed", !is_public || route.optional_sign_in || writes),
@@ -159,7 +163,7 @@ fn responses(route: &Route) -> Json {
         (408, "The body did not arrive in time", writes),
         (412, "Changed meanwhile", is_conditional(route)),
         (413, "The body is too large", writes),
-        (415, "Not JSON", writes),
+        (415, "Not JSON", writes && !matches!(route.body, Schema::Binary)),
         (429, "Too many requests", is_public && writes),
         (503, "Busy or not available; try again", true),
     ];
@@ -177,7 +181,7 @@ fn responses(route: &Route) -> Json {
 /// The header that an answer always has.
 fn header(status: u16, schema: &Schema) -> Option<&'static str> {
     match (status, schema) {
-        (200 | 201, Schema::One(_)) => Some("ETag"),
+        (200 | 201, Schema::One(_) | Schema::OneOf(_)) => Some("ETag"),
         (302, _) => Some("Location"),
         (401, Schema::Refusal) => Some("WWW-Authenticate"),
         (429 | 503, Schema::Refusal) => Some("Retry-After"),
@@ -223,7 +227,7 @@ pub fn html(table: &Table) -> String {
 
 fn described(title: &str, schema: &Schema) -> String {
     match schema {
-        Schema::Nothing | Schema::Html | Schema::Refusal => String::new(),
+        Schema::Nothing | Schema::Html | Schema::Binary | Schema::Refusal => String::new(),
         schema => format!(
             "<h4>{title}</h4><pre>{}</pre>",
             escape(&serde_json::to_string_pretty(&schema.to_json()).unwrap_or_default())

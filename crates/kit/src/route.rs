@@ -7,6 +7,7 @@ use crate::build::Build;
 use crate::caller::{Access, Requirement};
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::upload::Upload;
 use http::Method;
 use resource::json::Form;
 use resource::{Resource, openapi};
@@ -32,6 +33,8 @@ pub enum Handler {
     Write(fn(&Request, &mut Conn) -> Outcome),
     /// Several steps, with transactions of its own: hashing a password, for instance, is no work for a database thread.
     Async(fn(Arc<Request>) -> Pending),
+    /// As [`Handler::Async`], with a body of at most so many bytes that the handler itself reads.
+    Upload(u64, fn(Arc<Request>, Upload) -> Pending),
 }
 
 /// Refuses a request before its body is read.
@@ -51,6 +54,10 @@ pub enum Schema {
     One(Declared),
     /// A page of them.
     Page(Declared),
+    /// One instance of a resource that tenants declare.
+    OneOf(fn() -> Json),
+    /// A page of them, whatever their declaration.
+    PageOf(fn() -> Json),
     /// The records of a collection that is changed by arrays of ids.
     Records(Declared),
     /// An array of ids.
@@ -59,6 +66,8 @@ pub enum Schema {
     Json(fn() -> Json),
     /// A page for people.
     Html,
+    /// Bytes.
+    Binary,
     /// Why not.
     Refusal,
     /// A form that a page sends.
@@ -70,12 +79,14 @@ impl Schema {
     pub fn to_json(&self) -> Json {
         let list = |item: Json| json!({"type": "array", "items": item});
         match self {
-            Schema::Nothing => json!({}),
+            Schema::Nothing | Schema::Binary => json!({}),
             Schema::Html => json!({"type": "string"}),
             Schema::Refusal => json!({"$ref": "#/components/schemas/Errors"}),
             Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
             Schema::One(declared) => openapi::response(declared, Form::Detail),
             Schema::Page(declared) => envelope(openapi::response(declared, Form::List)),
+            Schema::OneOf(item) => item(),
+            Schema::PageOf(item) => envelope(item()),
             Schema::Records(declared) => list(openapi::response(declared, Form::List)),
             Schema::Ids => list(json!({"type": "integer"})),
             Schema::Json(schema) => schema(),
@@ -172,6 +183,14 @@ impl Route {
         route.selects = Some(of);
         route
     }
+    /// A list in the envelope of a resource that tenants declare, so that its filters and ordering are not known here.
+    pub fn open_list(path: &'static str, item: fn() -> Json, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::PageOf(item))
+    }
+    /// A POST whose body, of at most so many bytes, is not read before the handler is called.
+    pub fn upload(path: &'static str, most: u64, handler: fn(Arc<Request>, Upload) -> Pending) -> Route {
+        Route::new(Method::POST, path, "Upload", Handler::Upload(most, handler)).takes(Schema::Binary)
+    }
     /// A create.
     pub fn create(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::POST, path, "Create", Handler::Write(handler))
@@ -264,7 +283,15 @@ impl Route {
     }
     /// Whether its answers are lists or instances, which may be kept and given again (`answer_cache.rs`).
     pub fn is_cacheable(&self) -> bool {
-        matches!(self.answer, Schema::Page(_) | Schema::One(_))
+        self.is_list() || self.is_instance()
+    }
+    /// Whether it answers a page of a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.answer, Schema::Page(_) | Schema::PageOf(_))
+    }
+    /// Whether it answers one instance, which has an `ETag`.
+    pub fn is_instance(&self) -> bool {
+        matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
     }
     /// Handled in a snapshot of several statements.
     pub fn reads(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {

@@ -2,13 +2,13 @@
 //! fixed here: 401, 403, 404, 403, 400 (document 4, section 2, "order of checks").
 
 use crate::address::client_address;
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, AnswerBody, Outcome, Produce};
 use crate::answer_cache;
 use crate::app::App;
 use crate::authenticate::{Admission, Authenticate, Credential};
 use crate::body::{self, has_body};
 use crate::build::Build;
-use crate::caller::{Access, Caller};
+use crate::caller::Access;
 use crate::commit::write;
 use crate::domain::registered;
 use crate::html;
@@ -17,17 +17,18 @@ use crate::refusal::Refusal;
 use crate::request::{Effects, Received, Request};
 use crate::route::{Handler, Route};
 use crate::table::{Found, Table, allowed};
+use crate::upload::Upload;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use resource::Query;
-use serde_json::json;
+use resource::{Body, Query};
+use serde_json::{Value as Json, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use subtle::ConstantTimeEq;
-use web::content::Content;
+use web::content::{self, Content};
 use web::request_id::{REQUEST_ID, request_id};
 use web::room::Taken;
 
@@ -53,15 +54,12 @@ pub async fn answer(
         Some(answer) => Ok(answer),
         None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
     };
-    let (mut response, cause) = render(make_room(&app, &seen, &method, outcome).await);
+    let (mut response, cause) = render(make_room(&app, &seen, &method, outcome).await, &method, &id);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     origin::allow(&app, origin, headers);
-    if method == Method::HEAD {
-        *response.body_mut() = Full::default().into();
-    }
     let status = response.status().as_u16();
     let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
     let request_id = id.to_str().unwrap_or("");
@@ -121,7 +119,10 @@ async fn respond(
     };
     let of_operator = routes.iter().any(|route| route.access == Access::ApiKey);
     let admission = if is_open || of_operator { None } else { Some(admission(app, &build, &parts.headers)?) };
-    let caller = admit(app, &build, admission, address, route).await?;
+    let caller = match &admission {
+        Some(admission) => Some(admission.caller(app, &build, address, route.map(Route::requirement)).await?),
+        None => None,
+    };
     seen.user = caller.as_ref().map(|caller| caller.user);
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
     if is_open && route.method == Method::POST {
@@ -132,11 +133,20 @@ async fn respond(
     {
         return html::refused(route, refusal);
     }
-    let (body, room) = body::read(app, &build, route, &parts.headers, body).await?;
+    let is_upload = matches!(route.handler, Handler::Upload(..));
+    let (body, room, unread) = match is_upload {
+        true => (Ok(Body::of(&Json::Null)), Taken::default(), Some(body)),
+        false => {
+            let (read, room) = body::read(app, &build, route, &parts.headers, body).await?;
+            (read, room, None)
+        }
+    };
     // A body may take long, and its caller may have lost his rights meanwhile.
-    let caller = match caller {
-        Some(_) if has_body(route) => admit(app, &build, admission, address, Some(route)).await?,
-        caller => caller,
+    let caller = match &admission {
+        Some(admission) if has_body(route) && !is_upload => {
+            Some(admission.caller(app, &build, address, Some(route.requirement())).await?)
+        }
+        _ => caller,
     };
     if is_open && let Err((status, detail)) = &body {
         // Before anything is counted: the page of another site may have sent it.
@@ -157,10 +167,10 @@ async fn respond(
         method: parts.method,
         headers: parts.headers,
         now: app.clock.now(),
-        admission,
+        admission: if is_upload { admission.map(Admission::of_upload) } else { admission },
         effects: Effects::default(),
     };
-    run(route, Arc::new(Request::new(caller, received))).await
+    run(route, Arc::new(Request::new(caller, received)), unread).await
 }
 
 /// Whether a request needs no credential. Where signing in is optional, one that is sent counts.
@@ -170,7 +180,7 @@ fn is_open(route: &Route, headers: &HeaderMap) -> bool {
 
 /// Runs a handler where its kind belongs. What writes goes on when the client hangs up: a change that is committed has
 /// its effects, and steps are not left half-way.
-async fn run(route: &'static Route, request: Arc<Request>) -> Outcome {
+async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incoming>) -> Outcome {
     let db = request.build.db.clone();
     match route.handler {
         Handler::NoDatabase(handler) => handler(&request),
@@ -184,6 +194,10 @@ async fn run(route: &'static Route, request: Arc<Request>) -> Outcome {
         }
         Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
         Handler::Async(handler) => detached(handler(request)).await,
+        Handler::Upload(most, handler) => {
+            let upload = Upload::begin(&request, most, unread)?;
+            detached(handler(request, upload)).await
+        }
     }
 }
 
@@ -221,23 +235,6 @@ fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
     if is_right { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// Who calls, if he may call from where he is, and may call the route.
-async fn admit(
-    app: &App,
-    build: &Arc<Build>,
-    admission: Option<Admission>,
-    address: IpAddr,
-    route: Option<&Route>,
-) -> Result<Option<Arc<Caller>>, Refusal> {
-    let (Some(admission), now) = (admission, app.clock.now()) else { return Ok(None) };
-    let caller = (admission.by.identify)(build, admission.claims, now).await?.ok_or_else(Refusal::bad_token)?;
-    caller.is_called_from(address)?;
-    if let Some(route) = route {
-        caller.fulfils(route.requirement(), now)?;
-    }
-    Ok(Some(caller))
-}
-
 /// Whether the stores answer, and what the domains tell. An outage of another service is no reason to serve nothing, so
 /// it is told alone.
 async fn readiness(app: &App) -> Outcome {
@@ -249,24 +246,38 @@ async fn readiness(app: &App) -> Outcome {
     Ok(Answer::value(&body))
 }
 
-/// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody.
+/// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody; of
+/// a file, and of an answer in pieces, there is never much in memory.
 async fn make_room(app: &App, seen: &Seen, method: &Method, outcome: Outcome) -> Result<(Answer, Taken), Refusal> {
     let answer = outcome?;
     let taken = match (&seen.build, seen.user) {
-        (Some(build), Some(_)) => body::of_answer(app, build, answer.body.len(), method == Method::GET).await?,
+        (Some(build), Some(_)) => body::of_answer(app, build, answer.body.whole().len(), method == Method::GET).await?,
         _ => Taken::default(),
     };
     Ok((answer, taken))
 }
 
-fn render(outcome: Result<(Answer, Taken), Refusal>) -> (Response<Content>, Option<Box<store::Error>>) {
+fn render(
+    outcome: Result<(Answer, Taken), Refusal>,
+    method: &Method,
+    id: &HeaderValue,
+) -> (Response<Content>, Option<Box<store::Error>>) {
     let (answer, taken, cause) = match outcome {
         Ok((answer, taken)) => (answer, taken, None),
         Err(refusal) => (Answer::refusal(&refusal), Taken::default(), refusal.cause),
     };
-    let mut response = Response::new(Content::Held(Full::new(answer.body), taken));
+    // Of GET, the length of what is sent stands in the header by itself.
+    let length = answer.body.length_of_stream().filter(|_| method == Method::HEAD);
+    let content = match answer.body {
+        _ if method == Method::HEAD => Full::default().into(),
+        AnswerBody::Whole(bytes) => Content::Held(Full::new(bytes), taken),
+        AnswerBody::File { file, length } => Content::File { file: file.into(), left: length },
+        AnswerBody::Pieces { length, produce } => produced(length, produce, id.clone()),
+    };
+    let mut response = Response::new(content);
     *response.status_mut() = answer.status;
     let headers = response.headers_mut();
+    headers.extend(length.map(|length| (header::CONTENT_LENGTH, HeaderValue::from(length))));
     if let Some(content_type) = answer.content_type {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
@@ -277,6 +288,22 @@ fn render(outcome: Result<(Answer, Taken), Refusal>) -> (Response<Content>, Opti
         headers.append(name, value);
     }
     (response, cause)
+}
+
+/// The body of an answer that is made while it is sent. If that fails, the client sees an incomplete body.
+fn produced(length: Option<u64>, produce: Produce, id: HeaderValue) -> Content {
+    let (producer, content) = content::pieces(length);
+    tokio::spawn(async move {
+        match produce(producer.clone()).await {
+            Ok(()) => producer.finish().await,
+            Err(_) if producer.is_closed() => {}
+            Err(error) => {
+                let request_id = id.to_str().unwrap_or("");
+                tracing::error!(request_id, %error, "an answer ended half-way");
+            }
+        }
+    });
+    content
 }
 
 fn all<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {

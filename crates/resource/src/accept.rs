@@ -6,6 +6,11 @@ use crate::field::{Access, Field, Kind, Resource};
 use crate::key::Changes;
 use crate::sent::Object;
 use crate::value::Value;
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+/// More names that are not declared are not told.
+const MAX_UNKNOWN: usize = 100;
 
 /// Whether the body creates a row or changes one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,34 +48,87 @@ pub fn accept<L: Lookup>(
     lookup: &mut L,
 ) -> Result<Accepted, L::Error> {
     let mut accepted = Accepted::default();
-    for field in resource.fields.iter().filter(|field| field.is_writable()) {
+    let [before, grouped, after] = resource.parts();
+    check_fields(before, Some(body), mode, lookup, &mut accepted.changes, &mut accepted.errors)?;
+    if let Some((name, _)) = &resource.group {
+        check_group(name, grouped, body, mode, lookup, &mut accepted)?;
+    }
+    check_fields(after, Some(body), mode, lookup, &mut accepted.changes, &mut accepted.errors)?;
+    Ok(accepted)
+}
+
+/// Checks the object with the fields of the group, whose errors are nested as its values are. Unlike elsewhere, a name that
+/// is not declared is an error (document 5, section 3, "errors").
+fn check_group<L: Lookup>(
+    name: &str,
+    fields: &[Field],
+    body: &Object<'_>,
+    mode: Mode,
+    lookup: &mut L,
+    accepted: &mut Accepted,
+) -> Result<(), L::Error> {
+    let unknown = RefCell::new(Vec::new());
+    let known: HashSet<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
+    let is_known = |sent: &str| {
+        let is_known = known.contains(sent);
+        if !is_known && unknown.borrow().len() < MAX_UNKNOWN {
+            unknown.borrow_mut().push(sent.to_owned());
+        }
+        is_known
+    };
+    let group = match body.get(name) {
+        None => None,
+        Some(sent) => match sent.as_object(is_known) {
+            Some(group) => Some(group),
+            None => {
+                accepted.errors.add(name, message::not_an_object(sent.type_name()));
+                return Ok(());
+            }
+        },
+    };
+    let mut errors = Errors::new();
+    check_fields(fields, group.as_ref(), mode, lookup, &mut accepted.changes, &mut errors)?;
+    unknown.into_inner().iter().for_each(|name| errors.add(name, message::NO_FIELD));
+    accepted.errors.nest(name, errors);
+    Ok(())
+}
+
+fn check_fields<L: Lookup>(
+    fields: &[Field],
+    body: Option<&Object<'_>>,
+    mode: Mode,
+    lookup: &mut L,
+    changes: &mut Changes,
+    errors: &mut Errors,
+) -> Result<(), L::Error> {
+    for field in fields.iter().filter(|field| field.is_writable()) {
         if mode == Mode::Edit && field.access == Access::CreateOnly {
             continue;
         }
-        let Some(sent) = body.get(field.name.as_ref()) else {
+        let Some(sent) = body.and_then(|body| body.get(field.name.as_ref())) else {
             if mode == Mode::Create {
-                absent(field, &mut accepted);
+                absent(field, changes, errors);
             }
             continue;
         };
         match check(field, sent) {
-            Err(messages) => messages.into_iter().for_each(|message| accepted.errors.add(&field.name, message)),
+            Err(messages) => messages.into_iter().for_each(|message| errors.add(&field.name, message)),
             Ok(value) => {
-                look_up(field, &value, lookup, &mut accepted.errors)?;
-                if !accepted.errors.has(&field.name) {
-                    accepted.changes.insert(field.name.clone(), value);
+                look_up(field, &value, lookup, errors)?;
+                if !errors.has(&field.name) {
+                    changes.insert(field.name.clone(), value);
                 }
             }
         }
     }
-    Ok(accepted)
+    Ok(())
 }
 
-fn absent(field: &Field, accepted: &mut Accepted) {
+fn absent(field: &Field, changes: &mut Changes, errors: &mut Errors) {
     if field.required {
-        accepted.errors.add(&field.name, message::REQUIRED);
+        errors.add(&field.name, message::REQUIRED);
     } else if let Some(default) = &field.default {
-        accepted.changes.insert(field.name.clone(), default.clone());
+        changes.insert(field.name.clone(), default.clone());
     }
 }
 

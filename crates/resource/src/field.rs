@@ -5,6 +5,7 @@ use crate::value::Value;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// How many parameters of a request may be filters, unless a declaration says otherwise (document 4, section 7).
 pub const MAX_FILTERS: usize = 50;
@@ -464,6 +465,10 @@ pub struct Resource {
     pub max_filters: usize,
     /// Whether lists begin with the highest id.
     pub is_newest_first: bool,
+    /// Whether creating, changing and deleting its rows is written to the administration log.
+    pub is_logged: bool,
+    /// The fields that stand in an object of their own, under this name.
+    pub group: Option<(Name, Range<usize>)>,
     by_name: HashMap<Name, usize>,
 }
 
@@ -488,6 +493,8 @@ impl Resource {
             is_selectable: true,
             max_filters: MAX_FILTERS,
             is_newest_first: false,
+            is_logged: true,
+            group: None,
             by_name,
         }
     }
@@ -525,6 +532,24 @@ impl Resource {
     pub fn unselectable(mut self) -> Resource {
         self.is_selectable = false;
         self
+    }
+    /// The administration log has no entries about its rows.
+    pub fn unlogged(mut self) -> Resource {
+        self.is_logged = false;
+        self
+    }
+    /// These of its fields, by their places, stand in an object under this name, in bodies as in answers. Filters and
+    /// ordering name them without it.
+    pub fn group(mut self, name: impl Into<Name>, fields: Range<usize>) -> Resource {
+        let end = fields.end.min(self.fields.len());
+        self.group = Some((name.into(), fields.start.min(end)..end));
+        self
+    }
+    /// The fields before the group, those of the group, and those after it. Without a group, all are before it.
+    pub fn parts(&self) -> [&[Field]; 3] {
+        let all = self.fields.len();
+        let group = self.group.as_ref().map_or(all..all, |(_, group)| group.clone());
+        [&self.fields[..group.start], &self.fields[group.clone()], &self.fields[group.end..]]
     }
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {

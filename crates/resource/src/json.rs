@@ -158,8 +158,24 @@ pub fn write_fields<C: Cells>(
     row: &C,
     at: usize,
 ) -> Result<usize, C::Error> {
-    let mut at = at;
-    for field in resource.fields.iter().filter(|field| field.is_in(form)) {
+    let [before, grouped, after] = resource.parts();
+    let mut at = write_each(out, before, form, row, at)?;
+    if let Some((name, _)) = &resource.group {
+        out.name(name).raw("{");
+        at = write_each(out, grouped, form, row, at)?;
+        out.raw("}");
+    }
+    write_each(out, after, form, row, at)
+}
+
+fn write_each<C: Cells>(
+    out: &mut Writer,
+    fields: &[Field],
+    form: Form,
+    row: &C,
+    mut at: usize,
+) -> Result<usize, C::Error> {
+    for field in fields.iter().filter(|field| field.is_in(form)) {
         out.name(&field.name);
         write_value(out, field, row, at)?;
         at += 1;

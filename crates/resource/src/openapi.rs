@@ -10,33 +10,53 @@ pub fn response(resource: &Resource, form: Form) -> Json {
     let shown = |field: &&Field| {
         field.access != Access::WriteOnly && if form == Form::List { field.in_list } else { field.in_detail }
     };
-    let fields: Vec<&Field> = resource.fields.iter().filter(shown).collect();
-    let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), shape(field))).collect();
-    let required: Vec<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
-    json!({"type": "object", "properties": properties, "required": required})
+    let object = |fields: &[Field]| {
+        let fields: Vec<&Field> = fields.iter().filter(shown).collect();
+        let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), shape(field))).collect();
+        let required: Vec<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
+        json!({"type": "object", "properties": properties, "required": required})
+    };
+    grouped(resource, object, |_| true)
 }
 
 /// The schema of a body.
 pub fn request(resource: &Resource, is_create: bool) -> Json {
     let sent = |field: &&Field| field.is_writable() && (is_create || field.access != Access::CreateOnly);
-    let fields: Vec<&Field> = resource.fields.iter().filter(sent).collect();
-    let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), input(field))).collect();
-    let required: Vec<&str> =
-        fields.iter().filter(|field| is_create && field.required).map(|field| field.name.as_ref()).collect();
-    let mut schema = json!({"type": "object", "properties": properties});
+    let object = |fields: &[Field]| {
+        let fields: Vec<&Field> = fields.iter().filter(sent).collect();
+        let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), input(field))).collect();
+        let required: Vec<&str> =
+            fields.iter().filter(|field| is_create && field.required).map(|field| field.name.as_ref()).collect();
+        let mut schema = json!({"type": "object", "properties": properties});
+        if !required.is_empty() {
+            schema["required"] = json!(required);
+        }
+        schema
+    };
+    grouped(resource, object, |group| group.get("required").is_some())
+}
+
+/// The schema of all fields, with that of the group among them.
+fn grouped(resource: &Resource, object: impl Fn(&[Field]) -> Json, is_required: fn(&Json) -> bool) -> Json {
+    let Some((name, _)) = &resource.group else { return object(&resource.fields) };
+    let [before, fields, after] = resource.parts();
+    let (mut schema, group, after) = (object(before), object(fields), object(after));
+    let mut required: Vec<Json> = schema["required"].as_array().cloned().unwrap_or_default();
+    required.extend(is_required(&group).then(|| json!(name)));
+    required.extend(after["required"].as_array().cloned().unwrap_or_default());
+    schema["properties"][name.as_ref()] = group;
+    if let (Some(all), Some(after)) = (schema["properties"].as_object_mut(), after["properties"].as_object()) {
+        all.extend(after.clone());
+    }
     if !required.is_empty() {
-        schema["required"] = json!(required);
+        schema["required"] = required.into();
     }
     schema
 }
 
 /// The parameters of a list: paging, ordering, and a filter for each predicate of each filterable field.
 pub fn parameters(resource: &Resource) -> Vec<Json> {
-    let query = |name: &str, schema: Json| json!({"name": name, "in": "query", "schema": schema});
-    let mut list = vec![
-        query("limit", json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})),
-        query("offset", json!({"type": "integer", "minimum": 0, "default": 0})),
-    ];
+    let mut list = paging();
     if !resource.is_selectable {
         return list;
     }
@@ -58,6 +78,27 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
         }
     }
     list
+}
+
+/// The parameters of a list whose declaration a tenant makes: paging, ordering, and filters of any name.
+pub fn open_parameters() -> Vec<Json> {
+    let mut list = paging();
+    list.push(query("ordering", json!({"type": "string"})));
+    let mut filters = query("filters", json!({"type": "object", "additionalProperties": {"type": "string"}}));
+    (filters["style"], filters["explode"]) = ("form".into(), true.into());
+    list.push(filters);
+    list
+}
+
+fn paging() -> Vec<Json> {
+    vec![
+        query("limit", json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})),
+        query("offset", json!({"type": "integer", "minimum": 0, "default": 0})),
+    ]
+}
+
+fn query(name: &str, schema: Json) -> Json {
+    json!({"name": name, "in": "query", "schema": schema})
 }
 
 /// The schema of a user reference (document 1, "Shared shapes").

@@ -53,6 +53,16 @@ impl Client {
         client
     }
 
+    /// The same client of another server of the same build.
+    pub fn at(&self, address: SocketAddr) -> Client {
+        Client { address, ..self.clone() }
+    }
+
+    /// Where its server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The same client without a token.
     pub fn anonymous(&self) -> Client {
         let mut client = self.clone();

@@ -1,4 +1,5 @@
-//! Bodies of answers: bytes, or a file that is read in chunks as fast as the client takes them.
+//! Bodies of answers: bytes, a file, or pieces that are made while they are sent. The latter two are read or made as fast as
+//! the client takes them.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -10,10 +11,18 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
+use tokio::sync::mpsc;
+
 use crate::room::Taken;
 
-/// How many bytes of a file are held in memory.
-const CHUNK: usize = 128 * 1024;
+/// How many bytes of a file are read at a time. The runtime holds as many again, and hyper up to 32 KiB and a chunk, so that a
+/// slow reader of a file holds 64 KiB.
+const CHUNK: usize = 16 * 1024;
+/// The longest piece. With [`PIECES`] of them waiting, one with the producer, and up to 32 KiB and a piece with hyper, a slow
+/// reader holds 64 KiB.
+const MAX_PIECE: usize = 8 * 1024;
+/// How many pieces wait to be sent. A producer that is ahead by more is held up.
+const PIECES: usize = 2;
 
 /// The body of an answer.
 pub enum Content {
@@ -28,6 +37,91 @@ pub enum Content {
         /// How many bytes are still to be sent. If the file ends before, that is an error, which closes the connection.
         left: u64,
     },
+    /// Pieces, as they are made.
+    Pieces(Pieces),
+}
+
+/// The end of an answer at which its pieces are sent. See [`pieces`].
+pub struct Pieces {
+    receiver: mpsc::Receiver<Piece>,
+    /// How many bytes are still to come, where that is known.
+    left: Option<u64>,
+    is_over: bool,
+}
+
+enum Piece {
+    Bytes(Bytes),
+    End,
+}
+
+/// The end of an answer at which its pieces are made. Without [`Producer::finish`], the client sees a body that is
+/// incomplete.
+#[derive(Clone)]
+pub struct Producer(mpsc::Sender<Piece>);
+
+/// A body that is made while it is sent, of so many bytes if that is known. A body that turns out to have another length
+/// is an error, which closes the connection.
+pub fn pieces(length: Option<u64>) -> (Producer, Content) {
+    let (sender, receiver) = mpsc::channel(PIECES);
+    (Producer(sender), Content::Pieces(Pieces { receiver, left: length, is_over: false }))
+}
+
+impl Producer {
+    /// Sends bytes, once there is room for them.
+    ///
+    /// # Errors
+    /// When nobody takes them any more: the client hung up, or read nothing for too long.
+    pub async fn send(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
+        let mut rest: Bytes = bytes.into();
+        while rest.len() > MAX_PIECE {
+            // A copy, so that what waits to be sent does not keep all the rest in memory.
+            let piece = Bytes::copy_from_slice(&rest.split_to(MAX_PIECE));
+            self.send_piece(Piece::Bytes(piece)).await?;
+        }
+        if rest.is_empty() { Ok(()) } else { self.send_piece(Piece::Bytes(rest)).await }
+    }
+
+    /// Says that the body is whole.
+    pub async fn finish(self) {
+        // A client that has had all announced bytes need not wait for this.
+        let _ = self.send_piece(Piece::End).await;
+    }
+
+    /// Waits until nobody takes the body any more.
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+
+    /// Whether nobody takes the body any more.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    async fn send_piece(&self, piece: Piece) -> io::Result<()> {
+        self.0.send(piece).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Pieces {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let piece = std::task::ready!(self.receiver.poll_recv(cx));
+        let left = self.left.unwrap_or(u64::MAX);
+        Poll::Ready(match piece {
+            Some(Piece::Bytes(bytes)) if bytes.len() as u64 <= left => {
+                self.left = self.left.map(|left| left - bytes.len() as u64);
+                Some(Ok(Frame::data(bytes)))
+            }
+            Some(Piece::Bytes(_)) => Some(Err(io::Error::other("the body is longer than it was announced"))),
+            Some(Piece::End) if self.left.unwrap_or(0) == 0 => {
+                self.is_over = true;
+                None
+            }
+            Some(Piece::End) | None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+        })
+    }
 }
 
 impl From<Full<Bytes>> for Content {
@@ -45,6 +139,7 @@ impl Body for Content {
             Content::Whole(body) | Content::Held(body, _) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
             }
+            Content::Pieces(pieces) => pieces.poll(cx),
             Content::File { left: 0, .. } => Poll::Ready(None),
             Content::File { file, left } => {
                 let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
@@ -67,6 +162,7 @@ impl Body for Content {
         match self {
             Content::Whole(body) | Content::Held(body, _) => body.is_end_stream(),
             Content::File { left, .. } => *left == 0,
+            Content::Pieces(pieces) => pieces.is_over,
         }
     }
 
@@ -74,6 +170,7 @@ impl Body for Content {
         match self {
             Content::Whole(body) | Content::Held(body, _) => body.size_hint(),
             Content::File { left, .. } => SizeHint::with_exact(*left),
+            Content::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
 }
@@ -84,6 +181,8 @@ mod tests {
     use crate::room::Room;
     use http_body_util::BodyExt;
     use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     async fn content(length: usize, left: usize) -> Content {
@@ -120,5 +219,67 @@ mod tests {
     async fn a_file_that_ends_early_is_an_error() {
         let error = content(CHUNK, CHUNK + 1).await.collect().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[tokio::test]
+    async fn pieces_are_sent_as_they_are_made_and_few_wait() {
+        for length in [None, Some(10 * MAX_PIECE as u64)] {
+            let (producer, body) = pieces(length);
+            assert_eq!(body.size_hint().exact(), length);
+            let made = Arc::new(AtomicUsize::new(0));
+            let counted = made.clone();
+            let making = tokio::spawn(async move {
+                for _ in 0..10 {
+                    producer.send(vec![7; MAX_PIECE]).await.unwrap();
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+                producer.finish().await;
+            });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_eq!(made.load(Ordering::Relaxed), PIECES, "nobody has taken any");
+            assert_eq!(body.collect().await.unwrap().to_bytes().len(), 10 * MAX_PIECE);
+            making.await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_piece_is_divided() {
+        let (producer, mut body) = pieces(None);
+        let making = tokio::spawn(async move {
+            producer.send(vec![7; 2 * MAX_PIECE + 1]).await.unwrap();
+            producer.send("").await.unwrap();
+            producer.finish().await;
+        });
+        let mut lengths = Vec::new();
+        while let Some(frame) = body.frame().await {
+            lengths.push(frame.unwrap().into_data().unwrap().len());
+        }
+        assert_eq!(lengths, [MAX_PIECE, MAX_PIECE, 1]);
+        making.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn pieces_that_end_early_or_go_on_are_an_error() {
+        for (length, sent, is_finished) in
+            [(None, 5, false), (Some(6), 5, true), (Some(4), 5, true), (Some(5), 5, false)]
+        {
+            let (producer, body) = pieces(length);
+            producer.send(vec![7; sent]).await.unwrap();
+            if is_finished {
+                producer.finish().await;
+            } else {
+                drop(producer);
+            }
+            assert!(body.collect().await.is_err(), "{length:?} {is_finished}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_producer_learns_that_nobody_takes_its_pieces() {
+        let (producer, body) = pieces(None);
+        assert!(!producer.is_closed());
+        drop(body);
+        producer.closed().await;
+        assert!(producer.is_closed() && producer.send("more").await.is_err());
     }
 }

@@ -350,6 +350,11 @@ where
         self.since_deadline_was_set = 0;
     }
 
+    /// Gives the client more time, for a wait that was not its own.
+    pub fn extend(&mut self, wait: Duration) {
+        self.deadline += wait;
+    }
+
     /// The next bytes, or `None` at the end of the body.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
@@ -558,6 +563,24 @@ mod tests {
         }
         drop(sender);
         assert_eq!(reading.await.unwrap().unwrap().len(), 4096);
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_not_the_clients_does_not_end_its_body() {
+        for (extended, outcome) in [(true, Ok(Some(Bytes::from("late")))), (false, Err(BodyError::Slow))] {
+            let (sender, body) = Dripping::new();
+            let timeout = Duration::from_millis(200);
+            let mut reader = BodyReader::new(body, 100, timeout).unwrap();
+            tokio::time::sleep(timeout).await;
+            if extended {
+                reader.extend(timeout);
+            }
+            tokio::spawn(async move {
+                tokio::time::sleep(timeout / 4).await;
+                let _ = sender.send(Bytes::from("late"));
+            });
+            assert_eq!(reader.chunk().await, outcome);
+        }
     }
 
     struct Dripping(tokio::sync::mpsc::UnboundedReceiver<Bytes>);

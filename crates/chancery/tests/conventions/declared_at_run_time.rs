@@ -1,14 +1,22 @@
 //! The declaration kit over a resource that is declared while the server runs, as object classes will be: every field
-//! type of document 5, section 2, through validation, filters, ordering, OPTIONS and OpenAPI, on a real database.
+//! type of document 5, section 2, through validation, filters, ordering, OPTIONS and OpenAPI, on a real database; and over
+//! routes that know no declaration, while it changes.
 
+use crate::streams::serve_table;
+use http::{Method, StatusCode};
+use platform::kit::answer::{Answer, Outcome};
+use platform::kit::openapi as document;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
-use platform::kit::rows::{self, Declaration, Scope, Shape};
+use platform::kit::route::{Handler, Route, Schema};
+use platform::kit::rows::{self, CALLER, Declaration, NOW, Scope, Shape};
+use platform::kit::table::Table;
+use resource::json::{Form, Writer};
 use resource::{Body, Choice, Field, Kind, Resource, Target, openapi, options};
 use serde_json::{Value as Json, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use store::{Conn, Error, Sql};
-use testkit::Server;
+use testkit::{NOW as START, Server};
 
 /// A class with a field of every type; the columns are named by number, as a tenant's would be.
 fn invoices() -> Resource {
@@ -91,7 +99,11 @@ struct Invoices {
 
 impl Invoices {
     async fn start() -> Invoices {
-        let invoices = Invoices { server: Server::start().await, resource: Arc::new(invoices()) };
+        Invoices::of(invoices()).await
+    }
+
+    async fn of(resource: Resource) -> Invoices {
+        let invoices = Invoices { server: Server::start().await, resource: Arc::new(resource) };
         let is_embedded = invoices.server.app.store.is_embedded();
         invoices.server.build.db.write(move |conn| make_table(conn, is_embedded)).await.unwrap();
         invoices
@@ -122,7 +134,7 @@ impl Invoices {
         let shape = Shape::plain(Declaration::Owned(self.resource.clone()));
         let script = move |conn: &mut Conn| rows::list(&request, conn, &shape, Scope::of("1 = 1"));
         let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body)?;
-        Ok(serde_json::from_slice(&answer.body).unwrap())
+        Ok(serde_json::from_slice(answer.body.whole()).unwrap())
     }
 
     /// The ids that a query selects, in order.
@@ -309,4 +321,187 @@ fn options_and_openapi_describe_it() {
         json!(["array", "null"])
     );
     assert!(openapi::parameters(&resource).iter().any(|parameter| parameter["name"] == "total__range"));
+}
+
+/// As the records of a class are: the fields that the tenant declares in an object of their own.
+fn grouped() -> Resource {
+    invoices().group("fields", 1..16)
+}
+
+#[tokio::test]
+async fn a_group_of_fields_is_sent_and_shown_as_an_object() {
+    let invoices = Invoices::of(grouped()).await;
+    let body = json!({"fields": {"title": "a", "pages": 12}, "title": "ignored"});
+    assert_eq!(invoices.create(1, body).await, Ok(()));
+    let page = invoices.list("title=a&ordering=-pages").await.unwrap();
+    let row = &page["results"][0];
+    let names: Vec<&String> = row.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["id", "fields", "created_at", "created_by", "modified_at", "modified_by"]);
+    assert_eq!(
+        (&row["fields"]["title"], &row["fields"]["pages"], &row["fields"]["status"]),
+        (&json!("a"), &json!(12), &json!("draft"))
+    );
+    assert_eq!(row["fields"].as_object().unwrap().len(), 15);
+
+    for (body, errors) in [
+        (json!({}), json!({"fields": {"title": ["This field is required."]}})),
+        (
+            json!({"fields": {"title": "A", "pages": "x", "colour": 1, "": null}}),
+            json!({"fields": {
+                "title": ["This field must be unique."], "pages": ["A valid integer is required."],
+                "colour": ["This field does not exist."], "": ["This field does not exist."],
+            }}),
+        ),
+        (json!({"fields": [1]}), json!({"fields": ["Invalid data. Expected a dictionary, but got list."]})),
+        (json!({"fields": null}), json!({"fields": ["Invalid data. Expected a dictionary, but got NoneType."]})),
+    ] {
+        assert_eq!(invoices.create(2, body).await, Err(errors));
+    }
+}
+
+#[tokio::test]
+async fn a_class_without_fields_shows_an_empty_group() {
+    let fields = [Field::id()].into_iter().chain(Field::audit());
+    let empty = Resource::new("invoices", "Invoice", "invoices", fields).group("fields", 1..1);
+    let invoices = Invoices::of(empty).await;
+    assert_eq!(invoices.create(1, json!({"fields": {}})).await, Ok(()));
+    assert_eq!(invoices.list("").await.unwrap()["results"][0]["fields"], json!({}));
+}
+
+#[test]
+fn openapi_describes_a_group() {
+    let (resource, flat) = (grouped(), invoices());
+    let body = openapi::request(&resource, true);
+    assert_eq!(
+        (&body["required"], &body["properties"]["fields"]),
+        (&json!(["fields"]), &openapi::request(&flat, true))
+    );
+    assert_eq!(body["properties"].as_object().unwrap().len(), 1);
+    assert_eq!(openapi::request(&resource, false).get("required"), None);
+    let answer = openapi::response(&resource, Form::Detail);
+    assert_eq!(answer["required"], json!(["id", "fields", "created_at", "created_by", "modified_at", "modified_by"]));
+    let pages = &openapi::response(&flat, Form::Detail)["properties"]["pages"];
+    assert_eq!(&answer["properties"]["fields"]["properties"]["pages"], pages);
+    assert_eq!(answer["properties"].as_object().unwrap().len(), 6);
+    assert_eq!(openapi::parameters(&resource), openapi::parameters(&flat));
+}
+
+#[tokio::test]
+async fn the_log_leaves_out_what_is_not_logged() {
+    for (resource, entries) in [(invoices(), 1), (invoices().unlogged(), 0)] {
+        let invoices = Invoices::of(resource).await;
+        let count = async || {
+            let sql = Sql::new("SELECT count(*) FROM administration_log WHERE resource = 'invoices'");
+            let read = move |conn: &mut Conn| -> Result<i64, Error> { conn.one(&sql, |row| row.int(0)) };
+            invoices.server.build.db.read(read).await.unwrap()
+        };
+        assert_eq!(invoices.create(1, json!({"title": "a"})).await, Ok(()));
+        assert_eq!(count().await, entries);
+        let (request, resource) = (invoices.request("").await, invoices.resource.clone());
+        let script = move |conn: &mut Conn| -> Result<(), Refusal> {
+            let shape = Shape::plain(Declaration::Owned(resource.clone()));
+            let before = rows::load(conn, &shape, 1)?.ok_or_else(Refusal::not_found)?;
+            let mut changes = resource::Changes::new();
+            changes.insert("title", "b".into());
+            rows::update(&request, conn, &resource, 1, &before, &changes, &[])?;
+            rows::delete(&request, conn, &resource, 1, "b")
+        };
+        invoices.server.build.db.write(script).await.unwrap();
+        assert_eq!(count().await, 3 * entries);
+    }
+}
+
+const LIST: &str = "/api/object-classes/{id}/object-records/";
+const ONE: &str = "/api/object-records/{id}/";
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let item = || json!({"type": "object", "properties": {"fields": {"type": "object"}}});
+    let view = Handler::ShortRead(view_invoice);
+    Table::new(vec![
+        Route::open_list(LIST, item, list_invoices),
+        Route::new(Method::GET, ONE, "Get", view).answers(200, Schema::OneOf(item)),
+    ])
+});
+
+/// The shape of the class as it stands in the database now: which of its fields there are.
+fn declared(conn: &mut Conn) -> Result<Shape, Error> {
+    let names = conn.all(&Sql::new("SELECT name FROM class_fields"), |row| Ok(row.text(0)?.to_owned()))?;
+    let all = invoices().fields.into_iter();
+    let fields: Vec<Field> =
+        all.filter(|field| field.name == "id" || names.contains(&field.name.to_string())).collect();
+    let (end, class) = (fields.len(), 7_i64);
+    let resource = Arc::new(Resource::new("invoices", "Invoice", "invoices", fields).group("fields", 1..end));
+    let mut extra = Sql::new("CAST(");
+    extra.bind(class).push(" AS BIGINT), CAST(").bind(CALLER).push(" AS BIGINT), CAST(").bind(NOW).push(" AS BIGINT)");
+    Ok(Shape::owned(resource, extra, move |out: &mut Writer, _, cells, at, _| {
+        out.name("_meta")
+            .raw("{")
+            .name("class")
+            .int(cells.0.int(at)?)
+            .name("is_of_class")
+            .bool(cells.0.int(at)? == class);
+        out.name("caller").int(cells.0.int(at + 1)?).name("now").int(cells.0.int(at + 2)?).raw("}");
+        Ok(())
+    }))
+}
+
+fn list_invoices(request: &Request, conn: &mut Conn) -> Outcome {
+    let shape = declared(conn)?;
+    let mut scope = Scope::of("1 = 1");
+    // The moment in the extra columns is the test's own and changes nothing.
+    scope.cacheable = rows::Cacheable::Until(None);
+    rows::list(request, conn, &shape, scope)
+}
+
+fn view_invoice(request: &Request, conn: &mut Conn) -> Outcome {
+    let shape = declared(conn)?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &shape, request.id())?))
+}
+
+#[tokio::test]
+async fn answers_follow_the_declaration_when_it_changes() {
+    let invoices = Invoices::start().await;
+    let server = &invoices.server;
+    let declare = async |sql: &'static str| {
+        let script = move |conn: &mut Conn| -> Result<u64, Error> { conn.exec(&Sql::new(sql)) };
+        server.build.db.write(script).await.unwrap();
+    };
+    declare("CREATE TABLE class_fields (name TEXT PRIMARY KEY)").await;
+    declare("INSERT INTO class_fields(name) VALUES ('title'), ('pages')").await;
+    assert_eq!(invoices.create(1, json!({"title": "a", "pages": 3, "is_paid": true})).await, Ok(()));
+    let admin = serve_table(server, &server.admin().await, &TABLE).await;
+    let path = "/api/object-classes/7/object-records/?ordering=title";
+    let meta = json!({"class": 7, "is_of_class": true, "caller": 1, "now": START});
+    let first = json!({"id": 1, "fields": {"title": "a", "pages": 3}, "_meta": meta});
+
+    let hits = server.app.answers.hits();
+    for _ in 0..20 {
+        assert_eq!(admin.get(path).await.ok()["results"], json!([first]));
+        let one = admin.get("/api/object-records/1/").await;
+        assert_eq!((one.ok(), one.header("etag").len()), (first.clone(), 18));
+    }
+    let hits = server.app.answers.hits() - hits;
+    assert!(hits > 0, "none was kept");
+
+    declare("DELETE FROM class_fields WHERE name = 'pages'").await;
+    declare("INSERT INTO class_fields(name) VALUES ('is_paid')").await;
+    let second = json!({"id": 1, "fields": {"title": "a", "is_paid": true}, "_meta": meta});
+    assert_eq!(admin.get(path).await.ok()["results"], json!([second]));
+    assert_eq!(admin.get("/api/object-records/1/").await.ok(), second);
+    // What is no field any more is no filter, either.
+    assert_eq!(admin.get("/api/object-classes/7/object-records/?is_paid=true").await.ok()["filtered_count"], 1);
+    admin.get("/api/object-classes/7/object-records/?ordering=pages").await.expect(400);
+}
+
+#[test]
+fn openapi_knows_lists_whose_declaration_it_does_not() {
+    let document = document::document(&TABLE);
+    let list = &document["paths"][LIST]["get"];
+    let names: Vec<&Json> = list["parameters"].as_array().unwrap().iter().map(|parameter| &parameter["name"]).collect();
+    assert_eq!(names, ["id", "limit", "offset", "ordering", "filters"]);
+    let schema = &list["responses"]["200"]["content"]["application/json"]["schema"];
+    assert_eq!(schema["properties"]["results"]["items"]["properties"], json!({"fields": {"type": "object"}}));
+    assert!(list["responses"].get("400").is_some());
+    let one = &document["paths"][ONE]["get"]["responses"]["200"];
+    assert_eq!(one["headers"], json!({"ETag": {"required": true, "schema": {"type": "string"}}}));
 }

@@ -17,6 +17,7 @@ mod pages;
 mod readmission;
 mod routes;
 mod statements;
+mod streams;
 mod tenancy;
 
 use testkit::{message, shown};

@@ -39,7 +39,7 @@ async fn finish(route: &Route, request: Request) -> Outcome {
 /// The status and body of what becomes of it.
 fn told(outcome: Outcome) -> (u16, Json) {
     match outcome {
-        Ok(answer) => (answer.status.as_u16(), serde_json::from_slice(&answer.body).unwrap_or_default()),
+        Ok(answer) => (answer.status.as_u16(), serde_json::from_slice(answer.body.whole()).unwrap_or_default()),
         Err(refusal) => (refusal.status.as_u16(), refusal.body),
     }
 }

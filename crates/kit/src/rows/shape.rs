@@ -30,8 +30,10 @@ impl Deref for Declaration {
 pub struct Shape {
     /// The declaration.
     pub resource: Declaration,
-    pub(super) extra: &'static str,
-    pub(super) meta: WriteMeta,
+    extra: &'static str,
+    /// Further columns of a shape that is made while the server runs.
+    extra_sql: Option<Sql>,
+    meta: Meta,
     /// The moment at which a row is shown differently though nothing is written, or NULL.
     pub(super) changes_at: Option<&'static str>,
     /// The columns of each form, written at its first use, with [`NOW`] and [`CALLER`] as arguments.
@@ -39,6 +41,15 @@ pub struct Shape {
     /// Selects what is stored of the row with an id.
     pub(super) stored: OnceLock<Sql>,
 }
+
+enum Meta {
+    Static(WriteMeta),
+    Owned(Box<WriteOwnedMeta>),
+}
+
+/// As [`WriteMeta`], for a shape that is made while the server runs, and knows what it is made for.
+pub type WriteOwnedMeta =
+    dyn Fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result<(), Error> + Send + Sync + 'static;
 
 /// Writes what a declaration cannot: `_meta`, and fields that are stored elsewhere. The extra columns of the shape begin
 /// at the position given.
@@ -48,7 +59,36 @@ impl Shape {
     /// `extra` are further columns for `meta`, of the table `t`; `{caller}` in it stands for the caller's user id.
     pub const fn new(resource: Declaration, extra: &'static str, meta: WriteMeta) -> Shape {
         let columns = [const { OnceLock::new() }; 2];
-        Shape { resource, extra, meta, changes_at: None, columns, stored: OnceLock::new() }
+        let meta = Meta::Static(meta);
+        Shape { resource, extra, extra_sql: None, meta, changes_at: None, columns, stored: OnceLock::new() }
+    }
+
+    /// Of a resource that is declared while the server runs. `extra` are further columns for `meta`, in which [`NOW`] and
+    /// [`CALLER`] stand for the moment of the request and for the caller's user id; without any it is empty.
+    pub fn owned(
+        resource: Arc<Resource>,
+        extra: Sql,
+        meta: impl Fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Shape {
+        let mut shape = Shape::plain(Declaration::Owned(resource));
+        shape.extra_sql = Some(extra).filter(|extra| !extra.text().is_empty());
+        shape.meta = Meta::Owned(Box::new(meta));
+        shape
+    }
+
+    /// Writes what the declaration cannot.
+    pub(super) fn write_meta(
+        &self,
+        out: &mut Writer,
+        form: Form,
+        cells: &Cell<'_>,
+        at: usize,
+        request: &Request,
+    ) -> Result<(), Error> {
+        match &self.meta {
+            Meta::Static(meta) => meta(out, form, cells, at, request),
+            Meta::Owned(meta) => meta(out, form, cells, at, request),
+        }
     }
 
     /// The column of `t` that holds the only moment with which that of the request is compared.
@@ -75,15 +115,19 @@ impl Shape {
     pub(super) fn select(&self, form: Form, sql: &mut Sql, request: &Request) {
         let caller = request.caller.as_ref().map_or(0, |caller| caller.user);
         let columns = self.columns(form);
-        let of_request = |arg: &Arg| Arg::Int(if *arg == Arg::Int(CALLER) { caller } else { request.now });
+        let of_request = |arg: &Arg| match *arg {
+            Arg::Int(NOW) => Arg::Int(request.now),
+            Arg::Int(CALLER) => Arg::Int(caller),
+            _ => arg.clone(),
+        };
         sql.append_with(columns, columns.args().iter().map(of_request));
     }
 }
 
-/// Stands for the moment of the request among the arguments of [`Shape::columns`].
-pub(super) const NOW: i64 = 0;
+/// Stands for the moment of the request among the arguments of a shape's columns.
+pub const NOW: i64 = i64::MIN;
 /// Stands for the caller's user id there.
-const CALLER: i64 = 1;
+pub const CALLER: i64 = i64::MIN + 1;
 
 /// A row's cells, for the writer of the declaration kit.
 pub struct Cell<'a>(pub &'a Row<'a>);
@@ -116,6 +160,9 @@ fn columns(shape: &Shape, form: Form) -> Sql {
     if !shape.extra.is_empty() {
         sql.push(", ");
         tokens(&mut sql, shape.extra, &[("{caller}", CALLER), ("{now}", NOW)]);
+    }
+    if let Some(extra) = &shape.extra_sql {
+        sql.push(", ").append(extra);
     }
     sql
 }

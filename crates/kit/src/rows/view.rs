@@ -74,7 +74,7 @@ pub(super) fn show(
 ) -> Result<(), Error> {
     out.raw("{");
     let at = write_fields(out, &shape.resource, form, cells, at)?;
-    (shape.meta)(out, form, cells, at, request)?;
+    shape.write_meta(out, form, cells, at, request)?;
     out.raw("}");
     Ok(())
 }

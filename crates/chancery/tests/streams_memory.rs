@@ -1,0 +1,118 @@
+//! Uploads whose bytes nobody takes and answers that nobody reads, many at once, in a process of their own, whose memory is
+//! measured (document 4, section 7).
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use http::Method;
+use platform::kit::answer::{Answer, Outcome};
+use platform::kit::request::Request;
+use platform::kit::route::{Handler, Pending, Route, Schema};
+use platform::kit::serve;
+use platform::kit::table::Table;
+use platform::kit::upload::Upload;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use testkit::Server;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use web::listener::{self, Limits};
+
+const STREAMS: usize = 50;
+const MIB: usize = 1024 * 1024;
+/// Of each stream there are 64 KiB, and a connection; the rest is what the process itself takes meanwhile, not least the
+/// threads of the store. Held as they are, these streams would be 2.5 GiB.
+const MAX_GROWTH: usize = 24 * MIB;
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    Table::new(vec![
+        Route::upload("/api/test/uploads/", 50 * MIB as u64, upload),
+        Route::new(Method::GET, "/api/test/pieces/", "", Handler::NoDatabase(pieces)).answers(200, Schema::Binary),
+    ])
+});
+
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes one piece a second, which is slower than they come.
+fn upload(_: Arc<Request>, mut upload: Upload) -> Pending {
+    Box::pin(async move {
+        AT_WORK.fetch_add(1, Ordering::Relaxed);
+        while upload.next().await?.is_some() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Ok(Answer::empty())
+    })
+}
+
+/// 50 MB, each piece of which the database makes.
+fn pieces(request: &Request) -> Outcome {
+    let db = request.build.db.clone();
+    Ok(Answer::pieces("text/plain", None, move |producer| async move {
+        AT_WORK.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..50 * MIB / 16_000 {
+            let sql = Sql::new("SELECT count(*) FROM users");
+            let read = move |conn: &mut Conn| -> Result<i64, Error> { conn.one(&sql, |row| row.int(0)) };
+            let count = db.read(read).await.map_err(io::Error::other)?;
+            producer.send(vec![b'0' + count as u8; 16_000]).await?;
+        }
+        Ok(())
+    }))
+}
+
+/// The memory that the process has now, in bytes. The most that it ever had would be that of a sign-in.
+fn memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() * 1024
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_uploads_and_slow_readers_take_little() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let (app, listener) = (server.app.clone(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = listener.local_addr().unwrap();
+    let handler = move |request, peer| serve::answer(app.clone(), &TABLE, request, peer);
+    tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+    let head = |line: &str, more: &str| {
+        format!("{line} HTTP/1.1\r\nHost: {}\r\nAuthorization: JWT {}\r\n{more}\r\n", testkit::DOMAIN, admin.token)
+    };
+    let chunk: &'static [u8] = vec![b'x'; MIB].leak();
+
+    for is_upload in [true, false] {
+        AT_WORK.store(0, Ordering::Relaxed);
+        let before = memory();
+        let mut held = Vec::new();
+        for _ in 0..STREAMS {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let head = match is_upload {
+                true => head("POST /api/test/uploads/", &format!("Content-Length: {}\r\n", 50 * MIB)),
+                false => head("GET /api/test/pieces/", ""),
+            };
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // As much as is taken.
+            held.push(tokio::spawn(async move {
+                while is_upload && stream.write_all(chunk).await.is_ok() {}
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }));
+        }
+        while AT_WORK.load(Ordering::Relaxed) < STREAMS {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let mut most = before;
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            most = most.max(memory());
+        }
+        // Nobody else waits for them.
+        admin.get("/api/users/").await.ok();
+        let grown = most - before;
+        println!("grown by {} KiB", grown >> 10);
+        assert!(grown < MAX_GROWTH, "{} KiB", grown >> 10);
+        for task in held {
+            task.abort();
+        }
+    }
+}
