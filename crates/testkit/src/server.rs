@@ -115,7 +115,7 @@ impl Drop for Inner {
         }
         let store = self.app.store.clone();
         let closing = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             runtime.map(|runtime| runtime.block_on(store.close()))
         });
         let _ = closing.join();
