@@ -72,10 +72,11 @@ struct InBytes;
 pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) -> Outcome) -> Outcome {
     let Some(key) = AnswerKey::of(&request) else { return look(request).await };
     let (db, app, now) = (request.build.db.clone(), request.app.clone(), request.now);
-    let Some(known) = app.answers.known(&key, db.writes()) else { return look(request).await };
+    let cache: &AnswerCache = app.slot();
+    let Some(known) = cache.known(&key, db.writes()) else { return look(request).await };
     let before = db.state_tag().await?;
     if let Some(answer) = known.hit(before.as_ref(), now) {
-        app.answers.hits.fetch_add(1, Ordering::Relaxed);
+        cache.hits.fetch_add(1, Ordering::Relaxed);
         return Ok(answer);
     }
     let answer = look(request).await?;
@@ -87,7 +88,7 @@ pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) 
     if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.state_tag()).await
         && after == stamp
     {
-        app.answers.keep(key, &known, stamp, now..until, &answer);
+        cache.keep(key, &known, stamp, now..until, &answer);
     }
     Ok(answer)
 }

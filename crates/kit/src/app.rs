@@ -1,7 +1,6 @@
 //! The application: what every request shares, and the builds that it serves.
 
-use crate::answer_cache::AnswerCache;
-use crate::body::Bodies;
+use crate::bodies::Bodies;
 use crate::build::{Build, MAX_DOMAIN, database_name};
 use crate::callers::STALE_AFTER;
 use crate::secret::Keys;
@@ -25,7 +24,6 @@ pub struct Shared {
     pub store: Store,
     pub keys: Keys,
     pub clock: Clock,
-    pub answers: AnswerCache,
     pub bodies: Bodies,
     /// What the domains keep.
     slots: Slots,
@@ -78,7 +76,6 @@ impl App {
         secret_key::check(&store, &settings.secret_key, &keys).await?;
         Ok(App(Arc::new(Shared {
             clock: settings.clock.clone(),
-            answers: AnswerCache::default(),
             bodies: Bodies::default(),
             builds: Mutex::default(),
             slots,

@@ -5,6 +5,7 @@
 //! made of it: its text is kept, and no tree ([`resource::sent`]).
 
 use crate::app::App;
+use crate::bodies::{ANSWERS_OF_BUILD, PROGRESS, SLOWEST_LONG, busy, refuse};
 use crate::build::Build;
 use crate::caller::Access;
 use crate::refusal::Refusal;
@@ -14,73 +15,23 @@ use http::{Method, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use resource::{Body, Query};
 use serde_json::{Map, Value as Json};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use web::listener::{BodyError, BodyReader};
-use web::room::{Room, Taken};
+use web::room::Taken;
 
 /// The largest body but of uploads (document 4, section 2).
 const MAX_BODY: usize = 2 * 1024 * 1024;
 /// The largest body of a route that anybody may call, and its most values (document 4, section 7).
 const MAX_PUBLIC_BODY: usize = 16 * 1024;
 const MAX_PUBLIC_VALUES: usize = 1000;
-/// A body that stands still this long is given up.
-pub(crate) const PROGRESS: Duration = Duration::from_secs(10);
 /// How much more memory a body is given at a time.
 const STEP: usize = 64 * 1024;
 /// Bodies up to this size are read where the request is; larger ones would hold up what else runs there.
 const SHORT: usize = 64 * 1024;
-/// How many of the larger ones are read at a time.
-const PARSED_AT_A_TIME: usize = 2;
 /// How long a body waits for room.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What a long body must bring, in bytes a second over all of it, since it keeps others from their room.
-pub(crate) const SLOWEST_LONG: f64 = 16.0 * 1024.0;
-
-/// How many uploads are in flight, in all and of a build. Each has about 64 KiB in memory.
-const UPLOADS: usize = 256;
-const UPLOADS_OF_BUILD: usize = 64;
-
 /// An answer with more bytes than this takes room until it is sent.
 const LARGE_ANSWER: usize = 64 * 1024;
-/// What those of a build take at most.
-const ANSWERS_OF_BUILD: usize = 12 * 1024 * 1024;
-
-/// What the bodies in flight of a process may take, those of requests and those of answers.
-pub struct Bodies {
-    /// Bodies that a stranger may send, too: more than half of all connections bring, which is what one peer may have.
-    short: Room,
-    /// Longer ones.
-    long: Room,
-    parsing: Arc<Semaphore>,
-    answers: Room,
-    /// A place for each upload.
-    pub(crate) uploads: Arc<Semaphore>,
-}
-
-impl Default for Bodies {
-    fn default() -> Bodies {
-        let [short, long, answers] = [96, 48, 48].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
-        let [parsing, uploads] = [PARSED_AT_A_TIME, UPLOADS].map(|places| Arc::new(Semaphore::new(places)));
-        Bodies { short, long, answers, parsing, uploads }
-    }
-}
-
-/// What a build may take of that.
-pub struct BodiesOfBuild {
-    long: Room,
-    answers: Room,
-    pub(crate) uploads: Arc<Semaphore>,
-}
-
-impl Default for BodiesOfBuild {
-    fn default() -> BodiesOfBuild {
-        let (long, answers) = (Room::new(12 * 1024 * 1024), Room::new(ANSWERS_OF_BUILD));
-        BodiesOfBuild { long, answers, uploads: Arc::new(Semaphore::new(UPLOADS_OF_BUILD)) }
-    }
-}
-
 /// The room of an answer until it is sent, which a slow reader may hold up; 503 where there is none. What was done is
 /// not refused afterwards: the answer to a write waits, and goes out all the same.
 pub async fn of_answer(app: &App, build: &Build, bytes: usize, is_read: bool) -> Result<Taken, Refusal> {
@@ -90,10 +41,6 @@ pub async fn of_answer(app: &App, build: &Build, bytes: usize, is_read: bool) ->
     let has_room = bytes <= LARGE_ANSWER
         || own.take(bytes, PATIENCE, &mut taken).await && all.take(bytes, PATIENCE, &mut taken).await;
     if has_room || !is_read { Ok(taken) } else { Err(busy()) }
-}
-
-pub(crate) fn busy() -> Refusal {
-    Refusal::busy("The server is busy. Please try again.")
 }
 
 /// A body, or the status and text of what is wrong with it, and the room that it takes.
@@ -204,12 +151,4 @@ fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> 
     let fields = Query::parse_first(&text, most_values);
     let fields: Map<String, Json> = fields.pairs().map(|(name, value)| (name.to_owned(), value.into())).collect();
     Ok(Body::of(&Json::Object(fields)))
-}
-
-pub(crate) fn refuse(error: BodyError) -> Refusal {
-    match error {
-        BodyError::TooLarge => Refusal::detail(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large."),
-        BodyError::Slow => Refusal::detail(StatusCode::REQUEST_TIMEOUT, "The request body did not arrive in time."),
-        BodyError::Broken => Refusal::bad("The request body is incomplete."),
-    }
 }

@@ -1,6 +1,6 @@
 //! A build (tenant): a domain with a database of its own.
 
-use crate::body::BodiesOfBuild;
+use crate::bodies::BodiesOfBuild;
 use crate::callers::Callers;
 use crate::slots::Slots;
 use store::Database;

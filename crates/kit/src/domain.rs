@@ -1,6 +1,7 @@
 //! What a part of the specification hands over to the kit. A domain is a crate with one [`Domain`]; the list of all of
 //! them stands in `platform`, and nothing below it knows which there are.
 
+use crate::answer_cache::AnswerCache;
 use crate::app::{App, ForBuilds, OpenError};
 use crate::authenticate::{Authenticate, Credential};
 use crate::build::Build;
@@ -83,6 +84,7 @@ pub async fn open(
     register(domains);
     let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
     let mut for_builds = ForBuilds::default();
+    slots.put(AnswerCache::default());
     for domain in domains {
         (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
         for_builds.slots.push(domain.build_slots);

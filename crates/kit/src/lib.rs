@@ -8,6 +8,7 @@ pub mod answer_cache;
 pub mod app;
 pub mod authenticate;
 pub mod autocomplete;
+mod bodies;
 mod body;
 pub mod build;
 pub mod caller;

@@ -4,7 +4,7 @@
 //! them: what is not taken is not read. How many are in flight is bounded in the process and in each build, and so is the
 //! time that one takes.
 
-use crate::body::{PROGRESS, SLOWEST_LONG, busy, refuse};
+use crate::bodies::{PROGRESS, SLOWEST_LONG, busy, refuse};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use bytes::Bytes;

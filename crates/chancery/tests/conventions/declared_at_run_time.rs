@@ -5,6 +5,7 @@
 use crate::streams::serve_table;
 use http::{Method, StatusCode};
 use platform::kit::answer::{Answer, Outcome};
+use platform::kit::answer_cache::AnswerCache;
 use platform::kit::openapi as document;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
@@ -474,13 +475,13 @@ async fn answers_follow_the_declaration_when_it_changes() {
     let meta = json!({"class": 7, "is_of_class": true, "caller": 1, "now": START});
     let first = json!({"id": 1, "fields": {"title": "a", "pages": 3}, "_meta": meta});
 
-    let hits = server.app.answers.hits();
+    let hits = server.app.slot::<AnswerCache>().hits();
     for _ in 0..20 {
         assert_eq!(admin.get(path).await.ok()["results"], json!([first]));
         let one = admin.get("/api/object-records/1/").await;
         assert_eq!((one.ok(), one.header("etag").len()), (first.clone(), 18));
     }
-    let hits = server.app.answers.hits() - hits;
+    let hits = server.app.slot::<AnswerCache>().hits() - hits;
     assert!(hits > 0, "none was kept");
 
     declare("DELETE FROM class_fields WHERE name = 'pages'").await;

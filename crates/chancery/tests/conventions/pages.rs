@@ -2,6 +2,7 @@
 //! (`crates/platform/src/pages.rs`).
 
 use crate::BINARY;
+use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
 use store::Engine;
 use testkit::{ADMIN, Client, DOMAIN, Installation, PASSWORD, PostgreSql, Reply, Server};
@@ -23,10 +24,10 @@ async fn alone() -> (Option<PostgreSql>, Server) {
 
 /// Asks until the answer is one that was kept.
 async fn shown_again(server: &Server, api: &Client, path: &str) -> Reply {
-    let before = server.app.answers.hits();
+    let before = server.app.slot::<AnswerCache>().hits();
     for _ in 0..100 {
         let reply = api.get(path).await;
-        if server.app.answers.hits() > before {
+        if server.app.slot::<AnswerCache>().hits() > before {
             return reply;
         }
     }
@@ -67,7 +68,7 @@ async fn a_page_whose_rows_end_by_themselves_is_never_kept() {
     for _ in 0..20 {
         api.get("/api/users/me/sessions/").await.ok();
     }
-    assert_eq!(server.app.answers.hits(), 0);
+    assert_eq!(server.app.slot::<AnswerCache>().hits(), 0);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use crate::message;
 use http::Method;
 use platform::kit::answer::{Answer, Outcome};
+use platform::kit::answer_cache::AnswerCache;
 use platform::kit::commit;
 use platform::kit::openapi;
 use platform::kit::refusal::Refusal;
@@ -336,11 +337,11 @@ async fn a_producer_learns_that_its_client_is_gone() {
 async fn an_answer_in_pieces_is_not_kept() {
     let server = Server::start().await;
     let client = client(&server, &server.admin().await).await;
-    let hits = server.app.answers.hits();
+    let hits = server.app.slot::<AnswerCache>().hits();
     for _ in 0..5 {
         assert_eq!(client.get("/api/test/cached/").await.ok(), json!([]));
     }
-    assert_eq!(server.app.answers.hits(), hits);
+    assert_eq!(server.app.slot::<AnswerCache>().hits(), hits);
 }
 
 #[test]
