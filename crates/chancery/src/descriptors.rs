@@ -1,10 +1,10 @@
-//! File descriptors: as many as the process may have, and what of them connections get (document 4, section 7, row "a
-//! deployment's limits").
+//! File descriptors: their limit, and how many connections they allow (document 4, section 7, row "a deployment's
+//! limits").
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to the hard one: many systems begin with 1,024, of which a few hundred clients leave none. The
-/// answer is how many there are.
+/// Raises the soft limit of descriptors to the hard limit and returns it. Many systems start with 1,024, which a few
+/// hundred clients use up.
 pub fn raise() -> u64 {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
@@ -13,17 +13,17 @@ pub fn raise() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Descriptors that a process needs however small it is: its listeners, locks, standard streams, and the runtime's own.
-const OWN: u64 = 64;
+/// Descriptors that every process needs: for listeners, locks, standard streams and the runtime.
+const RESERVED: u64 = 64;
 
-/// Connections of the main API and of the history service, each if it is served here.
+/// The most connections of the main API and of the history service.
 ///
-/// Five eighths of the descriptors are for them, but no more than `most`; where both are served the main API has seven
-/// eighths of these. The rest is for databases (a quarter at most, see `store::Options`), mails, files, and what we ask of
-/// others.
-pub fn connections(descriptors: u64, most: u32, api: bool, history: bool) -> (u32, u32) {
-    let share = descriptors.saturating_sub(OWN) / 8 * 5;
-    let all = u32::try_from(share).unwrap_or(u32::MAX).clamp(8, most);
+/// Connections get five eighths of the descriptors, but no more than `max`. When one process serves both, the main API
+/// gets seven eighths of these. The other descriptors are for databases (at most a quarter, see `store::Options`),
+/// mails, files and outgoing requests.
+pub fn connections(descriptors: u64, max: u32, api: bool, history: bool) -> (u32, u32) {
+    let share = descriptors.saturating_sub(RESERVED) / 8 * 5;
+    let all = u32::try_from(share).unwrap_or(u32::MAX).clamp(8, max);
     match (api, history) {
         (true, true) => (all - all / 8, all / 8),
         _ => (all, all),

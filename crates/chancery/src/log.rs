@@ -1,7 +1,6 @@
-//! The log: a line of JSON on standard error for each event, a request among them.
+//! The log: a line of JSON on standard error for each event and each request.
 //!
-//! Every request has its line, so a line must be cheap: it is written straight into one buffer that its thread keeps,
-//! and goes out in one piece.
+//! Every request writes a line, so a line must be cheap: each thread reuses one buffer, and writes it with one call.
 
 use resource::json::Writer;
 use std::cell::RefCell;
@@ -13,14 +12,14 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, registry};
 
-/// Starts the log; `RUST_LOG` says how much it tells.
+/// Starts the log. `RUST_LOG` sets its level.
 pub fn start() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // Refused where there is a log already.
+    // Fails when the log was started before, which is no error.
     let _ = registry().with(filter).with(Lines).try_init();
 }
 
-/// Writes the lines.
+/// The layer that writes a line for each event.
 struct Lines;
 
 impl<S: Subscriber> Layer<S> for Lines {
@@ -28,18 +27,18 @@ impl<S: Subscriber> Layer<S> for Lines {
         thread_local!(static LINE: RefCell<Line> = RefCell::default());
         LINE.with_borrow_mut(|line| {
             line.write(event);
-            // Nobody is left to be told of a log that cannot be written.
+            // An error of the log itself cannot be reported anywhere.
             let _ = std::io::stderr().write_all(line.json.bytes());
         });
     }
 }
 
-/// A line in the making.
+/// The buffer of a line.
 #[derive(Default)]
 struct Line {
     json: Writer,
-    /// A value that has to be shown before it can be written.
-    shown: String,
+    /// The buffer of a value that is formatted before it is written as JSON.
+    formatted: String,
 }
 
 impl Line {
@@ -52,16 +51,16 @@ impl Line {
         self.json.name("target").text(metadata.target()).raw("}\n");
     }
 
-    fn show(&mut self, field: &Field, value: std::fmt::Arguments<'_>) {
-        self.shown.clear();
-        let _ = self.shown.write_fmt(value);
-        self.json.name(field.name()).text(&self.shown);
+    fn write_formatted(&mut self, field: &Field, value: std::fmt::Arguments<'_>) {
+        self.formatted.clear();
+        let _ = self.formatted.write_fmt(value);
+        self.json.name(field.name()).text(&self.formatted);
     }
 }
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.show(field, format_args!("{value:?}"));
+        self.write_formatted(field, format_args!("{value:?}"));
     }
     fn record_str(&mut self, field: &Field, value: &str) {
         self.json.name(field.name()).text(value);
@@ -72,7 +71,7 @@ impl Visit for Line {
     fn record_u64(&mut self, field: &Field, value: u64) {
         match i64::try_from(value) {
             Ok(value) => drop(self.json.name(field.name()).int(value)),
-            Err(_) => self.show(field, format_args!("{value}")),
+            Err(_) => self.write_formatted(field, format_args!("{value}")),
         }
     }
     fn record_f64(&mut self, field: &Field, value: f64) {

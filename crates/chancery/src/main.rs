@@ -1,4 +1,4 @@
-//! The one binary: settings, commands, serve.
+//! The command `chancery`: it reads the settings and runs a command, of which `serve` is one (document 4, section 1).
 
 mod cli;
 mod commands;

@@ -1,4 +1,5 @@
-//! Opens the application and the history service as the settings say, with the keys that are set or kept.
+//! Opens the application and the history service with the settings of the deployment, and reads or generates its keys
+//! (document 4, section 1).
 
 use crate::secrets_file::{
     self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
@@ -20,8 +21,8 @@ use web::clock::{Clock, random_token};
 /// Why a command failed, in one line.
 pub type Failure = String;
 
-/// Opens the application as the settings say; `bound` is where the main API listens, if it does, and `history` where the
-/// history service of this process does.
+/// Opens the application. `bound` is the listener of the main API; `history` is that of the history service, when this
+/// process serves it.
 pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<App, Failure> {
     platform::open(config(settings, bound, history)?).await.map_err(|error| match error {
         OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
@@ -31,9 +32,9 @@ pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<Socket
 
 fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<platform::Settings, Failure> {
     let secret_key = secret_key(settings)?;
-    // Only the embedded default has a build of its own to fall back on.
+    // Only the embedded store has a build `localhost` from the start.
     let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
-    // The one beside it needs no way through the outside.
+    // A history service in the same process is called directly, not by its public address.
     let history_url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
     let history_key = history_api_key(settings)?;
     Ok(platform::Settings {
@@ -66,8 +67,8 @@ pub fn engine(settings: &Settings) -> store::Engine {
     }
 }
 
-/// The key that is set, else the one kept in the data directory, which is made with it and never after it: another key
-/// opens nothing of what is there.
+/// The secret key: the one that is set, otherwise the one in the data directory. A key is generated only together with
+/// the database, since another key would not open the secrets in it.
 pub fn secret_key(settings: &Settings) -> Result<String, Failure> {
     if settings.database_url.is_some() {
         let missing = || "CHANCERY_SECRET_KEY: must be set with PostgreSQL, the same for all processes".to_owned();
@@ -93,7 +94,7 @@ pub fn secret_key(settings: &Settings) -> Result<String, Failure> {
     }
 }
 
-/// Opens the history service as the settings say; `bound` is where it listens.
+/// Opens the history service; `bound` is its listener.
 pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Service, Failure> {
     // First, since its failure names the file.
     let api_key = history_api_key(settings)?;
@@ -111,7 +112,7 @@ pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Serv
         settings.files_url.as_deref(),
         settings.data.join("history").join("files"),
         settings.history_url(bound),
-        // Every process that answers for the tenants has it.
+        // Every process of the history service has this key, so each can check the others' file links.
         api_key.as_bytes(),
         Clock::system(),
     )?;
@@ -119,7 +120,7 @@ pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Serv
     Ok(Service::new(engine, files, settings))
 }
 
-/// What callers of the history service send.
+/// The key that clients of the history service send: the one that is set, otherwise a generated one.
 pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
     match &settings.history_api_key {
         Some(key) => Ok(key.clone()),
@@ -127,7 +128,8 @@ pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
     }
 }
 
-/// The key of the main API that is set, else the one that is kept, if there is one; one that is too short stops the start.
+/// The `X-API-Key` of the main API: the one that is set, otherwise the one in the data directory, if there is one. A
+/// key that is too short is an error.
 fn api_key(settings: &Settings) -> Result<Option<String>, Failure> {
     match (&settings.api_key, read_kept(settings, API_KEY)?) {
         (Some(key), _) => Ok(Some(key.clone())),
@@ -136,6 +138,7 @@ fn api_key(settings: &Settings) -> Result<Option<String>, Failure> {
     }
 }
 
+/// Refuses a stored key that is too short.
 pub fn long_enough(settings: &Settings, name: &str, key: String) -> Result<String, Failure> {
     if is_short_api_key(&key) {
         let (setting, file) = (name.replace('-', "_").to_uppercase(), settings.data.join(name));
@@ -144,22 +147,25 @@ pub fn long_enough(settings: &Settings, name: &str, key: String) -> Result<Strin
     Ok(key)
 }
 
+/// Reads a key from the data directory, if it is there.
 fn read_kept(settings: &Settings, name: &str) -> Result<Option<String>, Failure> {
     secrets_file::read_kept(&settings.data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
+/// Reads a key from the data directory, or generates it there.
 pub fn generated(data: &Path, name: &str) -> Result<String, Failure> {
     read_or_create(data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
-/// On an empty embedded data directory: the build `localhost` with a super admin (document 4, section 1, "first start").
+/// Creates the build `localhost` with a super admin when the embedded store is empty (document 4, section 1, "first
+/// start").
 pub async fn first_start(app: &App, settings: &Settings) -> Result<(), Failure> {
     if settings.database_url.is_some() || !builds::list(app).await?.is_empty() {
         return Ok(());
     }
     let password = settings.admin_password.clone().unwrap_or_else(random_token);
     builds::create(app, "localhost", &settings.admin_username, &password).await.map_err(|error| {
-        // The fields of this user are settings here.
+        // Here the user's fields come from settings.
         error.replace("username: ", "CHANCERY_ADMIN_USERNAME: ").replace("password: ", "CHANCERY_ADMIN_PASSWORD: ")
     })?;
     if settings.admin_password.is_none() {

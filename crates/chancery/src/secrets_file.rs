@@ -1,35 +1,34 @@
-//! Keys that are generated once and kept in the data directory (document 4, section 1, rows `CHANCERY_SECRET_KEY` and
-//! `CHANCERY_API_KEY`).
+//! Key files: keys that are generated once and stored in the data directory (document 4, section 1, rows
+//! `CHANCERY_SECRET_KEY` and `CHANCERY_API_KEY`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
 use web::clock::random_token;
 
-/// File of the key for tokens and secrets at rest.
+/// The file of the key for tokens and secrets at rest.
 pub const SECRET_KEY: &str = "secret-key";
-/// File of the main API's `X-API-Key`.
+/// The file of the main API's `X-API-Key`.
 pub const API_KEY: &str = "api-key";
-/// File of the history service's `X-API-Key`.
+/// The file of the history service's `X-API-Key`.
 pub const HISTORY_API_KEY: &str = "history-api-key";
-/// All of them.
+/// All key files.
 pub const ALL: [&str; 3] = [SECRET_KEY, API_KEY, HISTORY_API_KEY];
 
-/// Why a key that callers send is not taken.
+/// The message about an `X-API-Key` that is too short.
 pub const API_KEY_TOO_SHORT: &str = "expected at least 20 characters";
 
-/// Whether a key that callers send could be guessed.
+/// Whether an `X-API-Key` is so short that it could be guessed.
 pub fn is_short_api_key(key: &str) -> bool {
     key.chars().count() < 20
 }
 
-/// The key kept under this name in the data directory; the first call makes both, the file readable by its owner only.
+/// The key in a file of the data directory. The first call generates it; only the owner can read the file.
 ///
-/// Two processes that start at once agree: the whole file is written under another name and then linked to its own, which
-/// one of them does first and the other finds done. An empty file is an error, since making a new key in its place would
-/// silently lock away what the lost one sealed.
+/// Two processes that start at the same time get the same key: the file is written under another name and then linked
+/// to its own name, which succeeds for one of them only. An empty file is an error, since with a new key nothing that
+/// the lost one sealed could be opened.
 pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     let path = data.join(name);
     if let Some(key) = read(&path)? {
@@ -40,7 +39,7 @@ pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     let linked = write_durably(&temporary, &random_token()).and_then(|()| fs::hard_link(&temporary, &path));
     let _ = fs::remove_file(&temporary);
     match linked {
-        // The key must outlast a crash before anything is sealed with it.
+        // The file must be durable before anything is sealed with the key.
         Ok(()) => File::open(data)?.sync_all()?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(about(&path, error)),
@@ -48,12 +47,12 @@ pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     read(&path)?.ok_or_else(|| about(&path, io::ErrorKind::NotFound.into()))
 }
 
-/// The key kept under this name, if there is one.
+/// The key in a file of the data directory, if the file is there.
 pub fn read_kept(data: &Path, name: &str) -> io::Result<Option<String>> {
     read(&data.join(name))
 }
 
-/// Puts another key in the place of the one kept under this name, wholly or not at all, and durably.
+/// Replaces the key in a file, atomically and durably.
 pub fn replace(data: &Path, name: &str, key: &str) -> io::Result<()> {
     let (path, temporary) = (data.join(name), data.join(format!(".{name}.new")));
     let replaced = remove_if_there(&temporary)
@@ -87,7 +86,7 @@ fn write_durably(path: &Path, key: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The error with the file's name in front, for the one line that stops a start.
+/// The error with the name of the file before it.
 fn about(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -128,7 +127,7 @@ mod tests {
     fn a_key_is_replaced_and_stays_private() {
         let data = Data::new();
         read_or_create(&data.0, SECRET_KEY).unwrap();
-        // What a killed process left is no obstacle.
+        // A file that a killed process has left does not matter.
         fs::write(data.0.join(".secret-key.new"), "half").unwrap();
         replace(&data.0, SECRET_KEY, "the new one").unwrap();
         assert_eq!(read_kept(&data.0, SECRET_KEY).unwrap().as_deref(), Some("the new one"));
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_start_at_once_agree() {
+    fn processes_that_start_at_once_get_the_same_key() {
         let data = Data::new();
         let keys: Vec<String> = std::thread::scope(|scope| {
             let starts: Vec<_> =

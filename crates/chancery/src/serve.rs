@@ -4,8 +4,10 @@ use crate::descriptors;
 use crate::log;
 use crate::open::{Failure, first_start, open, open_history};
 use crate::settings::Settings;
+use history::service::Service;
 use platform::events::relay::relay;
 use platform::kit;
+use platform::kit::app::App;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,15 +15,16 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use web::listener::{self, Limits};
 use web::places::SpeaksForMany;
 
-/// How long the history service outlasts the main API, so that it takes the last events.
-const FLUSH: Duration = Duration::from_secs(2);
+/// How much longer than the main API the history service runs, to take the last events.
+const FLUSH_TIME: Duration = Duration::from_secs(2);
 
-/// Connections that wait in the kernel until they are accepted. When its queue is full, a client takes itself for
-/// connected while the kernel tries the handshake again after 1, 3, 7 and 15 seconds. Linux grants no more than
-/// `net.core.somaxconn`, which is 4,096 unless it was changed.
+/// The most connections that wait in the kernel until they are accepted. When this queue is full, a client believes
+/// that it is connected, while the kernel repeats the handshake after 1, 3, 7 and 15 seconds. Linux allows no more than
+/// `net.core.somaxconn`, which is 4,096 by default.
 const BACKLOG: u32 = 4096;
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
@@ -29,11 +32,24 @@ enum Stage {
     Serving,
     /// The main API takes no more requests.
     Stopping,
-    /// Nobody does.
+    /// The history service takes no more requests either.
     Stopped,
 }
 
-/// Serves until SIGTERM or SIGINT, then finishes what is in flight.
+/// The main API while it is served.
+struct ServedApi {
+    app: App,
+    task: JoinHandle<()>,
+}
+
+/// The history service while it is served.
+struct ServedHistory {
+    service: Arc<Service>,
+    bound: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+/// Serves until SIGTERM or SIGINT, then finishes the running requests.
 pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Failure> {
     let trusted = settings.trusted_proxies.clone();
     let usual = Limits {
@@ -41,73 +57,94 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         ..Limits::default()
     };
     let (of_api, of_history) = descriptors::connections(descriptors::raise(), usual.connections, api, history);
-    let (stop, stopped) = watch::channel(Stage::Serving);
-    let mut opened = None;
-    let mut history_service = None;
-    let mut history_bound = None;
-    // First, since a new build has its tenant made there.
-    if history {
-        let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?;
-        let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
-        let service = Arc::new(open_history(&settings, bound).await?);
-        let served = service.clone();
-        let handler = move |request, peer| served.clone().answer(request, peer);
-        // It stops a little later than the main API, and by the same time.
-        let stop = usual.stop.saturating_sub(FLUSH);
-        let limits = Limits { stop, connections: of_history, ..usual.clone() };
-        let served = listener::serve(listener, handler, limits, until(stopped.clone(), Stage::Stopped));
-        history_service = Some((service, tokio::spawn(served)));
-        history_bound = Some(bound);
-    }
-    if api {
-        let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
-        let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
-        let app = open(&settings, bound, history_bound).await?;
-        first_start(&app, &settings).await?;
+    let (stop, stage) = watch::channel(Stage::Serving);
+    // The history service is first, since creating a build calls it.
+    let history = if history {
+        // It begins to stop later than the main API, and must have stopped at the same time.
+        let stop = usual.stop.saturating_sub(FLUSH_TIME);
+        Some(serve_history(&settings, Limits { stop, connections: of_history, ..usual.clone() }, stage.clone()).await?)
+    } else {
+        None
+    };
+    let api = if api {
+        let history = history.as_ref().map(|history| history.bound);
+        Some(serve_api(&settings, Limits { connections: of_api, ..usual }, stage, history).await?)
+    } else {
+        None
+    };
+    if let Some(history) = &history {
         log::start();
-        kit::secret_key::warn_if_short(&app.settings.secret_key);
-        platform::start(&app);
-        let served = app.clone();
-        let limits = Limits { connections: of_api, ..usual };
-        let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
-        let served = listener::serve(listener, handler, limits, until(stopped.clone(), Stage::Stopping));
-        println!("The main API listens on http://{bound}");
-        opened = Some((app, tokio::spawn(served)));
-    }
-    if let Some(bound) = history_bound {
-        log::start();
-        println!("The history service listens on http://{bound}");
+        println!("The history service listens on http://{}", history.bound);
     }
     signalled().await;
     tracing::info!("stopping");
+    shut_down(stop, api, history).await;
+    Ok(())
+}
+
+async fn serve_history(
+    settings: &Settings,
+    limits: Limits,
+    stage: watch::Receiver<Stage>,
+) -> Result<ServedHistory, Failure> {
+    let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?;
+    let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
+    let service = Arc::new(open_history(settings, bound).await?);
+    let served = service.clone();
+    let handler = move |request, peer| served.clone().answer(request, peer);
+    let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopped)));
+    Ok(ServedHistory { service, bound, task })
+}
+
+/// Opens and serves the main API; `history` is the listener of the history service, when this process serves it.
+async fn serve_api(
+    settings: &Settings,
+    limits: Limits,
+    stage: watch::Receiver<Stage>,
+    history: Option<SocketAddr>,
+) -> Result<ServedApi, Failure> {
+    let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
+    let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
+    let app = open(settings, bound, history).await?;
+    first_start(&app, settings).await?;
+    log::start();
+    kit::secret_key::warn_if_short(&app.settings.secret_key);
+    platform::start(&app);
+    let served = app.clone();
+    let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
+    let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopping)));
+    println!("The main API listens on http://{bound}");
+    Ok(ServedApi { app, task })
+}
+
+/// Stops the main API first, so that the history service still gets the events of its last requests.
+async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, history: Option<ServedHistory>) {
     let _ = stop.send(Stage::Stopping);
-    // The main API first, so that the history service still takes what its last requests caused.
-    if let Some((app, served)) = &mut opened {
+    if let Some(ServedApi { app, task }) = &mut api {
         let flushed = async {
-            let _ = served.await;
-            relay(&app).finish(FLUSH).await;
+            let _ = task.await;
+            relay(app).finish(FLUSH_TIME).await;
         };
-        let _ = tokio::time::timeout(FLUSH, flushed).await;
+        let _ = tokio::time::timeout(FLUSH_TIME, flushed).await;
     }
     let _ = stop.send(Stage::Stopped);
-    if let Some((app, served)) = opened {
-        if !served.is_finished() {
-            let _ = served.await;
+    if let Some(ServedApi { app, task }) = api {
+        if !task.is_finished() {
+            let _ = task.await;
         }
         relay(&app).finish(Duration::ZERO).await;
         app.store.close().await;
     }
-    if let Some((service, served)) = history_service {
-        let _ = served.await;
+    if let Some(ServedHistory { service, task, .. }) = history {
+        let _ = task.await;
         service.engine.close().await;
     }
-    Ok(())
 }
 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
     let bound = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A restart need not wait until the kernel has forgotten the connections of the process before.
+        // A restarted server can listen at once, while the kernel still has connections of the process before it.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)

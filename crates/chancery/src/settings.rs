@@ -2,34 +2,33 @@
 //!
 //! A setting is written once, as a field of [`Flags`]. Its other names follow from that one: `history_listen` is the
 //! flag `--history-listen`, the environment variable `CHANCERY_HISTORY_LISTEN` and the key `history_listen` of
-//! `chancery.toml`. The first of these that is given counts, else the default; an empty value counts as not given, since
-//! that is what a container file with an unset variable passes on.
+//! `chancery.toml`. The first of these that is given is used, otherwise the default. An empty value counts as not
+//! given, since a container file passes an unset variable on as an empty one.
 //!
-//! A wrong value is one line that names the setting where it was given. Values that may hold a password are not repeated
-//! in that line, and [`Settings`] has no `Debug` form.
+//! The error of a wrong value is one line that names the setting as it was given. Values that may have a password are
+//! not repeated in that line, and [`Settings`] has no `Debug` form.
 //!
-//! Unknown keys of the file are errors. Unknown variables `CHANCERY_…` are not: orchestrators make such names up
-//! themselves (`CHANCERY_PORT` for a service called chancery).
+//! Unknown keys of the file are errors. Unknown variables `CHANCERY_…` are not, since orchestrators set such variables
+//! (`CHANCERY_PORT` for a service called chancery).
 
+use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
+use platform::identity;
+use platform::kit::address::{Ranges, Trusted};
+use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
-use platform::identity;
-use platform::kit::address::{Ranges, Trusted};
-use serde::Serialize;
-
-/// Read when `--config` names no other file; it may be absent.
+/// The settings file when `--config` names no other one. It may be missing.
 const FILE: &str = "chancery.toml";
 
-/// Bounds of what counts or lasts: large enough for everybody, small enough to be added to any time.
+/// The bounds of numbers and durations. The upper one is small enough to be added to any time without an overflow.
 const POSITIVE: RangeInclusive<i64> = 1..=1_000_000_000;
 
-/// The settings as the command line gives them: each a text that is checked later, so that a wrong one is told the same
-/// way wherever it was given.
+/// The settings as the command line gives them. Each is a text that is checked later, so that a wrong value gets the
+/// same message wherever it was given.
 #[derive(clap::Args, Serialize, Default, Clone)]
 #[command(next_help_heading = "Settings (also as CHANCERY_… in the environment, or in chancery.toml)")]
 pub struct Flags {
@@ -125,11 +124,11 @@ pub struct Flags {
     pub sso_provider_b_issuer: Option<String>,
 }
 
-/// The settings, checked.
+/// The settings after all checks.
 #[derive(Clone)]
 #[allow(
     dead_code,
-    reason = "all settings are checked from the first day; what reads the last of them is still to come"
+    reason = "all settings of document 4 are checked; the features that read some of them are still to come"
 )]
 pub struct Settings {
     /// Where the embedded stores, files and generated keys live.
@@ -142,9 +141,9 @@ pub struct Settings {
     pub database_url: Option<String>,
     /// `http(s)://…` of ClickHouse; `None`: embedded.
     pub history_database_url: Option<String>,
-    /// A URL that the object-store library takes; `None`: the data directory.
+    /// A URL of the object store for files; `None`: the data directory.
     pub files_url: Option<String>,
-    /// Likewise for the document management integration; `None`: it cannot be chosen.
+    /// A URL of the object store of the document management integration; `None`: the integration cannot be chosen.
     pub document_store_url: Option<String>,
     /// Public address of the main API without a slash at its end; see [`Settings::base_url`].
     pub base_url: Option<String>,
@@ -154,7 +153,7 @@ pub struct Settings {
     pub sign_in_url: Option<String>,
     /// Key for tokens and secrets at rest; `None`: the generated one. Always set with PostgreSQL.
     pub secret_key: Option<String>,
-    /// What `chancery keys rotate` puts in its place.
+    /// The key by which `chancery keys rotate` replaces it.
     pub new_secret_key: Option<String>,
     /// `X-API-Key` of the main API; `None`: the generated one.
     pub api_key: Option<String>,
@@ -279,7 +278,7 @@ impl Settings {
     }
 }
 
-/// A listener on all addresses is reached at least by the loopback one.
+/// The address of a listener, with the loopback address for one that listens on all addresses.
 pub fn address_of(bound: SocketAddr) -> String {
     let mut reached = bound;
     if bound.ip().is_unspecified() {
@@ -305,7 +304,7 @@ impl Given {
     }
 }
 
-/// The three places that a setting may come from, in their order.
+/// The three sources of settings, in their order.
 struct Sources<E> {
     flags: Names,
     environment: E,
@@ -314,7 +313,7 @@ struct Sources<E> {
 
 type Names = serde_json::Map<String, serde_json::Value>;
 
-/// Every setting by its name; null where the flag is not given.
+/// The value of every setting by its name; null for a flag that is not given.
 fn names_and_values(flags: &Flags) -> Names {
     match serde_json::to_value(flags) {
         Ok(serde_json::Value::Object(names)) => names,
@@ -346,12 +345,12 @@ impl<E: Fn(&str) -> Option<OsString>> Sources<E> {
         self.file.given(key)
     }
 
-    /// A value as it is: spaces may be part of a password.
+    /// The value of a setting with its spaces, which may be part of a password.
     fn secret(&self, key: &str) -> Result<Option<String>, SettingError> {
         Ok(self.given(key)?.map(|given| given.value))
     }
 
-    /// A key that callers send.
+    /// The value of an `X-API-Key`.
     fn api_key(&self, key: &str) -> Result<Option<String>, SettingError> {
         match self.given(key)? {
             Some(given) if is_short_api_key(&given.value) => Err(given.wrong(API_KEY_TOO_SHORT)),
@@ -363,7 +362,8 @@ impl<E: Fn(&str) -> Option<OsString>> Sources<E> {
         self.parsed(key, |value| Ok(value.to_string()))
     }
 
-    /// `read` gets the value without spaces around it; its error says what is wrong with it.
+    /// The value of a setting, read by `read`. That gets the value without spaces around it, and its error says what is
+    /// wrong with the value.
     fn parsed<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, SettingError> {
         let Some(given) = self.given(key)? else { return Ok(None) };
         read(given.value.trim()).map(Some).map_err(|problem| given.wrong(problem))
@@ -384,13 +384,13 @@ impl<E: Fn(&str) -> Option<OsString>> Sources<E> {
         Ok(self.parsed(key, read)?.unwrap_or(default))
     }
 
-    /// A URL with one of these schemes, or with any when there are none; its problem is told without the value, since it
-    /// may hold a password.
+    /// A URL with one of these schemes, or with any scheme when there are none. The error does not repeat the value,
+    /// since it may have a password.
     fn url(&self, key: &str, schemes: &[&str]) -> Result<Option<String>, SettingError> {
         self.parsed(key, |value| is_url(value, schemes).then(|| value.to_string()).ok_or_else(|| expected(schemes)))
     }
 
-    /// An address of our own that paths are appended to.
+    /// A public address of this deployment, to which paths are appended.
     fn public_url(&self, key: &str) -> Result<Option<String>, SettingError> {
         self.parsed(key, |value| {
             if !is_url(value, WEB) || value.contains(['?', '#', '@']) {
@@ -408,7 +408,8 @@ fn expected(schemes: &[&str]) -> String {
     }
 }
 
-/// A scheme and something behind it, without spaces. What is behind is for whoever connects to judge.
+/// Whether a value has one of the schemes and something behind it, without spaces. The rest is checked by the code that
+/// connects.
 fn is_url(value: &str, schemes: &[&str]) -> bool {
     let Some((scheme, rest)) = value.split_once("://") else { return false };
     let allowed = if schemes.is_empty() {
@@ -417,16 +418,16 @@ fn is_url(value: &str, schemes: &[&str]) -> bool {
         schemes.iter().any(|allowed| allowed.eq_ignore_ascii_case(scheme))
     };
     let clean = !rest.contains(|c: char| c.is_whitespace() || c.is_control());
-    // Only files live nowhere: `memory:///` and `file:///srv` have no host.
-    let somewhere = schemes.is_empty() || !rest.starts_with(['/', '?', '#']);
-    allowed && clean && somewhere && !rest.is_empty()
+    // Only stores of files may lack a host, as `memory:///` and `file:///srv` do.
+    let has_host = schemes.is_empty() || !rest.starts_with(['/', '?', '#']);
+    allowed && clean && has_host && !rest.is_empty()
 }
 
 fn origins(list: &str) -> Result<Vec<String>, String> {
     let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     let origin = |entry: &str| {
         let rest = entry.split_once("://").map_or("", |(_, rest)| rest);
-        // Browsers send scheme, host and port and nothing else; anything more would never match.
+        // Browsers send only scheme, host and port, so anything more would never match.
         if !is_url(entry, WEB) || rest.contains(['/', '?', '#', '@', '*']) {
             return Err(format!("{entry:?} is no origin, such as https://app.example.com"));
         }
@@ -435,7 +436,8 @@ fn origins(list: &str) -> Result<Vec<String>, String> {
     entries.map(origin).collect()
 }
 
-/// The settings of `chancery.toml`: texts, whole numbers, and lists of texts for what is comma-separated elsewhere.
+/// The values of `chancery.toml`: texts, whole numbers, and lists of texts for settings that are comma-separated
+/// elsewhere.
 struct File {
     name: String,
     values: toml::Table,

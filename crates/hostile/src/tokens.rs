@@ -8,7 +8,7 @@ use history::files::address::Addresses;
 use http::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use platform::identity::access_tokens::AccessTokens;
-use platform::identity::single_sign_on::id_token::{self, Expected, Key};
+use platform::identity::single_sign_on::id_token::{self, ExpectedClaims, SigningKey};
 use platform::kit::secret::{Context, Keys};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
@@ -57,16 +57,16 @@ fn access_token(text: &str) {
 }
 
 fn id_token(text: &str) {
-    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    static KEYS: LazyLock<Vec<SigningKey>> = LazyLock::new(|| {
         let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": URL_SAFE_NO_PAD.encode(PUBLIC)});
-        Key::from_json(&jwk).into_iter().collect()
+        SigningKey::from_json(&jwk).into_iter().collect()
     });
     assert_eq!(KEYS.len(), 1);
-    let expected = Expected { issuer: "https://idp.example", client_id: "client", nonce: "nonce", now: NOW };
+    let expected = ExpectedClaims { issuer: "https://idp.example", client_id: "client", nonce: "nonce", now: NOW };
     let verify = |token: &str| id_token::read(token).and_then(|read| read.verify(&KEYS, &expected));
     assert!(verify(text).is_err(), "{text:?} was not signed");
     if let Ok(jwk) = serde_json::from_str(text) {
-        drop(Key::from_json(&jwk));
+        drop(SigningKey::from_json(&jwk));
     }
     // The text as the header, which no signature saves, and as the claims.
     let said = |header: &str, payload: &str| {

@@ -1,28 +1,27 @@
 //! Access tokens: signed JWTs for one build (document 4, section 3, row "access token").
 //!
-//! A token says who calls and in which session, for some minutes. Whether the session still stands is asked elsewhere on
-//! each request, so that a revoked one ends at once.
+//! A token names a user and a session and is valid for some minutes. `authenticate.rs` checks on each request that the
+//! session has not ended, so that ending a session takes effect at once.
 //!
-//! Every token of ours begins with the same header, byte for byte. Verification compares that text and so fixes the one
-//! algorithm before anything is parsed: `none`, another algorithm and a key named in the header have no way in, and the
-//! hot path parses one small object instead of three.
-
-use std::borrow::Cow;
+//! Every token that this server issues begins with the same header, byte for byte. Verification compares that text,
+//! which fixes the algorithm before anything is parsed: a token with `none`, with another algorithm or with a key named
+//! in its header is refused, and a request parses one small JSON object instead of three.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use kit::caller::Claims;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-/// `{"alg":"HS256","typ":"JWT"}` and the dot behind it.
+/// The header `{"alg":"HS256","typ":"JWT"}`, encoded, with the dot behind it.
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.";
 const ISSUER: &str = "chancery";
 const USE: &str = "access";
 const MICROS_PER_SECOND: i64 = 1_000_000;
-/// How far before its making a token is valid, so that another machine whose clock is a little behind takes it.
+/// A token is valid from so long before it was issued, so that a server whose clock is a little behind accepts it.
 const CLOCK_SKEW_SECONDS: i64 = 10;
-/// Ours have some 300 bytes; what is much longer is not worth a digest.
+/// Longer tokens are refused before their signature is computed. Tokens of this server have about 300 bytes.
 const MAX_BYTES: usize = 4096;
 
 /// Issues and verifies access tokens under one key.
@@ -32,7 +31,7 @@ pub struct AccessTokens {
     decoding: DecodingKey,
 }
 
-/// The payload; every member is required, and one given twice is an error.
+/// The payload of a token. Every member is required; a member given twice is an error.
 #[derive(Serialize, Deserialize)]
 struct Payload<'a> {
     #[serde(borrow)]
@@ -50,12 +49,12 @@ struct Payload<'a> {
 }
 
 impl AccessTokens {
-    /// `key` is the sub-key for tokens ([`kit::secret::Keys::tokens`]).
+    /// Tokens under `key`, the sub-key for tokens ([`kit::secret::Keys::tokens`]).
     pub fn new(key: &[u8]) -> AccessTokens {
         AccessTokens { encoding: EncodingKey::from_secret(key), decoding: DecodingKey::from_secret(key) }
     }
 
-    /// A token for a user's session in a build (its domain), valid from `now` (microseconds) for so many seconds.
+    /// Issues a token for a user's session in a build (its uid), valid from `now` (microseconds) for so many seconds.
     pub fn issue(&self, build: &str, user: i64, session: i64, now: i64, seconds: i64) -> String {
         let issued = now.div_euclid(MICROS_PER_SECOND);
         let user = user.to_string();
@@ -81,7 +80,7 @@ impl AccessTokens {
     }
 
     /// The claims of a token that this deployment issued for this build and that is valid at `now` (microseconds);
-    /// `None` for every other text, without a reason, since the answer is the same for all of them.
+    /// `None` for every other text. No reason is given, since every wrong token gets the same answer.
     pub fn verify(&self, token: &str, build: &str, now: i64) -> Option<Claims> {
         if token.len() > MAX_BYTES {
             return None;

@@ -1,4 +1,5 @@
-//! An account as signing in sees it: its state, its password, how and from where it may sign in, and what its roles give.
+//! An account as far as signing in needs it: its state, its password, how and from where it may sign in, and the
+//! permissions of its roles (document 4, section 3).
 
 use crate::settings::Settings;
 use crate::system_events::{self, Event};
@@ -9,8 +10,8 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use store::{Conn, Error, Sql};
 
-/// The authentication method of an account type, given as SQL, by the row `x` of the security rules.
-macro_rules! method_of {
+/// SQL for the authentication method of an account type (given as SQL), read from the row `x` of the security rules.
+macro_rules! method_sql {
     ($account_type:literal) => {
         concat!(
             "CASE ",
@@ -21,19 +22,19 @@ macro_rules! method_of {
     };
 }
 
-/// The one answer to a sign-in that fails.
+/// The refusal of every failed sign-in. It is always the same, so that it tells nothing about the account.
 pub fn sign_in_refused() -> Refusal {
     Refusal::unauthorised("Unable to sign in with the credentials given.")
 }
 
-/// The address ranges as stored; what cannot be read allows nothing.
-pub fn ranges(stored: &str) -> Ranges {
+/// Reads stored address ranges. A text that cannot be read allows no address.
+pub fn read_ranges(stored: &str) -> Ranges {
     let texts: Vec<String> = serde_json::from_str(stored).unwrap_or_default();
     Ranges::parse(&texts).unwrap_or_default()
 }
 
-/// What the roles of a user give.
-pub fn of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, Error> {
+/// The permissions that a user has by roles.
+pub fn permissions_of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, Error> {
     let sql =
         Sql::new("SELECT r.permissions FROM user_roles ur JOIN roles r ON r.id = ur.role_id WHERE ur.user_id = $1")
             .arg(user);
@@ -41,57 +42,63 @@ pub fn of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, Error> {
     Ok(grants.iter().fold(Permissions::NONE, |set, grants| set.union(Permissions::from_grants(grants))))
 }
 
-/// The type of an account that exists.
-pub fn type_of(conn: &mut Conn, user: i64) -> Result<AccountType, Error> {
+/// The type of an existing account.
+pub fn account_type_of(conn: &mut Conn, user: i64) -> Result<AccountType, Error> {
     let sql = Sql::new("SELECT account_type FROM users WHERE id = $1").arg(user);
-    conn.one(&sql, |row| read_type(row.text(0)?))
+    conn.one(&sql, |row| read_account_type(row.text(0)?))
 }
 
-/// A stored account type.
-pub fn read_type(stored: &str) -> Result<AccountType, Error> {
+/// Reads a stored account type.
+pub fn read_account_type(stored: &str) -> Result<AccountType, Error> {
     AccountType::of(stored).ok_or_else(|| Error::Db(format!("{stored}: no account type")))
 }
 
+/// The positions of a row's columns: an array to be taken apart into names in the order of the SELECT list.
+pub fn columns<const N: usize>() -> [usize; N] {
+    std::array::from_fn(|position| position)
+}
+
 /// How accounts of a type may sign in: `any`, `password`, `sso`, or `none`.
-pub fn method_of(conn: &mut Conn, account_type: AccountType) -> Result<String, Error> {
-    let sql = Sql::new(concat!("SELECT ", method_of!("$1"), " FROM security x WHERE x.id = 1"));
+pub fn authentication_method(conn: &mut Conn, account_type: AccountType) -> Result<String, Error> {
+    let sql = Sql::new(concat!("SELECT ", method_sql!("$1"), " FROM security x WHERE x.id = 1"));
     conn.one(&sql.arg(account_type.name()), |row| Ok(row.text(0)?.to_owned()))
 }
 
-/// The account that a name or id finds, as far as signing in cares.
+/// An account as signing in needs it.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The user.
+    /// The id of its user.
     pub id: i64,
     /// The PHC string of its password, if it has one.
     pub hash: Option<String>,
-    /// Neither inactive, nor still to be activated.
+    /// Whether it is activated and not deactivated.
     pub is_active: bool,
     locked_until: Option<i64>,
     failed_attempts: i64,
     failed_since: Option<i64>,
     method: String,
+    /// The stored address ranges, when the account is restricted to them.
     ranges: Option<String>,
 }
 
 impl Account {
-    /// The account of a username, as it is.
-    pub fn named(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
+    /// The account with a username.
+    pub fn by_username(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
         Account::find(conn, &Sql::new("u.username_fold = $1").arg(resource::fold(username.trim())))
     }
 
-    /// As [`Account::named`], locked for the change to come.
-    pub fn named_for_change(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
+    /// The account with a username, with its row locked.
+    pub fn by_username_for_change(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
         Account::find(conn, &Sql::new("u.username_fold = $1 FOR NO KEY UPDATE").arg(resource::fold(username.trim())))
     }
 
-    /// The account of a user, as it is.
-    pub fn of(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
+    /// The account of a user.
+    pub fn by_id(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
         Account::find(conn, &Sql::new("u.id = $1").arg(user))
     }
 
-    /// As [`Account::of`], locked for the change to come.
-    pub fn of_for_change(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
+    /// The account of a user, with its row locked.
+    pub fn by_id_for_change(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
         Account::find(conn, &Sql::new("u.id = $1 FOR NO KEY UPDATE").arg(user))
     }
 
@@ -99,45 +106,46 @@ impl Account {
         let mut sql = Sql::new(concat!(
             "SELECT u.id, u.password_hash, u.status, u.locked_until, u.failed_attempts, u.failed_since, \
              u.is_ip_restriction_enabled, u.allowed_ip_ranges, (SELECT ",
-            method_of!("u.account_type"),
+            method_sql!("u.account_type"),
             " FROM security x WHERE x.id = 1) FROM users u WHERE u.is_deleted = 0 AND "
         ));
+        let [id, hash, status, locked_until, failed_attempts, failed_since, is_restricted, ranges, method] = columns();
         sql.append(condition);
         conn.opt(&sql, |row| {
             Ok(Account {
-                id: row.int(0)?,
-                hash: row.opt_text(1)?.map(str::to_owned),
-                is_active: row.text(2)? == "active",
-                locked_until: row.opt_int(3)?,
-                failed_attempts: row.int(4)?,
-                failed_since: row.opt_int(5)?,
-                ranges: if row.flag(6)? { Some(row.text(7)?.to_owned()) } else { None },
-                method: row.text(8)?.to_owned(),
+                id: row.int(id)?,
+                hash: row.opt_text(hash)?.map(str::to_owned),
+                is_active: row.text(status)? == "active",
+                locked_until: row.opt_int(locked_until)?,
+                failed_attempts: row.int(failed_attempts)?,
+                failed_since: row.opt_int(failed_since)?,
+                ranges: if row.flag(is_restricted)? { Some(row.text(ranges)?.to_owned()) } else { None },
+                method: row.text(method)?.to_owned(),
             })
         })
     }
 
-    /// Whether too many wrong passwords keep it closed.
+    /// Whether the account is locked after too many wrong passwords.
     pub fn is_locked(&self, now: i64) -> bool {
         self.locked_until.is_some_and(|until| until > now)
     }
 
-    /// Whether its type may sign in with a password.
+    /// Whether accounts of this type may sign in with a password.
     pub fn may_use_password(&self) -> bool {
         matches!(self.method.as_str(), "any" | "password")
     }
 
-    /// Whether its type may sign in by single sign-on: never that of services.
+    /// Whether accounts of this type may sign in by single sign-on. Services never may.
     pub fn may_use_single_sign_on(&self) -> bool {
         matches!(self.method.as_str(), "any" | "sso")
     }
 
-    /// Whether it may be used from where the request comes from.
+    /// Whether the account may be used from the request's address.
     pub fn may_call_from(&self, request: &Request) -> bool {
-        self.ranges.as_ref().is_none_or(|stored| ranges(stored).contains(request.address))
+        self.ranges.as_ref().is_none_or(|stored| read_ranges(stored).contains(request.address))
     }
 
-    /// Whether a right password would sign it in now, from where the request comes from.
+    /// Whether the right password would sign the account in now, from the request's address.
     pub fn is_open_to_passwords(&self, request: &Request) -> bool {
         self.is_active
             && self.hash.is_some()
@@ -146,23 +154,23 @@ impl Account {
             && self.may_call_from(request)
     }
 
-    /// Notes a wrong password: too many in a row within the window lock the account. The row is read and written in
-    /// one transaction, so that parallel guesses count one by one. Where no password would sign in, none counts: or
-    /// strangers could lock accounts at which there is nothing to guess (document 4, section 7, "wrong passwords").
-    pub fn failed(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    /// Counts a wrong password; too many in a row within the window lock the account (document 4, section 7, "wrong
+    /// passwords"). The row is locked, so that parallel guesses count one by one. When no password would sign the
+    /// account in, none counts, so that strangers cannot lock an account whose password they could not use.
+    pub fn count_wrong_password(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         if !self.is_open_to_passwords(request) {
             return Ok(());
         }
         let (now, settings) = (request.now, request.app.slot::<Settings>());
         let window = settings.lock_seconds * 1_000_000;
-        let goes_on = self.failed_since.is_some_and(|since| since > now - window) && self.failed_attempts > 0;
-        let (attempts, since) = if goes_on { (self.failed_attempts + 1, self.failed_since) } else { (1, Some(now)) };
+        let continues = self.failed_since.is_some_and(|since| since > now - window) && self.failed_attempts > 0;
+        let (attempts, since) = if continues { (self.failed_attempts + 1, self.failed_since) } else { (1, Some(now)) };
         let locks = attempts >= settings.lock_attempts;
         let sql = Sql::new("UPDATE users SET failed_attempts = $1, failed_since = $2, locked_until = $3 WHERE id = $4");
         let until = if locks { Some(now + window) } else { self.locked_until };
         conn.exec(&sql.arg(if locks { 0 } else { attempts }).arg(since).arg(until).arg(self.id))?;
         if locks {
-            system_events::note(request, conn, Event::AccountLocked, Some(self.id), None)?;
+            system_events::write(request, conn, Event::AccountLocked, Some(self.id), None)?;
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
-//! Collections that are changed by arrays of ids: who is assigned to a permission set, who is a member or an owner
-//! (document 1, "User group assignee records" and "Assignees"; document 4, section 4; the specification repeats them
-//! for groups, classes and records).
+//! Collections of users or groups that are changed by arrays of ids: the assignees of a permission set, and the members
+//! and owners of a group (document 1, "User group assignee records" and "Assignees"; document 4, section 4; the
+//! specification repeats them for groups, classes and records).
 //!
-//! Here is what they have in common: how a record of the collection looks, the checks of each id, the limit, the audit
-//! fields, the log. Where a collection hangs, its resource finds the parent, locks its row, so that the limit is exact
-//! and nobody deletes it meanwhile, and decides who may; then it hands the parent over.
+//! This file has what the collections share: how a record looks, the checks of each id, the limit, the audit fields and
+//! the log. The resource that has a collection finds the parent, decides whether the caller may, and locks the parent's
+//! row, so that the limit is exact and the parent is not deleted meanwhile.
 //!
-//! A batch is all or nothing, and what is told is the first error in the order sent; limits come last.
+//! A batch is accepted or refused as a whole. The answer tells the first error in the order sent; limits come last.
 
 use crate::user_groups::rights::visible_groups;
 use crate::visibility::visible_users;
@@ -26,65 +26,59 @@ use std::collections::{HashMap, HashSet};
 use store::{Conn, Error, Sql};
 
 /// The most users in one request.
-pub const USERS_IN_BATCH: usize = 100;
+const MAX_USERS_IN_BATCH: usize = 100;
 /// The most groups in one request.
-pub const GROUPS_IN_BATCH: usize = 10;
+const MAX_GROUPS_IN_BATCH: usize = 10;
 
-/// A collection of users or groups that hang on a parent.
+/// A collection of users or groups below a parent.
 pub struct Collection {
-    /// How its rows are shown: [`shape`] of [`user_records`] or [`group_records`].
+    /// How its records are shown: [`shape`] of [`user_records`] or [`group_records`].
     pub shape: Shape,
     /// The column of the parent's id.
-    pub parent: &'static str,
-    /// What its ids are.
+    pub parent_column: &'static str,
     pub principals: Principals,
-    /// How many a parent may have.
+    /// How many records a parent may have.
     pub limit: &'static Limit,
-    /// What its messages say.
     pub messages: Messages,
-    /// How changes are noted in the administration log.
     pub log_names: LogNames,
 }
 
 /// What the ids of a collection are.
 #[derive(Clone, Copy, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Principals {
     Users,
     Groups,
 }
 
-/// The words in which collections differ.
+/// The parts of error messages in which collections differ.
 pub struct Messages {
-    /// What one of them is: "1 Time Completion account 5 cannot be `assignee`."
+    /// What a record is: "1 Time Completion account 5 cannot be `assignee`."
     pub role: &'static str,
-    /// The refusal of an id that the caller may not list, from the id and the parent's.
+    /// The refusal of an id that the caller may not list, made of the id and the parent's id.
     pub unlisted: fn(i64, i64) -> String,
 }
 
-/// An entry of the log is one of the parent's.
+/// The names in the administration log, whose entries are about the parent.
 pub struct LogNames {
-    /// The parent's declaration.
+    /// The declaration of the parent.
     pub parent: Declared,
-    /// The action, when some are added.
+    /// The action of adding.
     pub add: &'static str,
-    /// The action, when some are removed.
+    /// The action of removing.
     pub remove: &'static str,
-    /// The name under which the ids are names.
+    /// The field under which an entry has the ids.
     pub field: &'static str,
 }
 
-/// The instance on which a collection hangs.
+/// The instance that has a collection.
 pub struct Parent {
-    /// Its id.
     pub id: i64,
-    /// Its name, for the log.
+    /// The name for the log.
     pub name: String,
 }
 
-/// What the methods of a collection do.
+/// The handlers of a collection, for GET, POST, DELETE and OPTIONS.
 #[derive(Clone, Copy)]
-#[allow(missing_docs, reason = "GET, POST, DELETE, OPTIONS")]
 pub struct Handlers {
     pub list: fn(&Request, &mut Conn) -> Outcome,
     pub add: fn(&Request, &mut Conn) -> Outcome,
@@ -95,7 +89,7 @@ pub struct Handlers {
 /// The declaration of a collection of users.
 pub fn user_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let fields = [
-        // Told as a column, and not in the records (document 1, "Assignees", OPTIONS).
+        // A column of OPTIONS, but not in the records (document 1, "Assignees", OPTIONS).
         Field::id().filter_only(),
         Field::new("user", Kind::User).column("user_id").read_only().list_only(),
         Field::new("created_at", Kind::DateTime).read_only().list_only(),
@@ -103,7 +97,7 @@ pub fn user_records(title: &'static str, table: &'static str, limit: &'static Li
     ];
     let autocomplete = "/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains=";
     let resource = Resource::new(table, title, table, fields).unselectable();
-    resource.limit_items(limit.default).batch(USERS_IN_BATCH as i64, autocomplete)
+    resource.limit_items(limit.default).batch(MAX_USERS_IN_BATCH as i64, autocomplete)
 }
 
 /// The declaration of a collection of groups.
@@ -117,16 +111,16 @@ pub fn group_records(title: &'static str, table: &'static str, limit: &'static L
     ];
     let autocomplete = "/api/user-groups/autocomplete/?text__icontains=";
     let resource = Resource::new(table, title, table, fields).unselectable();
-    resource.limit_items(limit.default).batch(GROUPS_IN_BATCH as i64, autocomplete)
+    resource.limit_items(limit.default).batch(MAX_GROUPS_IN_BATCH as i64, autocomplete)
 }
 
-/// A collection's shape.
+/// The shape of a collection with this declaration.
 pub const fn shape(of: Declared) -> Shape {
     Shape::plain(Declaration::Static(of))
 }
 
-/// The routes of a collection, and 405 for whatever is done to one of its records; `reads` and `changes` are the
-/// permissions, for people.
+/// The routes of a collection; a single record answers 405. `reads` and `changes` name the permissions in the
+/// description.
 pub fn routes(
     path: &'static str,
     record_path: &'static str,
@@ -146,22 +140,22 @@ pub fn routes(
 }
 
 impl Collection {
-    /// The schema document, with the limit that the build has.
+    /// The schema document, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(&self.shape.resource);
         document["restrictions"]["limit_items"] = limits::value(conn, self.limit)?.into();
         Ok(Answer::value(&document))
     }
 
-    /// The records below a parent, in the order in which they were made.
+    /// The records of a parent, in the order in which they were made.
     pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
-        rows::list(request, conn, &self.shape, Scope::of(self.below(parent)))
+        rows::list(request, conn, &self.shape, Scope::of(self.of_parent(parent)))
     }
 
-    /// Adds the ids of the body to a parent whose row is locked. Those that are there already stay as they are; all are
-    /// answered, in the order sent.
+    /// Adds the ids of the body to a parent whose row is locked. Existing records stay as they are. The answer has the
+    /// records of all ids, in the order sent.
     pub fn add(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
-        let batch = request.batch(self.principals.most_in_batch())?;
+        let batch = request.batch(self.principals.max_batch())?;
         let held = self.held(parent.id, conn)?;
         let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !held.contains(id)).collect();
         let known = self.principals.look_up(conn, request.caller()?, &new)?;
@@ -169,36 +163,36 @@ impl Collection {
             self.check(*id, known.get(id), parent)?;
         }
         let ids = batch.finish()?;
-        // Where a limit was lowered, those who are there already are accepted all the same.
+        // Existing ids are accepted even when the limit was lowered below their number.
         if !new.is_empty() {
             limits::check(conn, self.limit, held.len() as i64, new.len() as i64)?;
             self.insert(parent, &new, request, conn)?;
         }
-        Ok(Answer::json(StatusCode::CREATED, self.shown(parent.id, &ids, request, conn)?))
+        Ok(Answer::json(StatusCode::CREATED, self.records_json(parent.id, &ids, request, conn)?))
     }
 
     /// Removes the ids of the body from a parent whose row is locked.
     pub fn remove(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
-        let batch = request.batch(self.principals.most_in_batch())?;
+        let batch = request.batch(self.principals.max_batch())?;
         let held = self.held(parent.id, conn)?;
         if let Some(id) = batch.ids.iter().find(|id| !held.contains(id)) {
             return Err(Refusal::bad(message::pk(id)));
         }
         let ids = batch.finish()?;
         let mut sql = Sql::new("DELETE FROM ");
-        sql.name(&self.shape.resource.table).push(" WHERE ").name(self.parent).push(" = ").bind(parent.id);
+        sql.name(&self.shape.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent.id);
         sql.push(" AND ").name(self.principals.column()).push(" IN (");
-        conn.exec(listed(&mut sql, &ids).push(")"))?;
+        conn.exec(push_ids(&mut sql, &ids).push(")"))?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([ids, []]))]);
         let names = &self.log_names;
         log::write(request, conn, names.remove, names.parent, parent.id, &parent.name, changes)?;
         Ok(Answer::empty())
     }
 
-    /// Adds ids that were checked and are not there yet, with their audit fields, and notes them.
+    /// Inserts records of ids that were checked and have none yet, and logs that.
     pub fn insert(&self, parent: &Parent, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let mut sql = Sql::new("INSERT INTO ");
-        sql.name(&self.shape.resource.table).push("(").name(self.parent).push(", ");
+        sql.name(&self.shape.resource.table).push("(").name(self.parent_column).push(", ");
         sql.name(self.principals.column()).push(", created_at, created_by) VALUES ");
         for (n, id) in ids.iter().enumerate() {
             sql.push(if n > 0 { ", (" } else { "(" }).bind(parent.id).push(", ").bind(*id).push(", ");
@@ -210,26 +204,27 @@ impl Collection {
         log::write(request, conn, names.add, names.parent, parent.id, &parent.name, changes)
     }
 
-    /// How many a parent has.
+    /// The number of a parent's records.
     pub fn count(&self, parent: i64, conn: &mut Conn) -> Result<usize, Error> {
         Ok(self.held(parent, conn)?.len())
     }
 
-    fn below(&self, parent: i64) -> Sql {
+    /// The condition for the records of a parent.
+    fn of_parent(&self, parent: i64) -> Sql {
         let mut condition = Sql::new("t.");
-        condition.name(self.parent).push(" = ").bind(parent);
+        condition.name(self.parent_column).push(" = ").bind(parent);
         condition
     }
 
-    /// The ids that a parent has.
+    /// The ids of a parent's records.
     fn held(&self, parent: i64, conn: &mut Conn) -> Result<HashSet<i64>, Error> {
         let mut sql = Sql::new("SELECT t.");
         sql.name(self.principals.column()).push(" FROM ").name(&self.shape.resource.table).push(" t WHERE ");
-        sql.append(&self.below(parent));
+        sql.append(&self.of_parent(parent));
         Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
     }
 
-    /// Whether an id that is not there yet may be added.
+    /// Refuses an id that may not be added.
     fn check(&self, id: i64, known: Option<&Candidate>, parent: &Parent) -> Result<(), Refusal> {
         let Some(candidate) = known else { return Err(Refusal::bad(message::pk(id))) };
         if candidate.is_one_time {
@@ -241,11 +236,11 @@ impl Collection {
         Ok(())
     }
 
-    /// The records of these ids as a JSON array in their order.
-    fn shown(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Error> {
-        let mut condition = self.below(parent);
+    /// The records of these ids as a JSON array, in the order of the ids.
+    fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Error> {
+        let mut condition = self.of_parent(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
-        listed(&mut condition, ids).push(")");
+        push_ids(&mut condition, ids).push(")");
         let records = rows::records(request, conn, &self.shape, self.principals.column(), &condition)?;
         let records: HashMap<i64, Vec<u8>> = records.into_iter().collect();
         let mut out = Writer::with_capacity(512 * ids.len());
@@ -258,9 +253,10 @@ impl Collection {
     }
 }
 
-/// What is known of an id that is to be added.
+/// A user or group that is to be added.
 struct Candidate {
     is_one_time: bool,
+    /// Whether the caller may list it.
     is_listed: bool,
 }
 
@@ -272,16 +268,15 @@ impl Principals {
         }
     }
 
-    fn most_in_batch(self) -> usize {
+    fn max_batch(self) -> usize {
         match self {
-            Principals::Users => USERS_IN_BATCH,
-            Principals::Groups => GROUPS_IN_BATCH,
+            Principals::Users => MAX_USERS_IN_BATCH,
+            Principals::Groups => MAX_GROUPS_IN_BATCH,
         }
     }
 
-    /// Those of the ids that exist, and whether the caller may list them (document 1, "Assignees", rule 5). Their rows
-    /// are locked: nobody deletes or anonymizes a user, or deletes a group, between this look and the insert. Principals an
-    /// anonymized user everything is gone for ever, so nothing can be given to it.
+    /// The users or groups with these ids (document 1, "Assignees", rule 5). Anonymized users are left out, since
+    /// nothing can be given to them. The rows are locked, so that none is deleted or anonymized before the insert.
     fn look_up(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, Error> {
         if ids.is_empty() {
             return Ok(HashMap::new());
@@ -295,7 +290,7 @@ impl Principals {
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
         sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id IN (");
-        listed(&mut sql, ids).push(") ORDER BY t.id FOR SHARE");
+        push_ids(&mut sql, ids).push(") ORDER BY t.id FOR SHARE");
         let candidates = conn.all(&sql, |row| {
             Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time: row.text(2)? == "one_time_completion" }))
         })?;
@@ -303,7 +298,7 @@ impl Principals {
     }
 }
 
-fn listed<'a>(sql: &'a mut Sql, ids: &[i64]) -> &'a mut Sql {
+fn push_ids<'a>(sql: &'a mut Sql, ids: &[i64]) -> &'a mut Sql {
     for (n, id) in ids.iter().enumerate() {
         sql.push(if n > 0 { ", " } else { "" }).bind(*id);
     }

@@ -1,7 +1,7 @@
-//! Who stands behind an access token: the session, the account, its roles and address ranges.
+//! Identifies the caller of an access token: its session, account, roles and address ranges (document 4, section 3).
 
 use crate::access_tokens::AccessTokens;
-use crate::account::{of_roles, ranges, read_type};
+use crate::account::{columns, permissions_of_roles, read_account_type, read_ranges};
 use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
 use kit::caller::{Caller, Claims};
@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use store::{Conn, Error, Sql};
 
-/// A day in microseconds.
-const DAY: i64 = 86_400_000_000;
-/// How old the noted last use of a session gets before it is noted again, in microseconds.
-const NOTED_AFTER: i64 = 60_000_000;
+const DAY_US: i64 = 86_400_000_000;
+/// How often the last use of a session is written, in microseconds.
+const LAST_USE_INTERVAL_US: i64 = 60_000_000;
 
-/// Access tokens of sessions.
+/// Callers by the access token of a session.
 pub const ACCESS_TOKEN: (Credential, Authenticate) = (
     Credential::Token,
     Authenticate {
@@ -26,13 +25,13 @@ pub const ACCESS_TOKEN: (Credential, Authenticate) = (
     },
 );
 
-/// The caller whom the claims of an access token name; `None` when what stands behind them no longer holds.
+/// The caller that the claims of an access token name; `None` when the token or the session is over, or the account may
+/// not call any more. Callers are cached until the version of the rights changes.
 async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option<Arc<Caller>>, Error> {
     if claims.expires_at <= now {
         return Ok(None);
     }
-    let (known, is_fresh) = build.callers.get(claims.session);
-    let mut found = known;
+    let (mut found, is_fresh) = build.callers.get(claims.session);
     if found.is_some() && !is_fresh {
         build.callers.asked(build.db.read_short(rights::version).await?);
         found = build.callers.get(claims.session).0;
@@ -49,14 +48,14 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
     if caller.user != claims.user {
         return Ok(None);
     }
-    note_use(build, &caller, now);
+    record_use(build, &caller, now);
     Ok(Some(caller))
 }
 
-/// Notes now and then that the session was used; the request does not wait for it.
-fn note_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
+/// Writes the last use of a session, seldom and in the background: the request does not wait for it.
+fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
     let last = caller.last_used_at.load(Ordering::Relaxed);
-    if now - last < NOTED_AFTER
+    if now - last < LAST_USE_INTERVAL_US
         || caller.last_used_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
     {
         return;
@@ -71,12 +70,12 @@ fn note_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
             )
         };
         if let Err(error) = db.write(script).await {
-            tracing::debug!(%error, "a session's last use was not noted");
+            tracing::debug!(%error, "a session's last use was not written");
         }
     });
 }
 
-/// Reads a live session with its account, roles and ranges, in one snapshot.
+/// Reads a session that is not over with its account, roles and address ranges, in one snapshot.
 fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Error> {
     let version = rights::version(conn)?;
     let sql = Sql::new(
@@ -88,26 +87,27 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Err
     )
     .arg(claims.session)
     .arg(now);
+    let [user, account_type, is_restricted, ranges, set_at, rotation, used_at, by_password, expires_at] = columns();
     let found = conn.opt(&sql, |row| {
-        let account_type = read_type(row.text(1)?)?;
-        let ranges = if row.flag(2)? { Some(ranges(row.text(3)?)) } else { None };
-        let rotation = row.int(5)?;
-        // Who signed in elsewhere is not asked to change a password here.
-        let is_by_password = row.flag(7)?;
-        let set_at = row.opt_int(4)?.filter(|_| rotation > 0 && is_by_password);
+        let account_type = read_account_type(row.text(account_type)?)?;
+        let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
+        let rotation = row.int(rotation)?;
+        // A session by single sign-on never has to change its password.
+        let is_by_password = row.flag(by_password)?;
+        let set_at = row.opt_int(set_at)?.filter(|_| rotation > 0 && is_by_password);
         Ok(Caller {
-            user: row.int(0)?,
+            user: row.int(user)?,
             session: claims.session,
             permissions: Permissions::of_account(account_type),
             account_type,
             version,
-            password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY)),
+            password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
             ranges,
-            session_expires_at: row.int(8)?,
-            last_used_at: AtomicI64::new(row.int(6)?),
+            session_expires_at: row.int(expires_at)?,
+            last_used_at: AtomicI64::new(row.int(used_at)?),
         })
     })?;
     let Some(mut caller) = found.filter(|found| found.user == claims.user) else { return Ok(None) };
-    caller.permissions = caller.permissions.union(of_roles(conn, caller.user)?);
+    caller.permissions = caller.permissions.union(permissions_of_roles(conn, caller.user)?);
     Ok(Some(caller))
 }

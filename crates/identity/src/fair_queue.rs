@@ -1,11 +1,12 @@
-//! A bounded queue whose callers take turns: what waits has a path (whose, and of whom there), and at each step of it
-//! the names that have something waiting are served one after the other. So a burst of one waits behind itself.
+//! A bounded queue that serves its users in turn. Each item is queued under a path of names (such as a build and a
+//! network in it). At each step of the path the names that have items waiting are served one after the other, so that a
+//! burst under one name delays the others by one item only.
 //!
-//! When there is no room, whoever has most waiting loses what he sent last, so that a full queue is full for him alone.
+//! When the queue is full, the name with the most items loses its newest one, so that a burst displaces only itself.
 
 use std::collections::VecDeque;
 
-/// What waits below one name of a path: items where the path ends, else further lanes.
+/// The items that wait under one name of a path: items where the path ends, otherwise a lane for each next name.
 struct Lane<T> {
     name: String,
     len: usize,
@@ -13,30 +14,30 @@ struct Lane<T> {
     lanes: VecDeque<Lane<T>>,
 }
 
-/// See the module.
+/// A bounded queue whose first names, and the names below each of them, are served in turn.
 pub struct FairQueue<T> {
     root: Lane<T>,
-    most: usize,
-    most_of_one: usize,
+    max_len: usize,
+    max_len_of_name: usize,
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue for at most so many items, and so many of one first name.
-    pub fn new(most: usize, most_of_one: usize) -> FairQueue<T> {
-        FairQueue { root: Lane::new(""), most, most_of_one }
+    /// An empty queue for at most `max_len` items, and at most `max_len_of_name` under the same first name.
+    pub fn new(max_len: usize, max_len_of_name: usize) -> FairQueue<T> {
+        FairQueue { root: Lane::new(""), max_len, max_len_of_name }
     }
 
-    /// Puts an item at the end of its path; what had to go for it, the item itself perhaps.
+    /// Queues an item. Returns the item that was dropped to make room, which may be the new one.
     pub fn push<const N: usize>(&mut self, path: &[String; N], item: T) -> Option<T> {
         self.root.push(path, item);
         let first = path.first().and_then(|name| self.root.lane(name));
-        if first.is_some_and(|at| self.root.lanes[at].len > self.most_of_one) {
+        if first.is_some_and(|at| self.root.lanes[at].len > self.max_len_of_name) {
             return self.root.take_newest(first);
         }
-        if self.root.len > self.most { self.root.take_newest(self.root.longest()) } else { None }
+        if self.root.len > self.max_len { self.root.take_newest(self.root.longest()) } else { None }
     }
 
-    /// The item whose turn it is.
+    /// Takes the next item.
     pub fn pop(&mut self) -> Option<T> {
         self.root.pop()
     }
@@ -47,7 +48,7 @@ impl<T> Lane<T> {
         Lane { name: name.to_owned(), len: 0, items: VecDeque::new(), lanes: VecDeque::new() }
     }
 
-    /// Where a lane is. Few are in a bounded queue, and looking for one is nothing beside what the items cost.
+    /// The position of a name's lane. A linear search will do: a bounded queue has few lanes, and items are expensive.
     fn lane(&self, name: &str) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.name == name)
     }
@@ -77,12 +78,12 @@ impl<T> Lane<T> {
         Some(item)
     }
 
-    /// The lane with most in it; of several the one that came last.
+    /// The position of the lane with the most items; the last one of several.
     fn longest(&self) -> Option<usize> {
         (0..self.lanes.len()).max_by_key(|at| self.lanes[*at].len)
     }
 
-    /// Takes the last item of the longest lane of the longest lane, and so on, below this lane.
+    /// Takes the newest item below a lane, or of this one, following the longest lane at each step.
     fn take_newest(&mut self, lane: Option<usize>) -> Option<T> {
         let item = match lane {
             None => self.items.pop_back()?,
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_take_turns_and_so_do_those_below_them() {
+    fn names_are_served_in_turn_and_so_are_the_names_below_them() {
         let mut queue = FairQueue::new(100, 100);
         for (whose, item) in [
             ("a/x", "a/x 1"),
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_behind_a_burst_of_another_waits_for_one_of_it() {
+    fn an_item_behind_a_burst_of_another_name_waits_for_one_item() {
         let mut queue = FairQueue::new(512, 256);
         (0..256).for_each(|n| assert_eq!(queue.push(&path(&format!("burst/{n}")), "burst"), None));
         assert_eq!(queue.pop(), Some("burst"));
@@ -141,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_is_full_for_who_fills_it() {
+    fn a_full_queue_drops_items_of_the_name_that_fills_it() {
         let mut queue = FairQueue::new(4, 3);
         assert_eq!(queue.push(&path("a/x"), "a/x 1"), None);
         assert_eq!(queue.push(&path("a/x"), "a/x 2"), None);
         assert_eq!(queue.push(&path("a/x"), "a/x 3"), None);
-        // Of a name's own share the longest lane loses its last: another one's, or the item itself.
+        // When a name has reached its share, its longest lane loses the newest item, which may be the one just sent.
         assert_eq!(queue.push(&path("a/y"), "a/y 1"), Some("a/x 3"));
         assert_eq!(queue.push(&path("a/x"), "a/x 4"), Some("a/x 4"));
         assert_eq!(queue.push(&path("b/x"), "b/x 1"), None);
-        // Of the whole the longest name does.
+        // When the whole queue is full, the name with the most items does.
         assert_eq!(queue.push(&path("c/x"), "c/x 1"), Some("a/x 2"));
         assert_eq!(queue.root.len, 4);
         assert_eq!(served(&mut queue), ["a/x 1", "b/x 1", "c/x 1", "a/y 1"]);

@@ -1,41 +1,40 @@
-//! Passwords: slow hashing on threads of its own, and the complexity rules.
+//! Passwords: slow hashing on its own threads, and the complexity rules.
 //!
-//! A hash takes some 50 ms and 19 MiB (security.md, row "passwords"), so it neither runs on the threads that serve
-//! requests nor in unbounded numbers: as many run at once as there are threads, and a bounded number waits. They take
-//! turns: the builds, and in a build the networks that its requests come from (document 4, section 7, "attempts of one
-//! address").
+//! A hash takes some 50 ms and 19 MiB (security.md, row "passwords"), so hashes run on a pool of threads of their own,
+//! one hash for each thread, and a bounded number of them waits. The queue serves the builds in turn, and within a
+//! build the networks that its requests come from (document 4, section 7, "attempts of one address").
 
-use std::net::IpAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
+use crate::attempts::{network_name, networks_of};
+use crate::fair_queue::FairQueue;
 use argon2::password_hash::PasswordHasher;
 use argon2::{Algorithm, Argon2, Params, PasswordVerifier, Version};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use sha2::{Digest, Sha256};
-use tokio::sync::oneshot;
-
-use crate::attempts::{name, networks};
-use crate::fair_queue::FairQueue;
 use kit::build::Build;
 use kit::refusal::Refusal;
 use kit::request::Request;
+use sha2::{Digest, Sha256};
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
 use web::clock::random_bytes;
 
-/// How many hashes wait for a thread before more are refused.
-const QUEUE: usize = 512;
-/// How many of one build do.
-const QUEUE_OF_A_BUILD: usize = 256;
+/// The most hashes that wait for a thread.
+const MAX_WAITING: usize = 512;
+/// The most hashes of one build that wait for a thread.
+const MAX_WAITING_OF_BUILD: usize = 256;
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 const DIGEST_BYTES: usize = 32;
 
-/// Verified when there is no hash, with the same cost as a real one. Its digest is not one of any known password.
-const DUMMY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+/// The PHC string that is verified when an account has no hash, at the cost of a real one. No known password has its
+/// digest.
+const DUMMY_HASH: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Too many hashes wait already. The caller answers 503; nothing was learned or changed.
+/// The refusal of a hash because too many wait already: 503. Nothing was checked or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -45,41 +44,41 @@ impl From<Busy> for Refusal {
     }
 }
 
-/// Whose turn a hash takes: a build's, and in it that of a network (of IPv6 a /48, and in it a /64).
+/// The path under which a hash waits: its build, and there the network of the client (of IPv6 the /48, then the /64).
 #[derive(Clone, Debug)]
-pub struct Turn([String; 3]);
+pub struct QueuePath([String; 3]);
 
-impl Turn {
-    /// The turn of who sent the request.
-    pub fn of(request: &Request) -> Turn {
-        Turn::at(&request.build.uid, request.address)
+impl QueuePath {
+    /// The path of a request.
+    pub fn of_request(request: &Request) -> QueuePath {
+        QueuePath::new(&request.build.uid, request.address)
     }
 
-    fn at(build: &str, address: IpAddr) -> Turn {
-        let mut networks = networks(address).into_iter();
-        let narrow = networks.next().map_or_else(String::new, |network| name(&network));
-        // An address of IPv4 has no wider network: it is one of its own among them.
-        let wide = networks.next().map_or_else(|| narrow.clone(), |network| name(&network));
-        Turn([build.to_owned(), wide, narrow])
+    fn new(build: &str, address: IpAddr) -> QueuePath {
+        let mut networks = networks_of(address).into_iter();
+        let narrow = networks.next().map_or_else(String::new, |network| network_name(&network));
+        // An IPv4 address has no wider network and stands in for it.
+        let wide = networks.next().map_or_else(|| narrow.clone(), |network| network_name(&network));
+        QueuePath([build.to_owned(), wide, narrow])
     }
 
-    /// The turn of a command.
-    pub fn of_operator(build: &Build) -> Turn {
-        Turn([build.uid.clone(), String::new(), String::new()])
+    /// The path of an operator's command.
+    pub fn of_operator(build: &Build) -> QueuePath {
+        QueuePath([build.uid.clone(), String::new(), String::new()])
     }
 }
 
-/// Hashes and verifies passwords by argon2id (m = 19456 KiB, t = 2, p = 1). Clones share the threads, which end with the
-/// last clone.
+/// A pool of threads that hash and verify passwords by argon2id (m = 19456 KiB, t = 2, p = 1). Clones share the
+/// threads, which end with the last clone.
 #[derive(Clone)]
-pub struct Hasher(Arc<Door>);
+pub struct Hasher(Arc<QueueOwner>);
 
-/// Where jobs come in; closed when it is dropped.
-struct Door(Arc<Queue>);
+/// The side of the queue that adds jobs. Dropping it ends the threads.
+struct QueueOwner(Arc<Queue>);
 
 struct Queue {
     waiting: Mutex<Waiting>,
-    has_come: Condvar,
+    changed: Condvar,
 }
 
 struct Waiting {
@@ -94,48 +93,48 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job, waited for; none when no more will come.
+    /// Waits for the next job; `None` when the queue is closed and empty.
     fn next(&self) -> Option<Job> {
         let mut waiting = self.lock();
         loop {
             match waiting.jobs.pop() {
                 None if waiting.is_closed => return None,
-                None => waiting = self.has_come.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                None => waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
                 job => return job,
             }
         }
     }
 }
 
-impl Drop for Door {
+impl Drop for QueueOwner {
     fn drop(&mut self) {
         self.0.lock().is_closed = true;
-        self.0.has_come.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
 impl Hasher {
-    /// Starts the threads; at most so many hashes run at once, each with 19 MiB that are freed when it ends.
+    /// Starts the threads. A running hash has 19 MiB, which are freed when it ends.
     ///
     /// # Panics
-    /// When the system gives no thread, at the start of the process.
+    /// When the system cannot start a thread.
     pub fn start(threads: usize) -> Hasher {
-        let jobs = FairQueue::new(QUEUE, QUEUE_OF_A_BUILD);
+        let jobs = FairQueue::new(MAX_WAITING, MAX_WAITING_OF_BUILD);
         let waiting = Mutex::new(Waiting { jobs, is_closed: false });
-        let queue = Arc::new(Queue { waiting, has_come: Condvar::new() });
+        let queue = Arc::new(Queue { waiting, changed: Condvar::new() });
         for _ in 0..threads.max(1) {
             let queue = Arc::clone(&queue);
             std::thread::Builder::new()
                 .name("password".into())
-                .spawn(move || work(&queue))
+                .spawn(move || run_jobs(&queue))
                 .expect("a thread for hashing passwords starts");
         }
-        Hasher(Arc::new(Door(queue)))
+        Hasher(Arc::new(QueueOwner(queue)))
     }
 
     /// The PHC string (`$argon2id$v=19$…`) of a password under a new random salt.
-    pub async fn hash(&self, turn: &Turn, password: String) -> Result<String, Busy> {
-        self.run(turn, move || {
+    pub async fn hash(&self, path: &QueuePath, password: String) -> Result<String, Busy> {
+        self.run(path, move || {
             let salt = random_bytes::<16>();
             let hash = argon2().hash_password_with_salt(password.as_bytes(), &salt);
             hash.expect("parameters and salt are valid").to_string()
@@ -143,24 +142,24 @@ impl Hasher {
         .await
     }
 
-    /// Whether the password is that of the PHC string. `None`, or a string that is none, takes the time of a real one
-    /// and is false, so that an unknown user cannot be told from a wrong password.
-    pub async fn verify(&self, turn: &Turn, password: String, hash: Option<String>) -> Result<bool, Busy> {
-        self.run(turn, move || {
+    /// Whether a password belongs to a PHC string. For `None` and for an invalid string it is false after the same
+    /// time, so that an unknown user cannot be told from a wrong password.
+    pub async fn verify(&self, path: &QueuePath, password: String, hash: Option<String>) -> Result<bool, Busy> {
+        self.run(path, move || {
             use argon2::password_hash::phc::PasswordHash;
             let hash = hash.as_deref().and_then(|text| PasswordHash::new(text).ok());
             let known = hash.is_some();
-            let hash = hash.unwrap_or_else(|| PasswordHash::new(DUMMY).expect("the dummy is a PHC string"));
+            let hash = hash.unwrap_or_else(|| PasswordHash::new(DUMMY_HASH).expect("the dummy is a PHC string"));
             argon2().verify_password(password.as_bytes(), &hash).is_ok() && known
         })
         .await
     }
 
-    /// A digest of the password under a given salt, as base64. The reuse history keeps these with one salt for each
-    /// user, so that one hash is compared with 24 earlier ones. The salt may be any text.
-    pub async fn digest(&self, turn: &Turn, password: String, salt: String) -> Result<String, Busy> {
-        self.run(turn, move || {
-            // argon2 wants at least eight bytes of salt; a digest of it is always as long as that.
+    /// A digest of a password under a given salt, as base64. A user's password history keeps digests under one salt, so
+    /// that one hash is compared with 24 earlier passwords. The salt may be any text.
+    pub async fn digest(&self, path: &QueuePath, password: String, salt: String) -> Result<String, Busy> {
+        self.run(path, move || {
+            // argon2 needs at least eight bytes of salt, so it gets a digest of the text.
             let salt = Sha256::digest(salt.as_bytes());
             let mut digest = [0; DIGEST_BYTES];
             argon2()
@@ -171,26 +170,30 @@ impl Hasher {
         .await
     }
 
-    async fn run<T: Send + 'static>(&self, turn: &Turn, hash: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
+    async fn run<T: Send + 'static>(
+        &self,
+        path: &QueuePath,
+        hash: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move || {
-            // A hash that nobody waits for any more is not worth its time.
+            // Skips a hash whose caller has gone.
             if !answer.is_closed() {
                 let _ = answer.send(hash());
             }
         });
         let queue = &self.0.0;
-        // Whoever had to go learns it by the end of his channel.
-        let gone = queue.lock().jobs.push(&turn.0, job);
-        drop(gone);
-        queue.has_come.notify_one();
+        // Dropping the displaced job closes its channel, which tells its caller. It is dropped outside the lock.
+        let displaced = queue.lock().jobs.push(&path.0, job);
+        drop(displaced);
+        queue.changed.notify_one();
         answered.await.map_err(|_| Busy)
     }
 }
 
-fn work(queue: &Queue) {
+fn run_jobs(queue: &Queue) {
     while let Some(job) = queue.next() {
-        // A hash that panics (no memory) must not take its thread along; its caller is told that we are busy.
+        // A hash that panics (out of memory) must not end its thread. Its caller gets `Busy`.
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             tracing::error!("a password hash panicked");
         }
@@ -202,28 +205,26 @@ fn argon2() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
-/// The password rules of a build (document 1, security resource). Zero, or less, switches a rule off.
+/// The password rules of a build (document 1, security resource). A rule of zero or less is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Complexity {
-    /// The most times that one character may follow itself, the first included.
+    /// The longest run of one character.
     pub max_repeating_chars: i64,
-    /// Letters of any script.
+    /// The least number of letters, of any script.
     pub min_letters: i64,
-    /// Numbers of any script.
+    /// The least number of numeric characters, of any script.
     pub min_numbers: i64,
-    /// Characters that are neither letter, number nor space.
+    /// The least number of characters that are neither letters, numbers nor spaces.
     pub min_symbols: i64,
-    /// Lower-case letters.
     pub min_lower_case: i64,
-    /// Upper-case letters.
     pub min_upper_case: i64,
-    /// Characters in all.
+    /// The least number of characters.
     pub min_length: i64,
 }
 
 impl Complexity {
-    /// One message for each broken rule, in the order of the fields (document 4, section 3, rows "complexity messages"
-    /// and "what complexity counts"); empty when the password will do.
+    /// The messages of the rules that a password breaks, in the order of the fields (document 4, section 3, rows
+    /// "complexity messages" and "what complexity counts").
     pub fn broken(&self, password: &str) -> Vec<String> {
         let count = |counts: fn(char) -> bool| password.chars().filter(|&c| counts(c)).count() as i64;
         let mut messages = Vec::new();
@@ -250,7 +251,7 @@ fn is_symbol(c: char) -> bool {
     !c.is_alphabetic() && !c.is_numeric() && !c.is_whitespace()
 }
 
-/// The most times that one character follows itself.
+/// The length of the longest run of one character.
 fn longest_run(text: &str) -> i64 {
     let (mut longest, mut run, mut last) = (0, 0, None);
     for c in text.chars() {
@@ -265,55 +266,55 @@ fn longest_run(text: &str) -> i64 {
 mod tests {
     use super::*;
 
-    fn turn(build: &str, network: &str) -> Turn {
-        Turn([build.to_owned(), String::new(), network.to_owned()])
+    fn path(build: &str, network: &str) -> QueuePath {
+        QueuePath([build.to_owned(), String::new(), network.to_owned()])
     }
 
-    fn anybodys() -> Turn {
-        turn("a", "192.0.2.1")
+    fn some_path() -> QueuePath {
+        path("a", "192.0.2.1")
     }
 
     #[test]
-    fn each_address_of_ipv4_has_a_turn_as_each_48_of_ipv6_has() {
-        let turn = |address: &str| Turn::at("a", address.parse().unwrap()).0;
-        let ([_, one, _], [_, other, _]) = (turn("192.0.2.1"), turn("192.0.2.2"));
+    fn an_ipv4_address_has_a_path_of_its_own_as_an_ipv6_48_has() {
+        let path = |address: &str| QueuePath::new("a", address.parse().unwrap()).0;
+        let ([_, one, _], [_, other, _]) = (path("192.0.2.1"), path("192.0.2.2"));
         assert_ne!(one, other);
-        let ([_, one, first], [_, same, second]) = (turn("2001:db8:1:1::1"), turn("2001:db8:1:2::1"));
+        let ([_, one, first], [_, same, second]) = (path("2001:db8:1:1::1"), path("2001:db8:1:2::1"));
         assert!(one == same && first != second);
     }
 
     #[tokio::test]
     async fn a_password_verifies_against_its_own_hash_only() {
-        let (hasher, turn) = (Hasher::start(2), anybodys());
-        let hash = hasher.hash(&turn, "correct horse".into()).await.unwrap();
+        let (hasher, path) = (Hasher::start(2), some_path());
+        let hash = hasher.hash(&path, "correct horse".into()).await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
-        assert_ne!(hash, hasher.hash(&turn, "correct horse".into()).await.unwrap());
-        assert_eq!(hasher.verify(&turn, "correct horse".into(), Some(hash.clone())).await, Ok(true));
-        assert_eq!(hasher.verify(&turn, "Correct horse".into(), Some(hash)).await, Ok(false));
+        assert_ne!(hash, hasher.hash(&path, "correct horse".into()).await.unwrap());
+        assert_eq!(hasher.verify(&path, "correct horse".into(), Some(hash.clone())).await, Ok(true));
+        assert_eq!(hasher.verify(&path, "Correct horse".into(), Some(hash)).await, Ok(false));
     }
 
     #[tokio::test]
-    async fn an_unknown_user_is_hashed_for_all_the_same() {
-        let (hasher, turn) = (Hasher::start(1), anybodys());
-        assert_eq!(hasher.verify(&turn, "x".into(), None).await, Ok(false));
-        assert_eq!(hasher.verify(&turn, "x".into(), Some("not a hash".into())).await, Ok(false));
+    async fn verifying_without_a_hash_costs_the_same() {
+        let (hasher, path) = (Hasher::start(1), some_path());
+        assert_eq!(hasher.verify(&path, "x".into(), None).await, Ok(false));
+        assert_eq!(hasher.verify(&path, "x".into(), Some("not a hash".into())).await, Ok(false));
         // The dummy costs what a real hash costs: the same algorithm, version and parameters.
-        let real = hasher.hash(&turn, "x".into()).await.unwrap();
+        let real = hasher.hash(&path, "x".into()).await.unwrap();
         let settings = |hash: &str| hash.split('$').take(4).collect::<Vec<_>>().join("$");
-        assert_eq!(settings(DUMMY), settings(&real));
-        assert_eq!(DUMMY.len(), real.len());
+        assert_eq!(settings(DUMMY_HASH), settings(&real));
+        assert_eq!(DUMMY_HASH.len(), real.len());
     }
 
     #[tokio::test]
     async fn a_digest_repeats_for_the_same_salt() {
-        let (hasher, turn) = (Hasher::start(2), anybodys());
-        let digest = hasher.digest(&turn, "secret".into(), "7".into()).await.unwrap();
-        assert_eq!(digest, hasher.digest(&turn, "secret".into(), "7".into()).await.unwrap());
-        assert_ne!(digest, hasher.digest(&turn, "secret".into(), "8".into()).await.unwrap());
-        assert_ne!(digest, hasher.digest(&turn, "Secret".into(), "7".into()).await.unwrap());
+        let (hasher, path) = (Hasher::start(2), some_path());
+        let digest = hasher.digest(&path, "secret".into(), "7".into()).await.unwrap();
+        assert_eq!(digest, hasher.digest(&path, "secret".into(), "7".into()).await.unwrap());
+        assert_ne!(digest, hasher.digest(&path, "secret".into(), "8".into()).await.unwrap());
+        assert_ne!(digest, hasher.digest(&path, "Secret".into(), "7".into()).await.unwrap());
     }
 
-    /// A hasher whose only thread is held until the sender is dropped.
+    /// A hasher whose only thread is blocked until the sender is dropped.
     async fn held() -> (Hasher, std::sync::mpsc::Sender<()>) {
         let hasher = Hasher::start(1);
         let (started, has_started) = oneshot::channel();
@@ -324,22 +325,22 @@ mod tests {
                 let _ = started.send(());
                 let _ = held.recv();
             };
-            blocker.run(&turn("blocker", ""), block).await
+            blocker.run(&path("blocker", ""), block).await
         });
         has_started.await.unwrap();
         (hasher, release)
     }
 
-    /// Lets a job of this turn wait, which says its name when it is served; what becomes of it.
-    async fn wait_in_line(
+    /// Queues a job under this path that adds the name of its build to `served` when it runs.
+    async fn queue_job(
         hasher: &Hasher,
-        turn: Turn,
+        path: QueuePath,
         served: &Arc<Mutex<Vec<String>>>,
     ) -> tokio::task::JoinHandle<Result<(), Busy>> {
         let (waiting, served) = (hasher.clone(), served.clone());
-        let whose = turn.0[0].clone();
-        let job = tokio::spawn(async move { waiting.run(&turn, move || served.lock().unwrap().push(whose)).await });
-        // On the one thread of the test it runs now, until it waits.
+        let build = path.0[0].clone();
+        let job = tokio::spawn(async move { waiting.run(&path, move || served.lock().unwrap().push(build)).await });
+        // The test has one thread, so the task runs now until it waits.
         tokio::task::yield_now().await;
         job
     }
@@ -347,8 +348,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_leaves_the_thread_alive() {
         let hasher = Hasher::start(1);
-        assert_eq!(hasher.run(&anybodys(), || panic!("no memory")).await, Err::<(), _>(Busy));
-        assert_eq!(hasher.run(&anybodys(), || 5).await, Ok(5));
+        assert_eq!(hasher.run(&some_path(), || panic!("no memory")).await, Err::<(), _>(Busy));
+        assert_eq!(hasher.run(&some_path(), || 5).await, Ok(5));
     }
 
     #[tokio::test]
@@ -356,9 +357,9 @@ mod tests {
         let (hasher, release) = held().await;
         let (served, mut jobs) = (Arc::default(), Vec::new());
         for n in 0..200 {
-            jobs.push(wait_in_line(&hasher, turn("burst", &format!("192.0.2.{n}")), &served).await);
+            jobs.push(queue_job(&hasher, path("burst", &format!("192.0.2.{n}")), &served).await);
         }
-        jobs.push(wait_in_line(&hasher, turn("other", "198.51.100.1"), &served).await);
+        jobs.push(queue_job(&hasher, path("other", "198.51.100.1"), &served).await);
         drop(release);
         for job in jobs {
             assert_eq!(job.await.unwrap(), Ok(()));
@@ -371,14 +372,14 @@ mod tests {
     async fn a_queue_that_is_full_for_one_build_has_room_for_another() {
         let (hasher, release) = held().await;
         let (served, mut jobs) = (Arc::default(), Vec::new());
-        for _ in 0..QUEUE_OF_A_BUILD {
-            jobs.push(wait_in_line(&hasher, anybodys(), &served).await);
+        for _ in 0..MAX_WAITING_OF_BUILD {
+            jobs.push(queue_job(&hasher, some_path(), &served).await);
         }
-        assert_eq!(hasher.hash(&anybodys(), "x".into()).await, Err(Busy));
-        jobs.push(wait_in_line(&hasher, turn("b", "192.0.2.1"), &served).await);
-        // Somebody else of the same build takes the place of the last of whoever has most.
-        jobs.push(wait_in_line(&hasher, turn("a", "192.0.2.2"), &served).await);
-        assert_eq!(jobs.remove(QUEUE_OF_A_BUILD - 1).await.unwrap(), Err(Busy));
+        assert_eq!(hasher.hash(&some_path(), "x".into()).await, Err(Busy));
+        jobs.push(queue_job(&hasher, path("b", "192.0.2.1"), &served).await);
+        // Another network of the same build displaces the newest hash of the network that has the most.
+        jobs.push(queue_job(&hasher, path("a", "192.0.2.2"), &served).await);
+        assert_eq!(jobs.remove(MAX_WAITING_OF_BUILD - 1).await.unwrap(), Err(Busy));
         drop(release);
         for job in jobs {
             assert_eq!(job.await.unwrap(), Ok(()));

@@ -1,5 +1,5 @@
-//! Who may sign in, with which rights: users, roles, groups and their sets, the security rules, signing in with a password
-//! or at a provider, sessions.
+//! The domain of accounts and their rights: users, roles, groups and their permission sets, the security rules,
+//! sessions, and signing in with a password or at a provider (document 4, sections 3 to 5).
 
 pub mod access_tokens;
 mod account;
@@ -35,7 +35,7 @@ use kit::permissions::{CRUD, PermissionResource};
 use kit::secret::Column;
 use std::sync::Arc;
 
-/// This domain.
+/// What this domain hands over to `platform`.
 pub static DOMAIN: Domain = Domain {
     name: "identity",
     routes: || {

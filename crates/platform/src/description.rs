@@ -21,8 +21,8 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Made once, for everybody: it is large, and anybody may ask for it. So the server's address is told relative to the
-/// document's.
+/// The description as JSON. It is large and public, so it is made once and shared by all builds; the server's address
+/// in it is therefore relative.
 fn json_document(_: &Request) -> Outcome {
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         let mut document = openapi::document(table());

@@ -1,7 +1,8 @@
-//! `chancery keys rotate` puts another key in the place of the deployment's (document 4, section 7).
+//! `chancery keys rotate` replaces the key of the deployment (document 4, section 7).
 //!
-//! Each build is done in one transaction that leaves the new fingerprint in its own setting `key`; so a change that was
-//! interrupted goes on where it was. Whoever changes the key is alone with the databases (`store::Options::alone`).
+//! Each build is done in one transaction, which writes the fingerprint of the new key to the build's own setting `key`.
+//! So a rotation that was interrupted continues where it was. No other process may use the databases meanwhile
+//! (`store::Options::alone`).
 
 use crate::{DOMAINS, MIGRATIONS};
 use kit::build::database_name;
@@ -13,23 +14,23 @@ use std::time::Duration;
 use store::{Conn, Engine, Error, Options, Sql, Store};
 use web::clock::Clock;
 
-/// How long a build may take.
-const PATIENCE: Duration = Duration::from_secs(3600);
+/// The time limit of a build's transaction.
+const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
-/// What a change of the key did.
+/// The result of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotated {
-    /// The builds that there are.
+    /// The number of builds.
     pub builds: usize,
-    /// Values that neither key opens; they stay as they are.
+    /// The number of values that neither key opens. They stay as they are.
     pub unopened: usize,
 }
 
-/// Puts a new key in the place of the old one: seals anew everything that is sealed, and ends every session, link and
-/// ticket. `None` if that was done before. `progress` is told how many builds of how many are done.
+/// Replaces the old key by a new one: seals all secrets again, and ends every session, link and ticket. `None` if that
+/// was done before. `progress` gets the number of builds that are done and the number of all builds.
 ///
 /// # Errors
-/// A line that says why it was not, or not wholly, done. It can be called again.
+/// A line that says why the rotation was not finished. It can be called again.
 pub async fn rotate(
     engine: Engine,
     old: &str,
@@ -40,17 +41,17 @@ pub async fn rotate(
     if is_short(new) {
         return Err(format!("CHANCERY_NEW_SECRET_KEY: expected at least {SHORTEST} characters"));
     }
-    let options = Options { alone: true, time_limit: PATIENCE, ..Options::default() };
+    let options = Options { alone: true, time_limit: TIME_LIMIT, ..Options::default() };
     let store = Store::open(engine, MIGRATIONS, options).await.map_err(|error| match error {
         Error::InUse => "a server or another command is running; end it first".to_owned(),
         error => error.to_string(),
     })?;
-    let done = exchange(&store, Keys::new(old), Keys::new(new), progress).await;
+    let rotated = rotate_all(&store, Keys::new(old), Keys::new(new), progress).await;
     store.close().await;
-    done
+    rotated
 }
 
-async fn exchange(
+async fn rotate_all(
     store: &Store,
     old: Keys,
     new: Keys,
@@ -62,26 +63,27 @@ async fn exchange(
     if !control.write(move |conn| begin(conn, &from, &to)).await.map_err(|refused| refused.0)? {
         return Ok(None);
     }
-    let (with, and) = (old.clone(), new.clone());
-    let mut unopened = control.write(move |conn| history_tenants(conn, &with, &and)).await.map_err(text)?;
+    let (old_key, new_key) = (old.clone(), new.clone());
+    let mut unopened =
+        control.write(move |conn| rotate_history_tenants(conn, &old_key, &new_key)).await.map_err(text)?;
     let builds = control.read(builds).await.map_err(text)?;
     for (done, (id, uid)) in builds.iter().cloned().enumerate() {
         progress(done, builds.len());
-        let (with, and, now) = (old.clone(), new.clone(), Clock::system().now());
+        let (old_key, new_key, now) = (old.clone(), new.clone(), Clock::system().now());
         let database = store.database(&database_name(id));
-        match database.write(move |conn| build(conn, &uid, &with, &and, now)).await {
+        match database.write(move |conn| rotate_build(conn, &uid, &old_key, &new_key, now)).await {
             Ok(left) => unopened += left,
-            // Half-made or half-deleted: there is nothing in it.
+            // A build whose creation or deletion was not finished may have no database.
             Err(Error::Missing) => {}
             Err(error) => return Err(format!("build {id}: {error}")),
         }
     }
     progress(builds.len(), builds.len());
-    control.write(move |conn| set(conn, &new.fingerprint())).await.map_err(text)?;
+    control.write(move |conn| set_key(conn, &new.fingerprint())).await.map_err(text)?;
     Ok(Some(Rotated { builds: builds.len(), unopened }))
 }
 
-/// A refusal in words, or the store's own.
+/// Why a rotation cannot begin.
 struct Refused(String);
 
 impl From<Error> for Refused {
@@ -90,14 +92,14 @@ impl From<Error> for Refused {
     }
 }
 
-/// Notes which key gives way to which; whether there is anything to do.
+/// Stores which key is replaced by which; false when that was done before.
 fn begin(conn: &mut Conn, old: &str, new: &str) -> Result<bool, Refused> {
     let change = format!("{old}>{new}");
     match known(conn)? {
         Some(known) if known == new => Ok(false),
         Some(known) if known == change => Ok(true),
         Some(known) if known == old => {
-            set(conn, &change)?;
+            set_key(conn, &change)?;
             Ok(true)
         }
         Some(known) if known.contains('>') => Err(Refused(
@@ -109,35 +111,37 @@ fn begin(conn: &mut Conn, old: &str, new: &str) -> Result<bool, Refused> {
 }
 
 /// Sets the setting `key` of the control database or of a build.
-fn set(conn: &mut Conn, value: &str) -> Result<(), Error> {
+fn set_key(conn: &mut Conn, value: &str) -> Result<(), Error> {
     let sql =
         Sql::new("INSERT INTO settings(name, value) VALUES ('key', $1) ON CONFLICT(name) DO UPDATE SET value = $1");
     conn.exec(&sql.arg(value)).map(drop)
 }
 
+/// The id and uid of every build.
 fn builds(conn: &mut Conn) -> Result<Vec<(i64, String)>, Error> {
     conn.all(&Sql::new("SELECT id, uid FROM builds ORDER BY id"), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
 }
 
-/// All of a build, once; how many values could not be opened.
-fn build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) -> Result<usize, Error> {
+/// Rotates the key of a build, if that was not done before. Returns the number of values that could not be opened.
+fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) -> Result<usize, Error> {
     if known(conn)? == Some(new.fingerprint()) {
         return Ok(0);
     }
     let mut unopened = 0;
     for column in sealed_columns() {
-        unopened += sealed_anew(conn, column, uid, old, new)?;
+        unopened += seal_again(conn, column, uid, old, new)?;
     }
     conn.exec(&Sql::new("UPDATE sessions SET ended_at = $1 WHERE ended_at IS NULL").arg(now))?;
     for text in ["DELETE FROM refresh_tokens", "DELETE FROM link_tokens", "DELETE FROM single_sign_on_tickets"] {
         conn.exec(&Sql::new(text))?;
     }
     rights::raise_version(conn)?;
-    set(conn, &new.fingerprint())?;
+    set_key(conn, &new.fingerprint())?;
     Ok(unopened)
 }
 
-fn sealed_anew(conn: &mut Conn, column: &Column, uid: &str, old: &Keys, new: &Keys) -> Result<usize, Error> {
+/// Seals the values of a column with the new key. Returns the number of values that could not be opened.
+fn seal_again(conn: &mut Conn, column: &Column, uid: &str, old: &Keys, new: &Keys) -> Result<usize, Error> {
     let mut sql = Sql::new("SELECT id, ");
     sql.name(column.row).push(", ").name(column.column).push(" FROM ").name(column.table);
     sql.push(" WHERE ").name(column.column).push(" IS NOT NULL");
@@ -156,8 +160,9 @@ fn sealed_anew(conn: &mut Conn, column: &Column, uid: &str, old: &Keys, new: &Ke
     Ok(unopened)
 }
 
-/// The tenants of the history service, each with the build that it is for.
-fn history_tenants(conn: &mut Conn, old: &Keys, new: &Keys) -> Result<usize, Error> {
+/// Seals the client secrets of the history tenants with the new key. Returns the number of those that could not be
+/// opened.
+fn rotate_history_tenants(conn: &mut Conn, old: &Keys, new: &Keys) -> Result<usize, Error> {
     let Column { table, column, .. } = OF_HISTORY_TENANTS;
     let sql = Sql::new(
         "SELECT build_uid, client_id, client_secret FROM history_tenants \

@@ -1,5 +1,4 @@
-//! The main API as a whole: the list of its domains, the one ordered folder of migrations, and what operators do with
-//! builds.
+//! The main API as a whole: the list of its domains, the migrations of all of them, and what operators do with builds.
 
 pub mod builds;
 mod description;
@@ -16,10 +15,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
-/// Every domain, the lower ones first.
+/// Every domain, in the order in which they may use each other: the lower ones first.
 pub static DOMAINS: [&Domain; 3] = [&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN];
 
-/// The ordered folders of portable SQL.
+/// The migrations, in order. Each is portable SQL, some with a step in Rust.
 pub const MIGRATIONS: Migrations = Migrations {
     control: &[
         Migration::sql("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
@@ -36,7 +35,7 @@ pub const MIGRATIONS: Migrations = Migrations {
             "0006_personal_data_and_keys",
             include_str!("../migrations/build/0006_personal_data_and_keys.sql"),
         )
-        .then(identity::users::forget_the_anonymized),
+        .then(identity::users::migrate_anonymized),
         Migration::sql("0008_file_extensions", include_str!("../migrations/build/0008_file_extensions.sql")),
     ],
 };
@@ -68,14 +67,14 @@ impl DerefMut for Settings {
     }
 }
 
-/// Opens the application with all domains.
+/// Opens the application with every domain.
 pub async fn open(settings: Settings) -> Result<App, OpenError> {
     let Settings { mut kit, events, identity } = settings;
     kit.domains = kit.domains.with(events).with(identity);
     domain::open(kit, MIGRATIONS, &DOMAINS).await
 }
 
-/// Begins what runs beside the requests of a server.
+/// Starts the background work of a server.
 pub fn start(app: &App) {
     DOMAINS.iter().for_each(|domain| (domain.start)(app));
 }

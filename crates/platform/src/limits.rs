@@ -1,7 +1,7 @@
 //! The limits of a build for operators at the command line (document 5, section 12, "a changed limit"). They may set more
 //! than the API takes.
 
-use crate::builds::{Failure, in_words, text};
+use crate::builds::{Failure, error_line, refusal_line};
 use administration::limits::{BUILD_LIMITS, all, find, is_extension, store};
 use kit::app::App;
 use kit::build::Build;
@@ -22,7 +22,7 @@ pub struct Listed {
 
 /// The limits of a build by their keys, or the one with a key.
 pub async fn list(build: &Build, key: Option<&str>) -> Result<Vec<Listed>, Failure> {
-    let limits = build.db.read::<_, Error>(|conn: &mut Conn| BuildLimits::read(conn)).await.map_err(text)?;
+    let limits = build.db.read::<_, Error>(|conn: &mut Conn| BuildLimits::read(conn)).await.map_err(error_line)?;
     let mut listed: Vec<Listed> = all()
         .map(|limit| Listed {
             key: limit.key(),
@@ -59,7 +59,7 @@ pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(),
         }
         Ok(())
     };
-    build.db.write(write).await.map_err(in_words)
+    build.db.write(write).await.map_err(refusal_line)
 }
 
 /// The value that a text stands for; null is the default.

@@ -1,10 +1,9 @@
-//! `login/`, `refresh/`, `logout/`. Whatever is wrong with a login, the answer is the same 401 after the same work: a
-//! look, a hash, a write.
+//! `/api/auth/login/`, `refresh/` and `logout/` (document 4, section 3). Every failed login gets the same 401 after the
+//! same work (a read, a hash, a write), so that neither the answer nor its time tells what was wrong.
 
 use crate::account::{Account, sign_in_refused};
-use crate::attempts::Attempt;
-use crate::attempts::{self, check_address, count_address};
-use crate::hasher::{Hasher, Turn};
+use crate::attempts::{self, Attempt, check_address, count_failure};
+use crate::hasher::{Hasher, QueuePath};
 use crate::passwords;
 use crate::sessions::{self, Redeemed};
 use crate::single_sign_on::logout;
@@ -19,32 +18,31 @@ use serde_json::json;
 use std::sync::Arc;
 use store::{Conn, Sql};
 
-/// The routes of signing in and out.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/api/auth/login/", "Sign in with a password", Handler::Async(login))
             .public()
             .guarded(attempts::guard)
             .takes(Schema::Json(|| json!({"type": "object", "required": ["username", "password"], "properties": {"username": {"type": "string"}, "password": {"type": "string"}}})))
-            .answers(200, Schema::Json(sessions::pair_schema)),
+            .answers(200, Schema::Json(sessions::tokens_schema)),
         Route::post("/api/auth/refresh/", "Exchange a refresh token for a new pair", Handler::Write(refresh))
             .public()
-            .takes(Schema::Json(token_body))
-            .answers(200, Schema::Json(sessions::pair_schema)),
+            .takes(Schema::Json(refresh_token_schema))
+            .answers(200, Schema::Json(sessions::tokens_schema)),
         Route::post("/api/auth/logout/", "End the session of a refresh token", Handler::Write(logout))
             .public()
-            .takes(Schema::Json(logout_body))
+            .takes(Schema::Json(logout_schema))
             .answers(204, Schema::Nothing)
             .or(200, Schema::Json(|| json!({"type": "object", "required": ["logout_url"], "properties": {"logout_url": {"type": "string"}}}))),
     ]
 }
 
-fn token_body() -> serde_json::Value {
+fn refresh_token_schema() -> serde_json::Value {
     json!({"type": "object", "required": ["refresh_token"], "properties": {"refresh_token": {"type": "string"}}})
 }
 
-fn logout_body() -> serde_json::Value {
-    let mut body = token_body();
+fn logout_schema() -> serde_json::Value {
+    let mut body = refresh_token_schema();
     body["properties"]["single_sign_on"] = json!({"type": "boolean"});
     body
 }
@@ -57,7 +55,7 @@ fn login(request: Arc<Request>) -> Pending {
     })
 }
 
-/// Signs in with a password: the token pair, or the refusal.
+/// Signs in with a password and returns the tokens of the new session.
 pub async fn sign_in(request: &Arc<Request>, username: String, password: String) -> Result<serde_json::Value, Refusal> {
     let mut attempt = Attempt::begin(request)?;
     let (shared, name) = (request.clone(), username.clone());
@@ -66,25 +64,29 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
         .db
         .read(move |conn| {
             check_address(&shared, conn)?;
-            Ok::<_, Refusal>(Account::named(conn, &name)?.and_then(|account| account.hash))
+            Ok::<_, Refusal>(Account::by_username(conn, &name)?.and_then(|account| account.hash))
         })
         .await?;
     attempt.check()?;
     let checked = hash.clone();
-    let is_right = request.app.slot::<Hasher>().verify(&Turn::of(request), passwords::cut(&password), hash).await?;
-    attempt.tried();
+    let is_right = request
+        .app
+        .slot::<Hasher>()
+        .verify(&QueuePath::of_request(request), passwords::shortened(&password), hash)
+        .await?;
+    attempt.count_as_failed();
     let decided =
         write(request, move |request, conn| decide_login(request, conn, &username, checked.as_deref(), is_right)).await;
     let is_signed_in = matches!(decided, Ok(Kept::Done(_)));
-    // A right password that the store could not take counts for nobody either.
+    // A right password does not count as failed when only the store failed.
     if is_signed_in || is_right && decided.as_ref().is_err_and(|refusal| !refusal.is_by_rule()) {
-        attempt.succeeded();
+        attempt.succeed();
     }
     decided?.told()
 }
 
-/// Decides about a password that was checked, on the account as it is now: what parallel guesses have done to it
-/// meanwhile counts, so that a right guess behind the last allowed one is no way in.
+/// Decides about a password that was verified, on the account as it is now: a right password is refused when parallel
+/// guesses have locked the account meanwhile.
 fn decide_login(
     request: &Request,
     conn: &mut Conn,
@@ -93,29 +95,29 @@ fn decide_login(
     is_right: bool,
 ) -> Result<Kept<serde_json::Value>, Refusal> {
     check_address(request, conn)?;
-    let account = Account::named_for_change(conn, username)?;
-    let open = account
+    let account = Account::by_username_for_change(conn, username)?;
+    let signed_in = account
         .as_ref()
         .filter(|account| is_right && account.is_open_to_passwords(request) && account.hash.as_deref() == checked);
-    if let Some(account) = open {
+    if let Some(account) = signed_in {
         let sql = Sql::new(
             "UPDATE users SET last_login = $1, failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
         );
         conn.exec(&sql.arg(request.now).arg(account.id))?;
-        system_events::note(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
+        system_events::write(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
         return Ok(Kept::Done(sessions::begin(request, conn, account.id, None)?));
     }
-    let (event, reason) = failure(request, account.as_ref(), is_right);
-    system_events::note(request, conn, event, account.as_ref().map(|account| account.id), Some(reason))?;
+    let (event, reason) = failure_event(request, account.as_ref(), is_right);
+    system_events::write(request, conn, event, account.as_ref().map(|account| account.id), Some(reason))?;
     if let Some(account) = account.filter(|_| !is_right) {
-        account.failed(request, conn)?;
+        account.count_wrong_password(request, conn)?;
     }
-    count_address(request, conn)?;
+    count_failure(request, conn)?;
     Ok(Kept::Refused(sign_in_refused()))
 }
 
-/// What the one answer does not tell.
-fn failure(request: &Request, account: Option<&Account>, is_right: bool) -> (Event, &'static str) {
+/// The system event of a failed login, with the reason that the answer does not tell.
+fn failure_event(request: &Request, account: Option<&Account>, is_right: bool) -> (Event, &'static str) {
     match account {
         None => (Event::LoginFailed, "unknown_account"),
         Some(account) if !account.is_active => (Event::LoginFailedInactiveAccount, "password"),
@@ -129,18 +131,18 @@ fn failure(request: &Request, account: Option<&Account>, is_right: bool) -> (Eve
 fn refresh(request: &Request, conn: &mut Conn) -> Outcome {
     let [token] = request.texts(["refresh_token"])?;
     match sessions::redeem(request, conn, &token)? {
-        Redeemed::Pair(pair) => Ok(Answer::value(&pair)),
+        Redeemed::Tokens(tokens) => Ok(Answer::value(&tokens)),
         Redeemed::Refused => Err(Refusal::bad_token()),
-        // Not an Err, which would undo the end of the session.
+        // An `Err` would undo the end of the session.
         Redeemed::Ended => Ok(Answer::refusal(&Refusal::bad_token())),
     }
 }
 
 fn logout(request: &Request, conn: &mut Conn) -> Outcome {
     let [token] = request.texts(["refresh_token"])?;
-    let everywhere = logout::wants_single_sign_on(request)?;
-    if let Some((session, _)) = sessions::of_token(conn, &token, request.now)? {
-        if everywhere && let Some(logout_url) = logout::logout_url(request, conn, session)? {
+    let with_provider = logout::wants_single_sign_on(request)?;
+    if let Some(session) = sessions::of_refresh_token(conn, &token, request.now)? {
+        if with_provider && let Some(logout_url) = logout::logout_url(request, conn, session)? {
             return Ok(Answer::value(&json!({"logout_url": logout_url})));
         }
         sessions::end(conn, session, request.now)?;

@@ -6,7 +6,6 @@ pub mod set_password;
 
 use kit::route::Route;
 
-/// The routes of this section.
 pub fn routes() -> Vec<Route> {
     [login::routes(), set_password::routes(), pages::routes()].into_iter().flatten().collect()
 }

@@ -1,11 +1,9 @@
-//! Setting one's own password: `activate/`, `password-reset/`, `password-change/`.
+//! Setting one's own password: `/api/auth/activate/`, `password-reset/` and `password-change/` (document 4, section 3).
 
 use crate::account::{Account, sign_in_refused};
-use crate::attempts::Attempt;
-use crate::attempts::{self, check_address, count_address};
-use crate::hasher::Hasher;
-use crate::hasher::Turn;
-use crate::mailed_links::{self, Kind};
+use crate::attempts::{self, Attempt, check_address, count_failure};
+use crate::hasher::{Hasher, QueuePath};
+use crate::mailed_links::{self, LinkKind};
 use crate::passwords::{self, Prepared};
 use crate::sessions;
 use crate::system_events::{self, Event};
@@ -20,13 +18,12 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql};
 
-fn strings(names: &[&str]) -> Json {
+fn strings_schema(names: &[&str]) -> Json {
     let properties: serde_json::Map<_, _> =
         names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
     json!({"type": "object", "required": names, "properties": properties})
 }
 
-/// The routes of passwords.
 pub fn routes() -> Vec<Route> {
     let public = |path, summary, handler, body| {
         Route::post(path, summary, handler)
@@ -37,14 +34,16 @@ pub fn routes() -> Vec<Route> {
     };
     vec![
         public("/api/auth/activate/", "Choose the first password", Handler::Async(activate), || {
-            strings(&["token", "password"])
+            strings_schema(&["token", "password"])
         }),
-        public("/api/auth/password-reset/", "Ask for a reset link", Handler::Async(ask), || strings(&["username"])),
+        public("/api/auth/password-reset/", "Ask for a reset link", Handler::Async(request_reset), || {
+            strings_schema(&["username"])
+        }),
         public("/api/auth/password-reset/confirm/", "Choose a new password", Handler::Async(confirm), || {
-            strings(&["token", "password"])
+            strings_schema(&["token", "password"])
         }),
-        Route::post("/api/auth/password-change/", "Change the own password", Handler::Async(change))
-            .takes(Schema::Json(|| strings(&["current_password", "new_password"])))
+        Route::post("/api/auth/password-change/", "Change the own password", Handler::Async(change_password))
+            .takes(Schema::Json(|| strings_schema(&["current_password", "new_password"])))
             .answers(204, Schema::Nothing)
             .while_expired(),
     ]
@@ -53,42 +52,42 @@ pub fn routes() -> Vec<Route> {
 fn activate(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let [token, password] = request.texts(["token", "password"])?;
-        by_link(&request, token, password, Kind::Activation).await
+        by_link(&request, token, password, LinkKind::Activation).await
     })
 }
 
 fn confirm(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let [token, password] = request.texts(["token", "password"])?;
-        by_link(&request, token, password, Kind::Reset).await
+        by_link(&request, token, password, LinkKind::Reset).await
     })
 }
 
-/// Sets a password by the token of a mailed link. What a stranger can be refused for is looked at before anything is
-/// hashed. A token that is wrong counts for the address, so that there is a bound on the events of it.
-pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: Kind) -> Outcome {
+/// Sets a password by the token of a mailed link. Token and password are checked before anything is hashed. A wrong
+/// token counts as a failed attempt of the address, which limits the system events that it causes.
+pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: LinkKind) -> Outcome {
     let mut attempt = Attempt::begin(request)?;
     let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
-    let looked = request
+    let checked = request
         .build
         .db
         .read(move |conn| {
             check_address(&shared, conn)?;
             let (token, password) = &sent;
-            let Some(user) = mailed_links::user_of(conn, token, kind, shared.now)? else {
+            let Some(user) = mailed_links::user_of_token(conn, token, kind, shared.now)? else {
                 return Ok(Err((invalid_token(), true)));
             };
-            let salt = passwords::salt(conn, user)?;
-            // Whoever has the link may look for a password that will do.
-            let checked = check_rules(conn, user, "password", password, None);
-            Ok::<_, Refusal>(checked.map(|()| salt).map_err(|refusal| (refusal, false)))
+            let salt = passwords::history_salt(conn, user)?;
+            // A password that breaks a rule does not count as a failed attempt: the token is right.
+            let obeys = check_rules(conn, user, "password", password, None);
+            Ok::<_, Refusal>(obeys.map(|()| salt).map_err(|refusal| (refusal, false)))
         })
         .await?;
     attempt.check()?;
-    let (outcome, counts) = match looked {
+    let (outcome, counts) = match checked {
         Ok(salt) => {
-            let prepared = passwords::prepare(&request.app, &Turn::of(request), &password, salt).await?;
-            attempt.tried();
+            let prepared = passwords::prepare(&request.app, &QueuePath::of_request(request), &password, salt).await?;
+            attempt.count_as_failed();
             let set = move |request: &Request, conn: &mut Conn| {
                 set_by_link(request, conn, &token, &password, kind, &prepared)
             };
@@ -99,13 +98,13 @@ pub async fn by_link(request: &Arc<Request>, token: String, password: String, ki
     match outcome {
         Err(refusal) if refusal.is_by_rule() => {
             if counts {
-                attempt.tried();
+                attempt.count_as_failed();
             }
             log_failure(request, kind, refusal, counts).await
         }
         Err(refusal) => Err(refusal),
         Ok(answer) => {
-            attempt.succeeded();
+            attempt.succeed();
             Ok(answer)
         }
     }
@@ -116,16 +115,16 @@ fn set_by_link(
     conn: &mut Conn,
     token: &str,
     password: &str,
-    kind: Kind,
+    kind: LinkKind,
     prepared: &Prepared,
 ) -> Outcome {
     let user = mailed_links::spend(conn, token, kind, request.now)?.ok_or_else(invalid_token)?;
     check_rules(conn, user, "password", password, Some(prepared))?;
     passwords::store(conn, user, prepared, request.now)?;
-    if kind == Kind::Reset {
-        system_events::note(request, conn, Event::PasswordResetSuccess, Some(user), None)?;
+    if kind == LinkKind::Reset {
+        system_events::write(request, conn, Event::PasswordResetSuccess, Some(user), None)?;
     }
-    if kind == Kind::Activation {
+    if kind == LinkKind::Activation {
         let sql =
             Sql::new("UPDATE users SET status = 'active', activated_at = $1 WHERE id = $2 AND status = 'invited'");
         conn.exec(&sql.arg(request.now).arg(user))?;
@@ -135,19 +134,20 @@ fn set_by_link(
     Ok(Answer::empty())
 }
 
-/// A failure is undone, and so noted by itself; beyond the bound of the address it is refused for that, without an event.
-async fn log_failure(request: &Arc<Request>, kind: Kind, refusal: Refusal, counts: bool) -> Outcome {
-    let note = move |request: &Request, conn: &mut Conn| {
+/// Writes the system event of a failure in a transaction of its own, since that of the attempt was undone. An address
+/// beyond its limit is refused for that, without an event.
+async fn log_failure(request: &Arc<Request>, kind: LinkKind, refusal: Refusal, counts: bool) -> Outcome {
+    let record = move |request: &Request, conn: &mut Conn| {
         check_address(request, conn)?;
         if counts {
-            count_address(request, conn)?;
+            count_failure(request, conn)?;
         }
         match kind {
-            Kind::Reset => system_events::note(request, conn, Event::PasswordResetFailed, None, None),
-            Kind::Activation => Ok(()),
+            LinkKind::Reset => system_events::write(request, conn, Event::PasswordResetFailed, None, None),
+            LinkKind::Activation => Ok(()),
         }
     };
-    write(request, note).await?;
+    write(request, record).await?;
     Err(refusal)
 }
 
@@ -155,7 +155,7 @@ fn invalid_token() -> Refusal {
     Refusal::field("token", "Invalid token.")
 }
 
-/// Refuses a password that breaks rules; whether it was used before can be told when it is hashed.
+/// Refuses a password that breaks a rule. The rule against reuse is checked only when `prepared` is given.
 fn check_rules(
     conn: &mut Conn,
     user: i64,
@@ -173,7 +173,7 @@ fn check_rules(
     Ok(errors.refuse()?)
 }
 
-fn ask(request: Arc<Request>) -> Pending {
+fn request_reset(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let [username] = request.texts(["username"])?;
         ask_for_reset(&request, username).await?;
@@ -181,16 +181,16 @@ fn ask(request: Arc<Request>) -> Pending {
     })
 }
 
-/// Queues the one job that a reset request is, whoever it names.
+/// Queues a reset mail. The same is queued for every username, known or not, so that the answer tells nothing.
 pub async fn ask_for_reset(request: &Arc<Request>, username: String) -> Result<(), Refusal> {
     let mut attempt = Attempt::begin(request)?;
     write(request, move |request, conn| {
         check_address(request, conn)?;
-        count_address(request, conn)?;
+        count_failure(request, conn)?;
         queue_reset(request, conn, &username)
     })
     .await?;
-    attempt.tried();
+    attempt.count_as_failed();
     Ok(())
 }
 
@@ -200,28 +200,30 @@ fn queue_reset(request: &Request, conn: &mut Conn, username: &str) -> Result<(),
          THEN 1 ELSE 0 END FROM users WHERE username_fold = $1 AND is_deleted = 0",
     );
     let user = conn.opt(&named.arg(resource::fold(username.trim())), |row| Ok((row.int(0)?, row.flag(1)?)))?;
-    let is_open = user.is_some_and(|(_, is_open)| is_open);
-    let event = if is_open { Event::PasswordResetRequestSuccess } else { Event::PasswordResetRequestFailed };
-    system_events::note(request, conn, event, user.map(|(id, _)| id), None)?;
-    // No address is longer than this; a longer name is nobody's, and must not fill the queue.
+    let may_reset = user.is_some_and(|(_, may_reset)| may_reset);
+    let event = if may_reset { Event::PasswordResetRequestSuccess } else { Event::PasswordResetRequestFailed };
+    system_events::write(request, conn, event, user.map(|(id, _)| id), None)?;
+    // No username is longer; a longer text must not take room in the queue.
     let username: String = username.trim().chars().take(100).collect();
     mailed_links::ask_for_reset(request, conn, username).map(drop)
 }
 
-fn change(request: Arc<Request>) -> Pending {
+fn change_password(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let [current, new] = request.texts(["current_password", "new_password"])?;
         let user = request.caller()?.user;
         let found = request
             .build
             .db
-            .read(move |conn| Ok::<_, store::Error>((Account::of(conn, user)?, passwords::salt(conn, user)?)))
+            .read(move |conn| {
+                Ok::<_, store::Error>((Account::by_id(conn, user)?, passwords::history_salt(conn, user)?))
+            })
             .await?;
         let (Some(account), salt) = found else { return Err(sign_in_refused()) };
         let hash = account.hash.clone();
-        let turn = Turn::of(&request);
-        let is_right = request.app.slot::<Hasher>().verify(&turn, passwords::cut(&current), account.hash).await?;
-        let prepared = if is_right { Some(passwords::prepare(&request.app, &turn, &new, salt).await?) } else { None };
+        let path = QueuePath::of_request(&request);
+        let is_right = request.app.slot::<Hasher>().verify(&path, passwords::shortened(&current), account.hash).await?;
+        let prepared = if is_right { Some(passwords::prepare(&request.app, &path, &new, salt).await?) } else { None };
         write(&request, move |request, conn| decide_change(request, conn, hash.as_deref(), &new, prepared.as_ref()))
             .await?
             .told()
@@ -237,12 +239,12 @@ fn decide_change(
 ) -> Result<Kept<Answer>, Refusal> {
     let caller = request.caller()?;
     let wrong = || Refusal::field("current_password", "Invalid password.");
-    let account = Account::of_for_change(conn, caller.user)?.ok_or_else(wrong)?;
+    let account = Account::by_id_for_change(conn, caller.user)?.ok_or_else(wrong)?;
     if account.is_locked(request.now) || account.hash.as_deref() != checked {
         return Err(wrong());
     }
     let Some(prepared) = prepared else {
-        account.failed(request, conn)?;
+        account.count_wrong_password(request, conn)?;
         return Ok(Kept::Refused(wrong()));
     };
     check_rules(conn, caller.user, "new_password", new, Some(prepared))?;

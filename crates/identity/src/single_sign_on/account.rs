@@ -1,15 +1,17 @@
-//! Who somebody from a provider is here (document 4, section 3, "the user behind a sign-in"; section 7): whoever the
-//! identity (issuer and subject) is bound to, or at the first sign-in the account that a verified address names, if the
-//! configuration vouches for it (`vouching.rs`). An account that has an identity of a provider in use is bound by no
-//! address: another subject with the same address, as when an address is given to a new colleague, is refused. A super
-//! admin is bound by linking while signed in, and in no other way.
+//! The account of a person who signs in at a provider (document 4, section 3, "the user behind a sign-in"; section 7).
+//!
+//! It is the account to which the identity (issuer and subject) is bound. At a first sign-in it is the account whose
+//! username is the person's verified address, if the configuration vouches for that (`vouching.rs`); the identity is
+//! bound to it then. An account that already has an identity of a provider in use is not bound by address, so that a
+//! new colleague who is given an old address does not get the account. A super admin's identity is bound only by
+//! linking it while signed in.
 
 use super::configuration::{Configuration, ROLES, enabled_issuers, is_enabled};
 use super::failure::Failure;
 use super::transaction::Linking;
 use super::vouching::Vouching;
-use crate::account::{Account, method_of, type_of};
-use crate::attempts::count_address;
+use crate::account::{Account, account_type_of, authentication_method};
+use crate::attempts::count_failure;
 use crate::system_events::{self, Event};
 use crate::users::create;
 use crate::users::user::USER;
@@ -22,51 +24,52 @@ use resource::Body;
 use serde_json::{Map, Value as Json, json};
 use store::{Conn, Error, Sql};
 
-/// What a provider says of somebody.
+/// A person as the claims of a provider describe them.
 #[derive(Clone, Debug)]
 pub struct Person {
     issuer: String,
     subject: String,
-    /// None unless it is verified.
+    /// The e-mail address; `None` unless the provider has verified it.
     address: Option<String>,
     given_name: String,
     family_name: String,
 }
 
 impl Person {
-    /// Reads verified claims. `preferred_username`, `upn` and the like are not looked at: they are nobody's to vouch for.
-    pub fn of(configuration: &Configuration, claims: &Map<String, Json>) -> Person {
+    /// Reads the claims of a verified ID token. `preferred_username`, `upn` and the like are not read, since a provider
+    /// does not verify them.
+    pub fn from_claims(configuration: &Configuration, claims: &Map<String, Json>) -> Person {
         let text = |name: &str| claims.get(name).and_then(Json::as_str).map(str::trim).unwrap_or("").to_owned();
         let is_true = |name: &str| claims.get(name) == Some(&Json::Bool(true));
         let is_verified = is_true("email_verified") || configuration.provider == "provider_a" && is_true("xms_edov");
         Person {
             issuer: text("iss"),
             subject: claims.get("sub").and_then(Json::as_str).unwrap_or("").to_owned(),
-            address: Some(text("email")).filter(|address| is_verified && is_text(address)),
+            address: Some(text("email")).filter(|address| is_verified && can_be_address(address)),
             given_name: text("given_name"),
             family_name: text("family_name"),
         }
     }
 }
 
-/// Whether a text can be an address at all: some can not even be looked for.
-fn is_text(text: &str) -> bool {
+/// Whether a text can be an address. Others are not looked up, since a database refuses some of them.
+fn can_be_address(text: &str) -> bool {
     (1..=320).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
-/// What became of a sign-in whose tokens were right.
+/// The decision on a sign-in whose tokens were valid.
 pub enum Decision {
-    /// The account may have a session.
-    Welcome(i64),
-    /// An identity was bound, but its account does not sign in this way.
+    /// The account of this user gets a session.
+    SignIn(i64),
+    /// An identity was linked, but its account may not sign in by single sign-on.
     Linked,
-    /// The account, or that there is none, stands in the way: 401.
+    /// There is no account, or it may not sign in: 401.
     Refused,
-    /// The link is not to be made: 400.
+    /// The configuration has changed, or the identity could not be linked: 400.
     Failed,
 }
 
-/// Why an account has no way in.
+/// The reason why a person cannot sign in.
 struct Obstacle {
     event: Event,
     user: Option<i64>,
@@ -79,61 +82,62 @@ impl Obstacle {
     }
 }
 
-/// Who somebody is found to be.
-enum Found {
+/// The result of looking for a person's account.
+enum Lookup {
     Account(i64),
     Obstacle(Obstacle),
 }
 
-/// Decides who it is. The outer refusal undoes everything; what is decided is kept.
+/// Decides on a sign-in, or links the identity. What belongs to the decision is written, a refusal included; only an
+/// `Err` undoes it.
 pub fn decide(
     request: &Request,
     conn: &mut Conn,
-    asked: &Configuration,
+    configuration: &Configuration,
     person: &Person,
     linking: Option<Linking>,
 ) -> Result<Decision, Refusal> {
-    // Asking the provider has taken its time.
-    let Some(configuration) = &asked.still(request, conn)? else {
-        failed(request, conn, None, "state")?;
+    // It may have been changed while the provider was asked.
+    let Some(configuration) = &configuration.reload_unchanged(request, conn)? else {
+        record_failure(request, conn, None, "state")?;
         return Ok(Decision::Failed);
     };
     let found = match linking {
         Some(linking) => {
-            if !link(request, conn, person, linking)? {
-                failed(request, conn, None, "not_linked")?;
+            if !link_identity(request, conn, person, linking)? {
+                record_failure(request, conn, None, "not_linked")?;
                 return Ok(Decision::Failed);
             }
-            return Ok(match may_sign_in(request, conn, linking.user)? {
-                None => Decision::Welcome(linking.user),
+            return Ok(match find_obstacle(request, conn, linking.user)? {
+                None => Decision::SignIn(linking.user),
                 Some(_) => Decision::Linked,
             });
         }
-        None => match identity(conn, person)? {
-            Some(bound) => by_identity(request, conn, configuration, person, bound)?,
-            None => by_address(request, conn, configuration, person)?,
+        None => match find_identity(conn, person)? {
+            Some(identity) => account_by_identity(request, conn, configuration, person, identity)?,
+            None => account_by_address(request, conn, configuration, person)?,
         },
     };
     match found {
-        Found::Account(user) => Ok(Decision::Welcome(user)),
-        Found::Obstacle(obstacle) => {
+        Lookup::Account(user) => Ok(Decision::SignIn(user)),
+        Lookup::Obstacle(obstacle) => {
             let Obstacle { event, user, reason } = obstacle;
-            system_events::note(request, conn, event, user, Some(reason))?;
-            count_address(request, conn)?;
+            system_events::write(request, conn, event, user, Some(reason))?;
+            count_failure(request, conn)?;
             Ok(Decision::Refused)
         }
     }
 }
 
-/// Notes a sign-in that failed before anybody was found.
-pub fn failed(request: &Request, conn: &mut Conn, user: Option<i64>, reason: &str) -> Result<(), Refusal> {
-    system_events::note(request, conn, Event::LoginFailedSso, user, Some(reason))?;
-    count_address(request, conn)?;
+/// Records a sign-in that failed before an account was found: its system event, and the failed attempt of the address.
+pub fn record_failure(request: &Request, conn: &mut Conn, user: Option<i64>, reason: &str) -> Result<(), Refusal> {
+    system_events::write(request, conn, Event::LoginFailedSso, user, Some(reason))?;
+    count_failure(request, conn)?;
     Ok(())
 }
 
-/// Tells operators what went wrong between us and a provider.
-pub fn log(request: &Request, configuration: &Configuration, failure: &Failure) {
+/// Logs for operators why a provider could not be used.
+pub fn log_failure(request: &Request, configuration: &Configuration, failure: &Failure) {
     tracing::warn!(
         build = request.build.domain,
         single_sign_on = configuration.id,
@@ -143,20 +147,28 @@ pub fn log(request: &Request, configuration: &Configuration, failure: &Failure) 
     );
 }
 
+/// A stored identity of a provider.
 #[derive(Clone, Copy)]
-struct Bound {
+struct Identity {
     user: i64,
+    /// Whether its user linked it, while signed in; otherwise it was bound by address.
     is_linked: bool,
 }
 
-fn identity(conn: &mut Conn, person: &Person) -> Result<Option<Bound>, Error> {
+fn find_identity(conn: &mut Conn, person: &Person) -> Result<Option<Identity>, Error> {
     let sql = Sql::new("SELECT user_id, is_linked FROM single_sign_on_identities WHERE issuer = $1 AND subject = $2");
     conn.opt(&sql.arg(&person.issuer).arg(&person.subject), |row| {
-        Ok(Bound { user: row.int(0)?, is_linked: row.flag(1)? })
+        Ok(Identity { user: row.int(0)?, is_linked: row.flag(1)? })
     })
 }
 
-fn bind(request: &Request, conn: &mut Conn, person: &Person, user: i64, is_linked: bool) -> Result<(), Refusal> {
+fn bind_identity(
+    request: &Request,
+    conn: &mut Conn,
+    person: &Person,
+    user: i64,
+    is_linked: bool,
+) -> Result<(), Refusal> {
     let sql = Sql::new(
         "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) VALUES ($1, $2, $3, $4, $5)",
     );
@@ -166,79 +178,82 @@ fn bind(request: &Request, conn: &mut Conn, person: &Person, user: i64, is_linke
     log::write_by(request, conn, Some(user), "link_identity", &USER, user, &name, log::Diff::new())
 }
 
-/// Binds the identity to whoever asked for it, if he is still signed in and it is nobody else's.
-fn link(request: &Request, conn: &mut Conn, person: &Person, linking: Linking) -> Result<bool, Refusal> {
-    let account = Account::of_for_change(conn, linking.user)?.filter(|account| account.is_active);
-    let bound = identity(conn, person)?;
+/// Links an identity to the user who asked for it. False when that user is no longer signed in, or when the identity
+/// belongs to another one.
+fn link_identity(request: &Request, conn: &mut Conn, person: &Person, linking: Linking) -> Result<bool, Refusal> {
+    let account = Account::by_id_for_change(conn, linking.user)?.filter(|account| account.is_active);
+    let identity = find_identity(conn, person)?;
     let sql =
         Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND ended_at IS NULL AND expires_at > $3");
     let session = conn.opt(&sql.arg(linking.session).arg(linking.user).arg(request.now), |_| Ok(()))?;
-    match bound {
+    match identity {
         _ if account.is_none() || session.is_none() => return Ok(false),
-        Some(bound) if bound.user != linking.user => return Ok(false),
-        Some(bound) if bound.is_linked => {}
+        Some(identity) if identity.user != linking.user => return Ok(false),
+        Some(identity) if identity.is_linked => {}
         Some(_) => {
             let sql = Sql::new("UPDATE single_sign_on_identities SET is_linked = 1 WHERE issuer = $1 AND subject = $2");
             conn.exec(&sql.arg(&person.issuer).arg(&person.subject))?;
         }
-        None => bind(request, conn, person, linking.user, true)?,
+        None => bind_identity(request, conn, person, linking.user, true)?,
     }
     Ok(true)
 }
 
-fn by_identity(
+fn account_by_identity(
     request: &Request,
     conn: &mut Conn,
     configuration: &Configuration,
     person: &Person,
-    bound: Bound,
-) -> Result<Found, Refusal> {
-    if let Some(obstacle) = may_sign_in(request, conn, bound.user)? {
-        return Ok(Found::Obstacle(obstacle));
+    identity: Identity,
+) -> Result<Lookup, Refusal> {
+    if let Some(obstacle) = find_obstacle(request, conn, identity.user)? {
+        return Ok(Lookup::Obstacle(obstacle));
     }
-    // It may have ended before the account was locked.
-    let Some(bound) = identity(conn, person)?.filter(|now| now.user == bound.user) else {
-        return by_address(request, conn, configuration, person);
+    // It may have been deleted before the account was locked.
+    let Some(identity) = find_identity(conn, person)?.filter(|now| now.user == identity.user) else {
+        return account_by_address(request, conn, configuration, person);
     };
-    if !bound.is_linked && type_of(conn, bound.user)? == AccountType::SuperAdmin {
-        return Ok(Found::Obstacle(Obstacle::of(bound.user, "not_linked")));
+    if !identity.is_linked && account_type_of(conn, identity.user)? == AccountType::SuperAdmin {
+        return Ok(Lookup::Obstacle(Obstacle::of(identity.user, "not_linked")));
     }
-    Ok(Found::Account(bound.user))
+    Ok(Lookup::Account(identity.user))
 }
 
-fn by_address(
+fn account_by_address(
     request: &Request,
     conn: &mut Conn,
     configuration: &Configuration,
     person: &Person,
-) -> Result<Found, Refusal> {
-    let Some(address) = &person.address else { return Ok(Found::Obstacle(Obstacle::of(None, "address_not_verified"))) };
-    let Some(user) = user_of(conn, address)? else {
-        return create(request, conn, configuration, person, address);
+) -> Result<Lookup, Refusal> {
+    let Some(address) = &person.address else {
+        return Ok(Lookup::Obstacle(Obstacle::of(None, "address_not_verified")));
     };
-    if let Some(obstacle) = may_sign_in(request, conn, user)? {
-        return Ok(Found::Obstacle(obstacle));
+    let Some(user) = user_of_address(conn, address)? else {
+        return create_account(request, conn, configuration, person, address);
+    };
+    if let Some(obstacle) = find_obstacle(request, conn, user)? {
+        return Ok(Lookup::Obstacle(obstacle));
     }
-    // It may have been given another name before it was locked.
-    if user_of(conn, address)? != Some(user) {
-        return Ok(Found::Obstacle(Obstacle::of(None, "unknown_account")));
+    // Its username may have been changed before it was locked.
+    if user_of_address(conn, address)? != Some(user) {
+        return Ok(Lookup::Obstacle(Obstacle::of(None, "unknown_account")));
     }
-    if !matches!(type_of(conn, user)?, AccountType::Internal | AccountType::External | AccountType::Full) {
-        return Ok(Found::Obstacle(Obstacle::of(user, "not_linked")));
+    if !matches!(account_type_of(conn, user)?, AccountType::Internal | AccountType::External | AccountType::Full) {
+        return Ok(Lookup::Obstacle(Obstacle::of(user, "not_linked")));
     }
-    if identity(conn, person)?.is_some_and(|bound| bound.user == user) {
-        // By a sign-in at the same time, after this one looked for it.
-        return Ok(Found::Account(user));
+    if find_identity(conn, person)?.is_some_and(|identity| identity.user == user) {
+        // Another sign-in at the same time has bound it, after this one looked for it.
+        return Ok(Lookup::Account(user));
     }
     if has_identity_in_use(request, conn, user)? || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)? {
-        return Ok(Found::Obstacle(Obstacle::of(user, "not_vouched")));
+        return Ok(Lookup::Obstacle(Obstacle::of(user, "not_vouched")));
     }
-    bind(request, conn, person, user, false)?;
-    Ok(Found::Account(user))
+    bind_identity(request, conn, person, user, false)?;
+    Ok(Lookup::Account(user))
 }
 
-/// Whether an account has an identity of a provider in use. Others do not count, so that a company can change its
-/// provider.
+/// Whether an account has an identity of an enabled provider. Identities of former providers do not count, so that a
+/// company can change its provider.
 fn has_identity_in_use(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, Error> {
     let enabled = enabled_issuers(request, conn)?;
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
@@ -247,20 +262,22 @@ fn has_identity_in_use(request: &Request, conn: &mut Conn, user: i64) -> Result<
         .contains(&true))
 }
 
-/// The account that an address names. Usernames are unique under a folding that takes different addresses for one.
-fn user_of(conn: &mut Conn, address: &str) -> Result<Option<i64>, Error> {
+/// The user whose username is an address. The folded username is compared first, since it has an index, and then the
+/// address itself, since different addresses can have the same folding.
+fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<i64>, Error> {
     let sql = Sql::new("SELECT id, username FROM users WHERE username_fold = $1 AND is_deleted = 0");
     let found =
         conn.opt(&sql.arg(resource::fold(address)), |row| Ok((row.int(0)?, is_same_address(row.text(1)?, address))))?;
     Ok(found.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
 }
 
-/// Whether two texts are one address: in lower case, character by character (document 4, section 7).
+/// Whether two texts are the same address, compared in lower case, character by character (document 4, section 7).
 fn is_same_address(one: &str, other: &str) -> bool {
     one.chars().map(lower_case).eq(other.chars().map(lower_case))
 }
 
-/// The lower case of a character. One that is not ASCII stays as it is where ASCII would come of it (the Kelvin sign).
+/// The lower case of a character. A character outside ASCII whose lower case is in ASCII (the Kelvin sign) stays as it
+/// is.
 fn lower_case(character: char) -> char {
     let mut lower = character.to_lowercase();
     match (lower.next(), lower.next()) {
@@ -269,9 +286,9 @@ fn lower_case(character: char) -> char {
     }
 }
 
-/// What keeps an account from signing in by single sign-on, the state of the account first. A lock is about passwords.
-fn may_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<Obstacle>, Error> {
-    let Some(account) = Account::of_for_change(conn, user)? else {
+/// The reason why an account may not sign in by single sign-on; its state comes first. A lock is only about passwords.
+fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<Obstacle>, Error> {
+    let Some(account) = Account::by_id_for_change(conn, user)? else {
         return Ok(Some(Obstacle::of(None, "unknown_account")));
     };
     Ok(if !account.is_active {
@@ -285,65 +302,65 @@ fn may_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<O
     })
 }
 
-/// Whether an account may still have the session that a ticket of a configuration promises it.
-pub fn is_welcome(request: &Request, conn: &mut Conn, configuration: i64, user: i64) -> Result<bool, Refusal> {
+/// Whether the user of a ticket may still sign in by its configuration. A failure is recorded.
+pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64, user: i64) -> Result<bool, Refusal> {
     let obstacle = match is_enabled(conn, configuration)? {
-        true => may_sign_in(request, conn, user)?,
+        true => find_obstacle(request, conn, user)?,
         false => Some(Obstacle::of(user, "state")),
     };
     let Some(Obstacle { event, user, reason }) = obstacle else { return Ok(true) };
-    system_events::note(request, conn, event, user, Some(reason))?;
+    system_events::write(request, conn, event, user, Some(reason))?;
     Ok(false)
 }
 
-/// Makes an account for somebody new (document 4, section 3, "auto-created users").
-fn create(
+/// Creates an account for a person without one (document 4, section 3, "auto-created users").
+fn create_account(
     request: &Request,
     conn: &mut Conn,
     configuration: &Configuration,
     person: &Person,
     address: &str,
-) -> Result<Found, Refusal> {
+) -> Result<Lookup, Refusal> {
     if !configuration.auto_create_user {
-        return Ok(Found::Obstacle(Obstacle::of(None, "unknown_account")));
+        return Ok(Lookup::Obstacle(Obstacle::of(None, "unknown_account")));
     }
     if !Vouching::of(conn, configuration.id)?.covers_new_account(conn, configuration.id)? {
-        return Ok(Found::Obstacle(Obstacle::of(None, "not_vouched")));
+        return Ok(Lookup::Obstacle(Obstacle::of(None, "not_vouched")));
     }
     let sql = Sql::new("SELECT role_id FROM single_sign_on_roles WHERE single_sign_on_id = $1 ORDER BY role_id");
     let roles = conn.all(&sql.arg(configuration.id), |row| row.int(0))?;
     let account_type = if roles.is_empty() { AccountType::Internal } else { AccountType::Full };
-    if method_of(conn, account_type)? == "password" {
+    if authentication_method(conn, account_type)? == "password" {
         let event = Event::LoginFailedInvalidAuthMethod;
-        return Ok(Found::Obstacle(Obstacle { event, user: None, reason: "single_sign_on" }));
+        return Ok(Lookup::Obstacle(Obstacle { event, user: None, reason: "single_sign_on" }));
     }
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, address));
     let body = json!({
         "username": address,
         "account_type": account_type.name(),
-        "first_name": name(&person.given_name, local),
-        "last_name": name(&person.family_name, domain),
+        "first_name": name_or(&person.given_name, local),
+        "last_name": name_or(&person.family_name, domain),
         ROLES.name(): roles,
     });
     let body = Body::of(&body);
     let body = body.sent().as_object(|_| true).unwrap_or_default();
     let accepted = rows::accepted(conn, &USER, &body, None)?;
     if !accepted.errors.is_empty() {
-        return match user_of(conn, address)? {
-            // Made by a sign-in at the same time, after this one looked for it.
-            Some(_) => by_address(request, conn, configuration, person),
-            None => Ok(Found::Obstacle(Obstacle::of(None, "unusable_claims"))),
+        return match user_of_address(conn, address)? {
+            // Another sign-in at the same time has created it, after this one looked for it.
+            Some(_) => account_by_address(request, conn, configuration, person),
+            None => Ok(Lookup::Obstacle(Obstacle::of(None, "unusable_claims"))),
         };
     }
     let Some(user) = create::insert_at_sign_in(request, conn, accepted.changes)? else {
-        return Ok(Found::Obstacle(Obstacle::of(None, "account_limit")));
+        return Ok(Lookup::Obstacle(Obstacle::of(None, "account_limit")));
     };
-    bind(request, conn, person, user, false)?;
-    Ok(Found::Account(user))
+    bind_identity(request, conn, person, user, false)?;
+    Ok(Lookup::Account(user))
 }
 
-/// A name as a user may have it, else what stands in for it.
-fn name(claimed: &str, instead: &str) -> String {
+/// A claimed name in the form that a user may have, or another text when there is none.
+fn name_or(claimed: &str, instead: &str) -> String {
     let claimed: String = claimed.chars().filter(|c| !c.is_control()).take(100).collect();
     let claimed = claimed.trim();
     if claimed.is_empty() { instead.chars().take(100).collect() } else { claimed.to_owned() }

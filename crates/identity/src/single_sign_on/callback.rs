@@ -1,8 +1,9 @@
-//! And back: the code becomes tokens, the tokens a person, the person a session. The answer is the token pair, or with a
-//! front end (`CHANCERY_SIGN_IN_URL`) a redirect to it with a one-time ticket, which keeps tokens out of addresses.
+//! The way back from a provider: the callback exchanges the code for an ID token, finds the account of the person, and
+//! begins a session (document 4, section 3). It answers with the tokens of the session, or with a front end
+//! (`CHANCERY_SIGN_IN_URL`) by a redirect to it with a one-time ticket, which keeps tokens out of addresses.
 
 use super::account::{self, Decision, Person};
-use super::configuration::{Configuration, address};
+use super::configuration::{Configuration, endpoint_address};
 use super::failure::Failure;
 use super::id_token;
 use super::provider::{Providers, with_query};
@@ -24,7 +25,6 @@ use std::sync::Arc;
 use store::{Conn, Error, Sql};
 use web::clock::sha256_hex;
 
-/// The routes of the way back.
 pub fn routes() -> Vec<Route> {
     let ticket = || json!({"type": "object", "required": ["ticket"], "properties": {"ticket": {"type": "string"}}});
     vec![
@@ -35,8 +35,8 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(callback),
         )
         .public()
-        .answers(200, Schema::Json(sessions::pair_schema))
-        // To a page, to somebody who has only linked himself, to a front end.
+        .answers(200, Schema::Json(sessions::tokens_schema))
+        // A page, a link without a session, a redirect to the front end.
         .or(200, Schema::Html)
         .or(204, Schema::Nothing)
         .or(302, Schema::Nothing)
@@ -48,20 +48,21 @@ pub fn routes() -> Vec<Route> {
         Route::post(
             "/api/auth/ticket/",
             "Exchange the ticket of a single sign-on for a pair",
-            Handler::Write(exchange),
+            Handler::Write(exchange_ticket),
         )
         .public()
         .takes(Schema::Json(ticket))
-        .answers(200, Schema::Json(sessions::pair_schema)),
+        .answers(200, Schema::Json(sessions::tokens_schema)),
     ]
 }
 
-/// How a sign-in ended.
-enum End {
-    /// With a pair, or with the ticket that stands for one.
+/// The result of a sign-in.
+enum SignInResult {
+    /// A session has begun.
     Tokens(Json),
+    /// A session begins when this ticket is exchanged.
     Ticket(String),
-    /// Bound, without a session.
+    /// An identity was linked, without a session.
     Linked,
     /// 401.
     Refused,
@@ -72,20 +73,20 @@ enum End {
 fn callback(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let state = request.query.last("state").unwrap_or("").to_owned();
-        // Any page can send a browser here. Without the cookie of a sign-in that was begun it is none: neither counted nor
-        // told, or strangers could use up the attempts of an address, and fill the queue of events.
+        // Any web page can send a browser here. A request without the cookie of a sign-in is not counted and writes no
+        // event, so that such a page cannot use up the attempts of an address or fill the outbox.
         let Some(transaction) = Transaction::of_callback(&request, &state) else {
-            return answer(&request, End::Failed, false).await;
+            return answer(&request, SignInResult::Failed, false).await;
         };
-        let (end, from_page) = (come_back(&request, &transaction).await?, transaction.from_page);
-        let mut answer = answer(&request, end, from_page).await?;
-        let redirect_uri = address(&request.app, &request.build, request.id(), "callback");
-        answer.headers.push(Transaction::forget(&state, &redirect_uri));
+        let (result, from_page) = (finish_sign_in(&request, &transaction).await?, transaction.from_page);
+        let mut answer = answer(&request, result, from_page).await?;
+        let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
+        answer.headers.push(Transaction::expired_cookie(&state, &redirect_uri));
         Ok(answer)
     })
 }
 
-async fn come_back(request: &Arc<Request>, transaction: &Transaction) -> Result<End, Refusal> {
+async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Result<SignInResult, Refusal> {
     let spent = transaction.clone();
     let configuration = write(request, move |request, conn| {
         check_address(request, conn)?;
@@ -98,32 +99,32 @@ async fn come_back(request: &Arc<Request>, transaction: &Transaction) -> Result<
     let person = match identify(request, &configuration, transaction).await {
         Ok(person) => person,
         Err(failure) => {
-            account::log(request, &configuration, &failure);
+            account::log_failure(request, &configuration, &failure);
             return fail(request, "provider").await;
         }
     };
     let linking = transaction.linking;
     let decide = move |request: &Request, conn: &mut Conn| {
         let decision = account::decide(request, conn, &configuration, &person, linking)?;
-        end(request, conn, configuration.id, decision)
+        carry_out(request, conn, configuration.id, decision)
     };
     match write(request, decide.clone()).await {
-        // Two first sign-ins at once: the other one has made the account or bound the identity.
-        Err(refusal) if is_taken(&refusal) => write(request, decide).await,
+        // Another first sign-in at the same time may have created the account or bound the identity.
+        Err(refusal) if may_be_race(&refusal) => write(request, decide).await,
         outcome => outcome,
     }
 }
 
-fn is_taken(refusal: &Refusal) -> bool {
+fn may_be_race(refusal: &Refusal) -> bool {
     refusal.status == StatusCode::BAD_REQUEST || matches!(refusal.cause.as_deref(), Some(Error::Unique(_)))
 }
 
-async fn fail(request: &Arc<Request>, reason: &'static str) -> Result<End, Refusal> {
-    write(request, move |request, conn| account::failed(request, conn, None, reason)).await?;
-    Ok(End::Failed)
+async fn fail(request: &Arc<Request>, reason: &'static str) -> Result<SignInResult, Refusal> {
+    write(request, move |request, conn| account::record_failure(request, conn, None, reason)).await?;
+    Ok(SignInResult::Failed)
 }
 
-/// Asks the provider who it is.
+/// Asks the provider who the person is.
 async fn identify(
     request: &Request,
     configuration: &Configuration,
@@ -132,10 +133,10 @@ async fn identify(
     let clock = &request.app.clock;
     let issuer = configuration.issuer.as_deref().ok_or("the provider's issuer is not set")?;
     let provider = request.app.slot::<Providers>().of(issuer);
-    // A response of another provider (mix-up, RFC 9207).
+    // Refuses the response of another provider (a mix-up attack, RFC 9207).
     match request.query.last("iss") {
         Some(named) if named != issuer => return Err("another issuer answered".into()),
-        None if provider.discovered(clock).await?.names_issuer_in_response => {
+        None if provider.discovery(clock).await?.names_issuer_in_response => {
             return Err("the provider's answer does not name it".into());
         }
         _ => {}
@@ -147,20 +148,24 @@ async fn identify(
     let tokens = provider.exchange(clock, configuration, code, &transaction.verifier).await?;
     let unverified = id_token::read(&tokens.id_token)?;
     let keys = provider.keys(clock, unverified.key_id.as_deref()).await?;
-    let expected =
-        id_token::Expected { issuer, client_id: &configuration.client_id, nonce: &transaction.nonce, now: clock.now() };
+    let expected = id_token::ExpectedClaims {
+        issuer,
+        client_id: &configuration.client_id,
+        nonce: &transaction.nonce,
+        now: clock.now(),
+    };
     let mut claims = unverified.verify(&keys, &expected)?;
     if !claims.contains_key("email")
         && let Some(access_token) = &tokens.access_token
         && let Some(more) = provider.user_info(clock, access_token).await?
     {
-        add(&mut claims, more)?;
+        add_user_info(&mut claims, more)?;
     }
-    Ok(Person::of(configuration, &claims))
+    Ok(Person::from_claims(configuration, &claims))
 }
 
-/// Takes claims of the user-info endpoint in: of the same subject, and none that the ID token has.
-fn add(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Result<(), Failure> {
+/// Adds claims of the user-info endpoint, which must be of the same subject. Claims of the ID token stay as they are.
+fn add_user_info(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Result<(), Failure> {
     if more.get("sub") != claims.get("sub") {
         return Err("the user info is of another subject".into());
     }
@@ -170,26 +175,31 @@ fn add(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Result<(), Fa
     Ok(())
 }
 
-/// What follows from the decision, in its transaction.
-fn end(request: &Request, conn: &mut Conn, single_sign_on: i64, decision: Decision) -> Result<End, Refusal> {
+/// Carries out a decision, in its transaction.
+fn carry_out(
+    request: &Request,
+    conn: &mut Conn,
+    single_sign_on: i64,
+    decision: Decision,
+) -> Result<SignInResult, Refusal> {
     Ok(match decision {
-        Decision::Welcome(user) if request.app.settings.sign_in_url.is_some() => {
-            End::Ticket(make_ticket(conn, single_sign_on, user, None, request.now)?)
+        Decision::SignIn(user) if request.app.settings.sign_in_url.is_some() => {
+            SignInResult::Ticket(make_ticket(conn, single_sign_on, user, None, request.now)?)
         }
-        Decision::Welcome(user) => End::Tokens(begin(request, conn, single_sign_on, user)?),
-        Decision::Linked => End::Linked,
-        Decision::Refused => End::Refused,
-        Decision::Failed => End::Failed,
+        Decision::SignIn(user) => SignInResult::Tokens(begin_session(request, conn, single_sign_on, user)?),
+        Decision::Linked => SignInResult::Linked,
+        Decision::Refused => SignInResult::Refused,
+        Decision::Failed => SignInResult::Failed,
     })
 }
 
-fn begin(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
+fn begin_session(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
-    system_events::note(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
+    system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
     Ok(sessions::begin(request, conn, user, Some(single_sign_on))?)
 }
 
-fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
+fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
     let [ticket] = request.texts(["ticket"])?;
     let sql = Sql::new(
         "DELETE FROM single_sign_on_tickets WHERE hash = $1 AND session_id IS NULL AND expires_at > $2 \
@@ -197,27 +207,27 @@ fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
     );
     let spent = conn.opt(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.int(0)?, row.int(1)?)))?;
     let (single_sign_on, user) = spent.ok_or_else(invalid_ticket)?;
-    if !account::is_welcome(request, conn, single_sign_on, user)? {
-        // Not an Err, which would give the ticket back.
+    if !account::may_redeem_ticket(request, conn, single_sign_on, user)? {
+        // An `Err` would undo the deletion of the ticket.
         return Ok(Answer::refusal(&sign_in_refused()));
     }
-    Ok(Answer::value(&begin(request, conn, single_sign_on, user)?))
+    Ok(Answer::value(&begin_session(request, conn, single_sign_on, user)?))
 }
 
-async fn answer(request: &Arc<Request>, end: End, from_page: bool) -> Outcome {
+async fn answer(request: &Arc<Request>, result: SignInResult, from_page: bool) -> Outcome {
     if let Some(front_end) = request.app.front_end_of(&request.build) {
-        return Ok(redirect(&match end {
-            End::Ticket(ticket) => with_query(&front_end, &[("ticket", &ticket)]),
-            End::Linked => with_query(&front_end, &[("linked", "true")]),
+        return Ok(redirect(&match result {
+            SignInResult::Ticket(ticket) => with_query(&front_end, &[("ticket", &ticket)]),
+            SignInResult::Linked => with_query(&front_end, &[("linked", "true")]),
             _ => with_query(&front_end, &[("error", "sign_in_failed")]),
         }));
     }
-    let refusal = match end {
-        End::Tokens(tokens) if from_page => return Ok(pages::tokens_page(&tokens)),
-        End::Tokens(tokens) => return Ok(Answer::value(&tokens)),
-        End::Linked | End::Ticket(_) => return Ok(Answer::empty()),
-        End::Refused => sign_in_refused(),
-        End::Failed => Refusal::bad("Sign-in failed."),
+    let refusal = match result {
+        SignInResult::Tokens(tokens) if from_page => return Ok(pages::tokens_page(&tokens)),
+        SignInResult::Tokens(tokens) => return Ok(Answer::value(&tokens)),
+        SignInResult::Linked | SignInResult::Ticket(_) => return Ok(Answer::empty()),
+        SignInResult::Refused => sign_in_refused(),
+        SignInResult::Failed => Refusal::bad("Sign-in failed."),
     };
     if from_page { pages::sign_in_failed(request, &refusal).await } else { Err(refusal) }
 }

@@ -1,5 +1,6 @@
 //! What a single sign-on configuration is, and how signing in reads it (document 1, "Single sign-on configurations").
 
+use crate::account::columns;
 use crate::settings::Settings;
 use kit::app::App;
 use kit::build::Build;
@@ -34,7 +35,7 @@ pub static AUTO_CREATE_USER: Key<bool> = Key::new("auto_create_user");
 pub static ROLES: Key<Vec<i64>> = Key::new("roles");
 pub static DOCS_ADDIN: Key<bool> = Key::new("is_docs_addin_enabled");
 
-/// A configuration.
+/// A single sign-on configuration.
 pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     let credential = |key: &Key<String>| key.text(255).required().charset(TOKEN).advertise(256);
@@ -77,12 +78,12 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
     .limit(&SINGLE_SIGN_ON_LIMIT)
 });
 
-/// Where a configuration's callback or logout is.
-pub fn address(app: &App, build: &Build, id: i64, part: &str) -> String {
+/// The address of a configuration's endpoint, `callback` or `logout`.
+pub fn endpoint_address(app: &App, build: &Build, id: i64, part: &str) -> String {
     format!("{}{PATH}{id}/{part}/", app.address_of(build))
 }
 
-/// The issuer of a provider for a tenant, if the operator has set one.
+/// The issuer of a provider for a tenant; `None` when the operator has set none.
 fn issuer(app: &App, provider: &str, tenant_id: &str) -> Option<String> {
     let template = match provider {
         "provider_a" => app.slot::<Settings>().sso_provider_a_issuer.as_ref(),
@@ -105,14 +106,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// `None` when there is no such configuration.
+    /// The configuration with an id.
     pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Configuration>, Error> {
         Configuration::find(request, conn, id, "")
     }
 
-    /// The configuration as it is now, locked until the sign-in is over; `None` when it no longer leads where it led when
-    /// the person was asked for.
-    pub fn still(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
+    /// The configuration as it is now, with its row locked; `None` when it is disabled by now or has another client or
+    /// issuer.
+    pub fn reload_unchanged(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
         let now = Configuration::find(request, conn, self.id, " FOR SHARE")?;
         let is_same = |now: &Configuration| now.client_id == self.client_id && now.issuer == self.issuer;
         Ok(now.filter(|now| now.is_enabled && is_same(now)))
@@ -124,31 +125,32 @@ impl Configuration {
              FROM single_sign_on WHERE id = $1",
         )
         .arg(id);
+        let [provider, client_id, tenant_id, secret_key, _client_secret, is_enabled, auto_create_user] = columns();
         let (app, build) = (&request.app, &*request.build);
         conn.opt(sql.push(lock), |row| {
-            let secret = rows::open_secret(&app.keys, build, &SINGLE_SIGN_ON, &CLIENT_SECRET, row, 3)?;
+            let secret = rows::open_secret(&app.keys, build, &SINGLE_SIGN_ON, &CLIENT_SECRET, row, secret_key)?;
             Ok(Configuration {
                 id,
-                provider: row.text(0)?.to_owned(),
-                client_id: row.text(1)?.to_owned(),
+                provider: row.text(provider)?.to_owned(),
+                client_id: row.text(client_id)?.to_owned(),
                 client_secret: secret.ok_or_else(|| Error::Db("a client secret does not open".to_owned()))?,
-                issuer: issuer(app, row.text(0)?, row.text(2)?),
-                is_enabled: row.flag(5)?,
-                auto_create_user: row.flag(6)?,
-                redirect_uri: address(app, build, id, "callback"),
+                issuer: issuer(app, row.text(provider)?, row.text(tenant_id)?),
+                is_enabled: row.flag(is_enabled)?,
+                auto_create_user: row.flag(auto_create_user)?,
+                redirect_uri: endpoint_address(app, build, id, "callback"),
             })
         })
     }
 }
 
-/// The issuers that enabled configurations name.
+/// The issuers of the enabled configurations.
 pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>, Error> {
     let sql = Sql::new("SELECT provider, tenant_id FROM single_sign_on WHERE is_enabled = 1");
     let issuers = conn.all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
     Ok(issuers.into_iter().flatten().collect())
 }
 
-/// Whether there is such a configuration, and it is enabled.
+/// Whether a configuration exists and is enabled.
 pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, Error> {
     let sql = Sql::new("SELECT 1 FROM single_sign_on WHERE id = $1 AND is_enabled = 1").arg(id);
     Ok(conn.opt(&sql, |_| Ok(()))?.is_some())

@@ -1,6 +1,6 @@
 //! Why a provider could not be used.
 
-/// Why a provider could not be used, for the log.
+/// Why a provider could not be used: a line for the log.
 #[derive(Clone, Debug)]
 pub struct Failure(pub String);
 

@@ -1,6 +1,6 @@
-//! What an ID token must be (OpenID Connect Core 1.0, section 3.1.3.7): signed by the issuer's key with an asymmetric
-//! algorithm, from exactly this issuer, for exactly this client, in its time, with our nonce. Time is the context's, with
-//! a minute of tolerance for clocks that disagree.
+//! Verifies ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). A token must be signed by a key of the issuer with an
+//! asymmetric algorithm, come from exactly this issuer for exactly this client, be valid now, and have the nonce of the
+//! sign-in. Clocks may differ by a minute.
 
 use super::failure::Failure;
 use base64::Engine;
@@ -9,13 +9,13 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::{Map, Value as Json};
 use subtle::ConstantTimeEq;
 
-/// How far clocks may disagree, in seconds.
-const SKEW: i64 = 60;
+/// How far the provider's clock may differ, in seconds.
+const CLOCK_SKEW_SECONDS: i64 = 60;
 const MAX_BYTES: usize = 64 * 1024;
-/// RSA moduli below this are too weak (in bytes).
-const MIN_MODULUS: usize = 256;
+/// The shortest RSA modulus that is accepted, in bytes.
+const MIN_MODULUS_BYTES: usize = 256;
 
-/// The algorithms that are taken, each with the type and curve of its keys. Symmetric ones and `none` are not among them.
+/// The accepted algorithms, each with the type and curve of its keys. Symmetric ones and `none` are not among them.
 const ALGORITHMS: &[(&str, Algorithm, &str, &str)] = &[
     ("RS256", Algorithm::RS256, "RSA", ""),
     ("RS384", Algorithm::RS384, "RSA", ""),
@@ -29,10 +29,9 @@ const ALGORITHMS: &[(&str, Algorithm, &str, &str)] = &[
     ("Ed25519", Algorithm::EdDSA, "OKP", "Ed25519"),
 ];
 
-/// A key of a provider.
+/// A signing key of a provider.
 #[derive(Clone)]
-pub struct Key {
-    /// Its id.
+pub struct SigningKey {
     pub id: Option<String>,
     kind: String,
     curve: String,
@@ -40,9 +39,9 @@ pub struct Key {
     decoding: DecodingKey,
 }
 
-impl Key {
-    /// A key of a JWK set; `None` for one that is of no use here.
-    pub fn from_json(jwk: &Json) -> Option<Key> {
+impl SigningKey {
+    /// Reads a key of a JWK set; `None` for a key that cannot have signed an accepted token.
+    pub fn from_json(jwk: &Json) -> Option<SigningKey> {
         let text = |name: &str| jwk.get(name).and_then(Json::as_str);
         if text("use").is_some_and(|usage| usage != "sig") {
             return None;
@@ -51,7 +50,7 @@ impl Key {
         let decoding = match kind {
             "RSA" => {
                 let modulus = URL_SAFE_NO_PAD.decode(text("n")?).ok()?;
-                if modulus.iter().skip_while(|byte| **byte == 0).count() < MIN_MODULUS {
+                if modulus.iter().skip_while(|byte| **byte == 0).count() < MIN_MODULUS_BYTES {
                     return None;
                 }
                 DecodingKey::from_rsa_components(text("n")?, text("e")?)
@@ -60,7 +59,7 @@ impl Key {
             "OKP" => DecodingKey::from_ed_components(text("x")?),
             _ => return None,
         };
-        Some(Key {
+        Some(SigningKey {
             id: text("kid").map(str::to_owned),
             kind: kind.to_owned(),
             curve: text("crv").unwrap_or("").to_owned(),
@@ -70,9 +69,9 @@ impl Key {
     }
 }
 
-/// A token whose header was read, and nothing believed yet.
+/// An ID token of which only the header was read.
 pub struct Unverified<'a> {
-    /// The key that it says it was signed with.
+    /// The id of the signing key, as the header names it.
     pub key_id: Option<String>,
     name: &'static str,
     algorithm: Algorithm,
@@ -83,8 +82,8 @@ pub struct Unverified<'a> {
     signature: &'a str,
 }
 
-/// What the claims are compared with.
-pub struct Expected<'a> {
+/// The values that the claims of an ID token must have.
+pub struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
     pub nonce: &'a str,
@@ -92,14 +91,14 @@ pub struct Expected<'a> {
     pub now: i64,
 }
 
-/// Reads the header of a token.
+/// Reads the header of an ID token.
 pub fn read(token: &str) -> Result<Unverified<'_>, Failure> {
     if token.len() > MAX_BYTES {
         return Err("the ID token is too long".into());
     }
     let (message, signature) = token.rsplit_once('.').ok_or("the ID token is no JWT")?;
     let (header, payload) = message.split_once('.').ok_or("the ID token is no JWT")?;
-    let header = object(header)?;
+    let header = json_object(header)?;
     if header.contains_key("crit") {
         return Err("the ID token has critical headers".into());
     }
@@ -111,14 +110,14 @@ pub fn read(token: &str) -> Result<Unverified<'_>, Failure> {
 }
 
 impl Unverified<'_> {
-    /// The claims, when one of the keys signed them and they are what is expected.
-    pub fn verify(&self, keys: &[Key], expected: &Expected) -> Result<Map<String, Json>, Failure> {
-        let fits = |key: &&Key| {
+    /// The claims of the token, when one of the keys signed it and the claims are as expected.
+    pub fn verify(&self, keys: &[SigningKey], expected: &ExpectedClaims) -> Result<Map<String, Json>, Failure> {
+        let fits = |key: &&SigningKey| {
             key.kind == self.kind
                 && key.curve == self.curve
                 && key.algorithm.as_deref().is_none_or(|algorithm| algorithm == self.name)
         };
-        let signed = |key: &Key| {
+        let signed = |key: &SigningKey| {
             let verified =
                 jsonwebtoken::crypto::verify(self.signature, self.message.as_bytes(), &key.decoding, self.algorithm);
             verified.unwrap_or(false)
@@ -126,17 +125,17 @@ impl Unverified<'_> {
         if !keys.iter().filter(fits).any(signed) {
             return Err("no key of the provider signed the ID token".into());
         }
-        let claims = object(self.payload)?;
-        check(&claims, expected)?;
+        let claims = json_object(self.payload)?;
+        check_claims(&claims, expected)?;
         Ok(claims)
     }
 }
 
-fn object(part: &str) -> Result<Map<String, Json>, Failure> {
+fn json_object(part: &str) -> Result<Map<String, Json>, Failure> {
     Ok(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part)?)?)
 }
 
-fn check(claims: &Map<String, Json>, expected: &Expected) -> Result<(), Failure> {
+fn check_claims(claims: &Map<String, Json>, expected: &ExpectedClaims) -> Result<(), Failure> {
     let text = |name: &str| claims.get(name).and_then(Json::as_str);
     if text("iss") != Some(expected.issuer) {
         return Err("the ID token is from another issuer".into());
@@ -154,15 +153,15 @@ fn check(claims: &Map<String, Json>, expected: &Expected) -> Result<(), Failure>
         return Err("the ID token was made for another party".into());
     }
     let now = expected.now.div_euclid(1_000_000);
-    // Seconds may have a fraction.
+    // A provider may send fractions of seconds.
     let moment = |name: &str| claims.get(name).and_then(Json::as_f64).map(|seconds| seconds as i64);
-    if moment("exp").is_none_or(|expires| expires.saturating_add(SKEW) <= now) {
+    if moment("exp").is_none_or(|expires| expires.saturating_add(CLOCK_SKEW_SECONDS) <= now) {
         return Err("the ID token is expired".into());
     }
-    if moment("iat").is_none_or(|issued| issued > now + SKEW) {
+    if moment("iat").is_none_or(|issued| issued > now + CLOCK_SKEW_SECONDS) {
         return Err("the ID token is issued in the future".into());
     }
-    if claims.contains_key("nbf") && moment("nbf").is_none_or(|begins| begins > now + SKEW) {
+    if claims.contains_key("nbf") && moment("nbf").is_none_or(|begins| begins > now + CLOCK_SKEW_SECONDS) {
         return Err("the ID token does not hold yet".into());
     }
     let nonce = text("nonce").unwrap_or("");

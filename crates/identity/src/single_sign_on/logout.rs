@@ -1,9 +1,10 @@
-//! Leaving both sides. A program ends its session by `POST /api/auth/logout/` with `single_sign_on` and leads the browser
-//! to the `logout_url` that it is answered; there the session ends, and the browser goes on to the provider to end the
-//! one there. The provider may send it back to the same address, without a ticket: then the way ends at the sign-in page.
+//! Ends a session here and at its provider (document 4, section 3). A client sends `POST /api/auth/logout/` with
+//! `single_sign_on` and opens the `logout_url` of the answer in the browser. That address ends the session and
+//! redirects the browser to the provider, which ends its own. The provider may send the browser back to the same
+//! address without a ticket; it is then redirected to the sign-in page.
 
 use super::account;
-use super::configuration::{Configuration, address};
+use super::configuration::{Configuration, endpoint_address};
 use super::provider::{Providers, with_query};
 use super::tickets::{invalid_ticket, make_ticket, redirect};
 use crate::sessions;
@@ -18,7 +19,6 @@ use std::sync::Arc;
 use store::{Conn, Error, Sql};
 use web::clock::sha256_hex;
 
-/// The route of the way out.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::new(
@@ -33,7 +33,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Whether a logout is to end the session at the provider, too.
+/// Whether a logout is to end the session at the provider too.
 pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
     match request.object()?.get("single_sign_on") {
         None => Ok(false),
@@ -42,15 +42,15 @@ pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
     }
 }
 
-/// Where the browser of a session goes to end it on both sides; `None` when it did not begin by single sign-on, or its
-/// configuration is gone.
+/// The address that ends a session here and at its provider; `None` when the session did not begin by single sign-on,
+/// or its configuration was deleted.
 pub fn logout_url(request: &Request, conn: &mut Conn, session: i64) -> Result<Option<String>, Error> {
     let sql = Sql::new(
         "SELECT s.user_id, t.id FROM sessions s JOIN single_sign_on t ON t.id = s.single_sign_on_id WHERE s.id = $1",
     );
     let Some((user, id)) = conn.opt(&sql.arg(session), |row| Ok((row.int(0)?, row.int(1)?)))? else { return Ok(None) };
     let ticket = make_ticket(conn, id, user, Some(session), request.now)?;
-    Ok(Some(with_query(&address(&request.app, &request.build, id, "logout"), &[("ticket", &ticket)])))
+    Ok(Some(with_query(&endpoint_address(&request.app, &request.build, id, "logout"), &[("ticket", &ticket)])))
 }
 
 fn logout(request: Arc<Request>) -> Pending {
@@ -62,17 +62,17 @@ fn logout(request: Arc<Request>) -> Pending {
         let Some(ticket) = request.query.last("ticket").map(str::to_owned) else { return Ok(redirect(&home)) };
         let configuration = write(&request, move |request, conn| end_session(request, conn, &ticket)).await?;
         let Some(issuer) = &configuration.issuer else { return Ok(redirect(&home)) };
-        match request.app.slot::<Providers>().of(issuer).discovered(&request.app.clock).await {
-            Ok(discovered) => Ok(redirect(&match discovered.end_session_endpoint {
-                Some(there) => {
-                    let back = address(&request.app, &request.build, configuration.id, "logout");
+        match request.app.slot::<Providers>().of(issuer).discovery(&request.app.clock).await {
+            Ok(discovery) => Ok(redirect(&match discovery.end_session_endpoint {
+                Some(endpoint) => {
+                    let back = endpoint_address(&request.app, &request.build, configuration.id, "logout");
                     let client = configuration.client_id.as_str();
-                    with_query(&there, &[("client_id", client), ("post_logout_redirect_uri", &back)])
+                    with_query(&endpoint, &[("client_id", client), ("post_logout_redirect_uri", &back)])
                 }
                 None => home,
             })),
             Err(failure) => {
-                account::log(&request, &configuration, &failure);
+                account::log_failure(&request, &configuration, &failure);
                 Ok(redirect(&home))
             }
         }

@@ -1,8 +1,8 @@
 //! Single sign-on: `/api/single-sign-on/` (document 1, "Single sign-on configurations"; document 4, sections 3 and 4).
 //!
-//! This file is the resource. What happens when somebody signs in stands beside it: `start.rs` (to the provider),
-//! `callback.rs` (and back), `account.rs` (who that is here), `logout.rs`; and under them `provider.rs` (discovery, keys,
-//! codes), `id_token.rs` (what a token must be), `transaction.rs` (what a browser keeps between start and callback).
+//! This file has the configurations as a resource. Signing in has files of its own: `start.rs` (to the provider),
+//! `callback.rs` (back from it), `account.rs` (the account of the person) and `logout.rs`. They use `provider.rs`
+//! (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
 
 mod account;
 mod callback;
@@ -24,7 +24,7 @@ use crate::super_admin_access;
 use crate::users::rules::may_give_roles;
 use configuration::{
     AUTO_CREATE_USER, CLIENT_ID, CLIENT_SECRET, DOCS_ADDIN, IS_ENABLED, NAME, PATH, PROVIDER, ROLES, SINGLE_SIGN_ON,
-    TENANT_ID, address,
+    TENANT_ID, endpoint_address,
 };
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -38,7 +38,7 @@ use resource::{After, Changes, Errors, Key, Object, message};
 use serde_json::json;
 use store::{Conn, Error, Sql};
 
-/// The database's word against a second add-in (document 1: "at most one may be true").
+/// The unique index that allows one add-in for a client and tenant (document 1: "at most one may be true").
 const DOCS_ADDIN_INDEX: &str = "single_sign_on_docs_addin";
 static SHAPE: Shape = Shape::new(
     Declaration::Static(&SINGLE_SIGN_ON),
@@ -50,7 +50,6 @@ static SHAPE: Shape = Shape::new(
     write_meta,
 );
 
-/// The routes of the configurations and of signing in with them.
 pub fn routes() -> Vec<Route> {
     let instance = "/api/single-sign-on/{id}/";
     let mut routes = vec![
@@ -84,10 +83,10 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     may_give_roles(conn, request.caller()?, &[], &changes.get(&ROLES).unwrap_or_default())?;
-    docs_addin(conn, &body, &After { before: None, sent: &changes }, 0, &mut errors)?;
+    check_docs_addin(conn, &body, &After { before: None, sent: &changes }, 0, &mut errors)?;
     errors.refuse()?;
     let inserted = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &[]);
-    let id = inserted.map_err(second_docs_addin).map_err(told_as_list)?;
+    let id = inserted.map_err(second_docs_addin).map_err(limit_detail_as_list)?;
     vouching::renew(conn, id, request.caller()?.user)?;
     rows::created(request, conn, &SHAPE, id)
 }
@@ -99,9 +98,9 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let after = After { before: Some(&before), sent: &changes };
-    may_give_roles(conn, request.caller()?, &[], &given(&before, &after))?;
-    docs_addin(conn, &body, &after, id, &mut errors)?;
-    if moves(&before, &after) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
+    may_give_roles(conn, request.caller()?, &[], &given_roles(&before, &after))?;
+    check_docs_addin(conn, &body, &after, id, &mut errors)?;
+    if redirects_secret(&before, &after) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
     }
     errors.refuse()?;
@@ -110,7 +109,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     if vouching::is_renewed_by(&changes) {
         vouching::renew(conn, id, request.caller()?.user)?;
     }
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     rows::changed(request, conn, &SHAPE, id)
 }
 
@@ -125,11 +124,11 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         conn.exec(&Sql::new(text).arg(id))?;
     }
     rows::delete(request, conn, &SINGLE_SIGN_ON, id, &before.get(&NAME).unwrap_or_default())?;
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     Ok(Answer::empty())
 }
 
-/// When a role leaves, no configuration gives it any more.
+/// Removes a deleted role from the configurations that give it.
 pub const ON_ROLE_LEAVING: Reaction = Reaction {
     resource: "roles",
     when: When::Leaving,
@@ -139,7 +138,7 @@ pub const ON_ROLE_LEAVING: Reaction = Reaction {
     },
 };
 
-/// When a user leaves, its identities end, and sign-ins under way.
+/// Deletes the identities and tickets of a user who is deleted or anonymized.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
     when: When::Leaving,
@@ -154,16 +153,22 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
     },
 };
 
-/// Document 1 wants `detail` of the limit to be an array here, and here alone, without a code.
-fn told_as_list(mut refusal: Refusal) -> Refusal {
+/// The refusal of the limit with `detail` as an array and without a code, as document 1 has it for this resource only.
+fn limit_detail_as_list(mut refusal: Refusal) -> Refusal {
     if refusal.body.get("error_code").is_some() {
         refusal.body = json!({"detail": [refusal.body["detail"]]});
     }
     refusal
 }
 
-/// The add-in is for `provider_a` alone, and for one configuration of a client and tenant.
-fn docs_addin(conn: &mut Conn, body: &Object<'_>, after: &After, id: i64, errors: &mut Errors) -> Result<(), Error> {
+/// Adds the errors of an add-in, which is for `provider_a` only and for one configuration of a client and tenant.
+fn check_docs_addin(
+    conn: &mut Conn,
+    body: &Object<'_>,
+    after: &After,
+    id: i64,
+    errors: &mut Errors,
+) -> Result<(), Error> {
     let fields = [DOCS_ADDIN.name(), PROVIDER.name(), CLIENT_ID.name(), TENANT_ID.name()];
     let is_wrong = |name: &&str| errors.has(name);
     if fields[..2].iter().any(is_wrong) {
@@ -186,7 +191,7 @@ fn docs_addin(conn: &mut Conn, body: &Object<'_>, after: &After, id: i64, errors
     Ok(())
 }
 
-/// The same answer when the database noticed first.
+/// The same error as of [`check_docs_addin`], when another request at the same time has enabled an add-in.
 fn second_docs_addin(refusal: Refusal) -> Refusal {
     match refusal.cause.as_deref() {
         Some(Error::Unique(index)) if index == DOCS_ADDIN_INDEX => Refusal::field(DOCS_ADDIN.name(), message::UNIQUE),
@@ -194,8 +199,8 @@ fn second_docs_addin(refusal: Refusal) -> Refusal {
     }
 }
 
-/// The roles that a change gives to somebody: new ones, and all of them when the change decides anew who gets them.
-fn given(before: &Changes, after: &After) -> Vec<i64> {
+/// The roles that a change gives: those that it adds, and all of them when other people may get them after it.
+fn given_roles(before: &Changes, after: &After) -> Vec<i64> {
     let differs = |key: &Key<String>| after.get(key) != before.get(key);
     let begins = |key: &Key<bool>| after.get(key) == Some(true) && before.get(key) != Some(true);
     let to_others = differs(&CLIENT_ID) || differs(&TENANT_ID) || begins(&IS_ENABLED) || begins(&AUTO_CREATE_USER);
@@ -204,17 +209,17 @@ fn given(before: &Changes, after: &After) -> Vec<i64> {
     roles.into_iter().filter(|role| to_others || !held.contains(role)).collect()
 }
 
-/// Whether the secret would go to another tenant or client: only who knows it may send it there.
-fn moves(before: &Changes, after: &After) -> bool {
+/// Whether the stored secret would be sent to another tenant or client. The caller must then know and send it.
+fn redirects_secret(before: &Changes, after: &After) -> bool {
     [&CLIENT_ID, &TENANT_ID].iter().any(|key| after.get(key) != before.get(key))
 }
 
-/// The addresses and `_meta`.
+/// Writes the addresses and `_meta`.
 fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
     let id = row.int(at)?.unwrap_or(0);
-    out.name("redirect_uri").text(&address(&request.app, &request.build, id, "callback"));
+    out.name("redirect_uri").text(&endpoint_address(&request.app, &request.build, id, "callback"));
     if form == Form::Detail {
-        out.name("logout_url").text(&address(&request.app, &request.build, id, "logout"));
+        out.name("logout_url").text(&endpoint_address(&request.app, &request.build, id, "logout"));
     }
     out.name("_meta").raw("{").name("labels").raw("{").name("roles").raw("[");
     for name in row.text(at + 1)?.unwrap_or("").split('\n').filter(|name| !name.is_empty()) {

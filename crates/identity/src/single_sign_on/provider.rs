@@ -1,13 +1,13 @@
-//! The other side: what a provider says of itself, its keys, and the exchange of a code (OpenID Connect Discovery 1.0,
-//! Core 1.0). Everything that is fetched comes from addresses that the operator's issuer leads to.
+//! The client of a provider: its discovery document, its keys, and the exchange of a code (OpenID Connect Discovery
+//! 1.0, Core 1.0). It only calls the issuers that the operator has set and the addresses in their discovery documents.
 //!
-//! What was learned is kept for an hour by issuer, whatever build asked. A token signed with an unknown key makes the
-//! keys be fetched anew, at most once a minute, which is how a provider's rotation is followed and how a forger is kept
-//! from making us fetch. After a failure the provider is left alone for some seconds.
+//! Discovery documents and keys are cached for an hour by issuer, for all builds. A token with an unknown key id makes
+//! the keys be fetched again, at most once a minute: so a provider can rotate its keys, and forged tokens cause few
+//! requests. After a failure the provider is not called for some seconds.
 
 use super::configuration::Configuration;
 use super::failure::Failure;
-use super::id_token::Key;
+use super::id_token::SigningKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header;
@@ -19,51 +19,55 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 use web::clock::Clock;
 
-/// How long a discovery document and keys are believed, in microseconds.
-const FRESH: i64 = 3_600_000_000;
-/// How often unknown key ids may make us fetch, in microseconds.
-const REFETCH: i64 = 60_000_000;
-/// How long a provider that failed is left alone, in microseconds.
-const REST: i64 = 5_000_000;
+/// How long a discovery document and keys are cached, in microseconds.
+const DISCOVERY_MAX_AGE_US: i64 = 3_600_000_000;
+/// How often an unknown key id may make the keys be fetched again, in microseconds.
+const KEY_REFETCH_INTERVAL_US: i64 = 60_000_000;
+/// How long a provider is not called after a failure, in microseconds.
+const RETRY_PAUSE_US: i64 = 5_000_000;
 /// The longest answer that is read.
-const MAX_BYTES: usize = 1024 * 1024;
-/// What needs no encoding in a form or query (RFC 3986, unreserved).
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// More issuers than this are forgotten together.
-const MOST: usize = 1000;
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+/// The characters that are encoded in a form or query: all but the unreserved ones of RFC 3986.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// When this many issuers are cached, all are dropped.
+const MAX_ISSUERS: usize = 1000;
 
-/// What a provider says of itself.
+/// The discovery document of a provider.
 #[derive(Clone, Debug)]
-pub struct Discovered {
+pub struct Discovery {
     pub authorization_endpoint: String,
     pub end_session_endpoint: Option<String>,
+    /// Whether the callback gets the issuer as `iss` (RFC 9207).
     pub names_issuer_in_response: bool,
     token_endpoint: String,
     userinfo_endpoint: Option<String>,
     jwks_uri: String,
+    /// Whether the client authenticates by HTTP Basic, otherwise in the form.
     takes_basic: bool,
 }
 
-/// The providers that this process knows, by issuer.
+/// The providers that this process has used, by issuer.
 #[derive(Default)]
 pub struct Providers(Mutex<HashMap<String, Arc<Provider>>>);
 
-/// A provider, asked by one at a time.
+/// A provider with its cache. Requests for its documents wait for each other.
 pub struct Provider {
     issuer: String,
-    known: tokio::sync::Mutex<Known>,
+    cache: tokio::sync::Mutex<ProviderCache>,
 }
 
+/// The documents of a provider with the times at which they were fetched.
 #[derive(Default)]
-struct Known {
-    discovered: Option<(i64, Discovered)>,
-    keys: Option<(i64, Arc<Vec<Key>>)>,
-    /// When an unknown key id made us fetch.
-    refetched: Option<i64>,
-    failed: Option<(i64, Failure)>,
+struct ProviderCache {
+    discovery: Option<(i64, Discovery)>,
+    keys: Option<(i64, Arc<Vec<SigningKey>>)>,
+    /// When an unknown key id last made the keys be fetched.
+    refetched_at: Option<i64>,
+    /// The last call, if it failed.
+    failure: Option<(i64, Failure)>,
 }
 
-/// What a code was exchanged for.
+/// The tokens that a code was exchanged for.
 pub struct Tokens {
     pub id_token: String,
     pub access_token: Option<String>,
@@ -73,36 +77,36 @@ impl Providers {
     /// The provider of an issuer.
     pub fn of(&self, issuer: &str) -> Arc<Provider> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST && !all.contains_key(issuer) {
+        if all.len() >= MAX_ISSUERS && !all.contains_key(issuer) {
             all.clear();
         }
-        let make = || Arc::new(Provider { issuer: issuer.to_owned(), known: Default::default() });
+        let make = || Arc::new(Provider { issuer: issuer.to_owned(), cache: Default::default() });
         all.entry(issuer.to_owned()).or_insert_with(make).clone()
     }
 }
 
 impl Provider {
-    /// What the provider says of itself, not older than an hour.
-    pub async fn discovered(&self, clock: &Clock) -> Result<Discovered, Failure> {
-        self.described(&mut *self.known.lock().await, clock).await
+    /// The provider's discovery document, from the cache or fetched.
+    pub async fn discovery(&self, clock: &Clock) -> Result<Discovery, Failure> {
+        self.cached_discovery(&mut *self.cache.lock().await, clock).await
     }
 
-    async fn described(&self, known: &mut Known, clock: &Clock) -> Result<Discovered, Failure> {
+    async fn cached_discovery(&self, cache: &mut ProviderCache, clock: &Clock) -> Result<Discovery, Failure> {
         let now = clock.now();
-        if let Some((at, discovered)) = &known.discovered
-            && now < at + FRESH
+        if let Some((at, discovery)) = &cache.discovery
+            && now < at + DISCOVERY_MAX_AGE_US
         {
-            return Ok(discovered.clone());
+            return Ok(discovery.clone());
         }
-        known.may_ask(now)?;
-        let fetched = self.discover().await;
-        known.note(clock.now(), &fetched);
-        let discovered = fetched?;
-        known.discovered = Some((now, discovered.clone()));
-        Ok(discovered)
+        cache.check_pause(now)?;
+        let fetched = self.fetch_discovery().await;
+        cache.record_outcome(clock.now(), &fetched);
+        let discovery = fetched?;
+        cache.discovery = Some((now, discovery.clone()));
+        Ok(discovery)
     }
 
-    async fn discover(&self) -> Result<Discovered, Failure> {
+    async fn fetch_discovery(&self) -> Result<Discovery, Failure> {
         let document =
             get_json(&format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'))).await?;
         if document.get("issuer").and_then(Json::as_str) != Some(&self.issuer) {
@@ -116,7 +120,7 @@ impl Provider {
         };
         let methods = document.get("token_endpoint_auth_methods_supported").and_then(Json::as_array);
         let has = |method: &str| methods.is_some_and(|all| all.iter().any(|known| known == method));
-        Ok(Discovered {
+        Ok(Discovery {
             authorization_endpoint: needed("authorization_endpoint")?,
             token_endpoint: needed("token_endpoint")?,
             jwks_uri: needed("jwks_uri")?,
@@ -124,45 +128,45 @@ impl Provider {
             userinfo_endpoint: address("userinfo_endpoint").map(str::to_owned),
             names_issuer_in_response: document.get("authorization_response_iss_parameter_supported")
                 == Some(&Json::Bool(true)),
-            // Basic is the default of the standard.
+            // HTTP Basic is the default of the standard.
             takes_basic: has("client_secret_basic") || !has("client_secret_post"),
         })
     }
 
-    /// Plain HTTP is for issuers that the operator set so.
+    /// Whether an address may be called. Plain HTTP is only for issuers that the operator has set with it.
     fn is_safe(&self, url: &str) -> bool {
         url.starts_with("https://") || self.issuer.starts_with("http://") && url.starts_with("http://")
     }
 
-    /// The keys that may have signed a token: those of the key id, all of them when the token names none. An unknown id
-    /// makes the keys be fetched anew.
-    pub async fn keys(&self, clock: &Clock, key_id: Option<&str>) -> Result<Vec<Key>, Failure> {
-        let known = &mut *self.known.lock().await;
-        let discovered = self.described(known, clock).await?;
+    /// The keys that may have signed a token: those with its key id, or all of them when it names none. An unknown id
+    /// makes the keys be fetched again.
+    pub async fn keys(&self, clock: &Clock, key_id: Option<&str>) -> Result<Vec<SigningKey>, Failure> {
+        let cache = &mut *self.cache.lock().await;
+        let discovery = self.cached_discovery(cache, clock).await?;
         let now = clock.now();
-        let fits = |keys: &[Key]| -> Vec<Key> {
+        let fits = |keys: &[SigningKey]| -> Vec<SigningKey> {
             keys.iter().filter(|key| key_id.is_none_or(|id| key.id.as_deref() == Some(id))).cloned().collect()
         };
-        if let Some((at, keys)) = &known.keys
-            && now < at + FRESH
+        if let Some((at, keys)) = &cache.keys
+            && now < at + DISCOVERY_MAX_AGE_US
         {
             let fitting = fits(keys);
-            if !fitting.is_empty() || known.refetched.is_some_and(|at| now < at + REFETCH) {
+            if !fitting.is_empty() || cache.refetched_at.is_some_and(|at| now < at + KEY_REFETCH_INTERVAL_US) {
                 return Ok(fitting);
             }
-            known.refetched = Some(now);
+            cache.refetched_at = Some(now);
         }
-        known.may_ask(now)?;
-        let fetched = get_json(&discovered.jwks_uri).await;
-        known.note(clock.now(), &fetched);
+        cache.check_pause(now)?;
+        let fetched = get_json(&discovery.jwks_uri).await;
+        cache.record_outcome(clock.now(), &fetched);
         let document = fetched?;
         let keys = document.get("keys").and_then(Json::as_array).map_or(&[] as &[Json], Vec::as_slice);
-        let keys = Arc::new(keys.iter().filter_map(Key::from_json).collect::<Vec<_>>());
-        known.keys = Some((now, keys.clone()));
+        let keys = Arc::new(keys.iter().filter_map(SigningKey::from_json).collect::<Vec<_>>());
+        cache.keys = Some((now, keys.clone()));
         Ok(fits(&keys))
     }
 
-    /// Exchanges a code, once: whatever comes back, the code is spent.
+    /// Exchanges a code for tokens. A code can be exchanged once, whatever the outcome.
     pub(super) async fn exchange(
         &self,
         clock: &Clock,
@@ -170,7 +174,7 @@ impl Provider {
         code: &str,
         verifier: &str,
     ) -> Result<Tokens, Failure> {
-        let discovered = self.discovered(clock).await?;
+        let discovery = self.discovery(clock).await?;
         let (id, secret) = (configuration.client_id.as_str(), configuration.client_secret.as_str());
         let mut form = vec![
             ("grant_type", "authorization_code"),
@@ -178,9 +182,9 @@ impl Provider {
             ("redirect_uri", configuration.redirect_uri.as_str()),
             ("code_verifier", verifier),
         ];
-        let mut request = http_client()?.post(&discovered.token_endpoint);
-        if discovered.takes_basic {
-            // Their characters need no encoding (document 1: letters, digits, hyphens).
+        let mut request = http_client()?.post(&discovery.token_endpoint);
+        if discovery.takes_basic {
+            // Client ids and secrets have only characters that need no encoding (document 1: letters, digits, hyphens).
             request =
                 request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(format!("{id}:{secret}"))));
         } else {
@@ -197,9 +201,10 @@ impl Provider {
         Ok(Tokens { id_token, access_token: bearer.and_then(|_| text("access_token")) })
     }
 
-    /// The claims of the user-info endpoint, for providers that keep the ID token small; `None` when there is none.
+    /// The claims of the user-info endpoint, since some providers leave claims out of the ID token; `None` when the
+    /// provider has no such endpoint.
     pub async fn user_info(&self, clock: &Clock, access_token: &str) -> Result<Option<Map<String, Json>>, Failure> {
-        let Some(endpoint) = self.discovered(clock).await?.userinfo_endpoint else { return Ok(None) };
+        let Some(endpoint) = self.discovery(clock).await?.userinfo_endpoint else { return Ok(None) };
         let request = http_client()?.get(endpoint).header(header::AUTHORIZATION, format!("Bearer {access_token}"));
         match json_of(request.header(header::ACCEPT, "application/json")).await? {
             Json::Object(claims) => Ok(Some(claims)),
@@ -208,26 +213,27 @@ impl Provider {
     }
 }
 
-impl Known {
-    fn may_ask(&self, now: i64) -> Result<(), Failure> {
-        match &self.failed {
-            Some((at, failure)) if now < at + REST => Err(failure.clone()),
+impl ProviderCache {
+    /// Fails as the last call did, within a pause after it.
+    fn check_pause(&self, now: i64) -> Result<(), Failure> {
+        match &self.failure {
+            Some((at, failure)) if now < at + RETRY_PAUSE_US => Err(failure.clone()),
             _ => Ok(()),
         }
     }
 
-    fn note<T>(&mut self, now: i64, outcome: &Result<T, Failure>) {
-        self.failed = outcome.as_ref().err().map(|failure| (now, failure.clone()));
+    fn record_outcome<T>(&mut self, now: i64, outcome: &Result<T, Failure>) {
+        self.failure = outcome.as_ref().err().map(|failure| (now, failure.clone()));
     }
 }
 
-/// A form, or the query of an address.
+/// The fields, encoded for a form or the query of an address.
 fn encoded(fields: &[(&str, &str)]) -> String {
-    let encode = |text: &str| utf8_percent_encode(text, RESERVED).to_string();
+    let encode = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
     fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect::<Vec<_>>().join("&")
 }
 
-/// An address with more parameters.
+/// An address with these parameters added to its query.
 pub fn with_query(address: &str, fields: &[(&str, &str)]) -> String {
     let (address, fragment) = address.split_once('#').map_or((address, None), |(address, rest)| (address, Some(rest)));
     let joint = if address.contains('?') { '&' } else { '?' };
@@ -239,17 +245,17 @@ async fn get_json(url: &str) -> Result<Json, Failure> {
     json_of(http_client()?.get(url).header(header::ACCEPT, "application/json")).await
 }
 
-/// Sends, and reads a bounded JSON answer with status 200.
+/// Sends a request and reads the JSON of its answer. Another status than 200 and a long answer are failures.
 async fn json_of(request: reqwest::RequestBuilder) -> Result<Json, Failure> {
     let response = request.send().await.map_err(|error| Failure(outbound::in_words(error)))?;
     if response.status() != http::StatusCode::OK {
         return Err(Failure(format!("the provider answered {}", response.status())));
     }
-    let body = outbound::body(response, MAX_BYTES).await.ok_or("the provider's answer is too long or broken")?;
+    let body = outbound::body(response, MAX_ANSWER_BYTES).await.ok_or("the provider's answer is too long or broken")?;
     Ok(serde_json::from_slice(&body)?)
 }
 
-/// The client of outgoing calls, with patience of ten seconds.
+/// The HTTP client for providers, with a timeout of ten seconds.
 fn http_client() -> Result<&'static reqwest::Client, Failure> {
     static CLIENT: LazyLock<Result<reqwest::Client, Failure>> = LazyLock::new(|| {
         let client = outbound::http_client().connect_timeout(Duration::from_secs(5)).timeout(Duration::from_secs(10));

@@ -1,4 +1,5 @@
-//! To the provider: which configurations there are, and where a sign-in or a link begins.
+//! The way to a provider: the list of configurations, and the start of a sign-in or of linking an identity (document 4,
+//! section 3).
 
 use super::account;
 use super::configuration::Configuration;
@@ -19,7 +20,6 @@ use store::{Conn, Error, Sql};
 
 const SCOPES: &str = "openid email profile";
 
-/// The routes of the way out.
 pub fn routes() -> Vec<Route> {
     let address = || json!({"type": "object", "properties": {"redirect_uri": {"type": "string", "format": "uri"}}});
     let id = || json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}});
@@ -47,22 +47,21 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// An enabled configuration as anybody may see it.
-pub struct Named {
-    /// Its id.
+/// An enabled configuration as the sign-in page shows it.
+pub struct EnabledConfiguration {
     pub id: i64,
-    /// Its name.
     pub name: String,
 }
 
-/// The enabled configurations by name.
-pub fn enabled(conn: &mut Conn) -> Result<Vec<Named>, Error> {
+/// The enabled configurations, ordered by name.
+pub fn enabled_configurations(conn: &mut Conn) -> Result<Vec<EnabledConfiguration>, Error> {
     let sql = Sql::new("SELECT id, name FROM single_sign_on WHERE is_enabled = 1 ORDER BY name_fold, id");
-    conn.all(&sql, |row| Ok(Named { id: row.int(0)?, name: row.text(1)?.to_owned() }))
+    conn.all(&sql, |row| Ok(EnabledConfiguration { id: row.int(0)?, name: row.text(1)?.to_owned() }))
 }
 
 fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
-    let all: Vec<Json> = enabled(conn)?.iter().map(|named| json!({"id": named.id, "name": named.name})).collect();
+    let enabled = enabled_configurations(conn)?;
+    let all = enabled.iter().map(|found| json!({"id": found.id, "name": found.name})).collect();
     Ok(Answer::value(&Json::Array(all)))
 }
 
@@ -70,9 +69,9 @@ fn login(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let id = sent_id(&request)?;
         let unknown = || Refusal::field("id", message::pk(id));
-        let configuration = configured(&request, id).await?.ok_or_else(unknown)?;
-        let begun = begin(&request, &configuration, None, false).await?;
-        Ok(begun.answer())
+        let configuration = load_configuration(&request, id).await?.ok_or_else(unknown)?;
+        let started = begin(&request, &configuration, None, false).await?;
+        Ok(started.answer())
     })
 }
 
@@ -89,27 +88,28 @@ fn link(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let caller = request.caller()?;
         let linking = Linking { user: caller.user, session: caller.session };
-        let configuration = configured(&request, request.id()).await?.ok_or_else(Refusal::not_found)?;
-        let begun = begin(&request, &configuration, Some(linking), false).await?;
-        Ok(begun.answer())
+        let configuration = load_configuration(&request, request.id()).await?.ok_or_else(Refusal::not_found)?;
+        let started = begin(&request, &configuration, Some(linking), false).await?;
+        Ok(started.answer())
     })
 }
 
-/// A sign-in begun from the build's own page. The way on is a page too, since a form may only lead to ourselves.
+/// Begins a sign-in from the build's own page and answers with a page that leads on to the provider. It is no redirect,
+/// since the page's content security policy lets its form lead only to this server.
 pub async fn start_page(request: &Arc<Request>, id: i64) -> Outcome {
     let unknown = || Refusal::field("id", message::pk(id));
-    let configuration = configured(request, id).await?.ok_or_else(unknown)?;
-    let begun = begin(request, &configuration, None, true).await?;
-    let address = escape(&begun.redirect_uri);
+    let configuration = load_configuration(request, id).await?.ok_or_else(unknown)?;
+    let started = begin(request, &configuration, None, true).await?;
+    let address = escape(&started.redirect_uri);
     let body = format!(
         "<meta http-equiv=\"refresh\" content=\"0;url={address}\"><p><a href=\"{address}\">Continue to your provider</a></p>"
     );
     let mut answer = page(StatusCode::OK, "Sign in", &body);
-    answer.headers.push(begun.cookie);
+    answer.headers.push(started.cookie);
     Ok(answer)
 }
 
-async fn configured(request: &Arc<Request>, id: i64) -> Result<Option<Configuration>, Refusal> {
+async fn load_configuration(request: &Arc<Request>, id: i64) -> Result<Option<Configuration>, Refusal> {
     let shared = request.clone();
     request
         .build
@@ -121,12 +121,13 @@ async fn configured(request: &Arc<Request>, id: i64) -> Result<Option<Configurat
         .await
 }
 
-struct Begun {
+/// A sign-in that has started: the provider's address for the browser, and the cookie for the callback.
+struct StartedSignIn {
     redirect_uri: String,
     cookie: (http::HeaderName, http::HeaderValue),
 }
 
-impl Begun {
+impl StartedSignIn {
     fn answer(self) -> Answer {
         let mut answer = Answer::value(&json!({"redirect_uri": self.redirect_uri}));
         answer.headers.push(self.cookie);
@@ -139,22 +140,22 @@ async fn begin(
     configuration: &Configuration,
     linking: Option<Linking>,
     from_page: bool,
-) -> Result<Begun, Refusal> {
+) -> Result<StartedSignIn, Refusal> {
     if !configuration.is_enabled {
         return Err(Refusal::bad("Single sign-on configuration is disabled."));
     }
-    let asked = match &configuration.issuer {
-        Some(issuer) => request.app.slot::<Providers>().of(issuer).discovered(&request.app.clock).await,
+    let fetched = match &configuration.issuer {
+        Some(issuer) => request.app.slot::<Providers>().of(issuer).discovery(&request.app.clock).await,
         None => Err(Failure("the provider's issuer is not set".to_owned())),
     };
-    let discovered = asked.map_err(|failure| {
-        account::log(request, configuration, &failure);
+    let discovery = fetched.map_err(|failure| {
+        account::log_failure(request, configuration, &failure);
         Refusal::bad("Sign-in failed.")
     })?;
     let transaction = Transaction::begin(configuration.id, linking, from_page, request.now);
     let challenge = transaction.challenge();
     let redirect_uri = with_query(
-        &discovered.authorization_endpoint,
+        &discovery.authorization_endpoint,
         &[
             ("response_type", "code"),
             ("client_id", &configuration.client_id),
@@ -166,5 +167,5 @@ async fn begin(
             ("code_challenge_method", "S256"),
         ],
     );
-    Ok(Begun { redirect_uri, cookie: transaction.cookie(request, &configuration.redirect_uri) })
+    Ok(StartedSignIn { redirect_uri, cookie: transaction.cookie(request, &configuration.redirect_uri) })
 }

@@ -1,4 +1,5 @@
-//! One-time tickets, which keep tokens out of addresses: for a session that is to begin, or for one that is to end.
+//! One-time tickets, which stand in an address instead of a token (document 4, section 3). A ticket is exchanged for a
+//! new session, or ends a session.
 
 use http::{HeaderValue, StatusCode, header};
 use kit::answer::Answer;
@@ -6,10 +7,10 @@ use kit::refusal::Refusal;
 use store::{Conn, Error, Sql};
 use web::clock::{random_token, sha256_hex};
 
-/// How long a ticket may be exchanged, in microseconds.
-const TICKET: i64 = 60_000_000;
+/// How long a ticket is valid, in microseconds.
+const TICKET_LIFETIME_US: i64 = 60_000_000;
 
-/// A ticket for a user's session that is to begin, or for one that is to end.
+/// Makes a ticket: for a new session of a user, or to end `session`.
 pub fn make_ticket(
     conn: &mut Conn,
     single_sign_on: i64,
@@ -22,7 +23,7 @@ pub fn make_ticket(
     let sql = Sql::new(
         "INSERT INTO single_sign_on_tickets(hash, single_sign_on_id, user_id, session_id, expires_at) VALUES ($1, $2, $3, $4, $5)",
     );
-    conn.exec(&sql.arg(sha256_hex(&ticket)).arg(single_sign_on).arg(user).arg(session).arg(now + TICKET))?;
+    conn.exec(&sql.arg(sha256_hex(&ticket)).arg(single_sign_on).arg(user).arg(session).arg(now + TICKET_LIFETIME_US))?;
     Ok(ticket)
 }
 
@@ -31,7 +32,7 @@ pub fn invalid_ticket() -> Refusal {
     Refusal::field("ticket", "Invalid token.")
 }
 
-/// A redirect that no cache keeps and that tells the next server nothing of this address.
+/// A redirect that is not cached and does not send this address to the next server.
 pub fn redirect(address: &str) -> Answer {
     let mut answer = Answer::empty();
     answer.status = StatusCode::FOUND;

@@ -1,7 +1,7 @@
-//! What a browser keeps between the start of a sign-in and the callback: a sealed cookie, so that beginning costs the
-//! server nothing that an attacker could fill. The cookie names the state, which the provider brings back; whoever has
-//! only one of the two has nothing. That a state comes back once is kept in the database, from then until it would have
-//! expired.
+//! The state of a sign-in between its start and the callback (document 4, section 3). The browser keeps it as a sealed
+//! cookie, so that starting a sign-in stores nothing that an attacker could pile up. The callback needs both the cookie
+//! and the `state` that the provider sends back. The database keeps each used state until it would have expired, so
+//! that it works once.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,17 +14,17 @@ use store::{Conn, Error, Sql};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
 
-/// How long somebody may take at the provider.
-const SECONDS: i64 = 600;
+/// How long a person may take at the provider, in seconds.
+const MAX_SECONDS: i64 = 600;
 
-/// Who is to be bound to the identity that comes back.
+/// The user and session that an identity is to be linked to.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Linking {
     pub user: i64,
     pub session: i64,
 }
 
-/// A sign-in under way.
+/// A sign-in between its start and the callback.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Transaction {
     pub single_sign_on: i64,
@@ -32,16 +32,16 @@ pub struct Transaction {
     pub nonce: String,
     pub verifier: String,
     pub expires_at: i64,
-    /// Set when somebody who is signed in links an identity.
+    /// Set when a user who is signed in links an identity.
     pub linking: Option<Linking>,
-    /// Begun from the build's own page, which wants pages back.
+    /// Whether it was begun from the build's own page, so that the callback answers with a page.
     pub from_page: bool,
 }
 
 impl Transaction {
     pub fn begin(single_sign_on: i64, linking: Option<Linking>, from_page: bool, now: i64) -> Transaction {
         let [state, nonce, verifier] = [(); 3].map(|()| random_token());
-        let expires_at = now + SECONDS * 1_000_000;
+        let expires_at = now + MAX_SECONDS * 1_000_000;
         Transaction { single_sign_on, state, nonce, verifier, expires_at, linking, from_page }
     }
 
@@ -50,32 +50,33 @@ impl Transaction {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.verifier.as_bytes()))
     }
 
-    /// The cookie that holds it, for the callback alone.
+    /// The cookie with this transaction, which browsers send to the callback only.
     pub fn cookie(&self, request: &Request, redirect_uri: &str) -> (HeaderName, HeaderValue) {
         let plain = serde_json::to_vec(self).unwrap_or_default();
-        let sealed = request.app.keys.seal(&place(request, &self.state), &plain);
-        set_cookie(&self.state, &sealed, SECONDS, redirect_uri)
+        let sealed = request.app.keys.seal(&seal_context(request, &self.state), &plain);
+        set_cookie(&self.state, &sealed, MAX_SECONDS, redirect_uri)
     }
 
-    /// The one that the browser kept for a state which came back to the callback of a configuration.
+    /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old,
+    /// or for another state or configuration.
     pub fn of_callback(request: &Request, state: &str) -> Option<Transaction> {
         let name = cookie_name(state);
         let mut cookies = request.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let sealed = cookies.find_map(|line| {
             line.split(';').filter_map(|pair| pair.trim().split_once('=')).find(|(key, _)| *key == name)
         });
-        let plain = request.app.keys.open(&place(request, state), sealed?.1)?;
+        let plain = request.app.keys.open(&seal_context(request, state), sealed?.1)?;
         let kept: Transaction = serde_json::from_slice(&plain).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
         (is_same && kept.single_sign_on == request.id() && kept.expires_at > request.now).then_some(kept)
     }
 
-    /// Takes the cookie back.
-    pub fn forget(state: &str, redirect_uri: &str) -> (HeaderName, HeaderValue) {
+    /// The header that deletes the cookie.
+    pub fn expired_cookie(state: &str, redirect_uri: &str) -> (HeaderName, HeaderValue) {
         set_cookie(state, "", 0, redirect_uri)
     }
 
-    /// Spends the state; false when it came back before.
+    /// Marks the state as used; false when it was used before.
     pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, Error> {
         conn.exec(&Sql::new("DELETE FROM single_sign_on_spent WHERE expires_at <= $1").arg(now))?;
         let sql = Sql::new("INSERT INTO single_sign_on_spent(hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING");
@@ -83,7 +84,7 @@ impl Transaction {
     }
 }
 
-fn place<'a>(request: &'a Request, state: &'a str) -> Context<'a> {
+fn seal_context<'a>(request: &'a Request, state: &'a str) -> Context<'a> {
     Context { build: &request.build.uid, table: "single_sign_on", column: "transaction", row: state }
 }
 

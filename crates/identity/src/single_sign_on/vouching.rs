@@ -1,31 +1,30 @@
-//! For whom a configuration vouches (document 4, section 7): whoever decides where people of a configuration come from
-//! can say of anybody that he has an address. So an address binds only accounts that hold no more than whoever decided
-//! that, held then.
+//! The accounts for which a configuration vouches (document 4, section 7). A user who configures a provider controls
+//! whose addresses it claims to have verified. So an address binds only accounts that hold no more than that user held
+//! when the configuration was last changed.
 
-use crate::account::{of_roles, type_of};
+use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
-
 use kit::domain::holds_objects;
 use kit::permissions::Permissions;
 use resource::Changes;
 use serde_json::Value as Json;
 use store::{Conn, Error, Sql};
 
-/// A PATCH that sends one of these vouches anew, whether it changes it or not.
+/// A PATCH that sends one of these fields renews the vouching, even with the stored value.
 const VOUCHED_FIELDS: [&str; 5] = ["client_id", "client_secret", "tenant_id", "is_enabled", "auto_create_user"];
 
-/// What stands in `vouches_for` when there is no bound.
+/// The value of `vouches_for` for every account.
 const EVERYTHING: &str = "everything";
 
-/// [`VOUCHED_FIELDS`] of the configuration `t`, as they are: a secret is stored under a new key each time. None of the
-/// texts can hold a space.
+/// SQL for the present state of [`VOUCHED_FIELDS`] of the configuration `t`. The secret is represented by its key,
+/// which is new each time it is stored. None of the texts can have a space.
 macro_rules! state {
     () => {
         "(t.client_id || ' ' || t.tenant_id || ' ' || t.secret_key || ' ' || t.is_enabled || ' ' || t.auto_create_user)"
     };
 }
 
-/// Who vouches, for `_meta.labels`: `super_admin`, a username, or null when nobody does.
+/// SQL for who vouches, in `_meta.labels`: `super_admin`, a username, or null when nobody does.
 macro_rules! vouched_by {
     () => {
         concat!(
@@ -38,14 +37,14 @@ macro_rules! vouched_by {
 }
 pub(super) use {state, vouched_by};
 
-/// What a configuration vouches for.
+/// The accounts that a configuration vouches for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Vouching {
     /// Every `internal`, `external` and `full` account.
     Everything,
-    /// Those of them that hold no more than this, by their roles or by anything else.
+    /// Those of them whose roles hold no more than this, and that have no rights on single objects.
     Within(Permissions),
-    /// None.
+    /// No account.
     Nothing,
 }
 
@@ -66,25 +65,25 @@ impl Vouching {
         })
     }
 
-    /// What an account can vouch for: everything for super admins, else what it holds.
+    /// The vouching of a user: for everything by a super admin, otherwise for what the account holds.
     fn by_account(conn: &mut Conn, user: i64) -> Result<Vouching, Error> {
-        let account_type = type_of(conn, user)?;
+        let account_type = account_type_of(conn, user)?;
         if account_type.is_super() {
             return Ok(Vouching::Everything);
         }
-        Ok(Vouching::Within(Permissions::of_account(account_type).union(of_roles(conn, user)?)))
+        Ok(Vouching::Within(Permissions::of_account(account_type).union(permissions_of_roles(conn, user)?)))
     }
 
-    /// Whether it vouches for an account. That its type is bound by an address at all is for others to say.
+    /// Whether it covers an account. The caller checks that the account's type can be bound by address.
     pub fn covers_account(self, conn: &mut Conn, user: i64) -> Result<bool, Error> {
         Ok(match self {
             Vouching::Everything => true,
-            Vouching::Within(held) => held.covers(of_roles(conn, user)?) && !holds_objects(conn, user)?,
+            Vouching::Within(held) => held.covers(permissions_of_roles(conn, user)?) && !holds_objects(conn, user)?,
             Vouching::Nothing => false,
         })
     }
 
-    /// Whether it vouches for an account that is still to be made, with the roles of the configuration.
+    /// Whether it covers an account that is still to be created, with the roles of the configuration.
     pub fn covers_new_account(self, conn: &mut Conn, configuration: i64) -> Result<bool, Error> {
         let sql = Sql::new(
             "SELECT r.permissions FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id WHERE sr.single_sign_on_id = $1",
@@ -116,52 +115,52 @@ impl Vouching {
     }
 }
 
-/// Whether a PATCH of a configuration, with what it sent, says anew for whom it vouches.
+/// Whether a PATCH of a configuration renews its vouching.
 pub fn is_renewed_by(sent: &Changes) -> bool {
     VOUCHED_FIELDS.iter().any(|field| sent.value(field).is_some())
 }
 
-/// Lets a user vouch with what he holds at this moment. To be called after the row is written.
+/// Renews the vouching of a configuration by a user, with what the user holds now. Call it after the row is written.
 pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), Error> {
     Vouching::by_account(conn, by)?.store(conn, configuration, Some(by))
 }
 
-/// What configurations vouch for that were made before anybody vouched: the last change counts as the word of whoever
-/// made it, with what he holds now, which is nothing where he is deleted or anonymized.
+/// A migration: sets the vouching of configurations that are older than vouching. The user who changed one last
+/// vouches, with what the user holds now; that is nothing when the user is deleted or anonymized.
 pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
     let sql = Sql::new(
         "SELECT t.id, t.modified_by, CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
          FROM single_sign_on t LEFT JOIN users u ON u.id = t.modified_by",
     );
     for (configuration, by, is_gone) in conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?, row.flag(2)?)))? {
-        let word = match by {
-            // The command line.
+        let vouching = match by {
+            // Changed by the command line.
             None => Vouching::Everything,
             Some(by) => Vouching::by_account(conn, by)?,
         };
-        match word {
+        match vouching {
             Vouching::Within(_) if is_gone => Vouching::Within(Permissions::NONE).store(conn, configuration, by)?,
-            word => word.store(conn, configuration, by)?,
+            vouching => vouching.store(conn, configuration, by)?,
         }
     }
     Ok(())
 }
 
-/// Logs a warning for each configuration that does not vouch with everything, once at the start of a server: people who
-/// hold more find no way in there until a super admin takes the configuration over.
+/// Logs a warning at the start of a server for each configuration that does not vouch for every account: people who
+/// hold more cannot sign in with it for the first time until a super admin renews it.
 pub fn warn_at_start(app: &App) {
     let app = app.clone();
     tokio::spawn(async move {
         let builds = match app.active_builds().await {
             Ok(builds) => builds,
-            Err(error) => return tracing::error!(%error, "the single sign-on configurations were not looked at"),
+            Err(error) => return tracing::error!(%error, "the single sign-on configurations could not be checked"),
         };
         for build in builds {
-            let bounded = build.db.read(bounded).await.unwrap_or_else(|error: Error| {
-                tracing::error!(%error, build = build.domain, "the single sign-on configurations were not looked at");
+            let limited = build.db.read(limited_configurations).await.unwrap_or_else(|error: Error| {
+                tracing::error!(%error, build = build.domain, "the single sign-on configurations could not be checked");
                 Vec::new()
             });
-            for single_sign_on in bounded {
+            for single_sign_on in limited {
                 tracing::warn!(
                     build = build.domain,
                     single_sign_on,
@@ -172,13 +171,13 @@ pub fn warn_at_start(app: &App) {
     });
 }
 
-fn bounded(conn: &mut Conn) -> Result<Vec<i64>, Error> {
+fn limited_configurations(conn: &mut Conn) -> Result<Vec<i64>, Error> {
     let all = conn.all(&Sql::new("SELECT id FROM single_sign_on ORDER BY id"), |row| row.int(0))?;
-    let mut bounded = Vec::new();
+    let mut limited = Vec::new();
     for id in all {
         if Vouching::of(conn, id)? != Vouching::Everything {
-            bounded.push(id);
+            limited.push(id);
         }
     }
-    Ok(bounded)
+    Ok(limited)
 }

@@ -1,4 +1,4 @@
-//! Who is assigned to a permission set of a group: users and groups (document 1, "User group permission set
+//! The users and groups that are assigned to a permission set of a group (document 1, "User group permission set
 //! assignees"; document 4, section 4, "group assignees GET and DELETE").
 
 use super::permission_sets::{self, SET};
@@ -38,7 +38,7 @@ static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
 static USERS: Collection = Collection {
     shape: assignees::shape(&USER),
-    parent: "set_id",
+    parent_column: "set_id",
     principals: Principals::Users,
     limit: &GROUP_SET_USERS,
     messages: Messages {
@@ -54,7 +54,7 @@ static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("UserGroupSetGroup", "user_group_set_groups", &GROUP_SET_GROUPS));
 static GROUPS: Collection = Collection {
     shape: assignees::shape(&GROUP),
-    parent: "set_id",
+    parent_column: "set_id",
     principals: Principals::Groups,
     limit: &GROUP_SET_GROUPS,
     messages: Messages {
@@ -66,19 +66,18 @@ static GROUPS: Collection = Collection {
     log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
 };
 
-/// The routes of both collections.
 pub fn routes() -> Vec<Route> {
     let users = Handlers {
-        list: |request, conn| USERS.list(viewed(request, conn)?, request, conn),
-        add: |request, conn| USERS.add(&assignable(request, conn)?, request, conn),
-        remove: |request, conn| USERS.remove(&changed(request, conn)?.into(), request, conn),
-        document: |request, conn| known(request, conn).and_then(|()| USERS.document(conn)),
+        list: |request, conn| USERS.list(viewable_set(request, conn)?, request, conn),
+        add: |request, conn| USERS.add(&assignable_set(request, conn)?, request, conn),
+        remove: |request, conn| USERS.remove(&set_for_change(request, conn)?.into(), request, conn),
+        document: |request, conn| check_set(request, conn).and_then(|()| USERS.document(conn)),
     };
     let groups = Handlers {
-        list: |request, conn| GROUPS.list(viewed(request, conn)?, request, conn),
-        add: |request, conn| GROUPS.add(&assignable(request, conn)?, request, conn),
-        remove: |request, conn| GROUPS.remove(&changed(request, conn)?.into(), request, conn),
-        document: |request, conn| known(request, conn).and_then(|()| GROUPS.document(conn)),
+        list: |request, conn| GROUPS.list(viewable_set(request, conn)?, request, conn),
+        add: |request, conn| GROUPS.add(&assignable_set(request, conn)?, request, conn),
+        remove: |request, conn| GROUPS.remove(&set_for_change(request, conn)?.into(), request, conn),
+        document: |request, conn| check_set(request, conn).and_then(|()| GROUPS.document(conn)),
     };
     let mut routes = assignees::routes(
         "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/users/",
@@ -99,9 +98,9 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The set of the path, in a group that the caller may view. An unknown group is 403 here, and here alone (document 1,
-/// "Assignees", "GET with unknown group"). One statement, since a list has but three.
-fn viewed(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+/// The id of the path's set, in a group that the caller may view. Only here an unknown group is 403 (document 1,
+/// "Assignees", "GET with unknown group"). It is one statement, since a list may take no more than three.
+fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     let (caller, set) = (request.caller()?, request.second_id());
     let mut sql = Sql::new("SELECT ");
     select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
@@ -115,27 +114,28 @@ fn viewed(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     }
 }
 
-/// The set of the path, locked, in a group whose sets the caller may change. The group comes first, as when it is
-/// deleted, since it may be among those that are assigned.
-fn changed(request: &Request, conn: &mut Conn) -> Result<permission_sets::Set, Refusal> {
+/// The path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the
+/// same order as when it is deleted, since it may be among the groups that are assigned.
+fn set_for_change(request: &Request, conn: &mut Conn) -> Result<permission_sets::Set, Refusal> {
     let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id());
     conn.opt(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
-    let set = permission_sets::load(conn, request.id(), request.second_id())?;
+    let set = permission_sets::load_for_change(conn, request.id(), request.second_id())?;
     needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
     Ok(set)
 }
 
-/// As [`changed`], a set to which someone can be assigned: those of the system are for everyone, or for all members.
-fn assignable(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
-    let set = changed(request, conn)?;
-    if set.is_special() {
+/// The path's set with its row locked, for adding assignees. System sets have none: they are for everyone, or for all
+/// members.
+fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
+    let set = set_for_change(request, conn)?;
+    if set.is_system() {
         return Err(Refusal::bad("Assignees can not be set to this permission set type."));
     }
     Ok(set.into())
 }
 
-/// 404 unless the group of the path has the set of the path.
-fn known(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+/// Refuses with 404 unless the path's group has the path's set.
+fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
     let set = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
     set.ok_or_else(Refusal::not_found)

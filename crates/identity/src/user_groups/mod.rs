@@ -23,12 +23,11 @@ use kit::rows::sql as select_sql;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::Changes;
 use resource::json::{Cells, Form, Writer};
-use rights::{DELETE, EDIT, RIGHT_NAMES, RIGHTS, exists, needs, visible_groups, with_global};
+use rights::{DELETE, EDIT, RIGHT_NAMES, RIGHTS, check_exists, needs, visible_groups, with_global};
 use store::{Conn, Error, Sql};
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&GROUP), RIGHTS, write_meta);
 
-/// The routes of groups and of everything below them.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::list("/api/user-groups/", &GROUP, list)
@@ -57,7 +56,7 @@ fn complete(request: &Request, conn: &mut Conn) -> Outcome {
     autocomplete::answer(request, conn, &source, scope)
 }
 
-/// Who may list no group at all is refused.
+/// Lists groups; 403 for a caller who may list none.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let mut scope = scope(request.caller()?, conn)?;
     if scope.total.is_none() {
@@ -81,7 +80,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     if let Some(shown) = rows::view(request, conn, &SHAPE, &condition)? {
         return Ok(Answer::instance(StatusCode::OK, shown));
     }
-    exists(conn, id)?;
+    check_exists(conn, id)?;
     Err(Refusal::forbidden())
 }
 
@@ -92,13 +91,13 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let id = rows::insert(request, conn, &GROUP, &accepted.changes, &[])?;
     let name = accepted.changes.get(&NAME).unwrap_or_default();
     people::make_first_owner(request, conn, id, name, caller.user)?;
-    permission_sets::make_special(request, conn, id)?;
+    permission_sets::insert_system_sets(request, conn, id)?;
     rows::created(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let before = change(request, conn, EDIT)?;
+    let before = load_for_change(request, conn, EDIT)?;
     let accepted = rows::accepted(conn, &GROUP, &request.object()?, Some(id))?;
     accepted.errors.refuse()?;
     rows::update(request, conn, &GROUP, id, &before, &accepted.changes, &[])?;
@@ -107,13 +106,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    let before = change(request, conn, DELETE)?;
+    let before = load_for_change(request, conn, DELETE)?;
     rows::delete(request, conn, &GROUP, id, &before.get(&NAME).unwrap_or_default())?;
     Ok(Answer::empty())
 }
 
-/// The stored group, locked, once the caller is known to hold the right and to know the current state.
-fn change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Refusal> {
+/// The stored group with its row locked, when the caller has the right and `If-Match` fits.
+fn load_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Refusal> {
     let id = request.id();
     let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     needs(conn, request.caller()?, id, right)?;
@@ -121,11 +120,12 @@ fn change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Ref
     Ok(before)
 }
 
-/// What goes with a group: its people, its sets with their assignees, and what it is itself assigned to.
-pub const ON_LEAVING: Reaction = Reaction { resource: "user_groups", when: When::Leaving, run: leave };
+/// Deletes what belongs to a group that is deleted: its members and owners, its sets with their assignees, and its own
+/// assignments.
+pub const ON_LEAVING: Reaction = Reaction { resource: "user_groups", when: When::Leaving, run: delete_belongings };
 
-fn leave(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
-    // Locked before their assignees go, so that nobody assigns anything to a set that is about to be deleted.
+fn delete_belongings(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
+    // Locked first, so that nothing is assigned to a set while it is deleted.
     let sets = Sql::new("SELECT id FROM user_group_permission_sets WHERE group_id = $1 ORDER BY id FOR UPDATE").arg(id);
     conn.each(&sets, |_| Ok(()))?;
     for text in [
@@ -141,8 +141,8 @@ fn leave(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// When a user leaves, it is no member, owner or assignee any more. The last owner goes, too: super admins look after a
-/// group without owners.
+/// Removes a user who is deleted or anonymized from members, owners and assignees. The last owner is removed too: super
+/// admins look after a group without owners.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
     when: When::Leaving,
@@ -158,7 +158,7 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
     },
 };
 
-/// `_meta`.
+/// Writes `_meta`.
 fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
     let by_sets = row.int(at)?.unwrap_or(0);
     let held = request.caller.as_deref().map_or(0, |caller| with_global(caller, by_sets));
@@ -168,7 +168,7 @@ fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Re
     Ok(())
 }
 
-/// The same with what is known of them without counting.
+/// The groups that the caller may list. For those who may list every group, the counter gives the total.
 fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
     let mut scope = Scope::of(visible_groups(caller));
     if caller.may("user_groups", "list") {

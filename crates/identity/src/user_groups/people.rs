@@ -1,7 +1,7 @@
 //! The members and owners of a group (document 4, section 4, "members and owners").
 
 use super::group::GROUP;
-use super::rights::{EDIT, EDIT_PERM_SET, VIEW, exists, lock, needs};
+use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
 use crate::assignees::{self, Collection, Handlers, LogNames, Messages, Parent, Principals, user_records};
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
@@ -32,7 +32,7 @@ static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
 static MEMBERS: Collection = Collection {
     shape: assignees::shape(&MEMBER),
-    parent: "group_id",
+    parent_column: "group_id",
     principals: Principals::Users,
     limit: &GROUP_MEMBERS,
     messages: Messages { role: "member", unlisted },
@@ -42,31 +42,30 @@ static MEMBERS: Collection = Collection {
 static OWNER: LazyLock<Resource> = LazyLock::new(|| user_records("UserGroupOwner", "user_group_owners", &GROUP_OWNERS));
 static OWNERS: Collection = Collection {
     shape: assignees::shape(&OWNER),
-    parent: "group_id",
+    parent_column: "group_id",
     principals: Principals::Users,
     limit: &GROUP_OWNERS,
     messages: Messages { role: "owner", unlisted },
     log_names: LogNames { parent: &GROUP, add: "add_owners", remove: "remove_owners", field: "owners" },
 };
 
-/// The routes of members and owners.
 pub fn routes() -> Vec<Route> {
     let members = Handlers {
-        list: |request, conn| MEMBERS.list(viewed(request, conn)?, request, conn),
-        add: |request, conn| MEMBERS.add(&changed(request, conn, EDIT)?, request, conn),
-        remove: |request, conn| MEMBERS.remove(&changed(request, conn, EDIT)?, request, conn),
-        document: |request, conn| exists(conn, request.id()).and_then(|()| MEMBERS.document(conn)),
+        list: |request, conn| MEMBERS.list(viewable_group(request, conn)?, request, conn),
+        add: |request, conn| MEMBERS.add(&group_for_change(request, conn, EDIT)?, request, conn),
+        remove: |request, conn| MEMBERS.remove(&group_for_change(request, conn, EDIT)?, request, conn),
+        document: |request, conn| check_exists(conn, request.id()).and_then(|()| MEMBERS.document(conn)),
     };
     let owners = Handlers {
-        list: |request, conn| OWNERS.list(viewed(request, conn)?, request, conn),
-        add: |request, conn| OWNERS.add(&changed(request, conn, EDIT_PERM_SET)?, request, conn),
+        list: |request, conn| OWNERS.list(viewable_group(request, conn)?, request, conn),
+        add: |request, conn| OWNERS.add(&group_for_change(request, conn, EDIT_PERM_SET)?, request, conn),
         remove: |request, conn| {
-            let group = changed(request, conn, EDIT_PERM_SET)?;
+            let group = group_for_change(request, conn, EDIT_PERM_SET)?;
             let answer = OWNERS.remove(&group, request, conn)?;
             keep_an_owner(conn, group.id)?;
             Ok(answer)
         },
-        document: |request, conn| exists(conn, request.id()).and_then(|()| OWNERS.document(conn)),
+        document: |request, conn| check_exists(conn, request.id()).and_then(|()| OWNERS.document(conn)),
     };
     let mut routes = assignees::routes(
         "/api/user-groups/{group_id}/members/users/",
@@ -87,26 +86,27 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The group of the path, which the caller may view.
-fn viewed(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+/// The id of the path's group, which the caller may view.
+fn viewable_group(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     needs(conn, request.caller()?, request.id(), VIEW)?;
     Ok(request.id())
 }
 
-/// The group of the path, locked, on which the caller holds the right.
-fn changed(request: &Request, conn: &mut Conn, right: i64) -> Result<Parent, Refusal> {
+/// The path's group with its row locked, on which the caller has the right.
+fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Parent, Refusal> {
     let id = request.id();
     let name = lock(conn, id)?;
     needs(conn, request.caller()?, id, right)?;
     Ok(Parent { id, name })
 }
 
-/// The creator of a group owns it, whatever else the account may do.
+/// Makes the creator of a group its first owner, whatever the account type.
 pub fn make_first_owner(request: &Request, conn: &mut Conn, id: i64, name: String, user: i64) -> Result<(), Refusal> {
     OWNERS.insert(&Parent { id, name }, &[user], request, conn)
 }
 
-/// Checked after the removal, which a refusal undoes; the group's row is locked, so that two owners cannot go at once.
+/// Refuses the removal of the last owner. Called after the removal, which a refusal undoes; the group's row is locked,
+/// so that two removals at the same time do not remove all.
 fn keep_an_owner(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     match OWNERS.count(group, conn)? {
         0 => Err(Refusal::bad("The last owner must remain.")),

@@ -1,6 +1,6 @@
 //! The permission sets of a group (document 1, "User group permission sets"; document 4, section 4).
 
-use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, exists, lock, needs};
+use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
 use kit::answer::{Answer, Outcome};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary};
@@ -28,7 +28,8 @@ static NAME: Key<String> = Key::new("name");
 static TYPE: Key<String> = Key::new("type");
 static GRANTS: Key<Json> = Key::new(PERMISSIONS);
 
-/// The types: value, text, whether only the system makes sets of it. No set has the type `owners`; documents list it.
+/// The types of sets: value, text, and whether only the system makes sets of the type. No set has the type `owners`,
+/// but schema documents list it.
 const TYPES: [(&str, &str, bool); 4] = [
     ("everyone", "Everyone", true),
     ("members", "Members", true),
@@ -62,7 +63,6 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&SET), "t.permissions", write_grants);
 
-/// The routes of the sets.
 pub fn routes() -> Vec<Route> {
     let collection = "/api/user-groups/{group_id}/permission-sets/";
     let single = "/api/user-groups/{group_id}/permission-sets/{set_id}/";
@@ -76,7 +76,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    exists(conn, request.id())?;
+    check_exists(conn, request.id())?;
     let mut document = options::document(&SET);
     VOCABULARY.describe(&mut document);
     document["restrictions"]["limit_items"] = limits::value(conn, &GROUP_SETS)?.into();
@@ -104,7 +104,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (group, id) = (request.id(), request.second_id());
-    let set = change(request, conn)?;
+    let set = change_target(request, conn)?;
     let (changes, grants) = accept(request, conn, group, Some(&set))?;
     let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     before.set(&GRANTS, Value::Json(VOCABULARY.to_json(set.grants)));
@@ -113,8 +113,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
-    let set = change(request, conn)?;
-    if set.is_special() {
+    let set = change_target(request, conn)?;
+    if set.is_system() {
         let text = SET.field(TYPE.name()).and_then(|field| field.kind.choice_text(&set.kind)).unwrap_or_default();
         return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
     }
@@ -122,7 +122,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// When a set leaves, nobody is assigned to it any more.
+/// Deletes the assignments to a set that is deleted.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "user_group_permission_sets",
     when: When::Leaving,
@@ -139,28 +139,27 @@ pub const ON_LEAVING: Reaction = Reaction {
 
 /// A stored set.
 pub struct Set {
-    /// Its id.
     pub id: i64,
-    /// Its name.
     pub name: String,
     kind: String,
+    /// The actions, as bits.
     grants: i64,
 }
 
 impl Set {
-    /// Made by the system: it keeps its name, cannot be deleted, and nobody is assigned to it.
-    pub fn is_special(&self) -> bool {
+    /// Whether the system made the set: it keeps its name, cannot be deleted, and has no assignees.
+    pub fn is_system(&self) -> bool {
         self.kind != "custom"
     }
 
-    /// The actions that its type accepts (document 1, sets, rule 2).
+    /// The actions that the set's type accepts, as bits (document 1, sets, rule 2).
     fn allowed(&self) -> i64 {
         if self.kind == "everyone" { VIEW } else { VIEW | EDIT | DELETE }
     }
 }
 
-/// The set of a group, locked; 404 when the group has no such set.
-pub fn load(conn: &mut Conn, group: i64, id: i64) -> Result<Set, Refusal> {
+/// A set of a group, with its row locked; 404 when the group has no such set.
+pub fn load_for_change(conn: &mut Conn, group: i64, id: i64) -> Result<Set, Refusal> {
     let sql = Sql::new(
         "SELECT name, type, permissions FROM user_group_permission_sets WHERE id = $1 AND group_id = $2 FOR UPDATE",
     );
@@ -170,17 +169,17 @@ pub fn load(conn: &mut Conn, group: i64, id: i64) -> Result<Set, Refusal> {
     set.ok_or_else(Refusal::not_found)
 }
 
-/// The set of the path, locked, once the caller is known to hold the right and to know the current state.
-fn change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
-    let set = load(conn, request.id(), request.second_id())?;
+/// The path's set with its row locked, when the caller has the right and `If-Match` fits.
+fn change_target(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
+    let set = load_for_change(conn, request.id(), request.second_id())?;
     needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
     rows::check_if_match(request, conn, &SHAPE, set.id)?;
     Ok(set)
 }
 
-/// What a body changes, and the actions that the set has afterwards.
+/// Accepts a body: its changes, and the actions that the set has afterwards, as bits.
 fn accept(request: &Request, conn: &mut Conn, group: i64, set: Option<&Set>) -> Result<(Changes, i64), Refusal> {
-    let own_name = set.filter(|set| set.is_special()).map(|set| set.name.as_str());
+    let own_name = set.filter(|set| set.is_system()).map(|set| set.name.as_str());
     let id = set.map(|set| set.id);
     let mut accepted = permission_set::accepted(conn, &SET, &request.object()?, id, ("group_id", group), own_name)?;
     let (current, allowed) = set.map_or((0, VIEW | EDIT | DELETE), |set| (set.grants, set.allowed()));
@@ -196,8 +195,8 @@ fn accept(request: &Request, conn: &mut Conn, group: i64, set: Option<&Set>) -> 
     Ok((accepted.changes, grants))
 }
 
-/// The two sets that every group has: made by nobody, and not noted besides the group.
-pub fn make_special(request: &Request, conn: &mut Conn, group: i64) -> Result<(), Refusal> {
+/// Inserts the two sets that the system makes for every group. They have no creator and no entry in the log.
+pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     for (kind, grants) in [("everyone", 0), ("members", VIEW)] {
         let mut changes = Changes::new();
         changes.set(&NAME, kind);

@@ -1,12 +1,11 @@
-//! What callers may do with a group (document 4, section 4, "rights on a group"), as SQL and as checks.
+//! The rights of callers on a group, as SQL and as checks (document 4, section 4, "rights on a group").
 
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::rows::{self, sql as select_sql};
 use store::{Conn, Error, Sql};
 
-// Bits, the first three as sets store them.
-
+// The rights as bits. Permission sets store the first three.
 pub const VIEW: i64 = 1;
 pub const EDIT: i64 = 2;
 pub const DELETE: i64 = 4;
@@ -14,9 +13,9 @@ pub const EDIT_PERM_SET: i64 = 8;
 pub const RIGHT_NAMES: [(&str, i64); 4] =
     [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_perm_set", EDIT_PERM_SET)];
 
-/// Whether the set `s` counts for `{caller}`: `everyone` for all standard users, `members` for those of its group, the
-/// others for those who are assigned to it, themselves or through a group. The subqueries do not depend on the set, so
-/// that a database evaluates each of them once in a statement.
+/// SQL for whether the set `s` counts for `{caller}`: a set of type `everyone` for all standard users, one of type
+/// `members` for the members of its group, another for those who are assigned to it, by themselves or through a group.
+/// The subqueries do not depend on the set, so that a database evaluates each of them once in a statement.
 macro_rules! counts_for_caller {
     () => {
         "((s.type = 'everyone' AND EXISTS (SELECT 1 FROM users x WHERE x.id = {caller} \
@@ -28,7 +27,7 @@ macro_rules! counts_for_caller {
     };
 }
 
-/// The rights of `{caller}` on the group `t`, without those that the caller has on every group.
+/// SQL for the rights of `{caller}` on the group `t`, without those that the caller has on every group.
 pub const RIGHTS: &str = concat!(
     "(CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.group_id = t.id AND o.user_id = {caller}) THEN 15 \
      ELSE COALESCE((SELECT max(s.permissions & 1) + max(s.permissions & 2) + max(s.permissions & 4) \
@@ -37,30 +36,32 @@ pub const RIGHTS: &str = concat!(
     "), 0) END)"
 );
 
-/// The groups that `{caller}` may view, likewise: from the caller's side, where there are many groups.
-pub const VIEWED: &str = concat!(
+/// SQL for the ids of the groups that `{caller}` may view, without the right to view every group. It starts from the
+/// caller's sets, which is faster than [`RIGHTS`] where there are many groups.
+const VIEWABLE_GROUPS: &str = concat!(
     "(SELECT o.group_id FROM user_group_owners o WHERE o.user_id = {caller} \
      UNION ALL SELECT s.group_id FROM user_group_permission_sets s WHERE (s.permissions & 1) = 1 AND ",
     counts_for_caller!(),
     ")"
 );
 
-/// The condition that the caller may view the group whose id is the column.
+/// The condition that the caller may view the group whose id is in the column.
 pub fn may_view(caller: &Caller, group_column: &'static str) -> Sql {
     if caller.may("user_groups", "view") {
         return Sql::new("1 = 1");
     }
     let mut condition = Sql::new(group_column);
-    select_sql::tokens(condition.push(" IN "), VIEWED, &[("{caller}", caller.user)]);
+    select_sql::tokens(condition.push(" IN "), VIEWABLE_GROUPS, &[("{caller}", caller.user)]);
     condition
 }
 
-/// The groups that the caller may list: holders of `user_groups.list` all, others those that they may view.
+/// The condition on `user_groups t` for the groups that the caller may list: all with `user_groups.list`, otherwise
+/// those that the caller may view.
 pub fn visible_groups(caller: &Caller) -> Sql {
     if caller.may("user_groups", "list") { Sql::new("1 = 1") } else { may_view(caller, "t.id") }
 }
 
-/// What the caller may do with a group; `None` when there is no such group.
+/// The rights of the caller on a group; `None` when there is no such group.
 pub fn rights(conn: &mut Conn, caller: &Caller, group: i64) -> Result<Option<i64>, Error> {
     let mut sql = Sql::new("SELECT ");
     select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
@@ -68,13 +69,14 @@ pub fn rights(conn: &mut Conn, caller: &Caller, group: i64) -> Result<Option<i64
     Ok(conn.opt(&sql, |row| row.int(0))?.map(|held| with_global(caller, held)))
 }
 
-/// With what the account type and the roles give on every group.
+/// Adds the rights that the caller has on every group, by account type and roles.
 pub fn with_global(caller: &Caller, held: i64) -> i64 {
     let global = RIGHT_NAMES.iter().filter(|(name, _)| caller.may("user_groups", name));
     global.fold(held, |held, (_, right)| held | right)
 }
 
-/// 404 when there is no such group, 403 when the caller lacks the right. Who changes something locks the row before.
+/// Refuses with 404 when there is no such group, and with 403 when the caller lacks the right. Changes lock the row
+/// first.
 pub fn needs(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result<(), Refusal> {
     match rights(conn, caller, group)? {
         None => Err(Refusal::not_found()),
@@ -83,18 +85,18 @@ pub fn needs(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result
     }
 }
 
-/// Locks a group for a change of what is below it, and gives its name; 404 when there is no such group.
+/// Locks the row of a group for a change below it, and returns its name; 404 when there is no such group.
 pub fn lock(conn: &mut Conn, group: i64) -> Result<String, Refusal> {
     let sql = Sql::new("SELECT name FROM user_groups WHERE id = $1 FOR UPDATE").arg(group);
     conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
 }
 
-/// 404 when there is no such group.
-pub fn exists(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
+/// Refuses with 404 when there is no such group.
+pub fn check_exists(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     if rows::existing(conn, "user_groups", &[group])?.is_empty() { Err(Refusal::not_found()) } else { Ok(()) }
 }
 
-/// Whether rights on groups hang on an account: it owns one, or is assigned to a set, by itself or through a group of its.
+/// Whether an account has rights on single groups: it owns one, or is assigned to a set, by itself or through a group.
 pub fn holds_groups(conn: &mut Conn, user: i64) -> Result<bool, Error> {
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.user_id = $1) \

@@ -1,10 +1,10 @@
-//! What can be done with an account beyond changing its fields: `next_actions` and their endpoints (document 4,
-//! section 4).
+//! The endpoints of `next_actions`: what can be done with an account beyond changing its fields (document 4, section
+//! 4).
 
 use super::create::type_in;
 use super::rules::{self, limit_of};
 use super::user::USER;
-use super::view::{load, shown};
+use super::view::{instance, load};
 use crate::mailed_links;
 use crate::sessions;
 use crate::super_admin_access;
@@ -20,38 +20,37 @@ use kit::rights;
 use kit::route::{Handler, Route, Schema};
 use store::{Conn, Error, Sql};
 
-/// Anonymized users are listed but count against no limit.
+/// The counter of anonymized users. They are listed but count against no limit.
 pub static ANONYMIZED: Limit =
     Limit { name: "users_anonymized", default: i64::MAX, many: "anonymized accounts", ..Limit::EMPTY };
 
-/// The routes of the actions.
 pub fn routes() -> Vec<Route> {
     let action = |path, summary, handler| {
         Route::post(path, summary, Handler::Write(handler)).needs("users", "edit").answers(200, Schema::One(&USER))
     };
     vec![
         action("/api/users/{id}/send-activation-link/", "Mail the activation link", |request, conn| {
-            act(request, conn, "send_activation_link", |request, conn, id, _| {
+            run_action(request, conn, "send_activation_link", |request, conn, id, _| {
                 mailed_links::send_activation_again(request, conn, id)
             })
         })
         .or(429, Schema::Refusal),
         action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
-            act(request, conn, "deactivate", deactivate)
+            run_action(request, conn, "deactivate", deactivate)
         }),
         action("/api/users/{id}/reactivate/", "Reactivate", |request, conn| {
-            act(request, conn, "reactivate", reactivate)
+            run_action(request, conn, "reactivate", reactivate)
         }),
-        action("/api/users/{id}/unlock/", "Unlock", |request, conn| act(request, conn, "unlock", unlock)),
+        action("/api/users/{id}/unlock/", "Unlock", |request, conn| run_action(request, conn, "unlock", unlock)),
         action("/api/users/{id}/anonymize/", "Anonymize, for ever", |request, conn| {
-            act(request, conn, "anonymize", anonymize)
+            run_action(request, conn, "anonymize", anonymize)
         }),
     ]
 }
 
 type Action = fn(&Request, &mut Conn, i64, AccountType) -> Result<(), Refusal>;
 
-fn act(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcome {
+fn run_action(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcome {
     let (caller, id) = (request.caller()?, request.id());
     let before = load(conn, id)?;
     let account_type = type_in(&before)?;
@@ -61,25 +60,26 @@ fn act(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcom
     }
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
     action(request, conn, id, account_type)?;
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3")
         .arg(request.now)
         .arg(caller.user)
         .arg(id);
     conn.exec(&sql)?;
-    // Read anew: what was anonymized has another one.
+    // Read again, since anonymizing replaces it.
     let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
     let username = conn.one(&username, |row| Ok(row.text(0)?.to_owned()))?;
     log::write(request, conn, name, &USER, id, &username, log::Diff::new())?;
     rights::changed(request, conn)?;
-    Ok(Answer::instance(StatusCode::OK, shown(request, conn, id)?))
+    Ok(Answer::instance(StatusCode::OK, instance(request, conn, id)?))
 }
 
-/// The state as stored, without the passing of a lock.
+/// The stored state, in which no account is `locked`.
 pub fn stored_status(conn: &mut Conn, id: i64) -> Result<String, Error> {
     conn.one(&Sql::new("SELECT status FROM users WHERE id = $1").arg(id), |row| Ok(row.text(0)?.to_owned()))
 }
 
+/// The state that people see, in which an active account may be `locked`.
 fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, Error> {
     let sql = Sql::new("SELECT status, locked_until FROM users WHERE id = $1").arg(id);
     conn.one(&sql, |row| {
@@ -94,13 +94,13 @@ fn deactivate(request: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Re
             .arg(id),
     )?;
     sessions::end_all(conn, id, request.now, None)?;
-    Ok(mailed_links::forget(conn, id)?)
+    Ok(mailed_links::delete_links(conn, id)?)
 }
 
 fn reactivate(_: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
     let text =
         "UPDATE users SET status = CASE WHEN password_set_at IS NULL THEN 'pending' ELSE 'active' END WHERE id = $1";
-    // An account without a password of its own never had to set one.
+    // Accounts of this type become active without setting a password.
     let text =
         if account_type.is_active_from_creation() { "UPDATE users SET status = 'active' WHERE id = $1" } else { text };
     conn.exec(&Sql::new(text).arg(id))?;
@@ -115,7 +115,7 @@ fn unlock(_: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Result<(), R
     Ok(())
 }
 
-/// Every personal field of a user, and what else of the person stands in the row.
+/// Replaces every personal field of a user, and everything else in the row that tells about the person.
 const ANONYMIZE: &str = "UPDATE users SET status = 'anonymized', username = $1, username_fold = $1, \
     first_name = 'Anonymized', last_name = 'Anonymized', full_name = 'Anonymized', full_name_fold = 'anonymized', \
     job_title = '', company_name = '', phone = '', mobile = '', timezone = 'UTC', is_ip_restriction_enabled = 0, \
@@ -124,17 +124,17 @@ const ANONYMIZE: &str = "UPDATE users SET status = 'anonymized', username = $1, 
 
 fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
     reactions::run(request, conn, "users", When::Leaving, id)?;
-    let nobody = format!("anonymized-{id}@anonymized.invalid");
-    conn.exec(&Sql::new(ANONYMIZE).arg(&nobody).arg(id))?;
-    forget(conn, id, &nobody)?;
+    let replacement = format!("anonymized-{id}@anonymized.invalid");
+    conn.exec(&Sql::new(ANONYMIZE).arg(&replacement).arg(id))?;
+    erase_traces(conn, id, &replacement)?;
     limits::change(conn, limit_of(account_type), &ANONYMIZED)
 }
 
-/// What is left of a person elsewhere: in the log's entries about the account, and in its sessions, which are over.
-fn forget(conn: &mut Conn, id: i64, nobody: &str) -> Result<(), Error> {
-    log::forget(conn, &USER, id, nobody)?;
+/// Erases an anonymized person from the log's entries about the account and from its sessions, which have ended.
+fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), Error> {
+    log::forget(conn, &USER, id, username)?;
     for text in [
-        // What somebody did to his own account tells where he was.
+        // The address of an entry is that of the person only where the person changed the own account.
         "UPDATE administration_log SET ip = '' WHERE resource = 'users' AND object_id = $1 AND by_user = $1",
         "UPDATE sessions SET ip = '', user_agent = '' WHERE user_id = $1",
     ] {
@@ -143,22 +143,22 @@ fn forget(conn: &mut Conn, id: i64, nobody: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// As [`forget`], for all that were anonymized before it was done at once.
-pub fn forget_the_anonymized(conn: &mut Conn) -> Result<(), Error> {
+/// A migration: erases the traces of users who were anonymized before [`erase_traces`] was part of that.
+pub fn migrate_anonymized(conn: &mut Conn) -> Result<(), Error> {
     let sql = Sql::new("SELECT id, username FROM users WHERE status = 'anonymized'");
-    for (id, nobody) in conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
-        forget(conn, id, &nobody)?;
+    for (id, username) in conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+        erase_traces(conn, id, &username)?;
     }
     Ok(())
 }
 
-/// When a user leaves, its sessions, links, passwords and roles end.
+/// Ends the sessions of a user who is deleted or anonymized, and deletes the links, the password history and the roles.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "users",
     when: When::Leaving,
     run: |request, conn, id| {
         sessions::end_all(conn, id, request.now, None)?;
-        mailed_links::forget(conn, id)?;
+        mailed_links::delete_links(conn, id)?;
         for text in ["DELETE FROM password_history WHERE user_id = $1", "DELETE FROM user_roles WHERE user_id = $1"] {
             conn.exec(&Sql::new(text).arg(id))?;
         }
@@ -172,7 +172,7 @@ mod tests {
     use resource::Source;
 
     #[test]
-    fn nothing_personal_stays() {
+    fn every_personal_field_is_replaced() {
         for field in USER.fields.iter().filter(|field| field.is_personal) {
             let Source::Column(column) = &field.source else { panic!("{} is no column", field.name) };
             for column in std::iter::once(column).chain(&field.folded) {

@@ -7,13 +7,12 @@ use kit::request::Request;
 use kit::route::Route;
 use store::Conn;
 
-/// The route.
 pub fn routes() -> Vec<Route> {
     vec![autocomplete::route("/api/users/autocomplete/", answer)]
 }
 
-/// `account_type__exclude` leaves out a type: the schema documents of assignees name an address without those who
-/// cannot be one (document 1, "User group permission set assignees").
+/// `account_type__exclude` leaves out the users of an account type. The schema documents of assignees name an address
+/// with it, since some types cannot be assignees (document 1, "User group permission set assignees").
 fn answer(request: &Request, conn: &mut Conn) -> Outcome {
     let mut scope = scope(request.caller()?, conn, request.now)?;
     for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == ACCOUNT_TYPE_EXCLUDE) {

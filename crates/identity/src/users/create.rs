@@ -1,4 +1,5 @@
-//! Accounts come to be: by a request, by the command line, by a first single sign-on.
+//! Inserts accounts: for a request, for the command line, and at a first single sign-on (document 4,
+//! sections 3 and 4).
 
 use super::rules;
 use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FULL_NAME, PASSWORD, USER, account_type};
@@ -11,6 +12,7 @@ use kit::{limits, log, rows};
 use resource::{After, Changes, message};
 use store::Conn;
 
+/// A user made by a request, with an activation mail unless that is delayed.
 pub fn insert(
     request: &Request,
     conn: &mut Conn,
@@ -35,30 +37,30 @@ pub fn insert(
     }
     let id = rows::insert(request, conn, &USER, &changes, &extra)?;
     if let Some(prepared) = prepared {
-        passwords::remember(conn, id, prepared)?;
+        passwords::add_to_history(conn, id, prepared)?;
     }
     if invited {
         mailed_links::send_activation(request, conn, id)?;
     }
-    // Last, since other creates wait for the counter's row until this is committed.
-    take_place(conn, account_type)?;
+    // Last, since other creates wait for the counter's row until this transaction commits.
+    count_against_limit(conn, account_type)?;
     Ok(id)
 }
 
 /// An active user with a password, made by the command line.
 pub fn insert_by_operator(conn: &mut Conn, mut changes: Changes, prepared: &Prepared, now: i64) -> Result<(), Refusal> {
-    take_place(conn, type_in(&changes)?)?;
+    count_against_limit(conn, type_in(&changes)?)?;
     changes.set(&FULL_NAME, rules::full_name(&After { before: None, sent: &changes }));
     let mut extra = vec![("status", "active".into()), ("activated_at", now.into())];
     extra.extend(prepared.columns(now));
     let id = rows::insert_row(conn, &USER, &changes, &extra, now, None)?;
-    passwords::remember(conn, id, prepared)?;
+    passwords::add_to_history(conn, id, prepared)?;
     log::write_by_operator(conn, now, "create", &USER, id, &log::name_of(&changes), log::created(&USER, &changes))
 }
 
-/// An active user without a password, made at a single sign-on; `None` when the type has no place left.
+/// An active user without a password, made at a single sign-on; `None` when the limit of its type is reached.
 pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Changes) -> Result<Option<i64>, Refusal> {
-    match take_place(conn, type_in(&changes)?) {
+    match count_against_limit(conn, type_in(&changes)?) {
         Err(refusal) if refusal.is_by_rule() => return Ok(None),
         taken => taken?,
     }
@@ -67,7 +69,7 @@ pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Change
     rows::insert(request, conn, &USER, &changes, &extra).map(Some)
 }
 
-fn take_place(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {
+fn count_against_limit(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {
     limits::take(conn, rules::limit_of(account_type))
 }
 

@@ -2,7 +2,7 @@
 
 use super::rules;
 use super::user::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, TIMEZONE, USER};
-use super::view::{SHAPE, load, shown};
+use super::view::{SHAPE, instance, load};
 use crate::sessions;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome, etag};
@@ -16,11 +16,11 @@ use resource::{Access, After, Field, Kind, Resource, options};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
-/// The fields that people change of themselves.
+/// The fields that people may change of their own user.
 static OWN: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| [&FIRST_NAME, &LAST_NAME, &JOB_TITLE, &PHONE, &MOBILE, &TIMEZONE].map(|key| key.name()).to_vec());
 
-/// The own user as the schema document has it: what else a user has is read-only here.
+/// The caller's own user. All other fields are read-only here.
 static ME: LazyLock<Resource> = LazyLock::new(|| {
     let fields = USER
         .fields
@@ -31,7 +31,7 @@ static ME: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("users", "Me", "users", fields)
 });
 
-/// A session (document 4, section 3, `me/sessions/`).
+/// A session of the caller (document 4, section 3, `me/sessions/`).
 static SESSION: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
         "sessions",
@@ -52,12 +52,11 @@ static SESSION: LazyLock<Resource> = LazyLock::new(|| {
 
 static SESSIONS: Shape = Shape::new(Declaration::Static(&SESSION), "t.id", write_is_current);
 
-/// The routes of the own account.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::view("/api/users/me/", &ME, |request, conn| {
             let user = request.caller()?.user;
-            Ok(Answer::instance(StatusCode::OK, shown(request, conn, user)?))
+            Ok(Answer::instance(StatusCode::OK, instance(request, conn, user)?))
         }),
         Route::edit("/api/users/me/", &ME, edit),
         Route::options("/api/users/me/", |_| Ok(Answer::value(&options::single(&ME)))),
@@ -71,7 +70,7 @@ pub fn routes() -> Vec<Route> {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.caller()?.user;
     let before = load(conn, id)?;
-    request.check_if_match(|| Ok(etag(&shown(request, conn, id)?)))?;
+    request.check_if_match(|| Ok(etag(&instance(request, conn, id)?)))?;
     let own = request.object()?.only(|name| OWN.contains(&name));
     let accepted = rows::accepted(conn, &USER, &own, Some(id))?;
     accepted.errors.refuse()?;

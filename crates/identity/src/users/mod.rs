@@ -5,15 +5,14 @@ mod autocomplete;
 pub mod create;
 pub mod me;
 mod rename;
-
 pub mod rules;
 pub mod user;
 pub mod view;
 
-pub use actions::forget_the_anonymized;
+pub use actions::migrate_anonymized;
 pub use rename::RENAMED;
 
-use crate::hasher::Turn;
+use crate::hasher::QueuePath;
 use crate::passwords::{self, Prepared};
 use crate::sessions;
 use crate::super_admin_access;
@@ -25,7 +24,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
 use kit::{limits, log, reactions, rights, rows};
-use resource::{After, options};
+use resource::{After, Changes, options};
 use rules::limit_of;
 use serde_json::json;
 use std::sync::Arc;
@@ -34,9 +33,8 @@ use user::{
     ACCOUNT_TYPE, FIRST_NAME, FULL_NAME, IS_RESTRICTED, LAST_NAME, PASSWORD, RANGES, ROLES, USER, USER_RANGES,
     account_type,
 };
-use view::{LIST, load, scope, shown};
+use view::{LIST, instance, load, scope};
 
-/// The routes of this resource.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::list("/api/users/", &USER, list).summary("The users whom the caller may list"),
@@ -64,7 +62,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    Ok(Answer::instance(StatusCode::OK, shown(request, conn, request.id())?))
+    Ok(Answer::instance(StatusCode::OK, instance(request, conn, request.id())?))
 }
 
 fn schema_document(_: &Request, conn: &mut Conn) -> Outcome {
@@ -85,12 +83,14 @@ fn create(request: Arc<Request>) -> Pending {
             text("account_type").and_then(|name| AccountType::of(&name)).is_some_and(AccountType::is_service);
         let sent = text("password").filter(|_| is_service);
         let prepared = match sent {
-            Some(password) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, None).await?),
+            Some(password) => {
+                Some(passwords::prepare(&request.app, &QueuePath::of_request(&request), &password, None).await?)
+            }
             None => None,
         };
         write(&request, move |request, conn| {
             let id = create_user(request, conn, prepared.as_ref())?;
-            Ok(Answer::instance(StatusCode::CREATED, shown(request, conn, id)?))
+            Ok(Answer::instance(StatusCode::CREATED, instance(request, conn, id)?))
         })
         .await
     })
@@ -115,22 +115,24 @@ fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) 
 fn edit(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let id = request.id();
-        // Only what can become a password is worth hashing: a super admin's, for an account that exists.
+        // Only super admins set passwords here, and only those of service accounts; nothing else is hashed.
         let is_super_admin = request.caller()?.account_type == AccountType::SuperAdmin;
         let sent = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
-        let target = match sent.filter(|_| is_super_admin) {
+        let prepared = match sent.filter(|_| is_super_admin) {
             Some(password) => {
                 let salt = request.build.db.read_short(move |conn| rules::salt_of_service(conn, id)).await?;
                 match salt {
-                    Some(salt) => Some(passwords::prepare(&request.app, &Turn::of(&request), &password, salt).await?),
+                    Some(salt) => {
+                        Some(passwords::prepare(&request.app, &QueuePath::of_request(&request), &password, salt).await?)
+                    }
                     None => None,
                 }
             }
             None => None,
         };
         write(&request, move |request, conn| {
-            edit_user(request, conn, target.as_ref())?;
-            Ok(Answer::instance(StatusCode::OK, shown(request, conn, request.id())?))
+            edit_user(request, conn, prepared.as_ref())?;
+            Ok(Answer::instance(StatusCode::OK, instance(request, conn, request.id())?))
         })
         .await
     })
@@ -141,7 +143,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     let before = load(conn, id)?;
     let current_type = create::type_in(&before)?;
     rules::may_change(caller, current_type)?;
-    request.check_if_match(|| Ok(etag(&shown(request, conn, id)?)))?;
+    request.check_if_match(|| Ok(etag(&instance(request, conn, id)?)))?;
     let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
     let sets_password = body.contains_key("password") && current_type.is_service();
     if sets_password && caller.account_type != AccountType::SuperAdmin {
@@ -167,10 +169,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     let mut errors = rules::over_several_fields(&After { before: Some(&before), sent: &changes });
     rules::account_type_change(current_type, new_type, &mut errors);
     errors.refuse()?;
-    let has_new_type = new_type != current_type;
-    let is_concerned = current_type == AccountType::SuperAdmin && (has_new_type || is_renamed);
-    let access = super_admin_access::guard(request, conn, is_concerned)?;
-    if has_new_type && new_type != AccountType::Full {
+    if new_type != current_type && new_type != AccountType::Full {
         changes.set(&ROLES, resource::Value::List(Vec::new()));
     }
     if changes.has(&FIRST_NAME) || changes.has(&LAST_NAME) {
@@ -180,19 +179,37 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     if prepared.is_none() {
         changes.remove(&PASSWORD);
     }
+    store_edit(request, conn, &before, Edit { changes, current_type, new_type, is_renamed, prepared })
+}
+
+/// A PATCH of a user that was accepted.
+struct Edit<'a> {
+    changes: Changes,
+    current_type: AccountType,
+    new_type: AccountType,
+    is_renamed: bool,
+    /// The new password of a service account.
+    prepared: Option<&'a Prepared>,
+}
+
+/// Stores a PATCH, with all that follows from another username, account type or password.
+fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) -> Result<(), Refusal> {
+    let (id, Edit { changes, current_type, new_type, is_renamed, prepared }) = (request.id(), edit);
+    let has_new_type = new_type != current_type;
+    let is_concerned = current_type == AccountType::SuperAdmin && (has_new_type || is_renamed);
+    let access = super_admin_access::guard(request, conn, is_concerned)?;
     let extra = prepared.map(|prepared| prepared.columns(request.now)).unwrap_or_default();
-    rows::update(request, conn, &USER, id, &before, &changes, &extra)?;
+    rows::update(request, conn, &USER, id, before, &changes, &extra)?;
     if is_renamed {
-        rename::follow(request, conn, id, &before)?;
+        rename::follow(request, conn, id, before)?;
     }
-    access.keep(request, conn)?;
-    // Whoever is anonymized counts as that, whatever the type.
+    access.refuse_loss(request, conn)?;
+    // An anonymized user counts as anonymized, whatever its type.
     if has_new_type && actions::stored_status(conn, id)? != "anonymized" {
-        let (from, to) = (limit_of(current_type), limit_of(new_type));
-        limits::change(conn, from, to)?;
+        limits::change(conn, limit_of(current_type), limit_of(new_type))?;
     }
     if let Some(prepared) = prepared {
-        passwords::remember(conn, id, prepared)?;
+        passwords::add_to_history(conn, id, prepared)?;
         sessions::end_all(conn, id, request.now, None)?;
     }
     let touches_rights =
@@ -208,7 +225,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let before = load(conn, id)?;
     let account_type = create::type_in(&before)?;
     rules::may_change(caller, account_type)?;
-    request.check_if_match(|| Ok(etag(&shown(request, conn, id)?)))?;
+    request.check_if_match(|| Ok(etag(&instance(request, conn, id)?)))?;
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
     reactions::run(request, conn, "users", reactions::When::Leaving, id)?;
     let is_anonymized = actions::stored_status(conn, id)? == "anonymized";
@@ -217,7 +234,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         .arg(caller.user)
         .arg(id);
     conn.exec(&sql)?;
-    access.keep(request, conn)?;
+    access.refuse_loss(request, conn)?;
     limits::give_back(conn, if is_anonymized { &actions::ANONYMIZED } else { limit_of(account_type) })?;
     log::write(request, conn, "delete", &USER, id, &log::name_of(&before), log::Diff::new())?;
     rights::changed(request, conn)?;

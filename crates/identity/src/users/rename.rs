@@ -1,10 +1,11 @@
-//! Changing a username (document 4, section 7). It is the address to which an account's links go and by which single
-//! sign-on finds it, so whoever changes it may become the account: he needs what the account holds, and what was given
-//! to its former owner ends. Any other spelling counts as a change, be it only of letter case.
+//! Changing a username (document 4, section 7). It is the address to which an account's links are mailed and by which
+//! single sign-on finds the account, so a caller who changes it can take the account over. The caller must therefore
+//! hold all that the account holds, and the sessions and links of its former owner end. A change of letter case counts
+//! too.
 
 use super::create::type_in;
 use super::user::{FIRST_NAME, USERNAME};
-use crate::account::of_roles;
+use crate::account::permissions_of_roles;
 use crate::mailed_links;
 use crate::sessions;
 use administration::company_details;
@@ -19,7 +20,7 @@ use resource::Changes;
 use serde_json::json;
 use store::{Conn, Sql};
 
-/// The word to a former address that its account has another username: the address and the first name.
+/// The mail to a former address that its account has another username. Its payload is the address and the first name.
 pub static RENAMED: MailKind = MailKind {
     name: "renamed",
     make: |making, conn, payload| {
@@ -34,10 +35,10 @@ pub fn is_change(before: &Changes, sent: &Changes) -> bool {
     sent.has(&USERNAME) && sent.get(&USERNAME) != before.get(&USERNAME)
 }
 
-/// Only who holds all that the account holds may rename it; and only super admins one on which rights on single objects
-/// hang, since nobody else is sure to hold them.
+/// Refuses a caller who does not hold all that the account holds. An account with rights on single objects can be
+/// renamed by super admins only, since only they hold all such rights.
 pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
-    let held = Permissions::of_account(type_in(before)?).union(of_roles(conn, id)?);
+    let held = Permissions::of_account(type_in(before)?).union(permissions_of_roles(conn, id)?);
     if caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?) {
         Ok(())
     } else {
@@ -45,10 +46,11 @@ pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -
     }
 }
 
-/// Does what follows from a new username, once it is stored: links end, and of an account that was active once also
-/// sessions, but the one that asks, and identities; its former address is told. The caller raises the version of rights.
+/// Carries out what follows from a new username, once it is stored: the links are deleted. When the account was active
+/// once, its identities are deleted too, its sessions end except the caller's own, and a mail goes to the former
+/// address. The caller of this function raises the version of the rights.
 pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {
-    mailed_links::forget(conn, id)?;
+    mailed_links::delete_links(conn, id)?;
     let sql = Sql::new(
         "SELECT CASE WHEN u.activated_at IS NOT NULL OR u.password_set_at IS NOT NULL OR EXISTS \
          (SELECT 1 FROM single_sign_on_identities i WHERE i.user_id = u.id) THEN 1 ELSE 0 END, u.status FROM users u WHERE u.id = $1",
@@ -64,11 +66,11 @@ pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> 
         "DELETE FROM single_sign_on_identities WHERE user_id = $1"
     };
     conn.exec(&Sql::new(identities).arg(id))?;
-    // A sign-in that has not become a session yet.
+    // Tickets of sign-ins that have no session yet.
     conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE user_id = $1 AND session_id IS NULL").arg(id))?;
     sessions::end_all(conn, id, request.now, Some(caller.session))?;
     if is_anonymized {
-        // The former address is nobody's.
+        // The former address belongs to nobody.
         return Ok(());
     }
     let address = before.get(&USERNAME).unwrap_or_default();

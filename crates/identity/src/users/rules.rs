@@ -1,4 +1,4 @@
-//! The rules of users that go over several fields, rows or the caller's own rights.
+//! The rules of users that concern several fields, other rows or the rights of the caller (document 4, section 4).
 
 use super::user::{
     ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, RANGES, ROLES, USER_RANGES, account_type,
@@ -13,7 +13,7 @@ use resource::{After, Changes, Errors, Object, message};
 use serde_json::Value as Json;
 use store::{Conn, Error, Sql};
 
-/// The types that may become one another (document 4, section 4, "account type changes").
+/// The types that may be changed into one another (document 4, section 4, "account type changes").
 const CHANGEABLE: [AccountType; 4] =
     [AccountType::Internal, AccountType::External, AccountType::Full, AccountType::SuperAdmin];
 
@@ -28,18 +28,18 @@ pub static ACCOUNTS: [Limit; 7] = [
     Limit { name: "users_service_external", default: 5, many: "service_external accounts", ..Limit::EMPTY },
 ];
 
-/// How many accounts of a type a build may have.
+/// The limit of an account type.
 pub fn limit_of(account_type: AccountType) -> &'static Limit {
     &ACCOUNTS[account_type as usize]
 }
 
-/// Only super admins and `service_internal` change their like: 403 for others.
+/// Refuses to change a super admin or a `service_internal` account unless the caller is one: 403.
 pub fn may_change(caller: &Caller, account_type: AccountType) -> Result<(), Refusal> {
     if account_type.is_super() && !caller.is_super() { Err(Refusal::forbidden()) } else { Ok(()) }
 }
 
-/// What the caller may turn an account of this type into.
-pub fn allowed_changes(caller: &Caller, account_type: AccountType) -> Vec<AccountType> {
+/// The types into which the caller may change an account of this type.
+pub fn allowed_type_changes(caller: &Caller, account_type: AccountType) -> Vec<AccountType> {
     if !CHANGEABLE.contains(&account_type) || may_change(caller, account_type).is_err() {
         return Vec::new();
     }
@@ -49,7 +49,7 @@ pub fn allowed_changes(caller: &Caller, account_type: AccountType) -> Vec<Accoun
         .collect()
 }
 
-/// An account type may change within [`CHANGEABLE`] alone.
+/// Adds an error when an account type may not be changed into the new one.
 pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut Errors) {
     if current != new && !(CHANGEABLE.contains(&current) && CHANGEABLE.contains(&new)) {
         errors.add(
@@ -59,7 +59,8 @@ pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut 
     }
 }
 
-/// Roles are for the configuration admin, and some types refuse `delay_activation`.
+/// The errors of roles for an account that is no configuration admin, and of `delay_activation` for a type that is
+/// active at once.
 pub fn over_several_fields(after: &After) -> Errors {
     let mut errors = Errors::new();
     let account_type = after.get(&ACCOUNT_TYPE).and_then(|name| AccountType::of(&name));
@@ -81,17 +82,17 @@ pub fn bounded_ranges<'a>(conn: &mut Conn, body: Object<'a>) -> Result<(Object<'
     if usize::try_from(most).is_ok_and(|most| count <= most) {
         return Ok((body, errors));
     }
-    errors.add(RANGES.name(), format!("Limit of {most} IP restrictions has been exceeded."));
+    errors.add(RANGES.name(), format!("Limit of {most} {} has been exceeded.", USER_RANGES.many));
     Ok((body.only(|name| name != RANGES.name()), errors))
 }
 
-/// The name that lists show.
+/// The first and the last name, as lists show them.
 pub fn full_name(after: &After) -> String {
     let (first, last) = (after.get(&FIRST_NAME).unwrap_or_default(), after.get(&LAST_NAME).unwrap_or_default());
     format!("{first} {last}").trim().to_owned()
 }
 
-/// A role is given only by a caller who holds every permission in it (document 4, section 4).
+/// Refuses to give a role with a permission that the caller does not hold (document 4, section 4).
 pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
     for role in given.iter().filter(|role| !held.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
@@ -103,7 +104,8 @@ pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i
     Ok(())
 }
 
-/// A service account needs a password that keeps the rules; other accounts' is ignored (document 4, section 4).
+/// Checks the password of a new service account, which needs one. For other accounts it is ignored (document 4,
+/// section 4).
 pub fn password_on_create(
     conn: &mut Conn,
     changes: &Changes,
@@ -117,10 +119,10 @@ pub fn password_on_create(
     if !body.contains_key(PASSWORD.name()) {
         errors.add(PASSWORD.name(), message::REQUIRED);
     }
-    check(conn, None, changes, prepared, errors)
+    check_password(conn, None, changes, prepared, errors)
 }
 
-/// As [`password_on_create`], with the rule against reuse.
+/// Checks a new password of a service account, reuse included.
 pub fn password_on_edit(
     conn: &mut Conn,
     id: i64,
@@ -128,10 +130,10 @@ pub fn password_on_edit(
     prepared: Option<&Prepared>,
     errors: &mut Errors,
 ) -> Result<(), Refusal> {
-    check(conn, Some(id), changes, prepared, errors)
+    check_password(conn, Some(id), changes, prepared, errors)
 }
 
-fn check(
+fn check_password(
     conn: &mut Conn,
     id: Option<i64>,
     changes: &Changes,
@@ -155,7 +157,7 @@ pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>
     conn.opt(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
 }
 
-/// The actions that apply to an account in a state.
+/// The actions that are available for an account, by its state as people see it.
 pub fn next_actions(status: &str, account_type: AccountType) -> Vec<&'static str> {
     let can_be_invited = account_type.is_invited();
     let mut actions = Vec::new();

@@ -38,7 +38,7 @@ pub static IS_RESTRICTED: Key<bool> = Key::new("is_ip_restriction_enabled");
 pub static RANGES: Key<Vec<String>> = Key::new("allowed_ip_ranges");
 pub static STATUS: Key<String> = Key::new("status");
 
-/// The state that people see: a lock is over when its time is.
+/// SQL for the state that people see, in which a lock ends with its time.
 pub const SHOWN_STATUS: &str =
     "(CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END)";
 const IS_AVAILABLE: &str =
@@ -119,7 +119,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
     .alive("t.is_deleted = 0")
 });
 
-/// The account type in values of a user, if it is one.
+/// The account type in the values of a user; `None` when it is missing or invalid.
 pub fn account_type(values: &Changes) -> Option<AccountType> {
     values.get(&ACCOUNT_TYPE).and_then(|name| AccountType::of(&name))
 }

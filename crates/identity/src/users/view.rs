@@ -1,8 +1,8 @@
-//! How users are shown, and which of them a caller may list.
+//! How users are shown, and which of them a caller may list (document 4, section 4).
 
 use super::rules;
 use super::user::USER;
-use crate::account::read_type;
+use crate::account::read_account_type;
 use crate::visibility::visible_users;
 use kit::answer::Instance;
 use kit::caller::Caller;
@@ -13,7 +13,7 @@ use resource::Changes;
 use resource::json::{Cells, Form, Writer};
 use store::{Conn, Error, Sql};
 
-/// How users are shown.
+/// How a single user is shown.
 pub static SHAPE: Shape = Shape::new(
     Declaration::Static(&USER),
     "t.account_type, (CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END), \
@@ -22,24 +22,24 @@ pub static SHAPE: Shape = Shape::new(
     write_meta,
 )
 .changes_at("t.locked_until");
-/// Lists do without the names of roles.
+/// How lists show users: without the names of their roles.
 pub static LIST: Shape = Shape::new(
     Declaration::Static(&USER),
     "t.account_type, (CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END)",
     write_meta,
 );
 
-/// The user as an instance shows it; 404 when there is none, or it is deleted.
-pub fn shown(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance, Refusal> {
+/// A user as its instance shows it; 404 when there is none, or it is deleted.
+pub fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance, Refusal> {
     let condition = Sql::new("t.id = $1 AND t.is_deleted = 0").arg(id);
     rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)
 }
 
-/// The same with what is known of them without counting.
+/// The users whom the caller may list. For those who may list everyone, the counters give the total.
 pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error> {
     let mut scope = Scope { cacheable: Cacheable::Unknown, ..Scope::of(visible_users(caller)) };
     if caller.may("users", "list") {
-        // A lock that ends is all that time changes in what is shown of users.
+        // The end of a lock is the only thing that time alone changes in a list of users.
         let sql = Sql::new(
             "SELECT CAST(COALESCE(sum(n), 0) AS BIGINT), (SELECT min(u.locked_until) FROM users u WHERE u.locked_until > $1) \
              FROM counters WHERE name LIKE 'users_%'",
@@ -50,9 +50,9 @@ pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error>
     Ok(scope)
 }
 
-/// A stored user that is not deleted, locked for the change to come; else 404.
+/// A stored user with its row locked; 404 when there is none, or it is deleted.
 pub fn load(conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
-    // The row itself stays for ever, so whoever only refers to it need not wait.
+    // No stronger lock: users are never removed, so inserting a reference to one need not wait.
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 FOR NO KEY UPDATE").arg(id);
     if conn.opt(&sql, |_| Ok(()))?.is_none() {
         return Err(Refusal::not_found());
@@ -60,9 +60,9 @@ pub fn load(conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
     rows::load_shared(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)
 }
 
-/// `next_actions` and `_meta`.
+/// Writes `next_actions` and `_meta`.
 fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
-    let account_type = read_type(row.text(at)?.unwrap_or(""))?;
+    let account_type = read_account_type(row.text(at)?.unwrap_or(""))?;
     let status = row.text(at + 1)?.unwrap_or("");
     out.name("next_actions").raw("[");
     for action in rules::next_actions(status, account_type) {
@@ -93,7 +93,7 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
     );
     if form == Form::Detail {
         out.name("allowed_account_type_changes").raw("[");
-        for new_type in rules::allowed_changes(caller, account_type) {
+        for new_type in rules::allowed_type_changes(caller, account_type) {
             out.comma().text(new_type.name());
         }
         out.raw("]");
