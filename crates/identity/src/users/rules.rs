@@ -82,7 +82,7 @@ pub fn bounded_ranges<'a>(conn: &mut Conn, body: Object<'a>) -> Result<(Object<'
     if usize::try_from(most).is_ok_and(|most| count <= most) {
         return Ok((body, errors));
     }
-    errors.add(RANGES.name(), format!("Limit of {most} IP restrictions has been exceeded."));
+    errors.add(RANGES.name(), format!("Limit of {most} {} has been exceeded.", USER_RANGES.many));
     Ok((body.only(|name| name != RANGES.name()), errors))
 }
 
