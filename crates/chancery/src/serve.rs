@@ -4,7 +4,7 @@ use crate::commands::{Failure, first_start, open, open_history};
 use crate::descriptors;
 use crate::log;
 use crate::settings::Settings;
-use platform::events::relay::relay;
+use platform::events::relay;
 use platform::kit;
 use std::io;
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     if let Some((app, served)) = &mut opened {
         let flushed = async {
             let _ = served.await;
-            relay(&app).finish(FLUSH).await;
+            relay::finish(app, FLUSH).await;
         };
         let _ = tokio::time::timeout(FLUSH, flushed).await;
     }
@@ -94,7 +94,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         if !served.is_finished() {
             let _ = served.await;
         }
-        relay(&app).finish(Duration::ZERO).await;
+        relay::finish(&app, Duration::ZERO).await;
         app.store.close().await;
     }
     if let Some((service, served)) = history_service {

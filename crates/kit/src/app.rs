@@ -4,6 +4,7 @@ use crate::answer_cache::AnswerCache;
 use crate::body::Bodies;
 use crate::build::{Build, MAX_DOMAIN, STALE_AFTER, database_name};
 use crate::domain::registered;
+use crate::jobs::{self, Jobs};
 use crate::secret::Keys;
 use crate::secret_key;
 use crate::settings::Settings;
@@ -61,6 +62,7 @@ impl App {
     /// Opens the stores and checks that the key is the one that the database knows. The domains are registered before.
     pub async fn open(settings: Settings, migrations: Migrations) -> Result<App, OpenError> {
         let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
+        slots.put(Jobs::new(&settings.domains.get()));
         for domain in registered() {
             (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
         }
@@ -109,7 +111,7 @@ impl App {
         let (build, is_new) = self.remember(domain, asked, id, uid);
         if is_new {
             // A process that died may have left work behind.
-            registered().iter().for_each(|domain| (domain.found_build)(self, &build));
+            jobs::wake(self, &build);
         }
         Ok(Some(build))
     }

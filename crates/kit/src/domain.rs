@@ -2,8 +2,8 @@
 //! them stands in `platform`, and nothing below it knows which there are.
 
 use crate::app::App;
-use crate::build::Build;
 use crate::caller::{Authenticate, Credential};
+use crate::jobs::{JobKind, StandingJob};
 use crate::limits::Limit;
 use crate::permissions::PermissionResource;
 use crate::reactions::Reaction;
@@ -12,7 +12,7 @@ use crate::secret::{Column, Keys};
 use crate::settings::Settings;
 use crate::slots::Slots;
 use serde_json::Value as Json;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use store::{Conn, Error};
 
 /// A part of the specification. A list that stays empty is left out by `..Domain::EMPTY`.
@@ -23,6 +23,8 @@ pub struct Domain {
     pub permissions: &'static [PermissionResource],
     pub limits: &'static [&'static Limit],
     pub reactions: &'static [Reaction],
+    pub jobs: &'static [&'static JobKind],
+    pub standing_jobs: &'static [&'static StandingJob],
     /// What rights on single objects an account can hold here, beside what its type and roles give.
     pub object_rights: &'static [ObjectRights],
     /// The columns of builds whose values are sealed.
@@ -37,8 +39,6 @@ pub struct Domain {
     pub health: Option<Health>,
     /// What it begins when a server starts.
     pub start: fn(&App),
-    /// What it does when this process meets a build for the first time.
-    pub found_build: fn(&App, &Arc<Build>),
 }
 
 /// Whether an account holds rights on single objects.
@@ -52,6 +52,8 @@ impl Domain {
         permissions: &[],
         limits: &[],
         reactions: &[],
+        jobs: &[],
+        standing_jobs: &[],
         object_rights: &[],
         sealed_columns: &[],
         callers: &[],
@@ -59,7 +61,6 @@ impl Domain {
         build_slots: |_| {},
         health: None,
         start: |_| {},
-        found_build: |_, _| {},
     };
 }
 

@@ -13,6 +13,7 @@ pub mod caller;
 pub mod commit;
 pub mod domain;
 pub mod html;
+pub mod jobs;
 pub mod limits;
 pub mod log;
 pub mod openapi;

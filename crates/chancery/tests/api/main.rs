@@ -20,6 +20,7 @@ mod history;
 mod history_crash;
 mod history_delivery;
 mod hostile_bodies;
+mod jobs;
 mod keys;
 mod mail;
 mod many_filters;
