@@ -13,7 +13,7 @@ mod smtp_settings;
 use kit::domain::Domain;
 use kit::permissions::PermissionResource;
 use kit::secret::Column;
-use mail::queue::{MailKinds, Worker};
+use mail::queue::{MailKinds, TestPlaces};
 
 /// This domain.
 pub static DOMAIN: Domain = Domain {
@@ -38,15 +38,16 @@ pub static DOMAIN: Domain = Domain {
     reactions: &[smtp_settings::ON_OBJECT_LEAVING],
     sealed_columns: &[
         Column { table: "authentication_objects", column: "client_secret", row: "row_key" },
+        kit::jobs::PAYLOAD,
         Column { table: "mail_jobs", column: "sealed", row: "row_key" },
         Column { table: "smtp_settings", column: "password", row: "row_key" },
     ],
     slots: |_, _, slots| {
-        slots.put(Worker::default());
+        slots.put(TestPlaces::default());
         slots.entry::<MailKinds>();
         Ok(())
     },
-    start: Worker::start,
-    found_build: mail::queue::wake,
+    jobs: &[&mail::queue::MAIL],
+    standing_jobs: &[&mail::queue::FORMER_MAILS],
     ..Domain::EMPTY
 };

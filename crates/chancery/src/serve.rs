@@ -5,7 +5,7 @@ use crate::log;
 use crate::open::{Failure, first_start, open, open_history};
 use crate::settings::Settings;
 use history::service::Service;
-use platform::events::relay::relay;
+use platform::events::relay;
 use platform::kit;
 use platform::kit::app::App;
 use std::io;
@@ -123,7 +123,7 @@ async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, histo
     if let Some(ServedApi { app, task }) = &mut api {
         let flushed = async {
             let _ = task.await;
-            relay(app).finish(FLUSH_TIME).await;
+            relay::finish(app, FLUSH_TIME).await;
         };
         let _ = tokio::time::timeout(FLUSH_TIME, flushed).await;
     }
@@ -132,7 +132,7 @@ async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, histo
         if !task.is_finished() {
             let _ = task.await;
         }
-        relay(&app).finish(Duration::ZERO).await;
+        relay::finish(&app, Duration::ZERO).await;
         app.store.close().await;
     }
     if let Some(ServedHistory { service, task, .. }) = history {

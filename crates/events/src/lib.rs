@@ -11,7 +11,7 @@ use history_tenants::MakingTenant;
 use kit::app::App;
 use kit::domain::Domain;
 use outbox::Backlog;
-use relay::Relay;
+use relay::{Delivery, Relay};
 
 /// This domain.
 pub static DOMAIN: Domain = Domain {
@@ -27,10 +27,11 @@ pub static DOMAIN: Domain = Domain {
     build_slots: |slots| {
         slots.put(Backlog::default());
         slots.put(MakingTenant::default());
+        slots.put(Delivery::default());
     },
+    standing_jobs: &[&relay::DELIVERY],
     health: Some(relay::health),
-    start: Relay::start,
-    found_build: relay::wake,
+    start: relay::start,
     ..Domain::EMPTY
 };
 

@@ -293,10 +293,15 @@ impl Backlog {
         *self.known() = Counted::default();
     }
 
+    /// Whether what waits may be counted again.
+    pub fn is_outdated(&self) -> bool {
+        self.known().next.is_none_or(|next| Instant::now() >= next)
+    }
+
     /// Counts what waits, unless it was counted a moment ago; counting many rows is done less often. What is added while
     /// it counts comes on top. Only an event whose transaction runs just when the count begins may be missing until the
     /// next one, or be there twice.
-    pub async fn count(&self, build: &Build) -> Result<(), Error> {
+    pub fn count(&self, conn: &mut Conn) -> Result<(), Error> {
         let started = Instant::now();
         {
             let mut known = self.known();
@@ -306,10 +311,8 @@ impl Backlog {
             known.since = Waiting::default();
         }
         let sql = Sql::new("SELECT count(*), CAST(COALESCE(sum(size), 0) AS BIGINT), min(created_at) FROM outbox");
-        let read = move |conn: &mut Conn| {
-            conn.one(&sql, |row| Ok(Waiting { rows: row.int(0)?, bytes: row.int(1)?, oldest: row.opt_int(2)? }))
-        };
-        let waiting = build.db.read::<_, Error>(read).await?;
+        let waiting =
+            conn.one(&sql, |row| Ok(Waiting { rows: row.int(0)?, bytes: row.int(1)?, oldest: row.opt_int(2)? }))?;
         let next = Instant::now() + COUNTED.max(started.elapsed() * COUNTING);
         let mut known = self.known();
         (known.waiting, known.next) = (waiting.and(known.since), Some(next));

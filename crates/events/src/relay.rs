@@ -1,10 +1,10 @@
 //! The relay: what waits in a build's outbox goes to the history service, in its order and at least once (an event has an
 //! id, by which the service knows it again).
 //!
-//! A build has a task of its own from its first event on, asleep while nothing waits, woken at each commit. System events
-//! go in batches, history events one by one. While the service is away the task tries again after growing pauses, which
-//! new events do not shorten. What the service refuses for good is looked for by halving and put aside, so that it does
-//! not hold up the rest; an unknown tenant is an operator's matter, and everything waits for it.
+//! Delivery is standing work of each build ([`DELIVERY`]), woken at each commit. System events go in batches, history events
+//! one by one. While the service is away it is tried again after growing pauses, which new events do not shorten. What the
+//! service refuses for good is looked for by halving and put aside, so that it does not hold up the rest; an unknown tenant
+//! is an operator's matter, and everything waits for it.
 //!
 //! Several processes share an outbox: whoever delivers claims it first, so that the order holds. A process that dies
 //! leaves its claim to run out.
@@ -15,13 +15,12 @@ use crate::outbox::{self, Batch, Head, Kind, Waits, backlog};
 use crate::{client, settings};
 use kit::app::App;
 use kit::build::Build;
+use kit::jobs::{self, Pending, StandingJob, growing};
 use serde_json::{Value as Json, json};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::{Conn, Error};
-use tokio::sync::{Notify, Semaphore};
 use web::clock::unique_id;
 
 /// The most events that are delivered at once.
@@ -38,34 +37,27 @@ const RENEWAL: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LAST_PAUSE: Duration = Duration::from_secs(60);
-/// How long the task waits for more to come, so that many events at once are one batch.
-const GATHER: Duration = Duration::from_millis(20);
-/// How often a process looks for what others left behind.
-const LOOK: Duration = Duration::from_secs(300);
 /// How often builds without a tenant are looked for, one statement on the control database.
 const NEW_BUILDS: Duration = Duration::from_secs(2);
 /// How often what others have added is counted while much waits.
 const COUNT: Duration = Duration::from_secs(5);
-/// How many builds deliver at a time.
-const AT_A_TIME: usize = 64;
 const MINUTE: i64 = 60_000_000;
 
-/// One task for each build that this process serves, if it delivers at all: a process that does not serve (a command)
-/// may end at any time.
+/// Delivery to the history service.
+pub static DELIVERY: StandingJob = StandingJob { name: "history", at_a_time: 64, due, run };
+
+/// What the deliveries of a process share.
 pub struct Relay {
-    is_on: AtomicBool,
-    /// By the build's uid.
-    tasks: Mutex<HashMap<String, Arc<Task>>>,
-    places: Semaphore,
     /// This process, for claims.
     holder: String,
     /// Events that the service refused for good.
     refused: AtomicI64,
 }
 
-struct Task {
-    build: Arc<Build>,
-    waker: Notify,
+/// What a process knows of a build's delivery.
+#[derive(Default)]
+pub struct Delivery {
+    progress: Mutex<Progress>,
     /// Whether the last thing that the service was asked for this build failed because of it.
     is_cut_off: AtomicBool,
 }
@@ -85,107 +77,82 @@ pub struct Lag {
 
 impl Default for Relay {
     fn default() -> Relay {
-        Relay {
-            is_on: AtomicBool::new(false),
-            tasks: Mutex::default(),
-            places: Semaphore::new(AT_A_TIME),
-            holder: unique_id(),
-            refused: AtomicI64::new(0),
-        }
+        Relay { holder: unique_id(), refused: AtomicI64::new(0) }
     }
 }
 
-impl Relay {
-    /// Begins to deliver, first what an earlier process left behind.
-    pub fn start(app: &App) {
-        if client(app).is_none() {
-            return;
-        }
-        relay(app).is_on.store(true, Ordering::Relaxed);
-        let app = app.clone();
-        tokio::spawn(async move {
-            match app.active_builds().await {
-                Ok(builds) => builds.iter().for_each(|build| wake(&app, build)),
-                Err(error) => tracing::error!(%error, "the outboxes were not looked at"),
-            }
-            // Builds that another process makes have no event yet, and may have no tenant.
-            while relay(&app).is_on() {
-                tokio::time::sleep(NEW_BUILDS).await;
-                for domain in history_tenants::missing(&app).await.unwrap_or_default() {
-                    if let Ok(Some(build)) = app.build(&domain).await {
-                        wake(&app, &build);
-                    }
+/// Begins to look for builds that another process makes: they have no event yet, and may have no tenant.
+pub fn start(app: &App) {
+    if client(app).is_none() {
+        return;
+    }
+    let app = app.clone();
+    tokio::spawn(async move {
+        while jobs::is_on(&app) {
+            tokio::time::sleep(NEW_BUILDS).await;
+            for domain in history_tenants::missing(&app).await.unwrap_or_default() {
+                if let Ok(Some(build)) = app.build(&domain).await {
+                    jobs::wake(&app, &build);
                 }
             }
-        });
-    }
-
-    /// Delivers what the last requests caused, for a short while, and then begins nothing any more, so that the store can
-    /// be closed; what still waits is delivered by the next process.
-    pub async fn finish(&self, patience: Duration) {
-        let until = Instant::now() + patience;
-        while self.is_on() && Instant::now() < until {
-            let lag = self.lag(0);
-            if lag.waiting == 0 || !lag.is_reachable {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        self.is_on.store(false, Ordering::Relaxed);
-    }
-
-    fn wake(&self, app: &App, build: &Arc<Build>) {
-        if !self.is_on() {
-            return;
-        }
-        let mut tasks = self.tasks();
-        let task = tasks.entry(build.uid.clone()).or_insert_with(|| {
-            let task =
-                Arc::new(Task { build: build.clone(), waker: Notify::new(), is_cut_off: AtomicBool::new(false) });
-            tokio::spawn(work(app.clone(), task.clone()));
-            task
-        });
-        task.waker.notify_one();
-    }
-
-    /// What waits, from memory.
-    pub fn lag(&self, now: i64) -> Lag {
-        let refused = self.refused.load(Ordering::Relaxed);
-        let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
-        for task in self.tasks().values() {
-            let waiting = backlog(&task.build).waiting();
-            lag.waiting += waiting.rows;
-            if let Some(oldest) = waiting.oldest.filter(|_| waiting.rows > 0) {
-                lag.seconds = lag.seconds.max((now - oldest) / 1_000_000);
-            }
-            lag.is_reachable &= !task.is_cut_off.load(Ordering::Relaxed);
-        }
-        lag
-    }
-
-    fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-
-    fn tasks(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    });
 }
 
-/// The relay of this process.
-pub fn relay(app: &App) -> &Relay {
+/// Delivers what the last requests caused, for a short while, and then begins no job any more, so that the store can be
+/// closed; what still waits is delivered by the next process.
+pub async fn finish(app: &App, patience: Duration) {
+    let until = Instant::now() + patience;
+    while client(app).is_some() && jobs::is_on(app) && Instant::now() < until {
+        let lag = lag(app);
+        if lag.waiting == 0 || !lag.is_reachable {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    jobs::stop(app);
+}
+
+/// What waits, from memory.
+pub fn lag(app: &App) -> Lag {
+    let (now, refused) = (app.clock.now(), relay(app).refused.load(Ordering::Relaxed));
+    let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
+    for build in jobs::builds(app) {
+        let waiting = backlog(&build).waiting();
+        lag.waiting += waiting.rows;
+        if let Some(oldest) = waiting.oldest.filter(|_| waiting.rows > 0) {
+            lag.seconds = lag.seconds.max((now - oldest) / 1_000_000);
+        }
+        lag.is_reachable &= !delivery(&build).is_cut_off.load(Ordering::Relaxed);
+    }
+    lag
+}
+
+fn relay(app: &App) -> &Relay {
     app.slot()
+}
+
+fn delivery(build: &Build) -> &Delivery {
+    build.slot()
+}
+
+impl Delivery {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Something may wait in the build's outbox.
 pub fn wake(app: &App, build: &Arc<Build>) {
-    relay(app).wake(app, build);
+    if client(app).is_some() {
+        jobs::wake(app, build);
+    }
 }
 
 /// The health details.
 pub fn health(app: &App) -> Option<(&'static str, Json)> {
     client(app)?;
-    let lag = relay(app).lag(app.clock.now());
+    let lag = lag(app);
     let details = json!({
         "waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable, "refused": lag.refused,
     });
@@ -198,8 +165,8 @@ enum Round {
     Delivered,
     /// Nothing waits.
     Empty,
-    /// What waits may still change until a moment.
-    Folded(i64),
+    /// What waits may still change.
+    Folded,
     /// Another process delivers.
     Claimed,
 }
@@ -225,7 +192,8 @@ impl From<NoTenant> for Trouble {
     }
 }
 
-/// What a task knows from round to round.
+/// What is known from round to round.
+#[derive(Clone)]
 struct Progress {
     tenant: Option<Tenant>,
     /// In a row.
@@ -236,69 +204,85 @@ struct Progress {
     most: usize,
 }
 
-async fn work(app: App, task: Arc<Task>) {
-    let Some(service) = client(&app) else { return };
-    let build = &task.build;
-    let mut progress = Progress { tenant: None, failures: 0, turns: 0, most: MOST };
-    // What an earlier process left counts for the bound from the start. If this fails, so does the first round.
-    let _ = backlog(build).count(build).await;
-    while relay(&app).is_on() {
-        let round = round(&app, service, build, &mut progress).await;
-        tell(&task, &mut progress, &round);
-        let outcome = match round {
-            Ok(Round::Delivered) => continue,
-            Ok(Round::Empty) => {
-                backlog(build).clear();
-                // Another process may die with what it has written.
-                let wait = if app.store.is_embedded() { None } else { Some(LOOK) };
-                sleep(&task, wait).await;
-                Ok(())
-            }
-            Ok(Round::Folded(until)) => {
-                let wait = u64::try_from(until - app.clock.now()).unwrap_or(0);
-                sleep(&task, Some(Duration::from_micros(wait).clamp(FIRST_PAUSE, LAST_PAUSE))).await;
-                backlog(build).count(build).await
-            }
-            Ok(Round::Claimed) => {
-                progress.turns = (progress.turns + 1).min(5);
-                tokio::time::sleep(Duration::from_millis(25 << progress.turns)).await;
-                backlog(build).count(build).await
-            }
-            Err(Trouble::Service(failure)) => {
-                let pause = match failure {
-                    Failure::NoTenant(_) => LAST_PAUSE,
-                    _ => (FIRST_PAUSE * (1 << progress.failures.clamp(1, 8) >> 1)).min(LAST_PAUSE),
-                };
-                rest(&app, build, pause).await
-            }
-            Err(Trouble::Store(error)) => Err(error),
-        };
-        match outcome {
-            Ok(()) => {}
-            Err(Error::Missing) => break,
-            Err(error) if relay(&app).is_on() => {
-                tracing::error!(%error, build = build.domain, "the outbox was not read");
-                tokio::time::sleep(Duration::from_secs(10)).await;
-            }
-            Err(_) => break,
-        }
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress { tenant: None, failures: 0, turns: 0, most: MOST }
     }
-    // The build is gone, or this process goes.
-    relay(&app).tasks().remove(&build.uid);
 }
 
-async fn sleep(task: &Task, wait: Option<Duration>) {
-    match wait {
-        Some(wait) => drop(tokio::time::timeout(wait, task.waker.notified()).await),
-        None => task.waker.notified().await,
+/// When there is something to deliver. A build without a tenant has one made first.
+fn due(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, Error> {
+    if client(app).is_none() {
+        return Ok(None);
     }
-    tokio::time::sleep(GATHER).await;
+    if delivery(build).progress().tenant.is_none() {
+        return Ok(Some(now));
+    }
+    let head = Head::look(conn)?;
+    match head.folded_since {
+        _ if head.is_ready => Ok(Some(now)),
+        Some(_) if backlog(build).is_outdated() => Ok(Some(now)),
+        Some(since) => Ok(Some(minute_of(since) + MINUTE)),
+        None => {
+            backlog(build).clear();
+            // Where this process could not deliver, another one could.
+            let mut progress = delivery(build).progress();
+            (progress.failures, progress.turns) = (0, 0);
+            delivery(build).is_cut_off.store(false, Ordering::Relaxed);
+            Ok(None)
+        }
+    }
+}
+
+fn minute_of(moment: i64) -> i64 {
+    moment.div_euclid(MINUTE) * MINUTE
+}
+
+/// Delivers what waits; after a failure, or when another process delivers, it is over after a pause.
+fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+    Box::pin(async move {
+        let Some(service) = client(&app) else { return Ok(()) };
+        let mut progress = delivery(&build).progress().clone();
+        if progress.tenant.is_none() {
+            // What an earlier process left counts for the bound from the start. If this fails, so does the first round.
+            let _ = count(&build).await;
+        }
+        while jobs::is_on(&app) {
+            let round = round(&app, service, &build, &mut progress).await;
+            tell(&build, &mut progress, &round);
+            *delivery(&build).progress() = progress.clone();
+            match round {
+                Ok(Round::Delivered) => {}
+                Ok(Round::Empty) => return Ok(()),
+                Ok(Round::Folded) => return count(&build).await,
+                Ok(Round::Claimed) => {
+                    tokio::time::sleep(Duration::from_millis(25 << progress.turns)).await;
+                    return count(&build).await;
+                }
+                Err(Trouble::Service(failure)) => {
+                    let pause = match failure {
+                        Failure::NoTenant(_) => LAST_PAUSE,
+                        _ => growing(FIRST_PAUSE, LAST_PAUSE, progress.failures),
+                    };
+                    return rest(&app, &build, pause).await;
+                }
+                Err(Trouble::Store(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Counts what waits in the build.
+async fn count(build: &Arc<Build>) -> Result<(), Error> {
+    let of = build.clone();
+    build.db.read(move |conn| backlog(&of).count(conn)).await
 }
 
 /// A pause after a failure, whatever is added meanwhile. Where other processes may add, too, and the bound is not far,
 /// what waits is counted now and then.
-async fn rest(app: &App, build: &Build, pause: Duration) -> Result<(), Error> {
-    backlog(build).count(build).await?;
+async fn rest(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), Error> {
+    count(build).await?;
     let end = tokio::time::Instant::now() + pause;
     while !app.store.is_embedded() && backlog(build).waiting().bytes > settings(app).outbox_bytes / 8 {
         let now = tokio::time::Instant::now();
@@ -306,31 +290,27 @@ async fn rest(app: &App, build: &Build, pause: Duration) -> Result<(), Error> {
             break;
         }
         tokio::time::sleep_until(end.min(now + COUNT)).await;
-        backlog(build).count(build).await?;
+        count(build).await?;
     }
     tokio::time::sleep_until(end).await;
     Ok(())
 }
 
 /// The lines of the log, and what the health details say.
-fn tell(task: &Task, progress: &mut Progress, round: &Result<Round, Trouble>) {
-    let build = &task.build.domain;
+fn tell(of: &Build, progress: &mut Progress, round: &Result<Round, Trouble>) {
+    let build = &of.domain;
     match round {
         Ok(Round::Delivered) => {
             if progress.failures > 0 {
                 tracing::info!(build, "history is delivered again");
             }
             (progress.failures, progress.turns) = (0, 0);
-            task.is_cut_off.store(false, Ordering::Relaxed);
+            delivery(of).is_cut_off.store(false, Ordering::Relaxed);
         }
-        // Where this process could not deliver, another one could.
-        Ok(Round::Empty) => {
-            (progress.failures, progress.turns) = (0, 0);
-            task.is_cut_off.store(false, Ordering::Relaxed);
-        }
+        Ok(Round::Claimed) => progress.turns = (progress.turns + 1).min(5),
         Err(Trouble::Service(failure)) => {
             progress.failures = progress.failures.saturating_add(1);
-            let waiting = backlog(&task.build).waiting().rows;
+            let waiting = backlog(of).waiting().rows;
             match failure {
                 Failure::NoTenant(_) => {
                     tracing::error!(reason = %failure, build, waiting, "the history service does not know the build");
@@ -342,9 +322,9 @@ fn tell(task: &Task, progress: &mut Progress, round: &Result<Round, Trouble>) {
                     tracing::debug!(reason = %failure, build, waiting, "history is not delivered");
                 }
             }
-            task.is_cut_off.store(true, Ordering::Relaxed);
+            delivery(of).is_cut_off.store(true, Ordering::Relaxed);
         }
-        Ok(Round::Folded(_) | Round::Claimed) | Err(Trouble::Store(_)) => {}
+        Ok(Round::Empty | Round::Folded) | Err(Trouble::Store(_)) => {}
     }
 }
 
@@ -358,15 +338,14 @@ async fn round(app: &App, service: &HistoryClient, build: &Build, progress: &mut
         }
     };
     let head = build.db.read::<_, Error>(Head::look).await?;
-    let minute = app.clock.now().div_euclid(MINUTE) * MINUTE;
+    let minute = minute_of(app.clock.now());
     // While the service is away, rows stay shared for as long as there are others to try it with.
     let is_over = head.folded_since.is_some_and(|since| since < minute);
     let seals = is_over && (progress.failures == 0 || !head.is_ready);
     if !head.is_ready && !seals {
-        return Ok(if head.folded_since.is_some() { Round::Folded(minute + MINUTE) } else { Round::Empty });
+        return Ok(if head.folded_since.is_some() { Round::Folded } else { Round::Empty });
     }
-    // It is never closed.
-    let _place = relay(app).places.acquire().await;
+    let _place = jobs::place(app, DELIVERY.name).await;
     if !claim(app, build, seals.then_some(minute)).await? {
         return Ok(Round::Claimed);
     }

@@ -87,6 +87,7 @@ fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -
     // A mail that is still tried keeps its record, by which `may_reset` recognises it.
     let forget = Sql::new(
         "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
+         AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = mailed_links.job) \
          AND NOT EXISTS (SELECT 1 FROM mail_jobs j WHERE j.id = mailed_links.job)",
     );
     conn.exec(&forget.arg(user).arg(kind.name()).arg(now - HOUR_US))?;

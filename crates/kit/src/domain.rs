@@ -4,7 +4,7 @@
 use crate::answer_cache::AnswerCache;
 use crate::app::{App, ForBuilds, OpenError};
 use crate::authenticate::{Authenticate, Credential};
-use crate::build::Build;
+use crate::jobs::{self, JobKind, Jobs, StandingJob};
 use crate::limits::Limit;
 use crate::permissions::{self, PermissionResource};
 use crate::reactions::{self, Reaction};
@@ -13,7 +13,7 @@ use crate::secret::{self, Column, Keys};
 use crate::settings::Settings;
 use crate::slots::Slots;
 use serde_json::Value as Json;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use store::{Conn, Error, Migrations};
 
 /// A part of the specification. A list that stays empty is left out by `..Domain::EMPTY`.
@@ -24,6 +24,8 @@ pub struct Domain {
     pub permissions: &'static [PermissionResource],
     pub limits: &'static [&'static Limit],
     pub reactions: &'static [Reaction],
+    pub jobs: &'static [&'static JobKind],
+    pub standing_jobs: &'static [&'static StandingJob],
     /// What rights on single objects an account can hold here, beside what its type and roles give.
     pub object_rights: &'static [ObjectRights],
     /// The columns of builds whose values are sealed.
@@ -38,8 +40,6 @@ pub struct Domain {
     pub health: Option<Health>,
     /// What it begins when a server starts.
     pub start: fn(&App),
-    /// What it does when this process meets a build for the first time.
-    pub found_build: fn(&App, &Arc<Build>),
 }
 
 /// Whether an account holds rights on single objects.
@@ -53,6 +53,8 @@ impl Domain {
         permissions: &[],
         limits: &[],
         reactions: &[],
+        jobs: &[],
+        standing_jobs: &[],
         object_rights: &[],
         sealed_columns: &[],
         callers: &[],
@@ -60,7 +62,6 @@ impl Domain {
         build_slots: |_| {},
         health: None,
         start: |_| {},
-        found_build: |_, _| {},
     };
 }
 
@@ -85,10 +86,13 @@ pub async fn open(
     let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
     let mut for_builds = ForBuilds::default();
     slots.put(AnswerCache::default());
+    let kinds = domains.iter().flat_map(|domain| domain.jobs).copied();
+    let standing = domains.iter().flat_map(|domain| domain.standing_jobs).copied();
+    slots.put(Jobs::new(&settings.domains.get(), kinds, standing));
+    for_builds.found.push(jobs::wake);
     for domain in domains {
         (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
         for_builds.slots.push(domain.build_slots);
-        for_builds.found.push(domain.found_build);
     }
     App::open(settings, keys, migrations, slots, for_builds).await
 }

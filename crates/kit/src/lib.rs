@@ -16,6 +16,7 @@ pub mod callers;
 pub mod commit;
 pub mod domain;
 pub mod html;
+pub mod jobs;
 pub mod limits;
 pub mod log;
 pub mod openapi;

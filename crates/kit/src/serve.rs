@@ -12,6 +12,7 @@ use crate::caller::Access;
 use crate::commit::write;
 use crate::domain::registered;
 use crate::html;
+use crate::jobs;
 use crate::origin;
 use crate::refusal::Refusal;
 use crate::request::{Effects, Received, Request};
@@ -239,7 +240,7 @@ fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
 /// it is told alone.
 async fn readiness(app: &App) -> Outcome {
     app.store.ready().await?;
-    let mut body = json!({"status": "ok"});
+    let mut body = json!({"status": "ok", "jobs": jobs::health(app)});
     for (name, health) in registered().iter().filter_map(|domain| domain.health?(app)) {
         body[name] = health;
     }

@@ -36,6 +36,7 @@ pub const MIGRATIONS: Migrations = Migrations {
             include_str!("../migrations/build/0006_personal_data_and_keys.sql"),
         )
         .then(identity::users::migrate_anonymized),
+        Migration::sql("0007_jobs", include_str!("../migrations/build/0007_jobs.sql")),
         Migration::sql("0008_file_extensions", include_str!("../migrations/build/0008_file_extensions.sql")),
     ],
 };
@@ -76,6 +77,7 @@ pub async fn open(settings: Settings) -> Result<App, OpenError> {
 
 /// Starts the background work of a server.
 pub fn start(app: &App) {
+    kit::jobs::start(app);
     DOMAINS.iter().for_each(|domain| (domain.start)(app));
 }
 

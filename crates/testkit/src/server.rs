@@ -244,7 +244,8 @@ impl Tenant {
 
     /// Every mail that the build has sent, once none is waiting.
     pub async fn mails(&self) -> Vec<Mail> {
-        let waiting = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM mail_jobs"), |row| row.int(0));
+        let sql = "SELECT (SELECT count(*) FROM jobs WHERE kind = 'mail') + (SELECT count(*) FROM mail_jobs)";
+        let waiting = move |conn: &mut Conn| conn.one(&Sql::new(sql), |row| row.int(0));
         for _ in 0..1000 {
             if self.build.db.read::<i64, Error>(waiting).await.is_ok_and(|waiting| waiting == 0) {
                 return Mail::all(self.data.path(), &self.build.domain);

@@ -6,7 +6,7 @@ use super::server;
 use super::settings::SHAPE;
 use crate::company_details;
 use crate::mail::message::{self, Composed};
-use crate::mail::queue::worker;
+use crate::mail::queue::TestPlaces;
 use crate::mail::smtp::{self, Reason, Receivers, Server};
 use crate::mail::templates;
 use kit::answer::Answer;
@@ -64,7 +64,7 @@ fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(Server, Compose
 
 async fn send(request: &Request, server: &Server, message: &Composed, deadline: Instant) -> Result<(), Reason> {
     let (app, domain) = (&request.app, &request.build.domain);
-    let places = worker(app).test_places(&request.build);
+    let places = app.slot::<TestPlaces>().of(&request.build);
     let place = timeout_at(deadline, places.acquire()).await.map_err(|_| Reason::Connect)?;
     let sent = smtp::send(server, domain, message, Receivers::All, &app.settings.outbound_allow, deadline).await;
     drop(place);

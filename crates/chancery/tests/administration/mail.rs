@@ -2,6 +2,7 @@
 //! settings (document 4, section 5; section 3, "a message that a request causes"; security, "mail test").
 
 use crate::{BINARY, message};
+use platform::kit::secret::Context;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -452,12 +453,58 @@ async fn an_address_that_is_not_allowed_could_not_be_connected_to() {
 #[tokio::test]
 async fn a_message_that_cannot_be_unsealed_waits() {
     let server = server().await;
-    let sql =
-        Sql::new("INSERT INTO mail_jobs(row_key, sealed, created_at, next_at) VALUES ('r', '00000000.AAAA', $1, $1)");
+    let sql = Sql::new(
+        "INSERT INTO jobs(kind, row_key, payload, created_at, next_at) VALUES ('mail', 'r', '00000000.AAAA', $1, $1)",
+    );
     let sql = sql.arg(server.clock.now());
     server.build.db.write(move |conn: &mut Conn| conn.exec(&sql)).await.unwrap();
     server.admin().await.post("/api/users/", anna("anna@example.com")).await.created();
-    assert_eq!(failure(&server).await, (1, "the message could not be unsealed".to_owned()));
+    assert_eq!(failure(&server).await, (1, "it could not be unsealed".to_owned()));
+}
+
+/// Messages in the table of former versions, as a process of such a version beside this one still writes them.
+#[tokio::test]
+async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
+    let server = server().await;
+    let former = async |id: i64, key: Option<&str>, claimed_until: Option<i64>, is_open: bool| {
+        let place = Context { build: &server.build.uid, table: "mail_jobs", column: "sealed", row: "r" };
+        let text = json!({"renamed": [format!("{id}@example.com"), "Anna"]}).to_string();
+        let sealed = if is_open { server.app.keys.seal(&place, text.as_bytes()) } else { "00000000.AAAA".to_owned() };
+        let sql = Sql::new(
+            "INSERT INTO mail_jobs(id, row_key, sealed, created_at, next_at, name_key, claimed_until, attempts) \
+             VALUES ($1, 'r', $2, $3, $3, $4, $5, 0)",
+        );
+        let sql = sql.arg(id).arg(sealed).arg(server.clock.now()).arg(key.map(str::to_owned)).arg(claimed_until);
+        server.build.db.write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
+        wake(&server);
+    };
+    former(1, Some("k"), None, true).await;
+    assert_eq!(server.mails().await.iter().map(|mail| mail.to.as_str()).collect::<Vec<_>>(), ["1@example.com"]);
+    // One that another process is sending is left to it until its time is over.
+    former(2, None, Some(server.clock.now() + 60 * SECOND), true).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.advance(60 * SECOND);
+    wake(&server);
+    assert_eq!(server.mails().await.len(), 2);
+    // Their numbers are the former ones.
+    let written = std::fs::read_dir(server.data().join("mail/a.example")).unwrap();
+    let mut names: Vec<_> = written.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert!(names[0].ends_with("-1.eml") && names[1].ends_with("-2.eml"), "{names:?}");
+
+    former(3, None, None, false).await;
+    let read = |conn: &mut Conn| {
+        let sql = Sql::new("SELECT last_error FROM mail_jobs WHERE id = 3 AND attempts = 1");
+        conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))
+    };
+    for round in 0.. {
+        if let Some(error) = server.build.db.read::<_, Error>(read).await.unwrap() {
+            assert_eq!(error, "the message could not be unsealed");
+            break;
+        }
+        assert!(round < 400, "the message was not looked at");
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
 }
 
 /// Attempts and last error of the first message that waits, once there is an error.
@@ -467,8 +514,7 @@ async fn failure(tenant: &Tenant) -> (i64, String) {
 
 /// As [`failure`], after more than so many attempts.
 async fn failure_after(tenant: &Tenant, attempts: i64) -> (i64, String) {
-    let sql =
-        Sql::new("SELECT attempts, last_error FROM mail_jobs WHERE attempts > $1 ORDER BY id LIMIT 1").arg(attempts);
+    let sql = Sql::new("SELECT attempts, last_error FROM jobs WHERE attempts > $1 ORDER BY id LIMIT 1").arg(attempts);
     for _ in 0..1200 {
         let sql = sql.clone();
         let read =
@@ -482,7 +528,7 @@ async fn failure_after(tenant: &Tenant, attempts: i64) -> (i64, String) {
 }
 
 fn wake(tenant: &Tenant) {
-    platform::administration::mail::queue::wake(&tenant.app, &tenant.build);
+    platform::kit::jobs::wake(&tenant.app, &tenant.build);
 }
 
 async fn queued(tenant: &Tenant, api: &Client, username: &str) {
@@ -627,7 +673,7 @@ async fn resets_that_cannot_be_sent_do_not_pile_up() {
     api.patch(SETTINGS, at(&silent, false)).await.ok();
     let waiting = async || {
         let sql = Sql::new(
-            "SELECT count(*), (SELECT count(*) FROM link_tokens), (SELECT count(*) FROM mailed_links) FROM mail_jobs",
+            "SELECT count(*), (SELECT count(*) FROM link_tokens), (SELECT count(*) FROM mailed_links) FROM jobs",
         );
         let read = move |conn: &mut Conn| conn.one(&sql, |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]));
         server.build.db.read::<_, Error>(read).await.unwrap()
@@ -662,7 +708,7 @@ async fn what_waits_is_sealed_and_holds_up_no_request() {
         .await
         .is_empty();
     assert!(begin.elapsed() < Duration::from_secs(40));
-    let read = |conn: &mut Conn| conn.all(&Sql::new("SELECT sealed FROM mail_jobs"), |row| Ok(row.text(0)?.to_owned()));
+    let read = |conn: &mut Conn| conn.all(&Sql::new("SELECT payload FROM jobs"), |row| Ok(row.text(0)?.to_owned()));
     let sealed = server.build.db.read::<_, Error>(read).await.unwrap();
     assert_eq!(sealed.len(), 2);
     assert!(sealed.iter().all(|text| !text.contains("secret-name") && !text.contains("anna")), "{sealed:?}");

@@ -6,6 +6,7 @@
 
 mod history;
 mod history_delivery;
+mod jobs;
 mod system_events;
 
 use testkit::message;

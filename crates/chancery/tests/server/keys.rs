@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use store::{Conn, Database, Error, Sql, Store};
 use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process, SECRET_KEY, Server, rounds};
+use web::clock::Clock;
 
 const SHORT: &str = "thirty-one characters is short.";
 const LONG: &str = "thirty-two characters are enough";
@@ -148,6 +149,7 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
         assert_eq!(line, "chancery: a server or another command is running; end it first\n");
         admin.get("/api/users/me/").await.ok();
         process.stop();
+        leave_in_former_queue(&installation, &old).await;
         // Every sealed column is in the list that is walked, and none but those.
         let listed: BTreeSet<String> =
             sealed_columns().map(|known| format!("{}.{}", known.table, known.column)).collect();
@@ -326,6 +328,19 @@ async fn fill_build(process: &Process, build: &str) {
 async fn invite(admin: &Client, username: &str) {
     let user = json!({"username": username, "account_type": "internal", "first_name": "Ann", "last_name": "Bee"});
     admin.post("/api/users/", user).await.created();
+}
+
+/// A message as a former version leaves it, which no server makes any more.
+async fn leave_in_former_queue(installation: &Installation, keys: &Keys) {
+    let store = installation.store().await;
+    let uid =
+        |conn: &mut Conn| conn.one(&Sql::new("SELECT uid FROM builds WHERE id = 1"), |row| Ok(row.text(0)?.to_owned()));
+    let uid = store.control().read::<String, Error>(uid).await.unwrap();
+    let place = Context { build: &uid, table: "mail_jobs", column: "sealed", row: "r" };
+    let sql = Sql::new("INSERT INTO mail_jobs(row_key, sealed, created_at, next_at) VALUES ('r', $1, $2, $2)");
+    let sql = sql.arg(keys.seal(&place, br#"{"renamed": ["former@example.com", "Ann"]}"#)).arg(Clock::system().now());
+    store.database("build_1").write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
+    store.close().await;
 }
 
 async fn set_key(control: &Database, value: &str) {

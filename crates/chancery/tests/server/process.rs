@@ -446,7 +446,11 @@ async fn both_listeners_tell_their_health_without_sign_in() {
     let installation = Installation::with_build(BINARY);
     let server = installation.serve();
     let lag = json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true, "refused": 0});
-    let ready = [(server.api(), json!({"status": "ok", "history": lag})), (server.history(), json!({"status": "ok"}))];
+    let jobs = json!({"waiting": 0, "running": 0, "failed": 0});
+    let ready = [
+        (server.api(), json!({"status": "ok", "jobs": jobs, "history": lag})),
+        (server.history(), json!({"status": "ok"})),
+    ];
     for (address, ready) in ready {
         let anyone = Client::new(address, "no build at all");
         anyone.get("/healthz").await.is(200, json!({"status": "ok"}));

@@ -238,7 +238,7 @@ async fn mails_that_waited_arrive_once() {
         mail.wait_for(expected.len()).await;
         // Nothing waits any more that could come later.
         for build in ["build_1", "build_2"] {
-            while !stored.installation.sql(build, "SELECT id FROM mail_jobs").is_empty() {
+            while !stored.installation.sql(build, "SELECT id FROM mail_jobs UNION SELECT id FROM jobs").is_empty() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }

@@ -1,0 +1,376 @@
+//! Background work (`kit::jobs`): what becomes of jobs of kinds that are made up here.
+
+use platform::kit::app::App;
+use platform::kit::build::Build;
+use platform::kit::commit;
+use platform::kit::jobs::{self, Job, JobFailure, JobKind, NewJob, Pending, Settings, State};
+use platform::kit::request::Request;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use testkit::{HOUR, NOW, SECOND, Server, Tenant};
+
+const LEASE: Duration = Duration::from_millis(300);
+
+const PROBE: JobKind = JobKind {
+    name: "probe",
+    at_a_time: 8,
+    patience: Duration::from_secs(20),
+    given_up_after: Duration::from_secs(3600),
+    runs_again: false,
+    run,
+    given_up,
+};
+static ONE: JobKind = PROBE;
+static ONCE_MORE: JobKind = JobKind { name: "once more", runs_again: true, ..PROBE };
+/// One at a time over all builds.
+static NARROW: JobKind = JobKind { name: "narrow", at_a_time: 1, ..PROBE };
+static HASTY: JobKind = JobKind { name: "hasty", patience: Duration::from_millis(100), ..PROBE };
+static KINDS: [&JobKind; 4] = [&ONE, &ONCE_MORE, &NARROW, &HASTY];
+
+/// What ran, by the build's uid and the name in the payload, and what was let go on.
+static RAN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+static RELEASED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
+    Box::pin(async move {
+        RAN.lock().unwrap().push((build.uid.clone(), job.payload["name"].as_str().unwrap().to_owned()));
+        match job.payload["does"].as_str().unwrap() {
+            "fails" => return Err(JobFailure::new("it cannot be done")),
+            "fails for good" => {
+                return Err(JobFailure { is_final: true, details: json!("why"), ..JobFailure::new("never") });
+            }
+            "panics" => panic!("a fault of ours"),
+            "takes a moment" => tokio::time::sleep(Duration::from_millis(20)).await,
+            "tells and lasts" => {
+                job.progress(3, 10).await?;
+                lasts(&build).await;
+            }
+            "lasts" => lasts(&build).await,
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+/// Until the build is released.
+async fn lasts(build: &Build) {
+    while !RELEASED.lock().unwrap().contains(&build.uid) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn given_up(_: &App, build: &Build, _: &mut Conn, job: &Job, failure: &JobFailure) -> Result<(), Error> {
+    let told = format!("{} was given up: {} {}", job.payload["name"], failure.reason, failure.details);
+    RAN.lock().unwrap().push((build.uid.clone(), told));
+    Ok(())
+}
+
+async fn server() -> Server {
+    let settings = Settings { kinds: &KINDS, lease: LEASE };
+    Server::with(|config| config.domains = config.domains.clone().with(settings)).await
+}
+
+/// What ran in a build.
+fn ran(tenant: &Tenant) -> Vec<String> {
+    let ran = RAN.lock().unwrap();
+    ran.iter().filter(|(uid, _)| *uid == tenant.build.uid).map(|(_, name)| name.clone()).collect()
+}
+
+fn release(tenant: &Tenant) {
+    RELEASED.lock().unwrap().push(tenant.build.uid.clone());
+}
+
+fn wake(tenant: &Tenant) {
+    jobs::wake(&tenant.app, &tenant.build);
+}
+
+/// A request of nobody's, for its transaction.
+async fn request(tenant: &Tenant) -> Request {
+    let route = platform::table().routes().next().unwrap();
+    tenant.request(None, route, "").await
+}
+
+async fn put(tenant: &Tenant, kind: &'static JobKind, name: &str, does: &str) -> i64 {
+    put_later(tenant, kind, name, does, None, 0).await
+}
+
+async fn put_later(
+    tenant: &Tenant,
+    kind: &'static JobKind,
+    name: &str,
+    does: &str,
+    key: Option<&'static str>,
+    delay: i64,
+) -> i64 {
+    let payload = json!({"name": name, "does": does});
+    let request = Arc::new(request(tenant).await);
+    let write = move |request: &_, conn: &mut Conn| {
+        let not_before = NOW + delay;
+        Ok(jobs::put(request, conn, &NewJob { kind, payload: payload.clone(), key, not_before })?)
+    };
+    commit::write(&request, write).await.unwrap()
+}
+
+async fn cancel(tenant: &Tenant, id: i64) {
+    let request = Arc::new(request(tenant).await);
+    commit::write(&request, move |request, conn| Ok(jobs::cancel(request, conn, id)?)).await.unwrap();
+}
+
+async fn state(tenant: &Tenant, id: i64) -> Option<State> {
+    tenant.build.db.read::<_, Error>(move |conn| jobs::state(conn, id)).await.unwrap()
+}
+
+/// The state of a job once it is as wanted.
+async fn until(tenant: &Tenant, id: i64, is_wanted: impl Fn(&Option<State>) -> bool) -> Option<State> {
+    for _ in 0..1200 {
+        let state = state(tenant, id).await;
+        if is_wanted(&state) {
+            return state;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the job is still {:?}; these ran: {:?}", state(tenant, id).await, ran(tenant));
+}
+
+async fn failed(tenant: &Tenant, id: i64, attempts: i64) -> State {
+    until(tenant, id, |state| state.as_ref().is_some_and(|state| state.attempts == attempts)).await.unwrap()
+}
+
+async fn gone(tenant: &Tenant, id: i64) {
+    until(tenant, id, Option::is_none).await;
+}
+
+async fn running(tenant: &Tenant, id: i64) -> State {
+    until(tenant, id, |state| state.as_ref().is_some_and(|state| state.is_running)).await.unwrap()
+}
+
+async fn a_moment() {
+    tokio::time::sleep(Duration::from_millis(300)).await;
+}
+
+async fn sql(tenant: &Tenant, sql: Sql) {
+    tenant.build.db.write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_is_done_once_and_its_number_is_no_former_message_s() {
+    let server = server().await;
+    let id = put(&server, &ONE, "a", "nothing").await;
+    gone(&server, id).await;
+    assert_eq!(ran(&server), ["a"]);
+    assert!(id >= 1 << 40, "{id}");
+}
+
+#[tokio::test]
+async fn a_job_that_fails_is_tried_again_after_growing_delays() {
+    let server = server().await;
+    let id = put(&server, &ONE, "a", "fails").await;
+    let mut due = NOW;
+    for (attempts, delay) in [(1, 10), (2, 20), (3, 40), (4, 80)] {
+        due += delay * SECOND;
+        let state = failed(&server, id, attempts).await;
+        assert_eq!((state.next_at, state.last_error.as_deref()), (due, Some("it cannot be done")));
+        server.advance((delay - 1) * SECOND);
+        wake(&server);
+        a_moment().await;
+        assert_eq!(ran(&server).len(), attempts as usize, "not before its time");
+        server.advance(SECOND);
+        wake(&server);
+    }
+    failed(&server, id, 5).await;
+    server.advance(HOUR);
+    wake(&server);
+    gone(&server, id).await;
+    assert_eq!(ran(&server)[5..], ["a", r#""a" was given up: it cannot be done null"#]);
+}
+
+#[tokio::test]
+async fn what_no_later_try_can_do_is_given_up_at_once() {
+    let server = server().await;
+    let id = put(&server, &ONE, "a", "fails for good").await;
+    gone(&server, id).await;
+    assert_eq!(ran(&server), ["a", r#""a" was given up: never "why""#]);
+}
+
+#[tokio::test]
+async fn a_job_that_panics_or_takes_too_long_has_failed() {
+    let server = server().await;
+    let id = put(&server, &ONE, "a", "panics").await;
+    let error = failed(&server, id, 1).await.last_error.unwrap();
+    assert!(error.starts_with("it ended early: "), "{error}");
+    let id = put(&server, &HASTY, "b", "lasts").await;
+    assert_eq!(failed(&server, id, 1).await.last_error.unwrap(), "it took too long");
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_for_as_long_as_its_job_runs() {
+    let server = server().await;
+    let id = put(&server, &ONE, "a", "lasts").await;
+    running(&server, id).await;
+    // Five times as long as a lease.
+    for _ in 0..10 {
+        tokio::time::sleep(LEASE * 2 / 3).await;
+        server.advance(LEASE.as_micros() as i64 / 2);
+        wake(&server);
+    }
+    assert!(state(&server, id).await.unwrap().is_running);
+    release(&server);
+    gone(&server, id).await;
+    assert_eq!(ran(&server), ["a"]);
+}
+
+#[tokio::test]
+async fn a_job_of_a_process_that_died_is_taken_when_its_lease_has_run_out() {
+    let server = server().await;
+    let id = put_later(&server, &ONE, "a", "nothing", None, HOUR).await;
+    let left = Sql::new("UPDATE jobs SET holder = 'dead', held_until = $1, next_at = $2 WHERE id = $3");
+    sql(&server, left.arg(NOW + 60 * SECOND).arg(NOW).arg(id)).await;
+    server.advance(59 * SECOND);
+    wake(&server);
+    a_moment().await;
+    assert_eq!(ran(&server), [""; 0]);
+    server.advance(SECOND);
+    wake(&server);
+    gone(&server, id).await;
+    assert_eq!(ran(&server), ["a"]);
+}
+
+#[tokio::test]
+async fn a_job_whose_lease_another_process_took_is_left_to_it() {
+    let server = server().await;
+    let id = put(&server, &ONE, "a", "lasts").await;
+    running(&server, id).await;
+    sql(&server, Sql::new("UPDATE jobs SET holder = 'other', held_until = $1").arg(NOW + HOUR)).await;
+    tokio::time::sleep(LEASE).await;
+    let health = server.anonymous().get("/readyz").await.ok();
+    assert_eq!(health["jobs"]["running"], 0, "it was ended");
+    assert!(state(&server, id).await.unwrap().is_running);
+}
+
+#[tokio::test]
+async fn a_job_is_canceled_before_it_runs_and_while_it_does() {
+    let server = server().await;
+    let waits = put_later(&server, &ONE, "waits", "nothing", None, HOUR).await;
+    cancel(&server, waits).await;
+    assert_eq!(state(&server, waits).await, None);
+
+    let runs = put(&server, &ONE, "runs", "lasts").await;
+    running(&server, runs).await;
+    cancel(&server, runs).await;
+    gone(&server, runs).await;
+    assert_eq!(server.anonymous().get("/readyz").await.ok()["jobs"]["running"], 0);
+    // Another process learns of it when it renews its lease, and one that died has left it marked.
+    let left = put_later(&server, &ONE, "left", "nothing", None, HOUR).await;
+    let held = Sql::new("UPDATE jobs SET holder = 'dead', held_until = $1, next_at = $1 WHERE id = $2");
+    sql(&server, held.arg(NOW + SECOND).arg(left)).await;
+    cancel(&server, left).await;
+    server.advance(SECOND);
+    wake(&server);
+    gone(&server, left).await;
+    assert_eq!(ran(&server), ["runs"]);
+}
+
+#[tokio::test]
+async fn a_job_sleeps_until_its_moment() {
+    let server = server().await;
+    let id = put_later(&server, &ONE, "a", "nothing", None, HOUR).await;
+    server.advance(HOUR - 1);
+    wake(&server);
+    a_moment().await;
+    assert_eq!(ran(&server), [""; 0]);
+    server.advance(1);
+    wake(&server);
+    gone(&server, id).await;
+    assert_eq!(ran(&server), ["a"]);
+}
+
+#[tokio::test]
+async fn of_jobs_with_one_key_there_is_one() {
+    let server = server().await;
+    let id = put_later(&server, &ONE, "first", "nothing", Some("k"), HOUR).await;
+    assert_eq!(put_later(&server, &ONE, "later", "nothing", Some("k"), 2 * HOUR).await, id);
+    assert_eq!(state(&server, id).await.unwrap().next_at, NOW + HOUR);
+    // The same key of another kind is another job.
+    let other = put_later(&server, &ONCE_MORE, "other", "nothing", Some("k"), HOUR).await;
+    assert_ne!(other, id);
+    assert_eq!(put_later(&server, &ONE, "now", "nothing", Some("k"), 0).await, id);
+    gone(&server, id).await;
+    assert_eq!(ran(&server), ["first"], "the one that waited");
+}
+
+#[tokio::test]
+async fn a_job_whose_cause_comes_again_while_it_runs_is_done_once_more_where_its_kind_says_so() {
+    let server = server().await;
+    for kind in [&ONE, &ONCE_MORE] {
+        let id = put_later(&server, kind, kind.name, "lasts", Some("k"), 0).await;
+        running(&server, id).await;
+        assert_eq!(put_later(&server, kind, "again", "nothing", Some("k"), 0).await, id);
+        assert_eq!(put_later(&server, kind, "again", "nothing", Some("k"), 0).await, id);
+    }
+    release(&server);
+    until_ran(&server, 3).await;
+    a_moment().await;
+    let mut ran = ran(&server);
+    ran.sort();
+    assert_eq!(ran, ["once more", "once more", "probe"]);
+}
+
+async fn until_ran(tenant: &Tenant, count: usize) {
+    for _ in 0..1200 {
+        if ran(tenant).len() >= count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("only these ran: {:?}", ran(tenant));
+}
+
+#[tokio::test]
+async fn a_build_with_many_jobs_does_not_keep_another_waiting() {
+    let server = server().await;
+    let other = server.build("b.example").await;
+    for n in 0..50 {
+        put(&server, &NARROW, &n.to_string(), "takes a moment").await;
+    }
+    until_ran(&server, 1).await;
+    let before = ran(&server).len();
+    let id = put(&other, &NARROW, "the other's", "nothing").await;
+    gone(&other, id).await;
+    let between = ran(&server).len() - before;
+    assert!(between <= 10, "{between} jobs of the first build ran meanwhile");
+    assert!(before + between < 50);
+}
+
+/// A job of one kind does not wait for those of another.
+#[tokio::test]
+async fn kinds_of_a_build_do_not_wait_for_each_other() {
+    let server = server().await;
+    let long = put(&server, &ONE, "long", "lasts").await;
+    running(&server, long).await;
+    let short = put(&server, &ONCE_MORE, "short", "nothing").await;
+    gone(&server, short).await;
+    assert_eq!(ran(&server), ["long", "short"]);
+}
+
+#[tokio::test]
+async fn progress_is_stored_and_health_tells_what_waits_runs_and_fails() {
+    let server = server().await;
+    let jobs = async || -> Value { server.anonymous().get("/readyz").await.ok()["jobs"].clone() };
+    put(&server, &ONCE_MORE, "fails", "fails").await;
+    put_later(&server, &ONE, "sleeps", "nothing", None, HOUR).await;
+    let id = put(&server, &ONE, "lasts", "tells and lasts").await;
+    let told = |state: &Option<State>| state.as_ref().is_some_and(|state| state.total.is_some());
+    let state = until(&server, id, told).await.unwrap();
+    assert_eq!((state.done, state.total), (3, Some(10)));
+    let wanted = json!({"waiting": 2, "running": 1, "failed": 1});
+    for round in 0.. {
+        let now = jobs().await;
+        if now == wanted {
+            break;
+        }
+        assert!(round < 400, "{now}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

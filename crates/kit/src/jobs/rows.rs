@@ -1,0 +1,252 @@
+//! The table `jobs` of a build.
+
+use super::{Job, JobFailure, JobKind, NewJob, growing};
+use crate::app::App;
+use crate::build::Build;
+use crate::secret::{Column, Context};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use web::clock::random_token;
+
+/// The column of sealed payloads.
+pub const PAYLOAD: Column = Column { table: "jobs", column: "payload", row: "row_key" };
+
+/// The pause after the first failure of a job; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause.
+const LAST_PAUSE: Duration = Duration::from_secs(3600);
+/// How long a job that failed waits at most when it is put once more, in microseconds.
+const HURRY: i64 = 60_000_000;
+
+/// In whose name a process holds jobs, and until when from now on.
+#[derive(Clone)]
+pub struct Lease {
+    pub holder: String,
+    pub now: i64,
+    pub until: i64,
+}
+
+fn place<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
+    Context { build: &build.uid, table: PAYLOAD.table, column: PAYLOAD.column, row }
+}
+
+/// Puts a job where there is no request, as [`put`](super::put) does; whoever calls it wakes the build after the commit.
+pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64) -> Result<i64, Error> {
+    let row = random_token();
+    let sealed = app.keys.seal(&place(build, &row), job.payload.to_string().as_bytes());
+    let sql = Sql::new(
+        "INSERT INTO jobs(kind, once_key, row_key, payload, created_at, next_at) VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (kind, once_key) WHERE once_key IS NOT NULL DO UPDATE SET \
+         next_at = CASE WHEN jobs.attempts > 0 AND jobs.next_at > $7 THEN $7 \
+         WHEN jobs.attempts = 0 AND jobs.next_at > $6 THEN $6 ELSE jobs.next_at END, \
+         is_asked_again = CASE WHEN jobs.held_until IS NULL THEN 0 ELSE $8 END, is_canceled = 0 RETURNING id",
+    );
+    let sql = sql.arg(job.kind.name).arg(job.key.map(str::to_owned)).arg(row).arg(sealed).arg(now);
+    let sql = sql.arg(job.not_before).arg(job.not_before.max(now + HURRY)).arg(job.kind.runs_again);
+    conn.one(&sql, |row| row.int(0))
+}
+
+/// What a job of a former version's table was.
+pub struct Former {
+    pub id: i64,
+    pub created_at: i64,
+    pub next_at: i64,
+    pub attempts: i64,
+    pub last_error: Option<String>,
+}
+
+/// Puts a job that waited in a former version's table. It keeps its number, unless one with its key waits already.
+pub fn insert_former(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, former: &Former) -> Result<(), Error> {
+    let row = random_token();
+    let sealed = app.keys.seal(&place(build, &row), job.payload.to_string().as_bytes());
+    let sql = Sql::new(
+        "INSERT INTO jobs(id, kind, once_key, row_key, payload, created_at, next_at, attempts, last_error) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+    );
+    let sql = sql.arg(former.id).arg(job.kind.name).arg(job.key.map(str::to_owned)).arg(row).arg(sealed);
+    let sql = sql.arg(former.created_at).arg(former.next_at).arg(former.attempts).arg(former.last_error.clone());
+    conn.exec(&sql).map(drop)
+}
+
+/// How many jobs of a kind have a key, counted up to a bound.
+pub fn keyed(conn: &mut Conn, kind: &JobKind, bound: i64) -> Result<i64, Error> {
+    let sql = Sql::new(
+        "SELECT count(*) FROM (SELECT 1 AS one FROM jobs WHERE kind = $1 AND once_key IS NOT NULL LIMIT $2) keyed",
+    );
+    conn.one(&sql.arg(kind.name).arg(bound), |row| row.int(0))
+}
+
+/// What has become of a job that is not done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub is_running: bool,
+    pub is_canceled: bool,
+    /// How much is done, as far as it has been told.
+    pub done: i64,
+    /// Of how much.
+    pub total: Option<i64>,
+    /// How often it has failed.
+    pub attempts: i64,
+    pub last_error: Option<String>,
+    /// When it is tried next.
+    pub next_at: i64,
+}
+
+/// The state of a job; `None` when it is done, given up or canceled.
+pub fn state(conn: &mut Conn, id: i64) -> Result<Option<State>, Error> {
+    let sql = Sql::new(
+        "SELECT CASE WHEN held_until IS NULL THEN 0 ELSE 1 END, is_canceled, done, total, attempts, last_error, next_at \
+         FROM jobs WHERE id = $1",
+    );
+    conn.opt(&sql.arg(id), |row| {
+        Ok(State {
+            is_running: row.flag(0)?,
+            is_canceled: row.flag(1)?,
+            done: row.int(2)?,
+            total: row.opt_int(3)?,
+            attempts: row.int(4)?,
+            last_error: row.opt_text(5)?.map(str::to_owned),
+            next_at: row.int(6)?,
+        })
+    })
+}
+
+/// Removes a job that waits, and marks one that runs. Whoever takes a marked one removes it.
+pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), Error> {
+    if conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1 AND held_until IS NULL").arg(id))? == 0 {
+        let sql = Sql::new("UPDATE jobs SET is_canceled = 1, is_asked_again = 0 WHERE id = $1");
+        conn.exec(&sql.arg(id))?;
+    }
+    Ok(())
+}
+
+// ---- Work ----------------------------------------------------------------------------------------------------------
+
+/// A look at what there is to do.
+pub struct Seen {
+    /// For each kind when its first job is due.
+    pub next: Vec<Option<i64>>,
+    /// When the first lease runs out.
+    pub held: Option<i64>,
+    /// Canceled jobs.
+    pub canceled: Vec<i64>,
+}
+
+/// A look at indexes, in one statement for all kinds.
+pub fn look(conn: &mut Conn, kinds: &[&JobKind]) -> Result<Seen, Error> {
+    let mut sql = Sql::new("SELECT (SELECT min(held_until) FROM jobs WHERE held_until IS NOT NULL)");
+    for kind in kinds {
+        sql.push(", (SELECT min(next_at) FROM jobs WHERE held_until IS NULL AND kind = ").bind(kind.name).push(")");
+    }
+    let mut seen = conn.one(&sql, |row| {
+        let next = (1..=kinds.len()).map(|at| row.opt_int(at)).collect::<Result<_, _>>()?;
+        Ok(Seen { next, held: row.opt_int(0)?, canceled: Vec::new() })
+    })?;
+    if seen.held.is_some() {
+        seen.canceled = conn.all(&Sql::new("SELECT id FROM jobs WHERE is_canceled = 1"), |row| row.int(0))?;
+    }
+    Ok(seen)
+}
+
+/// How many jobs wait, and how many of them after a failure.
+pub fn count(conn: &mut Conn) -> Result<(i64, i64), Error> {
+    let sql = Sql::new(
+        "SELECT count(*), CAST(COALESCE(sum(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), 0) AS BIGINT) FROM jobs \
+         WHERE held_until IS NULL",
+    );
+    conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+}
+
+/// Ends the leases that ran out before a moment; `None`: all of them.
+pub fn free(conn: &mut Conn, before: Option<i64>) -> Result<(), Error> {
+    let sql = Sql::new("UPDATE jobs SET holder = NULL, held_until = NULL WHERE held_until <= $1");
+    conn.exec(&sql.arg(before.unwrap_or(i64::MAX))).map(drop)
+}
+
+/// A job that was taken, and whether its payload could be opened.
+pub struct Taken {
+    pub job: Job,
+    pub is_open: bool,
+}
+
+/// Takes the first job of a kind that is due.
+pub fn take(
+    app: &App,
+    build: &Arc<Build>,
+    conn: &mut Conn,
+    kind: &JobKind,
+    lease: &Lease,
+) -> Result<Option<Taken>, Error> {
+    let due = Sql::new(
+        "SELECT id, is_canceled FROM jobs WHERE kind = $1 AND held_until IS NULL AND next_at <= $2 \
+         ORDER BY next_at, id LIMIT 1 FOR UPDATE SKIP LOCKED",
+    );
+    let due = due.arg(kind.name).arg(lease.now);
+    let id = loop {
+        match conn.opt(&due, |row| Ok((row.int(0)?, row.flag(1)?)))? {
+            None => return Ok(None),
+            Some((id, false)) => break id,
+            Some((id, true)) => conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1").arg(id)).map(drop)?,
+        }
+    };
+    let sql = Sql::new("UPDATE jobs SET holder = $1, held_until = $2 WHERE id = $3");
+    conn.exec(&sql.arg(&lease.holder).arg(lease.until).arg(id))?;
+    let sql = Sql::new("SELECT created_at, attempts, row_key, payload FROM jobs WHERE id = $1").arg(id);
+    let taken = conn.one(&sql, |row| {
+        let plain = app.keys.open(&place(build, row.text(2)?), row.text(3)?);
+        let payload = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
+        let (is_open, payload) = (payload.is_some(), payload.unwrap_or_default());
+        let (created_at, attempts) = (row.int(0)?, row.int(1)?);
+        Ok(Taken { job: Job { id, payload, created_at, attempts, app: app.clone(), build: build.clone() }, is_open })
+    })?;
+    Ok(Some(taken))
+}
+
+/// Renews a lease; whether the job is to go on.
+pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, Error> {
+    let mut sql = Sql::new("UPDATE jobs SET held_until = ");
+    sql.bind(lease.until);
+    if let Some((done, total)) = progress {
+        sql.push(", done = ").bind(done).push(", total = ").bind(total);
+    }
+    sql.push(" WHERE id = ").bind(id).push(" AND is_canceled = 0 AND holder = ").bind(&lease.holder);
+    Ok(conn.exec(&sql)? == 1)
+}
+
+/// Removes a job that needs no further try; whether it was this process's. One that was asked for again meanwhile begins
+/// anew.
+pub fn end(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, Error> {
+    let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND (is_asked_again = 0 OR is_canceled = 1)");
+    if conn.exec(&sql.arg(id).arg(&lease.holder))? == 1 {
+        return Ok(true);
+    }
+    let sql = Sql::new(
+        "UPDATE jobs SET created_at = $1, next_at = $1, attempts = 0, last_error = NULL, holder = NULL, \
+         held_until = NULL, done = 0, total = NULL, is_asked_again = 0 WHERE id = $2 AND holder = $3",
+    );
+    Ok(conn.exec(&sql.arg(lease.now).arg(id).arg(&lease.holder))? == 1)
+}
+
+/// Removes a job that was canceled while it ran. One that was put again since waits.
+pub fn end_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), Error> {
+    let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND is_canceled = 1");
+    if conn.exec(&sql.arg(id).arg(&lease.holder))? == 0 {
+        let sql = Sql::new(
+            "UPDATE jobs SET holder = NULL, held_until = NULL, is_asked_again = 0 WHERE id = $1 AND holder = $2",
+        );
+        conn.exec(&sql.arg(id).arg(&lease.holder))?;
+    }
+    Ok(())
+}
+
+/// Lets a job that failed wait for its next try.
+pub fn put_off(conn: &mut Conn, job: &Job, failure: &JobFailure, lease: &Lease) -> Result<(), Error> {
+    let failures = u32::try_from(job.attempts).unwrap_or(u32::MAX).saturating_add(1);
+    let pause = growing(FIRST_PAUSE, LAST_PAUSE, failures).as_micros() as i64;
+    let sql = Sql::new(
+        "UPDATE jobs SET attempts = attempts + 1, next_at = $1, last_error = $2, holder = NULL, held_until = NULL, \
+         is_asked_again = 0 WHERE id = $3 AND holder = $4",
+    );
+    conn.exec(&sql.arg(lease.now + pause).arg(&failure.reason).arg(job.id).arg(&lease.holder)).map(drop)
+}
