@@ -7,12 +7,15 @@
 mod connections;
 mod crash;
 mod durability;
+mod guessing;
 mod history_crash;
 mod keys;
 mod outages;
 mod process;
 mod processes;
+mod sign_in_burst;
 mod stored;
+mod warnings;
 mod workload;
 
 use testkit::message;

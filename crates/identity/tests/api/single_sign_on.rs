@@ -3,7 +3,7 @@
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, Installation, PASSWORD, SECOND, Server};
+use testkit::{Client, SECOND, Server};
 
 const PATH: &str = "/api/single-sign-on/";
 
@@ -407,41 +407,6 @@ async fn nobody_vouches_for_what_a_process_of_the_version_before_has_changed() {
         admin.patch(path, json!({"client_secret": "s3cret-X"})).await.ok();
         assert_eq!(vouched_by().await, "super_admin");
     }
-}
-
-#[tokio::test]
-async fn a_start_warns_of_each_configuration_that_does_not_vouch_with_everything() {
-    let installation = Installation::with_build(env!("CARGO_BIN_EXE_chancery"));
-    let user = ["user", "create", "--build", "localhost", "--username", "root@example.com"];
-    installation.succeeds(&[&user[..], &["--account-type", "service_internal", "--password", PASSWORD]].concat());
-    let clerk = ["user", "create", "--build", "localhost", "--username", "clerk@example.com"];
-    installation.succeeds(&[&clerk[..], &["--account-type", "full", "--password", PASSWORD]].concat());
-    let server = installation.serve_api();
-    let root = server.client("localhost").sign_in("root@example.com", PASSWORD).await;
-    let clerk = server.client("localhost").sign_in("clerk@example.com", PASSWORD).await;
-    let role = role(&root, "Clerks", json!({"single_sign_on": ["create"]})).await;
-    root.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [role]})).await.ok();
-    root.post(PATH, body("With everything")).await.created();
-    for name in ["One", "Two"] {
-        clerk.post(PATH, body(name)).await.created();
-    }
-    server.stop();
-
-    let server = installation.serve_api();
-    let warnings = || {
-        let log = server.stderr();
-        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let warnings = lines.filter(|line| line.to_string().contains("does not vouch for every account"));
-        warnings.map(|line| (line["build"].clone(), line["single_sign_on"].clone())).collect::<Vec<_>>()
-    };
-    for _ in 0..500 {
-        if warnings().len() >= 2 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    server.client("localhost").get("/api/single-sign-on/login/").await.ok();
-    assert_eq!(warnings(), [(json!("localhost"), json!(2)), (json!("localhost"), json!(3))]);
 }
 
 #[tokio::test]

@@ -5,12 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod auth;
-mod guessing;
 mod permissions;
 mod races;
 mod roles;
 mod security;
-mod sign_in_burst;
 mod single_sign_on;
 mod sso_sign_in;
 mod user_groups;
@@ -22,6 +20,3 @@ mod users_actions;
 mod users_me;
 
 use testkit::{message, shown};
-
-/// The binary under test.
-const BINARY: &str = env!("CARGO_BIN_EXE_chancery");

@@ -1,0 +1,47 @@
+//! What a start warns of.
+
+use crate::BINARY;
+use serde_json::{Value, json};
+use testkit::{Installation, PASSWORD};
+
+const PATH: &str = "/api/single-sign-on/";
+
+fn configuration(name: &str) -> Value {
+    json!({"name": name, "client_id": "client-1", "client_secret": "s3cret-X", "tenant_id": "tenant-1", "provider": "provider_a"})
+}
+
+#[tokio::test]
+async fn a_start_warns_of_each_configuration_that_does_not_vouch_with_everything() {
+    let installation = Installation::with_build(BINARY);
+    let user = ["user", "create", "--build", "localhost", "--username", "root@example.com"];
+    installation.succeeds(&[&user[..], &["--account-type", "service_internal", "--password", PASSWORD]].concat());
+    let clerk = ["user", "create", "--build", "localhost", "--username", "clerk@example.com"];
+    installation.succeeds(&[&clerk[..], &["--account-type", "full", "--password", PASSWORD]].concat());
+    let server = installation.serve_api();
+    let root = server.client("localhost").sign_in("root@example.com", PASSWORD).await;
+    let clerk = server.client("localhost").sign_in("clerk@example.com", PASSWORD).await;
+    let role = json!({"name": "Clerks", "permissions": {"single_sign_on": ["create"]}});
+    let role = root.post("/api/roles/", role).await.id();
+    root.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [role]})).await.ok();
+    root.post(PATH, configuration("With everything")).await.created();
+    for name in ["One", "Two"] {
+        clerk.post(PATH, configuration(name)).await.created();
+    }
+    server.stop();
+
+    let server = installation.serve_api();
+    let warnings = || {
+        let log = server.stderr();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let warnings = lines.filter(|line| line.to_string().contains("does not vouch for every account"));
+        warnings.map(|line| (line["build"].clone(), line["single_sign_on"].clone())).collect::<Vec<_>>()
+    };
+    for _ in 0..500 {
+        if warnings().len() >= 2 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    server.client("localhost").get("/api/single-sign-on/login/").await.ok();
+    assert_eq!(warnings(), [(json!("localhost"), json!(2)), (json!("localhost"), json!(3))]);
+}
