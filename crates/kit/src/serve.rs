@@ -103,7 +103,7 @@ async fn respond(
     let build = match &found {
         Some(found) if found.is_of_deployment() => {
             operator(app, &parts.headers)?;
-            app.build(found.domain()).await?
+            app.build(&found.domain().to_ascii_lowercase()).await?
         }
         _ => app.build_of_host(origin::without_port(&host)).await?,
     };
