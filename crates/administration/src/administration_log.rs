@@ -1,5 +1,5 @@
-//! Who changed what: `GET /api/administration/log/` (document 4, section 4, "administration log"), and the one place
-//! that writes it, called by [`kit::rows`] in the transaction of the change.
+//! The administration log: `GET /api/administration/log/` (document 4, section 4, "administration log") shows who
+//! changed what. [`kit::log`] writes the entries, in the transaction of the change.
 
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
@@ -9,7 +9,7 @@ use resource::{Field, Kind, Resource, options};
 use std::sync::LazyLock;
 use store::Conn;
 
-/// An entry of the log.
+/// An entry of the administration log.
 pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
         "administration_log",
@@ -32,7 +32,6 @@ pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: Shape = Shape::plain(Declaration::Static(&ENTRY));
 
-/// The routes of this resource.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::list("/api/administration/log/", &ENTRY, list)

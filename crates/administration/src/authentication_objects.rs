@@ -1,5 +1,5 @@
-//! Authentication objects: `/api/authentication-objects/` (document 4, section 5): what this server signs in with
-//! elsewhere. The secret is written and never shown.
+//! Authentication objects: `/api/authentication-objects/` (document 4, section 5), the credentials with which this
+//! server signs in to other services. A secret can be written, but no answer contains it.
 
 use crate::client_credentials::{ROW_KEY_COLUMN, SECRET_COLUMN, TABLE, VENDOR};
 use crate::smtp_settings;
@@ -18,7 +18,7 @@ use store::{Conn, Error};
 
 const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("basic", "Basic"), ("bearer", "Bearer")];
 
-/// The authentication objects of a build.
+/// The limit on how many authentication objects a build may have.
 pub static AUTHENTICATION_OBJECTS: Limit = Limit {
     name: "authentication_objects",
     default: 100,
@@ -35,9 +35,10 @@ static CLIENT_SECRET: Key<String> = Key::new("client_secret");
 static TOKEN_URL: Key<String> = Key::new("token_url");
 static SCOPE: Key<String> = Key::new("scope");
 
-/// What decides who gets the tokens that everybody's mail is sent with: only super admins change it while it is (document
-/// 4, section 7, "mail settings"). A secret that is sent counts as another one, lest it be guessed.
-static DECISIVE: [&Key<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
+/// The fields that decide who receives the tokens for outbound mail. While the mail settings use the object, only super
+/// admins may change them (document 4, section 7, "mail settings"). Any secret that is sent counts as a change, so that
+/// nobody can test guesses of the stored one.
+static SUPER_ADMIN_FIELDS: [&Key<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
 
 static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
@@ -64,7 +65,6 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&OBJECT), "", write_meta);
 
-/// The routes of this resource.
 pub fn routes() -> Vec<Route> {
     const ALL: &str = "/api/authentication-objects/";
     const ONE: &str = "/api/authentication-objects/{id}/";
@@ -103,17 +103,22 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::accepted(conn, &OBJECT, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let is_used = smtp_settings::uses(conn, id)?;
-    let is_other = || DECISIVE.iter().any(|key| smtp_settings::sends_another(key.name(), &body, &before, &changes));
+    let is_other =
+        || SUPER_ADMIN_FIELDS.iter().any(|key| smtp_settings::sends_another(key.name(), &body, &before, &changes));
     if is_used && is_other() && !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
     let has_secret = rows::has_secret(&before, &CLIENT_SECRET);
     check(&After { before: Some(&before), sent: &changes }, has_secret, &mut errors);
-    if has_secret && moves(&before, &changes) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
+    if has_secret
+        && changes_token_url(&before, &changes)
+        && !changes.has(&CLIENT_SECRET)
+        && !errors.has(CLIENT_SECRET.name())
+    {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
     }
-    let leaves = changes.get(&PROVIDER).is_some_and(|provider| provider != VENDOR);
-    if leaves && is_used {
+    let leaves_vendor = changes.get(&PROVIDER).is_some_and(|provider| provider != VENDOR);
+    if leaves_vendor && is_used {
         errors.add(PROVIDER.name(), smtp_settings::IN_USE);
     }
     errors.refuse()?;
@@ -128,8 +133,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// A token address is one of the web, without a name and a password in it, since it is shown; and what asks for tokens
-/// needs all that it asks with.
+/// Checks that the token URL is a web address without credentials, since answers show it, and that an object of the
+/// vendor has every field that a token request needs.
 fn check(after: &After, has_secret: bool, errors: &mut Errors) {
     let url = after.get(&TOKEN_URL).unwrap_or_default();
     if !url.is_empty() && !errors.has(TOKEN_URL.name()) && !is_token_url(&url) {
@@ -154,8 +159,8 @@ fn is_token_url(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.has_host() && url.username().is_empty() && url.password().is_none())
 }
 
-/// Whether the secret would go elsewhere: only who knows it may send it there.
-fn moves(before: &Changes, changes: &Changes) -> bool {
+/// Whether the stored secret would be sent to another address. Such a change must contain the secret again.
+fn changes_token_url(before: &Changes, changes: &Changes) -> bool {
     changes.get(&TOKEN_URL).is_some_and(|url| Some(url) != before.get(&TOKEN_URL))
 }
 

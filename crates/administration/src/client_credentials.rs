@@ -1,4 +1,4 @@
-//! Access tokens by the client-credentials grant (RFC 6749, section 4.4), from an address that a tenant named.
+//! Requests access tokens by the client-credentials grant (RFC 6749, section 4.4), at an address that a tenant chose.
 
 use crate::mail::smtp::Reason;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -8,32 +8,32 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde_json::Value as Json;
 
-/// The table of authentication objects, and the place that their secrets are bound to.
+/// The table of authentication objects, to which the encryption of their secrets is bound.
 pub const TABLE: &str = "authentication_objects";
-/// The column of the secrets.
+/// The column that holds the encrypted secrets.
 pub const SECRET_COLUMN: &str = "client_secret";
-/// The column of the random key that a secret is bound to.
+/// The column of the random row key to which the encryption of a secret is bound.
 pub const ROW_KEY_COLUMN: &str = "row_key";
-/// The provider whose objects outbound mail uses.
+/// The provider of the authentication objects that outbound mail can use.
 pub const VENDOR: &str = "vendor_client_credentials";
 
-/// The largest answer that is read, in bytes.
-const MAX_BYTES: usize = 64 * 1024;
+/// The largest token answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// What a token is asked for with. Shows nothing of its secret.
+/// The parameters of a token request. The type has no `Debug`, so no log shows the secret.
 #[derive(Clone)]
 pub struct ClientCredentials {
-    /// Where.
+    /// The address of the token endpoint.
     pub token_url: String,
-    /// By whom.
+    /// The client that asks.
     pub client_id: String,
-    /// With what.
+    /// The secret of the client.
     pub client_secret: String,
-    /// For what; not sent when empty.
+    /// The requested scope; not sent when empty.
     pub scope: String,
 }
 
-/// Asks for a token.
+/// Requests an access token.
 pub async fn token(credentials: &ClientCredentials, allow: &Ranges) -> Result<String, Reason> {
     let url = Url::parse(&credentials.token_url).map_err(|_| Reason::Connect)?;
     let client = outbound::http_client_for(&url, allow).await?;
@@ -53,13 +53,13 @@ pub async fn token(credentials: &ClientCredentials, allow: &Ranges) -> Result<St
     if !response.status().is_success() {
         return Err(Reason::SignIn);
     }
-    let body = outbound::body(response, MAX_BYTES).await.ok_or(Reason::SignIn)?;
+    let body = outbound::body(response, MAX_ANSWER_BYTES).await.ok_or(Reason::SignIn)?;
     let answer: Json = serde_json::from_slice(&body).map_err(|_| Reason::SignIn)?;
     let token = answer["access_token"].as_str().filter(|token| is_token(token));
     token.map(str::to_owned).ok_or(Reason::SignIn)
 }
 
-/// What may stand behind `Bearer` (RFC 6750): visible ASCII.
+/// Whether a text may follow `Bearer` (RFC 6750): visible ASCII characters.
 fn is_token(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
 }

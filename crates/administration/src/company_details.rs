@@ -1,5 +1,5 @@
-//! Company details: `/api/administration/company-details/` (document 1, "Company details"), the fields that the
-//! standard messages of [`crate::mail::templates`] have of the company.
+//! Company details: `/api/administration/company-details/` (document 1, "Company details"), which
+//! the standard messages of [`crate::mail::templates`] merge into their text.
 
 use crate::mail::templates::Fields;
 use http::StatusCode;
@@ -14,10 +14,10 @@ use store::{Conn, Error};
 
 const PATH: &str = "/api/administration/company-details/";
 
-/// Several lines: a signature is no part of a header.
+/// The characters of a signature: line breaks are allowed, since a signature never stands in a header.
 const LINES: Charset = Charset { allows: |c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'), regex: "" };
 
-/// The fields of a message, in the order of the document.
+/// The names of the fields, which are also the names of the merge fields, in the order of document 1.
 const NAMES: [&str; 6] = [
     "admin_first_name",
     "admin_last_name",
@@ -47,7 +47,6 @@ static DETAILS: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&DETAILS), "", write_meta);
 
-/// The routes of this instance.
 pub fn routes() -> Vec<Route> {
     vec![
         Route::view(PATH, &DETAILS, view).needs("company_details", "view"),
@@ -77,7 +76,7 @@ fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Reque
     Ok(())
 }
 
-/// The merge fields.
+/// The company details as merge fields.
 pub fn merge_fields(conn: &mut Conn) -> Result<Fields, Error> {
     let details = rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default();
     let text = |name| match details.value(name) {

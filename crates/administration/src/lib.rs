@@ -1,5 +1,5 @@
-//! Administration of a build: company details, mail settings and the mail that goes by them, authentication objects,
-//! the limits, and the administration log's endpoint.
+//! The administration of a build: company details, mail settings and outbound mail, authentication objects, limits, and
+//! the endpoint of the administration log.
 
 pub mod administration_log;
 pub mod authentication_objects;
@@ -15,7 +15,7 @@ use kit::permissions::PermissionResource;
 use kit::secret::Column;
 use mail::queue::{MailKinds, TestPlaces};
 
-/// This domain.
+/// The registration of the administration domain.
 pub static DOMAIN: Domain = Domain {
     name: "administration",
     routes: || {
@@ -35,7 +35,7 @@ pub static DOMAIN: Domain = Domain {
         PermissionResource::assignable("administration_log", &["list"]),
     ],
     limits: &[&authentication_objects::AUTHENTICATION_OBJECTS],
-    reactions: &[smtp_settings::ON_OBJECT_LEAVING],
+    reactions: &[smtp_settings::ON_OBJECT_DELETION],
     sealed_columns: &[
         Column { table: "authentication_objects", column: "client_secret", row: "row_key" },
         kit::jobs::PAYLOAD,

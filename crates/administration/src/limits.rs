@@ -1,5 +1,6 @@
-//! The limits of a build: `GET /api/limits/` for its super admins, and `/api/builds/{build_domain}/limits/` for operators,
-//! who change them (document 3, "System limit endpoints", "Build limits", "Limits"; document 5, section 12).
+//! The limits of a build: its super admins read them at `GET /api/limits/`, and operators read and change them at
+//! `/api/builds/{build_domain}/limits/` (document 3, "System limit endpoints", "Build limits", "Limits"; document 5,
+//! section 12).
 
 use crate::limits_to_come::LIMITS_TO_COME;
 use http::Method;
@@ -16,14 +17,14 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::Conn;
 
-/// What a limit can be set to through the API; operators set more by command.
+/// The highest value that the API accepts for a limit; the command line accepts higher ones.
 const MAX_VALUE: i64 = 32_767;
 /// How many file extensions a build may allow.
 const MAX_EXTENSIONS: usize = 500;
 /// The longest file extension, in characters.
-const MAX_EXTENSION: usize = 10;
+const MAX_EXTENSION_CHARS: usize = 10;
 
-/// The build limits as operators send them.
+/// The build limits as operators send them in a PATCH.
 pub static BUILD_LIMITS: LazyLock<Resource> = LazyLock::new(|| {
     let numbers = all().map(|limit| Field::new(limit.key(), Kind::Integer { min: 1, max: MAX_VALUE }));
     let extensions = Kind::Texts {
@@ -35,7 +36,6 @@ pub static BUILD_LIMITS: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("limits", "BuildLimits", "limits", fields.collect::<Vec<_>>())
 });
 
-/// The routes of this resource.
 pub fn routes() -> Vec<Route> {
     const OF_BUILD: &str = "/api/builds/{build_domain}/limits/";
     let read = Handler::Read(|_, conn| Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?))));
@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Every limit that the build limits show, in the order of their keys.
+/// All limits, in the order of their keys in the build limits.
 pub fn all() -> impl Iterator<Item = &'static Limit> {
     static ALL: LazyLock<Vec<&Limit>> = LazyLock::new(|| {
         let declared = registered().iter().flat_map(|domain| domain.limits);
@@ -86,7 +86,7 @@ fn get_summary(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = BuildLimits::read_for_change(conn)?;
-    // A value that is there already may be sent back, beyond the bounds, too (document 5, section 3, row "limit").
+    // The present value may always be sent back, even one beyond the bounds (document 5, section 3, row "limit").
     let body = request.object()?;
     let is_unchanged = |key: &str| {
         let sent = body.get(key).and_then(|sent| sent.as_i64());
@@ -104,7 +104,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?)))
 }
 
-/// Stores the values that are others than before, and tells of each what the log says. Of a null the default holds again.
+/// Stores the values that differ from the present ones, and returns each changed key with its entry for the log. A null
+/// restores the default.
 pub fn store(conn: &mut Conn, before: &BuildLimits, changes: &Changes) -> Result<Vec<(String, Diff)>, store::Error> {
     let mut changed = Vec::new();
     for (key, value) in changes.iter() {
@@ -133,7 +134,7 @@ pub fn store(conn: &mut Conn, before: &BuildLimits, changes: &Changes) -> Result
     Ok(changed)
 }
 
-/// The extensions of a list, each once, in their order; `None` for a null.
+/// The file extensions of a list in their order, without duplicates; `None` for a null.
 fn extensions(value: &Value) -> Option<Vec<String>> {
     let Value::List(items) = value else { return None };
     let mut extensions: Vec<String> = Vec::with_capacity(items.len());
@@ -147,13 +148,13 @@ fn extensions(value: &Value) -> Option<Vec<String>> {
     Some(extensions)
 }
 
-/// Whether a text is a file extension as the build limits have it: lower-case letters and digits, without a dot.
+/// Whether a text is a valid file extension in the build limits: lower-case letters and digits, without a dot.
 pub fn is_extension(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    (1..=MAX_EXTENSION).contains(&text.len()) && text.bytes().all(is_allowed)
+    (1..=MAX_EXTENSION_CHARS).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
-/// The body of the build limits.
+/// The body of `GET /api/builds/{build_domain}/limits/`.
 fn build_limits(limits: &BuildLimits) -> Json {
     let mut body = Map::new();
     for limit in all() {

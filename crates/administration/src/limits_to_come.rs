@@ -1,4 +1,5 @@
-//! The limits of what is still to come: each is kept and counted 0 until the domain of its resource declares it.
+//! The limits of resources that do not exist yet. They can be read and set, and their count is 0; when a domain adds
+//! the resource, it declares the limit itself.
 
 use kit::limits::{Limit, LimitSummary};
 

@@ -1,5 +1,5 @@
-//! Mail messages: composing them, and writing them as files while a build has no mail settings (document 4, section 1,
-//! row "mail in the embedded default").
+//! Composes mail messages, and writes them as files while a build has no mail settings (document 4, section 1, row
+//! "mail in the embedded default").
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,32 +13,33 @@ use lettre::message::{Body, Mailbox, Mailboxes};
 
 use web::clock::random_token;
 
-/// A message.
+/// A mail message before it is composed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// An e-mail address, with or without a name in front (`Ann <ann@example.com>`), or several with commas between.
+    /// The receiver: an e-mail address, with or without a name in front (`Ann <ann@example.com>`), or several with
+    /// commas between.
     pub to: String,
-    /// One line.
+    /// The subject, one line.
     pub subject: String,
-    /// Plain text with `\n` line ends.
+    /// The body, plain text with `\n` line ends.
     pub text: String,
 }
 
-/// A message as it is sent.
+/// A message in the form in which it is sent.
 #[derive(Clone, Debug)]
 pub struct Composed {
-    /// From whom and to whom.
+    /// The sender and the receivers.
     pub envelope: Envelope,
-    /// RFC 5322.
+    /// The message with its headers, as RFC 5322 describes it.
     pub bytes: Vec<u8>,
 }
 
-/// Why a message cannot be composed. Names the part, never its content.
+/// The reason why a message cannot be composed. It names the header, never its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailError {
-    /// A header would hold a control character; CR and LF would begin another header.
+    /// A header would contain a control character; CR and LF would begin another header.
     ControlCharacter(&'static str),
-    /// No e-mail address.
+    /// A header contains no e-mail address.
     Address(&'static str),
     /// The library refuses the message.
     Compose,
@@ -56,13 +57,14 @@ impl std::fmt::Display for MailError {
 
 impl std::error::Error for MailError {}
 
-/// The bytes of a message (RFC 5322, plain text in UTF-8). `from` is an address with or without a name; `message_id`
+/// Composes a message (RFC 5322, plain text in UTF-8). `from` is an address with or without a name; `message_id`
 /// has the form `<unique@domain>`; `now` in microseconds gives the date.
 pub fn compose(from: &str, message: &Message, now: i64, message_id: &str) -> Result<Composed, MailError> {
-    // Before anything is built: lettre panics on a line feed in a display name.
+    // This check must come first: lettre panics on a line feed in a display name.
     for (part, text) in [("from", from), ("to", &message.to), ("subject", &message.subject), ("message_id", message_id)]
     {
-        // Line and paragraph separator are no control characters to Unicode, but line ends to some readers.
+        // Unicode does not count the line and paragraph separators as control characters, but some readers break lines
+        // there.
         if text.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
             return Err(MailError::ControlCharacter(part));
         }
@@ -78,20 +80,20 @@ pub fn compose(from: &str, message: &Message, now: i64, message_id: &str) -> Res
         .message_id(Some(message_id.to_string()))
         .header(MIME_VERSION_1_0)
         .header(ContentType::TEXT_PLAIN)
-        .body(readable(&message.text))
+        .body(encoded_body(&message.text))
         .map_err(|_| MailError::Compose)?;
     Ok(Composed { envelope: built.envelope().clone(), bytes: built.formatted() })
 }
 
-/// Whether this is one address and nothing else, as [`compose`] takes it.
+/// Whether a text is exactly one address that [`compose`] accepts.
 pub fn is_address(text: &str) -> bool {
     text.parse::<lettre::Address>().is_ok()
 }
 
-/// The body as plain as it can be: a link in ASCII text stays whole for whoever reads the file. The library would
-/// break lines of more than 76 characters, which no mail server asks for.
-fn readable(text: &str) -> Body {
-    // A lone CR is a line end to some servers: no text may end a message in their eyes.
+/// Encodes the body. ASCII text stays as it is, so that a reader of the file finds links unbroken; the library would
+/// break lines of more than 76 characters, which no mail server requires.
+fn encoded_body(text: &str) -> Body {
+    // Some servers read a lone CR as a line end, so a text could end the message for them.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     if text.is_ascii() && text.lines().all(|line| line.len() <= 998) {
         let lines = text.replace('\n', "\r\n");
@@ -100,10 +102,11 @@ fn readable(text: &str) -> Body {
     Body::new(text)
 }
 
-/// Writes a composed message as `<directory>/mail/<build domain>/<name>.eml` and answers its path. The file appears
-/// whole or not at all, is on the disk when this returns, and only its owner may read it, since it may hold live links.
+/// Writes a composed message as `<directory>/mail/<build domain>/<name>.eml` and returns its path. The file appears
+/// complete or not at all, is synced when this returns, and only its owner may read it, since it may contain valid
+/// links.
 ///
-/// A domain or a name that could leave its directory is an error of kind `InvalidInput`.
+/// A domain or a name that could lead out of the directory is an error of kind `InvalidInput`.
 pub fn write_eml(directory: &Path, build_domain: &str, bytes: &[u8], name: &str) -> io::Result<PathBuf> {
     if !is_plain(build_domain) || !is_plain(name) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain name for a mail file"));
@@ -111,7 +114,7 @@ pub fn write_eml(directory: &Path, build_domain: &str, bytes: &[u8], name: &str)
     let directory = directory.join("mail").join(build_domain);
     store::make_directory(&directory)?;
     let path = directory.join(format!("{name}.eml"));
-    // Hidden and without the ending, so that whoever watches for `*.eml` never sees half a message.
+    // Hidden and without the ending, so that a program that watches for `*.eml` never reads a partial message.
     let temporary = directory.join(format!(".{}", random_token()));
     let written = write_durably(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, &path));
     if let Err(error) = written {
@@ -128,7 +131,7 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// One component of a path that is neither hidden nor a way up.
+/// Whether a name is a single path component, not hidden and not `..`.
 fn is_plain(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.chars().all(allowed)

@@ -1,4 +1,4 @@
-//! Outbound mail: the standard messages and how they are written, and the queue that sends them.
+//! Outbound mail: the standard messages, their composition, and the queue that sends them.
 
 pub mod message;
 pub mod queue;

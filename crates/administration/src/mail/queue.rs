@@ -1,11 +1,11 @@
-//! Messages wait in the build's database until they are sent, so that no request waits for mail, time tells nothing
-//! about whom it is for, and no mail is lost in a crash (document 4, section 3, "a message that a request causes").
-//! What waits is sealed, and the link in it is made when it is sent.
+//! The mail queue: messages wait in the build's database until they are sent. So no request waits for mail, its
+//! response time does not reveal whether a receiver exists, and a crash loses no mail (document 4, section 3, "a
+//! message that a request causes"). Waiting messages are encrypted, and the link in a message is made when it is sent.
 //!
-//! Each message is a job ([`kit::jobs`]): one of a build is sent at a time. It goes by the build's mail server, or into a
-//! file while the build has no mail settings. What cannot be sent is tried again after growing delays, for three days; then
-//! it is given up, and the `failure_email` addresses of the settings are told. A process that dies after the mail server
-//! took a message and before it was removed sends it twice; that is the price of losing none.
+//! Each message is a job ([`kit::jobs`]), and a build sends one at a time: by its mail server, or into a file while it
+//! has no mail settings. A message that cannot be sent is retried with growing delays for three days; then it is given
+//! up, and the `failure_email` addresses of the settings are notified. Delivery is at least once: when a process dies
+//! after the mail server accepted a message and before its row was removed, the message is sent again.
 
 use crate::company_details;
 use crate::mail::message::{self, Composed, Message};
@@ -26,14 +26,15 @@ use store::{Conn, Error, Sql};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How long the mail server has for one message.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How many messages wait in a build that there is one of for a name: anybody may ask for them. What is beyond is not sent.
-const MAX_NAMED: i64 = 10_000;
-/// How many tests of its mail settings a build may run at a time.
-const TESTS_AT_A_TIME: usize = 4;
+/// The longest time that sending one message may take.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most waiting messages of a build that have a key (`once_for`), since anybody may request them; further ones are
+/// dropped.
+const MAX_KEYED: i64 = 10_000;
+/// The most tests of its mail settings that a build may run at the same time.
+const MAX_CONCURRENT_TESTS: usize = 4;
 
-/// A message to be sent.
+/// The kind of job that sends a message.
 pub static MAIL: JobKind = JobKind {
     name: "mail",
     at_a_time: 256,
@@ -41,54 +42,55 @@ pub static MAIL: JobKind = JobKind {
     given_up_after: GIVEN_UP_AFTER,
     runs_again: false,
     run,
-    given_up: tell_of_given_up,
+    given_up: notify_given_up,
 };
 
-/// How long a message is tried.
+/// How long sending a message is retried.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3 * 86_400);
 
-/// A kind of message: how it is made from what was stored when it was asked for.
+/// A kind of message, made when it is sent from the payload that was stored when it was requested.
 pub struct MailKind {
-    /// The name under which it is stored; it stays.
+    /// The name that is stored with waiting messages; it must never change.
     pub name: &'static str,
     pub make: Make,
 }
 
-/// Makes a message when its turn has come; `None` when there is nobody to send it to any more.
+/// Makes a message just before it is sent; `None` when it has no receiver any more.
 pub type Make = fn(&Making, &mut Conn, &Json) -> Result<Option<Message>, Error>;
 
-/// The circumstances in which a message is made.
+/// The context in which a message is made.
 pub struct Making<'a> {
     pub app: &'a App,
     pub build: &'a Build,
-    /// The number of the message, the same at each try.
+    /// The number of the job, the same in each attempt.
     pub job: i64,
     pub now: i64,
 }
 
-/// The kinds of messages that the domains have.
+/// The kinds of messages that the domains have registered.
 #[derive(Default)]
 pub struct MailKinds(pub Vec<&'static MailKind>);
 
-/// A message that is asked for.
+/// A request to send a message.
 pub struct Mail<'a> {
     pub kind: &'static MailKind,
-    /// What it is made from.
+    /// The values from which the message is made.
     pub payload: Json,
-    /// Of messages with the same text one waits at most, and so many of them altogether ([`MAX_NAMED`]).
+    /// At most one message with the same key waits at a time, and at most [`MAX_KEYED`] messages with any key.
     pub once_for: Option<&'a str>,
 }
 
-/// The word that a message was given up: its subject, its receiver, and why. Who gets it stands in the settings.
+/// The kind of the notice that a message was given up. Its payload is the subject, the receiver and the reason; it is
+/// sent to the `failure_email` addresses.
 const GIVEN_UP: &str = "given_up";
 
-/// Puts a message into the queue, in the transaction of what causes it; its number. `None`: so many wait that there is one
-/// of for a name that it is dropped.
+/// Adds a message to the queue, in the transaction of its cause, and returns the number of its job. `None`: the message
+/// was dropped, since too many messages with a key wait.
 pub fn put(request: &Request, conn: &mut Conn, mail: &Mail) -> Result<Option<i64>, Refusal> {
-    // What was typed as a name is not to be read in the key.
+    // The key is hashed, so that the table does not show what somebody typed as a username.
     let place = Context { build: &request.build.uid, table: "mail_jobs", column: "name_key", row: "" };
     let key = mail.once_for.map(|name| request.app.keys.name(&place, name.as_bytes()));
-    if key.is_some() && jobs::keyed(conn, &MAIL, MAX_NAMED)? >= MAX_NAMED {
+    if key.is_some() && jobs::keyed(conn, &MAIL, MAX_KEYED)? >= MAX_KEYED {
         let (build, kind) = (&request.build.domain, mail.kind.name);
         tracing::warn!(build, kind, "a message was dropped, since too many wait");
         return Ok(None);
@@ -98,24 +100,25 @@ pub fn put(request: &Request, conn: &mut Conn, mail: &Mail) -> Result<Option<i64
     Ok(Some(jobs::put(request, conn, &job)?))
 }
 
-/// Tries everything that waits at once, in the transaction of what gives it another chance.
+/// Makes all waiting messages due now, in the transaction of a change that may let them succeed.
 pub fn hurry(request: &Request, conn: &mut Conn) -> Result<(), Error> {
     jobs::hurry(request, conn, &MAIL)
 }
 
-/// The places of those that test the settings of a build: hanging servers of one build are no burden to another.
+/// Limits the concurrent tests of mail settings for each build, so that hanging servers of one build do not delay
+/// another.
 #[derive(Default)]
 pub struct TestPlaces(Mutex<HashMap<String, Arc<Semaphore>>>);
 
 impl TestPlaces {
-    /// Those of a build.
+    /// The semaphore of a build.
     pub fn of(&self, build: &Build) -> Arc<Semaphore> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        places.entry(build.uid.clone()).or_insert_with(|| Arc::new(Semaphore::new(TESTS_AT_A_TIME))).clone()
+        places.entry(build.uid.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_CONCURRENT_TESTS))).clone()
     }
 }
 
-/// How a message is sent.
+/// The way by which a message is sent.
 #[derive(Clone)]
 enum Transport {
     File,
@@ -130,7 +133,7 @@ fn run(app: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>>
         let (with, of, from) = (app.clone(), build.clone(), job.clone());
         let made = build.db.write(move |conn| make(&with, &of, conn, &from)).await;
         let (message, transport) = made.map_err(|error: Error| JobFailure::new(error.to_string()))?;
-        // `None`: there is nobody to send it to any more.
+        // `None`: it has no receiver any more.
         let Some(message) = message else { return Ok(()) };
         let sent = send(&app, &build, &job, &message, &transport).await;
         sent.map_err(|failure| JobFailure { details: json!([message.subject, message.to]), ..failure })
@@ -159,13 +162,13 @@ fn make(app: &App, build: &Build, conn: &mut Conn, job: &Job) -> Result<(Option<
     Ok((message, transport))
 }
 
-/// The name of the kind of a message, and what it is made from.
+/// The name of the message's kind, and its payload.
 fn named_payload(job: &Job) -> Option<(&str, &Json)> {
     job.payload.as_object()?.iter().next().map(|(name, payload)| (name.as_str(), payload))
 }
 
-/// Tells the `failure_email` addresses of a message that was given up, unless it was such a word itself.
-fn tell_of_given_up(app: &App, build: &Build, conn: &mut Conn, job: &Job, failure: &JobFailure) -> Result<(), Error> {
+/// Notifies the `failure_email` addresses that a message was given up, unless that message was such a notice itself.
+fn notify_given_up(app: &App, build: &Build, conn: &mut Conn, job: &Job, failure: &JobFailure) -> Result<(), Error> {
     let (Some(subject), Some(to)) = (failure.details[0].as_str(), failure.details[1].as_str()) else { return Ok(()) };
     if named_payload(job).is_none_or(|(name, _)| name == GIVEN_UP) {
         return Ok(());
@@ -175,18 +178,18 @@ fn tell_of_given_up(app: &App, build: &Build, conn: &mut Conn, job: &Job, failur
 }
 
 async fn send(app: &App, build: &Build, job: &Job, message: &Message, transport: &Transport) -> Result<(), JobFailure> {
-    // The same at each attempt, so that whoever gets it twice can see that.
+    // The same in each attempt, so that a receiver can recognize a duplicate.
     let name = format!("{}-{}", job.created_at, job.id);
     let id = format!("<{name}@{}>", build.domain);
     let compose = |from: &str| -> Result<Composed, JobFailure> {
-        // No later attempt makes another receiver of it.
+        // A later attempt would fail in the same way.
         let never = |error: message::MailError| JobFailure { is_final: true, ..JobFailure::new(error.to_string()) };
         message::compose(from, message, app.clock.now(), &id).map_err(never)
     };
     match transport {
         Transport::Blocked => Err(JobFailure::new("the secret of the mail settings cannot be read")),
         Transport::Smtp(server) => {
-            let (composed, deadline) = (compose(&server.from)?, Instant::now() + PATIENCE);
+            let (composed, deadline) = (compose(&server.from)?, Instant::now() + SEND_TIMEOUT);
             let allow = &app.settings.outbound_allow;
             let sent = smtp::send(server, &build.domain, &composed, Receivers::Any, allow, deadline).await;
             sent.map_err(|failure| JobFailure { is_final: failure.is_final, ..JobFailure::new(failure.to_string()) })
@@ -204,15 +207,16 @@ async fn send(app: &App, build: &Build, job: &Job, message: &Message, transport:
     }
 }
 
-// ---- What former versions left waiting -----------------------------------------------------------------------------
+// ---- Messages that former versions have queued ---------------------------------------------------------------------
 
-/// Messages in the table of former versions, of which a process may still write some for a moment, become jobs.
+/// Turns messages in the table of former versions into jobs. While a new version is rolled out, processes of the former
+/// one may still add some.
 pub static FORMER_MAILS: StandingJob = StandingJob { name: "mails of former versions", at_a_time: 16, due, run: adopt };
 
-/// How many become jobs in one transaction.
-const ADOPTED_AT_ONCE: i64 = 100;
-/// How long a message that cannot be unsealed is left alone, in microseconds.
-const LEFT_ALONE: i64 = 600_000_000;
+/// The most messages that become jobs in one transaction.
+const MAX_ADOPTED_AT_ONCE: i64 = 100;
+/// The delay before a message that cannot be decrypted is tried again, in microseconds.
+const RETRY_DELAY_US: i64 = 600_000_000;
 
 fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
     conn.one(&Sql::new("SELECT min(COALESCE(claimed_until, 0)) FROM mail_jobs"), |row| row.opt_int(0))
@@ -226,13 +230,13 @@ fn adopt(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
     })
 }
 
-/// Makes jobs of messages that nobody is sending. They keep their numbers, by which their links are known.
+/// Turns messages that no process is sending into jobs. They keep their numbers, which identify their links.
 fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(), Error> {
     let sql = Sql::new(
         "SELECT id, row_key, sealed, name_key, created_at, next_at, attempts, last_error FROM mail_jobs \
          WHERE claimed_until IS NULL OR claimed_until <= $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED",
     );
-    let waiting = conn.all(&sql.arg(now).arg(ADOPTED_AT_ONCE), |row| {
+    let waiting = conn.all(&sql.arg(now).arg(MAX_ADOPTED_AT_ONCE), |row| {
         let place = Context { build: &build.uid, table: "mail_jobs", column: "sealed", row: row.text(1)? };
         let payload = app.keys.open(&place, row.text(2)?).and_then(|plain| serde_json::from_slice(&plain).ok());
         let (key, last_error) = (row.opt_text(3)?.map(str::to_owned), row.opt_text(7)?.map(str::to_owned));
@@ -259,7 +263,7 @@ fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(),
                     "UPDATE mail_jobs SET claimed_until = $1, attempts = attempts + 1, \
                      last_error = 'the message could not be unsealed' WHERE id = $2",
                 );
-                conn.exec(&sql.arg(now + LEFT_ALONE).arg(former.id))?;
+                conn.exec(&sql.arg(now + RETRY_DELAY_US).arg(former.id))?;
                 continue;
             }
         }

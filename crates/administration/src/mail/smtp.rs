@@ -1,8 +1,8 @@
-//! Sending a message by SMTP: connect to a checked address, secure, sign in, hand over.
+//! Sends a message by SMTP: connects to a checked address, secures the connection, signs in, and transfers the message.
 //!
 //! With `tls` a connection to port 465 is secured from its first byte; on every other port by STARTTLS, which must
-//! succeed. STARTTLS is spoken here rather than by the library, since what a server sent before the handshake must not
-//! count after it.
+//! succeed. This module performs STARTTLS instead of the library, since data that arrived before the handshake must not
+//! be trusted after it.
 
 use crate::client_credentials::{self, ClientCredentials};
 use crate::mail::message::Composed;
@@ -24,28 +24,28 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// The port whose connections are secured from the first byte (RFC 8314).
 const IMPLICIT_TLS: u16 = 465;
-/// What a server may say in one session; more is no mail server.
-const MOST_SAID: usize = 256 * 1024;
-/// A message that is accepted is not held up by a server that does not say goodbye.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// The most bytes that are read from a server in one session; no real mail server sends more.
+const MAX_SESSION_BYTES: usize = 256 * 1024;
+/// The longest wait for the answer to QUIT, after the message was accepted.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A mail server with what is needed to send by it. Shows nothing of its secrets.
+/// A mail server and the credentials for it. The type has no `Debug`, so no log shows its secrets.
 #[derive(Clone)]
 pub struct Server {
-    /// A name or an address.
+    /// A host name or an IP address.
     pub host: String,
-    /// Its port.
+    /// The TCP port.
     pub port: u16,
-    /// Who signs in.
+    /// The username to sign in with.
     pub username: String,
-    /// By what.
+    /// The credentials to sign in with.
     pub sign_in: SignIn,
     /// The sender of every message.
     pub from: String,
 }
 
-/// What a sign-in is made with, and whether the connection must be secured first. A token is never sent over an open
-/// one: there is no way to say so.
+/// The credentials of a sign-in, and whether the connection must be secured first. A token is never sent over an
+/// unsecured connection, so that variant has no choice.
 #[derive(Clone)]
 pub enum SignIn {
     /// `username_and_password`
@@ -55,20 +55,20 @@ pub enum SignIn {
         /// Whether the connection must be secured.
         tls: bool,
     },
-    /// `vendor_client_credentials`: XOAUTH2 with a token that is asked for each time.
+    /// `vendor_client_credentials`: XOAUTH2 with a token that is requested for each message.
     Token(ClientCredentials),
 }
 
-/// The step at which sending ended; the words are those of document 4, section 5, row "test endpoint".
+/// The step at which sending failed; the texts are those of document 4, section 5, row "test endpoint".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nobody answers, or no mail server, or the address is not allowed.
+    /// The server does not answer, is no mail server, or has an address that is not allowed.
     Connect,
-    /// No TLS, or not with whom the certificate must name.
+    /// The server has no TLS, or its certificate is not valid for its name.
     Secure,
-    /// The name and its secret are not taken.
+    /// The server refused the credentials.
     SignIn,
-    /// The message is not taken.
+    /// The server refused a receiver or the message.
     Recipient,
 }
 
@@ -92,14 +92,14 @@ impl From<NoConnection> for Reason {
     }
 }
 
-/// Why a message was not sent. Holds none of the server's own words, which may repeat a secret.
+/// The reason why a message was not sent. It contains no text of the server, which could repeat a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// At which step.
+    /// The step that failed.
     pub reason: Reason,
-    /// The server's reply code, if it had one.
+    /// The server's reply code, if there was one.
     pub code: Option<u16>,
-    /// Whether the server will never take the message for this receiver.
+    /// Whether a retry is useless, since the server will never accept the message for this receiver.
     pub is_final: bool,
 }
 
@@ -122,17 +122,16 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Who must take a message of several receivers.
+/// Which receivers a server must accept for a message to count as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receivers {
-    /// Each of them, or nobody gets it.
+    /// All of them; otherwise the message is sent to none.
     All,
-    /// Whoever does.
+    /// At least one of them.
     Any,
 }
 
-/// Sends a message; `hello` is the name by which this side introduces itself. All of it ends at the deadline, at
-/// whatever step it is.
+/// Sends a message and stops at the deadline, at any step. `hello` is the name that this side sends in EHLO.
 pub async fn send(
     server: &Server,
     hello: &str,
@@ -160,7 +159,7 @@ pub async fn send(
     })
     .await?;
     within(deadline, Reason::Recipient, hand_over(&mut session, message, receivers)).await?;
-    let _ = timeout(GOODBYE, session.quit()).await;
+    let _ = timeout(QUIT_TIMEOUT, session.quit()).await;
     Ok(())
 }
 
@@ -172,13 +171,13 @@ async fn within<T>(
     timeout_at(deadline, step).await.unwrap_or(Err(Failure::at(reason)))
 }
 
-/// A session over a connection that others may read.
+/// Opens a session over an unsecured connection.
 async fn open(server: &Server, hello: &str, allow: &Ranges) -> Result<AsyncSmtpConnection, Failure> {
     let stream = outbound::connect(&server.host, server.port, allow).await.map_err(Failure::at)?;
     introduced(Box::new(Bounded::new(stream, b"")), hello).await
 }
 
-/// A session over a secured connection. Whoever wants a token must have one.
+/// A session over a secured connection. Only it can request a token, so that a token never goes over an unsecured one.
 struct Secured(AsyncSmtpConnection);
 
 impl Secured {
@@ -188,7 +187,7 @@ impl Secured {
             let (stream, greeting): (_, &[u8]) = if server.port == IMPLICIT_TLS {
                 (stream, b"")
             } else {
-                // The library waits for a greeting, which came before.
+                // The library waits for a greeting, but the server has already sent it.
                 (start_tls(stream, hello).await?, b"220 secured\r\n")
             };
             let secured = outbound::secure(stream, &server.host).await.map_err(Failure::at)?;
@@ -197,21 +196,21 @@ impl Secured {
         introduced(Box::new(secured.await?), hello).await.map(Secured)
     }
 
-    /// The vendor's token for a sign-in by this session.
+    /// Requests the vendor's token for the sign-in of this session.
     async fn token(&self, credentials: &ClientCredentials, allow: &Ranges) -> Result<String, Failure> {
         client_credentials::token(credentials, allow).await.map_err(Failure::at)
     }
 }
 
-/// A session that has introduced itself.
+/// Starts a session on a connection: reads the greeting and sends EHLO.
 async fn introduced(stream: Box<dyn AsyncTokioStream>, hello: &str) -> Result<AsyncSmtpConnection, Failure> {
     let session = AsyncSmtpConnection::connect_with_transport(stream, &ClientId::Domain(hello.to_owned())).await;
     session.map_err(|error| Failure::from_reply(Reason::Connect, &error))
 }
 
-/// Asks for STARTTLS; the stream is ready for the handshake.
+/// Sends STARTTLS and returns the stream, ready for the handshake.
 async fn start_tls(stream: TcpStream, hello: &str) -> Result<TcpStream, Failure> {
-    let mut plain = Plain { stream, said: Vec::new() };
+    let mut plain = Plain { stream, received: Vec::new() };
     plain.expect(220, Reason::Connect).await?;
     plain.say(&format!("EHLO {hello}\r\n")).await?;
     let offered = plain.expect(250, Reason::Connect).await?;
@@ -220,14 +219,15 @@ async fn start_tls(stream: TcpStream, hello: &str) -> Result<TcpStream, Failure>
     }
     plain.say("STARTTLS\r\n").await?;
     plain.expect(220, Reason::Secure).await?;
-    // Whatever came along was not said by whom the certificate names.
-    if plain.said.is_empty() { Ok(plain.stream) } else { Err(Failure::at(Reason::Secure)) }
+    // Data that came before the handshake is not from the server that the certificate names.
+    if plain.received.is_empty() { Ok(plain.stream) } else { Err(Failure::at(Reason::Secure)) }
 }
 
-/// The few words before a connection is secured.
+/// The plain-text part of a session, before the connection is secured.
 struct Plain {
     stream: TcpStream,
-    said: Vec<u8>,
+    /// Bytes that were received and not read yet.
+    received: Vec<u8>,
 }
 
 impl Plain {
@@ -235,7 +235,7 @@ impl Plain {
         self.stream.write_all(text.as_bytes()).await.map_err(|_| Failure::at(Reason::Connect))
     }
 
-    /// The lines of a reply with this code.
+    /// Reads a reply, which must have this code, and returns its lines.
     async fn expect(&mut self, code: u16, reason: Reason) -> Result<Vec<String>, Failure> {
         let mut lines = Vec::new();
         for _ in 0..100 {
@@ -254,16 +254,16 @@ impl Plain {
 
     async fn line(&mut self) -> io::Result<String> {
         loop {
-            if let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.said.drain(..=end).collect();
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
             let mut chunk = [0; 1024];
             let read = self.stream.read(&mut chunk).await?;
-            if read == 0 || self.said.len() > MOST_SAID {
+            if read == 0 || self.received.len() > MAX_SESSION_BYTES {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            self.said.extend_from_slice(&chunk[..read]);
+            self.received.extend_from_slice(&chunk[..read]);
         }
     }
 }
@@ -285,7 +285,7 @@ async fn hand_over(session: &mut AsyncSmtpConnection, message: &Composed, receiv
             Ok(_) => taken = Ok(()),
             Err(error) => {
                 let failure = Failure { is_final: error.is_permanent(), ..refused(error) };
-                // What is no answer ends the session, too.
+                // A failure without a reply ends the session in any case.
                 if receivers == Receivers::All || failure.code.is_none() {
                     return Err(failure);
                 }
@@ -299,7 +299,7 @@ async fn hand_over(session: &mut AsyncSmtpConnection, message: &Composed, receiv
     Ok(())
 }
 
-/// A stream of which no more is read than a session needs, after something that is read first.
+/// A stream that yields some given bytes first, and then at most [`MAX_SESSION_BYTES`] from the server.
 #[derive(Debug)]
 struct Bounded<S> {
     first: &'static [u8],
@@ -309,7 +309,7 @@ struct Bounded<S> {
 
 impl<S> Bounded<S> {
     fn new(stream: S, first: &'static [u8]) -> Bounded<S> {
-        Bounded { first, stream, left: MOST_SAID }
+        Bounded { first, stream, left: MAX_SESSION_BYTES }
     }
 }
 
@@ -345,7 +345,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
 
 impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + fmt::Debug> AsyncTokioStream for Bounded<S> {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
-        // Only told in logs of the library, which are off.
+        // The library uses it only in its logs, which are off.
         Err(io::ErrorKind::Unsupported.into())
     }
 }

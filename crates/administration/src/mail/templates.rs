@@ -1,12 +1,12 @@
-//! The standard messages and the fields that are merged into them: those of the occasion and the company details
+//! The standard messages and their merge fields: those of the kind of message, and the company details
 //! (document 1, "Company details").
 //!
-//! Merging is replacement of text and nothing more: what a value holds stays as it is, whatever it looks like. A line
-//! whose fields are all empty is left out, and so is a paragraph.
+//! Merging replaces text once: a value is inserted as it is, even when it looks like a field. A line whose fields are
+//! all empty is left out, and so is a paragraph without lines.
 
 use crate::mail::message::Message;
 
-/// A subject and a text with `{fields}`.
+/// A template: a subject and a text with `{fields}`.
 struct Template {
     subject: &'static str,
     text: &'static str,
@@ -47,19 +47,19 @@ const GIVEN_UP: Template = Template {
            the message \"{subject}\" to {receiver} could not be delivered and was given up: {reason}.\n",
 };
 
-/// What stands below each message.
+/// The template of the end of every message.
 const CLOSING: &str = "\n{admin_email_signature}\n\n\
                        {admin_first_name} {admin_last_name}\n\
                        {admin_job_title}\n\
                        {admin_email_address}\n\
                        {admin_phone_number}\n";
 
-/// Names and values of merge fields; the last of a name counts.
+/// Names and values of merge fields; of several values with the same name, the last one counts.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Vec<(&'static str, String)>);
 
 impl Fields {
-    /// With one more.
+    /// Adds a field.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Fields {
         self.0.push((name, value.into()));
         self
@@ -90,7 +90,7 @@ pub fn test(to: String, fields: &Fields) -> Message {
     message(&TEST, to, fields)
 }
 
-/// The mail that tells of one that was given up: `domain`, `subject`, `receiver`, `reason`.
+/// The notice that a message was given up: `domain`, `subject`, `receiver`, `reason`.
 pub fn given_up(to: String, fields: &Fields) -> Message {
     message(&GIVEN_UP, to, fields)
 }
@@ -106,12 +106,12 @@ fn message(template: &Template, to: String, fields: &Fields) -> Message {
     Message { to, subject: merge(template.subject, fields), text: paragraphs.join("\n\n") }
 }
 
-/// The lines of a paragraph; `None` when nothing is left of it.
+/// Merges the lines of a paragraph; `None` when no line is left.
 fn merge_lines(paragraph: &str, fields: &Fields) -> Option<String> {
     let lines = paragraph.trim_matches('\n').lines().filter_map(|line| {
         let mut names = names(line).peekable();
-        let says_nothing = names.peek().is_some() && names.all(|name| fields.value(name).is_none_or(str::is_empty));
-        (!says_nothing).then(|| merge(line, fields).trim().to_owned())
+        let is_empty = names.peek().is_some() && names.all(|name| fields.value(name).is_none_or(str::is_empty));
+        (!is_empty).then(|| merge(line, fields).trim().to_owned())
     });
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
@@ -121,7 +121,7 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
     line.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
 }
 
-/// A template with its fields replaced, once: what a value holds is not looked at again.
+/// Replaces the fields of a template, without replacing fields inside the inserted values.
 fn merge(template: &str, fields: &Fields) -> String {
     let mut merged = String::with_capacity(template.len() * 2);
     let mut rest = template;

@@ -11,20 +11,20 @@ use kit::rows;
 use resource::{After, Changes, Errors, Key, LINE, Object, message};
 use store::{Conn, Error, Sql};
 
-/// How many addresses are told of a failure (document 1, "Limits").
-const FAILURE_ADDRESSES: usize = 10;
+/// The most `failure_email` addresses (document 1, "Limits").
+const MAX_FAILURE_ADDRESSES: usize = 10;
 const TLS_REQUIRED: &str = "TLS is required for this authorization method.";
 
-/// What the body is checked for.
+/// The purpose for which a body is checked.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Purpose {
-    /// The settings will be these.
+    /// The settings will be stored.
     Change,
-    /// They are tried.
+    /// The settings will only be tested.
     Test,
 }
 
-/// Checks a body over the stored settings. The rules of PATCH are those of the test, too.
+/// Checks a body against the stored settings. PATCH and the test have the same rules.
 pub fn checked(
     conn: &mut Conn,
     caller: &Caller,
@@ -35,15 +35,16 @@ pub fn checked(
     let is_set = !before.get(&HOST).unwrap_or_default().is_empty();
     let accepted = rows::accepted(conn, &SETTINGS, body, is_set.then_some(1))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
-    let is_elsewhere = !is_set || decisive().iter().any(|name| sends_another(name, body, before, &changes));
-    if is_elsewhere && !caller.is_super() {
+    let needs_super_admin =
+        !is_set || super_admin_fields().iter().any(|name| sends_another(name, body, before, &changes));
+    if needs_super_admin && !caller.is_super() {
         return Err(Refusal::forbidden());
     }
     check_addresses(body, &mut errors);
     if !errors.has(METHOD.name()) {
         let after = After { before: Some(before), sent: &changes };
         if after.get(&METHOD).as_deref() == Some(BY_PASSWORD) {
-            let is_kept = rows::has_secret(before, &PASSWORD) && !moves(before, &changes);
+            let is_kept = rows::has_secret(before, &PASSWORD) && !changes_password_use(before, &changes);
             if !is_kept && !body.contains_key(PASSWORD.name()) {
                 errors.add(PASSWORD.name(), message::REQUIRED);
             }
@@ -51,7 +52,7 @@ pub fn checked(
             if after.get(&OBJECT).is_none() && !errors.has(OBJECT.name()) {
                 errors.add(OBJECT.name(), message::REQUIRED);
             }
-            // What was stored without it before is sent with it, and may stay as it is.
+            // Settings that were stored without TLS before it was required may stay; mail is sent with TLS anyway.
             let is_decided = !is_set || body.contains_key(TLS.name()) || body.contains_key(METHOD.name());
             if is_decided && after.get(&TLS) != Some(true) && !errors.has(TLS.name()) {
                 errors.add(TLS.name(), TLS_REQUIRED);
@@ -66,18 +67,19 @@ pub fn checked(
     if errors.is_empty() { Ok(changes) } else { Err(errors.into()) }
 }
 
-/// The fields that decide who reads everybody's links: only super admins change them, or try other values (document 4,
-/// section 7, "mail settings"). A password serves for its place and name alone, so it decides nothing.
-pub fn decisive() -> [&'static str; 6] {
+/// The fields that decide which server receives all mail and the links in it: only super admins may change them or test
+/// other values (document 4, section 7, "mail settings"). The password is not among them, since it is valid only for
+/// the stored server and username.
+fn super_admin_fields() -> [&'static str; 6] {
     [HOST.name(), PORT.name(), TLS.name(), USERNAME.name(), METHOD.name(), OBJECT.name()]
 }
 
-/// Whether a body has something else for a field than what is stored, be it a wrong value.
+/// Whether a body has a value for a field that differs from the stored one; an invalid value differs, too.
 pub fn sends_another(name: &str, body: &Object<'_>, before: &Changes, changes: &Changes) -> bool {
     body.contains_key(name) && changes.value(name).is_none_or(|sent| Some(sent) != before.value(name))
 }
 
-/// Each address must be one that a message can be sent to.
+/// Checks that a message can be sent to each address.
 fn check_addresses(body: &Object<'_>, errors: &mut Errors) {
     let is_address = |text: &str| resource::is_email(text) && is_address(text);
     let sent = |key: &Key<String>| {
@@ -90,8 +92,8 @@ fn check_addresses(body: &Object<'_>, errors: &mut Errors) {
         errors.add(FROM_EMAIL.name(), message::EMAIL);
     }
     if let Some(list) = sent(&FAILURE_EMAIL) {
-        if list.split(',').count() > FAILURE_ADDRESSES {
-            errors.add(FAILURE_EMAIL.name(), message::too_many(FAILURE_ADDRESSES));
+        if list.split(',').count() > MAX_FAILURE_ADDRESSES {
+            errors.add(FAILURE_EMAIL.name(), message::too_many(MAX_FAILURE_ADDRESSES));
         }
         if !list.split(',').all(|address| is_address(address.trim())) {
             errors.add(FAILURE_EMAIL.name(), message::EMAIL);
@@ -99,14 +101,14 @@ fn check_addresses(body: &Object<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a stored password would be used elsewhere, for somebody else, or in the open.
-pub fn moves(before: &Changes, changes: &Changes) -> bool {
+/// Whether a change would use the stored password with another server, username or TLS setting.
+pub fn changes_password_use(before: &Changes, changes: &Changes) -> bool {
     [HOST.name(), PORT.name(), TLS.name(), USERNAME.name()]
         .iter()
         .any(|name| changes.value(name).is_some_and(|value| Some(value) != before.value(name)))
 }
 
-/// Whether mail may be sent with this authentication object. A change holds it fast until it is done.
+/// Whether mail may be sent with this authentication object. A change of the settings locks its row until the commit.
 fn is_of_vendor(conn: &mut Conn, object: i64, purpose: Purpose) -> Result<bool, Error> {
     let mut sql = Sql::new("SELECT provider FROM authentication_objects WHERE id = ");
     sql.bind(object).push(if purpose == Purpose::Change { " FOR UPDATE" } else { "" });

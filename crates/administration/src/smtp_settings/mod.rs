@@ -1,5 +1,5 @@
 //! Outbound mail settings: `/api/administration/smtp-settings/` (document 1, "Outbound mail settings"; document 4,
-//! section 5). Before the first PATCH they are empty, and messages become files.
+//! section 5). They are empty before the first PATCH, and messages are then written as files.
 
 mod check;
 pub mod server;
@@ -8,7 +8,7 @@ mod test;
 
 pub use check::sends_another;
 
-use check::{Purpose, checked, moves};
+use check::{Purpose, changes_password_use, checked};
 use settings::{BY_PASSWORD, OBJECT, PASSWORD, SETTINGS, SHAPE};
 
 use crate::client_credentials::VENDOR;
@@ -26,10 +26,9 @@ use store::{Arg, Conn, Error, Sql};
 
 const PATH: &str = "/api/administration/smtp-settings/";
 const TEST_PATH: &str = "/api/administration/smtp-settings/test/";
-/// Why an authentication object stays as it is.
+/// The message when an authentication object that the mail settings use would be deleted or change its provider.
 pub const IN_USE: &str = "Authentication object is used by the outbound mail settings.";
 
-/// The routes of this instance.
 pub fn routes() -> Vec<Route> {
     let name = "outbound_mail_setup";
     vec![
@@ -43,7 +42,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The schema document; what a method needs is required there.
+/// The schema document, with the fields that each authorization method requires.
 fn document() -> Json {
     let needed = |key: &str| {
         let schema = SETTINGS.field(key).map(options::schema).map(|mut schema| {
@@ -66,11 +65,11 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load_for_change(request, conn, &SHAPE, 1)?;
     let body = request.object()?;
     let changes = checked(conn, request.caller()?, &body, &before, Purpose::Change)?;
-    // It was given for one place and name, and is used for no other.
-    let drops_password = !changes.has(&PASSWORD) && moves(&before, &changes);
+    // A password is valid only for the server and username that it was set for.
+    let drops_password = !changes.has(&PASSWORD) && changes_password_use(&before, &changes);
     let columns: &[_] = if drops_password { &[("password", Arg::Null)] } else { &[] };
     rows::update(request, conn, &SETTINGS, 1, &before, &changes, columns)?;
-    // What waits for better settings is tried with these.
+    // Messages that failed with the former settings are retried with these.
     queue::hurry(request, conn)?;
     view(request, conn)
 }
@@ -81,8 +80,8 @@ pub fn uses(conn: &mut Conn, object: i64) -> Result<bool, Error> {
     Ok(conn.opt(&sql.arg(object).arg(VENDOR), |_| Ok(()))?.is_some())
 }
 
-/// An authentication object does not leave while mail is sent with it.
-pub const ON_OBJECT_LEAVING: Reaction = Reaction {
+/// Refuses to delete an authentication object while mail is sent with it.
+pub const ON_OBJECT_DELETION: Reaction = Reaction {
     resource: "authentication_objects",
     when: When::Leaving,
     run: |_, conn, object| {

@@ -1,4 +1,4 @@
-//! The mail server that the settings describe, with its opened secrets.
+//! Reads the mail server that the settings describe, with its decrypted secrets.
 
 use super::settings::{
     BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SETTINGS, SHAPE, TLS, USERNAME, text,
@@ -12,15 +12,16 @@ use kit::secret::Context;
 use resource::Changes;
 use store::{Conn, Error, Sql};
 
-/// Where a build's mail goes.
+/// The outbound mail settings of a build, ready to be used.
 pub struct Outbound {
-    /// By which server; `None` when its secret cannot be read (the authentication object or the key is another).
+    /// The mail server; `None` when its secret cannot be decrypted, since the authentication object or the key has
+    /// changed.
     pub server: Option<Server>,
-    /// Who is told when a message is given up.
+    /// The addresses that are notified when a message is given up.
     pub failure_email: String,
 }
 
-/// The stored settings; `None` while there are none.
+/// The stored mail settings; `None` while a build has none.
 pub fn stored(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbound>, Error> {
     let settings = rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default();
     if text(&settings, &HOST).is_empty() {
@@ -33,7 +34,7 @@ pub fn stored(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbou
     of(app, build, conn, &settings).map(Some)
 }
 
-/// The settings as they are given; a password that is not among them is the stored one.
+/// The given mail settings; when they have no password, the stored one is used.
 pub fn of(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Result<Outbound, Error> {
     let sign_in = if text(settings, &METHOD) == BY_PASSWORD {
         let password = match settings.get(&PASSWORD) {

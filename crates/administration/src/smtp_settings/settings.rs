@@ -1,4 +1,4 @@
-//! What the settings are (document 1, "Outbound mail settings").
+//! The declaration of the outbound mail settings (document 1, "Outbound mail settings").
 
 use crate::client_credentials::{self, VENDOR};
 use kit::rows::{Declaration, Shape};
@@ -43,7 +43,7 @@ pub static SETTINGS: LazyLock<Resource> = LazyLock::new(|| {
 
 pub static SHAPE: Shape = Shape::plain(Declaration::Static(&SETTINGS));
 
-/// A text of the settings as they are.
+/// The value of a text field; empty when it has none.
 pub fn text(settings: &Changes, key: &Key<String>) -> String {
     match settings.value(key.name()) {
         Some(Value::Text(text)) => text.clone(),

@@ -1,5 +1,6 @@
-//! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message (document 4,
-//! section 5, "test endpoint"). What it tells is one of four reasons, so that it is no scanner.
+//! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message (document
+//! 4, section 5, "test endpoint"). A failure names only one of four reasons, so that the endpoint cannot serve as a
+//! port scanner.
 
 use super::check::{Purpose, checked};
 use super::server;
@@ -21,8 +22,8 @@ use std::time::Duration;
 use store::Conn;
 use tokio::time::{Instant, timeout_at};
 
-/// All of a test.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time that a test may take.
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn shape() -> Json {
     json!({
@@ -33,8 +34,8 @@ pub fn shape() -> Json {
 
 pub fn run(request: Arc<Request>) -> Pending {
     Box::pin(async move {
-        let deadline = Instant::now() + PATIENCE;
-        // It writes nothing, but ids in bodies are looked up with a lock, as wherever a body is checked.
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        // Nothing is written, but checking the ids in a body locks their rows, which needs a write transaction.
         let prepared = write(&request, prepare).await?;
         let sent = match &prepared {
             Some((server, message)) => send(&request, server, message, deadline).await,
@@ -47,7 +48,8 @@ pub fn run(request: Arc<Request>) -> Pending {
     })
 }
 
-/// The server and the message of the body over the stored settings; `None` when a stored secret cannot be read.
+/// Applies the body to the stored settings and returns the server and the test message; `None` when a stored secret
+/// cannot be decrypted.
 fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(Server, Composed)>, Refusal> {
     let mut settings = rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     let sent = checked(conn, request.caller()?, &request.object()?, &settings, Purpose::Test)?;

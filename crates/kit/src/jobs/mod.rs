@@ -1,13 +1,14 @@
-//! Background work: what is done after the answer to a request, or at a later moment.
+//! Background work: jobs that run after the answer to a request, or at a later time.
 //!
-//! A [`JobKind`]'s jobs are rows of the table `jobs` of a build, written in the transaction of their cause ([`put`]). Any
-//! process may take one; it holds a lease on it, which it renews while the job runs. A job that fails is tried again after
-//! growing pauses, until it is given up. A process that dies leaves its lease to run out, and the job is taken again: so a
-//! job is done at least once. A [`StandingJob`] has no rows; it finds out by itself when there is something to do.
+//! A job of a [`JobKind`] is a row in the table `jobs` of its build (tenant), written in the transaction that causes it
+//! ([`put`]). Any process may take the job; it holds a lease, which it renews while the job runs. A failed job is retried
+//! with growing pauses, until the kind's time limit. When a process dies, its leases expire and other processes take its
+//! jobs: a job runs at least once. A [`StandingJob`] has no rows; it says by itself when it is due.
 //!
-//! Each build has one task, which sleeps until it is woken by a commit or something is due, and then runs each kind that
-//! has something to do beside the others: of a kind one job of a build at a time in a process, and of all builds so many
-//! as the kind says, in turns of builds. A process that does not serve (a command) runs nothing: it may end at any time.
+//! Each process has one task for each build. The task sleeps until a commit wakes it or a job is due, and then starts
+//! every kind that has due jobs; the kinds run concurrently. In one process a build runs one job of a kind at a time, and
+//! each kind bounds how many of its jobs run over all builds; builds queue for these places. A process that does not
+//! serve requests (a command) runs no jobs, since it may end at any time.
 
 mod rows;
 mod work;
@@ -23,77 +24,78 @@ use std::time::Duration;
 use store::{Conn, Error, Sql};
 pub use work::{Jobs, Place, builds, health, is_on, place, start, stop, wake};
 
-/// What work becomes.
+/// The boxed future of a job.
 pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Does a job.
+/// The function that runs a job.
 pub type Run = fn(App, Arc<Build>, Job) -> Pending<Result<(), JobFailure>>;
-/// Follows a job that is given up.
+/// The function that is called in the transaction that drops a job for good after its last failure.
 pub type GivenUp = fn(&App, &Build, &mut Conn, &Job, &JobFailure) -> Result<(), Error>;
-/// Tells when there is something to do.
+/// The function that says when a standing job is due; its last argument is the current time in microseconds since 1970.
 pub type Due = fn(&App, &Build, &mut Conn, i64) -> Result<Option<i64>, Error>;
 
-/// A kind of jobs.
+/// A kind of jobs: how they run, and when they are retried.
 pub struct JobKind {
-    /// The name under which its jobs are stored; it stays.
+    /// The name under which its jobs are stored. It must never change.
     pub name: &'static str,
-    /// How many run at a time in a process, over all builds.
+    /// How many jobs of this kind a process runs at a time, over all builds.
     pub at_a_time: usize,
-    /// How long one may run; then that try has failed.
+    /// The timeout of one try.
     pub patience: Duration,
-    /// How long after its cause a job that fails is tried.
+    /// The age after which a job that fails is not retried.
     pub given_up_after: Duration,
-    /// Whether a job whose cause comes again while it runs is done once more, for a job that has read its input by then.
+    /// Whether a job that is put again while it runs runs once more afterwards. Needed where the running job may have
+    /// read its input already.
     pub runs_again: bool,
-    /// Does it. The future is dropped when the job is canceled or its time is over.
+    /// Runs the job. Its future is dropped when the job is canceled or times out.
     pub run: Run,
-    /// What is done in the transaction that gives a job up.
+    /// Called in the transaction that drops a job for good after its last failure.
     pub given_up: GivenUp,
 }
 
-/// Work that each build always has.
+/// Recurring work that every build has, without a row in `jobs`.
 pub struct StandingJob {
-    /// What it is called in the log.
+    /// The name in log lines.
     pub name: &'static str,
-    /// How many builds may have a [`place`] for it at a time in a process.
+    /// How many builds may hold a [`place`] for it at a time in a process.
     pub at_a_time: usize,
-    /// From which moment on there is something to do; `None`: nothing, until the build is woken. It may be asked at any
+    /// When the work is due, in microseconds since 1970; `None`: not before the build is woken. It may be called at any
     /// time, also while the work runs.
     pub due: Due,
-    /// Does what there is to do, and rests by itself after a failure. After an error of the store it is run again later.
+    /// Does the work that is due, and pauses by itself after a failure. After a store error it is run again later.
     pub run: fn(App, Arc<Build>) -> Pending<Result<(), Error>>,
 }
 
-/// A job to be put.
+/// A new job, to be stored by [`put`].
 pub struct NewJob<'a> {
     pub kind: &'static JobKind,
-    /// What it is run with. It is stored sealed.
+    /// The input of the job. It is stored encrypted.
     pub payload: Json,
-    /// Of jobs of a kind with the same key there is one at most; whoever can read the database can read the key.
+    /// A deduplication key: there is at most one job of a kind with the same key. It is stored unencrypted.
     pub key: Option<&'a str>,
-    /// The moment before which it sleeps.
+    /// The earliest time at which it runs, in microseconds since 1970.
     pub not_before: i64,
 }
 
-/// A job that this process holds.
+/// A job that this process has a lease on.
 #[derive(Clone)]
 pub struct Job {
-    /// Its number, the same at each try.
+    /// The job's id, the same for every try.
     pub id: i64,
     pub payload: Json,
-    /// When it was put, microseconds since 1970.
+    /// When it was put, in microseconds since 1970.
     pub created_at: i64,
-    /// How often it has failed.
+    /// How many tries have failed.
     pub attempts: i64,
     app: App,
     build: Arc<Build>,
 }
 
 impl Job {
-    /// Stores how much of it is done.
+    /// Stores the progress of the job and renews its lease.
     ///
     /// # Errors
-    /// When it is not to go on: it was canceled, or another process has it.
+    /// When the job must stop: it was canceled, or another process has taken it.
     pub async fn progress(&self, done: i64, total: i64) -> Result<(), JobFailure> {
         let (id, lease) = (self.id, work::lease(&self.app));
         let write = move |conn: &mut Conn| rows::renew(conn, id, &lease, Some((done, total)));
@@ -105,30 +107,30 @@ impl Job {
     }
 }
 
-/// Why a job was not done.
+/// Why a try of a job failed.
 #[derive(Debug)]
 pub struct JobFailure {
-    /// For the log and the database: nothing that is nobody else's matter.
+    /// The reason, for the log and the database. It must contain nothing confidential.
     pub reason: String,
-    /// Whether no later try can do better.
+    /// Whether retrying is pointless.
     pub is_final: bool,
-    /// What [`JobKind::given_up`] is to know.
+    /// Details for [`JobKind::given_up`].
     pub details: Json,
 }
 
 impl JobFailure {
-    /// A failure after which the job is tried again.
+    /// A failure after which the job is retried.
     pub fn new(reason: impl Into<String>) -> JobFailure {
         JobFailure { reason: reason.into(), is_final: false, details: Json::Null }
     }
 }
 
-/// What the kit is told beside the list of domains, in tests.
+/// Settings of background work, which tests change.
 #[derive(Clone)]
 pub struct Settings {
-    /// More kinds.
+    /// Job kinds beside those of the domains.
     pub kinds: &'static [&'static JobKind],
-    /// How long a process that runs a job may be silent before another one takes it.
+    /// How long a lease lasts unless it is renewed; then another process may take the job.
     pub lease: Duration,
 }
 
@@ -138,27 +140,28 @@ impl Default for Settings {
     }
 }
 
-/// Puts a job, in the transaction of its cause; its number. Where one with its key waits, that one is it: it keeps its
-/// payload, and waits no longer than the new one would, after a failure a minute at most.
+/// Puts a job in the transaction that causes it, and returns its id. When a job with the same key is already stored, that
+/// job stands for the new one: it keeps its payload and is due no later than the new one would be, or, if it has failed,
+/// within a minute.
 pub fn put(request: &Request, conn: &mut Conn, job: &NewJob) -> Result<i64, Error> {
     request.effects.after_commit(wake);
     insert(&request.app, &request.build, conn, job, request.now)
 }
 
-/// Cancels a job, in the transaction of what makes it needless: one that runs is ended where it stands.
+/// Cancels a job, in the transaction that makes it unnecessary. A running job is aborted.
 pub fn cancel(request: &Request, conn: &mut Conn, id: i64) -> Result<(), Error> {
     request.effects.after_commit(wake);
     rows::cancel(conn, id)
 }
 
-/// Tries what has failed at once, in the transaction of what gives it another chance.
+/// Makes the failed jobs of a kind due at once, in the transaction of a change after which they may succeed.
 pub fn hurry(request: &Request, conn: &mut Conn, kind: &JobKind) -> Result<(), Error> {
     request.effects.after_commit(wake);
     let sql = Sql::new("UPDATE jobs SET next_at = $1 WHERE kind = $2 AND next_at > $1 AND attempts > 0");
     conn.exec(&sql.arg(request.now).arg(kind.name)).map(drop)
 }
 
-/// A pause that is twice as long after each failure in a row.
+/// The exponential backoff: `first` after one failure, doubled for each further failure in a row, at most `longest`.
 pub fn growing(first: Duration, longest: Duration, failures: u32) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }

@@ -1,4 +1,4 @@
-//! The table `jobs` of a build.
+//! Statements on the table `jobs` of a build.
 
 use super::{Job, JobFailure, JobKind, NewJob, growing};
 use crate::app::App;
@@ -12,14 +12,14 @@ use web::clock::random_token;
 /// The column of sealed payloads.
 pub const PAYLOAD: Column = Column { table: "jobs", column: "payload", row: "row_key" };
 
-/// The pause after the first failure of a job; each further one is twice as long.
+/// The pause before the first retry of a job; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// The longest pause.
-const LAST_PAUSE: Duration = Duration::from_secs(3600);
-/// How long a job that failed waits at most when it is put once more, in microseconds.
-const HURRY: i64 = 60_000_000;
+/// The longest pause before a retry.
+const MAX_PAUSE: Duration = Duration::from_secs(3600);
+/// How long a failed job waits at most for its retry when it is put again, in microseconds.
+const MAX_WAIT_WHEN_PUT_AGAIN_US: i64 = 60_000_000;
 
-/// In whose name a process holds jobs, and until when from now on.
+/// A lease on a job: which process holds it, and its start and end in microseconds since 1970.
 #[derive(Clone)]
 pub struct Lease {
     pub holder: String,
@@ -31,7 +31,7 @@ fn place<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
     Context { build: &build.uid, table: PAYLOAD.table, column: PAYLOAD.column, row }
 }
 
-/// Puts a job where there is no request, as [`put`](super::put) does; whoever calls it wakes the build after the commit.
+/// Puts a job as [`put`](super::put) does, where there is no request. The caller must wake the build after the commit.
 pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64) -> Result<i64, Error> {
     let row = random_token();
     let sealed = app.keys.seal(&place(build, &row), job.payload.to_string().as_bytes());
@@ -43,11 +43,12 @@ pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64)
          is_asked_again = CASE WHEN jobs.held_until IS NULL THEN 0 ELSE $8 END, is_canceled = 0 RETURNING id",
     );
     let sql = sql.arg(job.kind.name).arg(job.key.map(str::to_owned)).arg(row).arg(sealed).arg(now);
-    let sql = sql.arg(job.not_before).arg(job.not_before.max(now + HURRY)).arg(job.kind.runs_again);
+    let sql =
+        sql.arg(job.not_before).arg(job.not_before.max(now + MAX_WAIT_WHEN_PUT_AGAIN_US)).arg(job.kind.runs_again);
     conn.one(&sql, |row| row.int(0))
 }
 
-/// What a job of a former version's table was.
+/// The state of a job that is moved from a table of an earlier version.
 pub struct Former {
     pub id: i64,
     pub created_at: i64,
@@ -56,7 +57,8 @@ pub struct Former {
     pub last_error: Option<String>,
 }
 
-/// Puts a job that waited in a former version's table. It keeps its number, unless one with its key waits already.
+/// Puts a job that waited in a table of an earlier version, under the same id. Does nothing when a job with its id or key
+/// is stored already.
 pub fn insert_former(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, former: &Former) -> Result<(), Error> {
     let row = random_token();
     let sealed = app.keys.seal(&place(build, &row), job.payload.to_string().as_bytes());
@@ -69,7 +71,7 @@ pub fn insert_former(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, fo
     conn.exec(&sql).map(drop)
 }
 
-/// How many jobs of a kind have a key, counted up to a bound.
+/// Counts the jobs of a kind that have a key, up to a bound.
 pub fn keyed(conn: &mut Conn, kind: &JobKind, bound: i64) -> Result<i64, Error> {
     let sql = Sql::new(
         "SELECT count(*) FROM (SELECT 1 AS one FROM jobs WHERE kind = $1 AND once_key IS NOT NULL LIMIT $2) keyed",
@@ -77,23 +79,23 @@ pub fn keyed(conn: &mut Conn, kind: &JobKind, bound: i64) -> Result<i64, Error> 
     conn.one(&sql.arg(kind.name).arg(bound), |row| row.int(0))
 }
 
-/// What has become of a job that is not done.
+/// The state of a job that is waiting or running.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub is_running: bool,
     pub is_canceled: bool,
-    /// How much is done, as far as it has been told.
+    /// How much of `total` is done, as last reported by [`Job::progress`].
     pub done: i64,
-    /// Of how much.
+    /// The total amount of work; `None` before it is reported.
     pub total: Option<i64>,
-    /// How often it has failed.
+    /// How many tries have failed.
     pub attempts: i64,
     pub last_error: Option<String>,
-    /// When it is tried next.
+    /// When the next try is due, in microseconds since 1970.
     pub next_at: i64,
 }
 
-/// The state of a job; `None` when it is done, given up or canceled.
+/// The state of a job; `None` when it is done, has failed for good, or was canceled.
 pub fn state(conn: &mut Conn, id: i64) -> Result<Option<State>, Error> {
     let sql = Sql::new(
         "SELECT CASE WHEN held_until IS NULL THEN 0 ELSE 1 END, is_canceled, done, total, attempts, last_error, next_at \
@@ -112,7 +114,7 @@ pub fn state(conn: &mut Conn, id: i64) -> Result<Option<State>, Error> {
     })
 }
 
-/// Removes a job that waits, and marks one that runs. Whoever takes a marked one removes it.
+/// Deletes a waiting job, and marks a running one as canceled. A marked job is deleted when it stops or is taken again.
 pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), Error> {
     if conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1 AND held_until IS NULL").arg(id))? == 0 {
         let sql = Sql::new("UPDATE jobs SET is_canceled = 1, is_asked_again = 0 WHERE id = $1");
@@ -123,33 +125,33 @@ pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), Error> {
 
 // ---- Work ----------------------------------------------------------------------------------------------------------
 
-/// A look at what there is to do.
-pub struct Seen {
-    /// For each kind when its first job is due.
+/// Which jobs of a build are due, held and canceled.
+pub struct Overview {
+    /// When the first waiting job of each kind is due, in the order of the kinds.
     pub next: Vec<Option<i64>>,
-    /// When the first lease runs out.
+    /// When the first lease expires.
     pub held: Option<i64>,
-    /// Canceled jobs.
+    /// The ids of jobs that are marked as canceled.
     pub canceled: Vec<i64>,
 }
 
-/// A look at indexes, in one statement for all kinds.
-pub fn look(conn: &mut Conn, kinds: &[&JobKind]) -> Result<Seen, Error> {
+/// Reads the overview of a build's jobs, from indexes alone and in one statement for all kinds.
+pub fn overview(conn: &mut Conn, kinds: &[&JobKind]) -> Result<Overview, Error> {
     let mut sql = Sql::new("SELECT (SELECT min(held_until) FROM jobs WHERE held_until IS NOT NULL)");
     for kind in kinds {
         sql.push(", (SELECT min(next_at) FROM jobs WHERE held_until IS NULL AND kind = ").bind(kind.name).push(")");
     }
-    let mut seen = conn.one(&sql, |row| {
+    let mut overview = conn.one(&sql, |row| {
         let next = (1..=kinds.len()).map(|at| row.opt_int(at)).collect::<Result<_, _>>()?;
-        Ok(Seen { next, held: row.opt_int(0)?, canceled: Vec::new() })
+        Ok(Overview { next, held: row.opt_int(0)?, canceled: Vec::new() })
     })?;
-    if seen.held.is_some() {
-        seen.canceled = conn.all(&Sql::new("SELECT id FROM jobs WHERE is_canceled = 1"), |row| row.int(0))?;
+    if overview.held.is_some() {
+        overview.canceled = conn.all(&Sql::new("SELECT id FROM jobs WHERE is_canceled = 1"), |row| row.int(0))?;
     }
-    Ok(seen)
+    Ok(overview)
 }
 
-/// How many jobs wait, and how many of them after a failure.
+/// Counts the jobs that wait, and how many of them have failed before.
 pub fn count(conn: &mut Conn) -> Result<(i64, i64), Error> {
     let sql = Sql::new(
         "SELECT count(*), CAST(COALESCE(sum(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), 0) AS BIGINT) FROM jobs \
@@ -158,19 +160,19 @@ pub fn count(conn: &mut Conn) -> Result<(i64, i64), Error> {
     conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
 }
 
-/// Ends the leases that ran out before a moment; `None`: all of them.
-pub fn free(conn: &mut Conn, before: Option<i64>) -> Result<(), Error> {
+/// Ends the leases that expired before a moment; `None`: all leases.
+pub fn end_leases(conn: &mut Conn, before: Option<i64>) -> Result<(), Error> {
     let sql = Sql::new("UPDATE jobs SET holder = NULL, held_until = NULL WHERE held_until <= $1");
     conn.exec(&sql.arg(before.unwrap_or(i64::MAX))).map(drop)
 }
 
-/// A job that was taken, and whether its payload could be opened.
+/// A job that was taken, and whether its payload could be decrypted.
 pub struct Taken {
     pub job: Job,
     pub is_open: bool,
 }
 
-/// Takes the first job of a kind that is due.
+/// Takes a lease on the first due job of a kind; `None` when no job is due.
 pub fn take(
     app: &App,
     build: &Arc<Build>,
@@ -203,7 +205,7 @@ pub fn take(
     Ok(Some(taken))
 }
 
-/// Renews a lease; whether the job is to go on.
+/// Renews a lease and stores the progress, if any. Returns whether the job may go on: it was not canceled or taken over.
 pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, Error> {
     let mut sql = Sql::new("UPDATE jobs SET held_until = ");
     sql.bind(lease.until);
@@ -214,9 +216,9 @@ pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64
     Ok(conn.exec(&sql)? == 1)
 }
 
-/// Removes a job that needs no further try; whether it was this process's. One that was asked for again meanwhile begins
-/// anew.
-pub fn end(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, Error> {
+/// Deletes a job that needs no further try, or starts it anew if it was put again while it ran. Returns whether this
+/// process held it.
+pub fn finish(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, Error> {
     let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND (is_asked_again = 0 OR is_canceled = 1)");
     if conn.exec(&sql.arg(id).arg(&lease.holder))? == 1 {
         return Ok(true);
@@ -228,8 +230,8 @@ pub fn end(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, Error> {
     Ok(conn.exec(&sql.arg(lease.now).arg(id).arg(&lease.holder))? == 1)
 }
 
-/// Removes a job that was canceled while it ran. One that was put again since waits.
-pub fn end_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), Error> {
+/// Deletes a job that was canceled while it ran. If it was put again since, it becomes a waiting job.
+pub fn finish_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), Error> {
     let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND is_canceled = 1");
     if conn.exec(&sql.arg(id).arg(&lease.holder))? == 0 {
         let sql = Sql::new(
@@ -240,10 +242,10 @@ pub fn end_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), Error
     Ok(())
 }
 
-/// Lets a job that failed wait for its next try.
-pub fn put_off(conn: &mut Conn, job: &Job, failure: &JobFailure, lease: &Lease) -> Result<(), Error> {
+/// Schedules the retry of a failed job, and ends its lease.
+pub fn schedule_retry(conn: &mut Conn, job: &Job, failure: &JobFailure, lease: &Lease) -> Result<(), Error> {
     let failures = u32::try_from(job.attempts).unwrap_or(u32::MAX).saturating_add(1);
-    let pause = growing(FIRST_PAUSE, LAST_PAUSE, failures).as_micros() as i64;
+    let pause = growing(FIRST_PAUSE, MAX_PAUSE, failures).as_micros() as i64;
     let sql = Sql::new(
         "UPDATE jobs SET attempts = attempts + 1, next_at = $1, last_error = $2, holder = NULL, held_until = NULL, \
          is_asked_again = 0 WHERE id = $3 AND holder = $4",

@@ -1,6 +1,6 @@
-//! The tasks of a process: one for each build, and beside it one for each kind that has something to do there.
+//! The tasks that run jobs: in each process one task for each build, and one for each of its kinds that has due jobs.
 
-use super::rows::{self, Lease, Seen, Taken};
+use super::rows::{self, Lease, Overview, Taken};
 use super::{Job, JobFailure, JobKind, Settings, StandingJob};
 use crate::app::App;
 use crate::build::Build;
@@ -14,54 +14,57 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::{AbortHandle, JoinHandle};
 use web::clock::unique_id;
 
-/// How often a process looks for what others left behind, and at the clock, which may have been set.
-const LOOK: Duration = Duration::from_secs(300);
-/// How long a build that is woken waits for more to come, so that many causes at once are one look.
-const GATHER: Duration = Duration::from_millis(20);
-/// The shortest sleep until something is due.
-const SHORTEST: Duration = Duration::from_millis(100);
-/// The pause after an error of the store.
-const AFTER_ERROR: Duration = Duration::from_secs(10);
-/// How many jobs run at a time in a process, of all kinds and builds.
-const AT_A_TIME: usize = 512;
-/// How often what waits is counted at most, and how long counting may take of all time, as one part in so many.
-const COUNTED: (Duration, u32) = (Duration::from_secs(2), 100);
+/// How often a process looks for jobs that other processes left, and at the clock, which may have been set.
+const LOOK_INTERVAL: Duration = Duration::from_secs(300);
+/// How long a woken task waits before it reads the jobs, so that many wake-ups at once cost one read.
+const WAKE_DELAY: Duration = Duration::from_millis(20);
+/// The shortest sleep until the next job is due.
+const MIN_SLEEP: Duration = Duration::from_millis(100);
+/// The pause after a store error.
+const ERROR_PAUSE: Duration = Duration::from_secs(10);
+/// How many jobs a process runs at a time, of all kinds and builds.
+const MAX_RUNNING_JOBS: usize = 512;
+/// The shortest interval between two counts of the waiting jobs.
+const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(2);
+/// The interval between two counts is at least this many times as long as a count takes.
+const COUNT_INTERVAL_FACTOR: u32 = 100;
 
 /// The background work of a process.
 pub struct Jobs {
     is_on: AtomicBool,
-    /// By the build's uid.
+    /// The task of each build, by the build's uid.
     tasks: Mutex<HashMap<String, Arc<Task>>>,
     kinds: Vec<&'static JobKind>,
     standing: Vec<&'static StandingJob>,
     places: Semaphore,
     places_of_kinds: HashMap<&'static str, Semaphore>,
-    /// This process, for leases.
+    /// The unique name of this process in leases.
     holder: String,
     lease: Duration,
 }
 
-/// What runs for a build.
+/// The task of a build, with the jobs that it runs in this process.
 struct Task {
     build: Arc<Build>,
     waker: Notify,
-    /// The kinds that are being worked off.
-    open: Mutex<HashSet<&'static str>>,
-    /// The jobs that run, each with what ends it.
+    /// The names of the kinds whose due jobs are being run now.
+    active_kinds: Mutex<HashSet<&'static str>>,
+    /// The running jobs by id, each with the signal that aborts it.
     running: Mutex<HashMap<i64, Arc<Notify>>>,
     counts: Mutex<Counts>,
 }
 
-/// What waits, as the last count had it.
+/// The waiting jobs of a build as of the last count.
 #[derive(Default)]
 struct Counts {
     waiting: i64,
     failed: i64,
+    /// When they are counted next.
     next: Option<Instant>,
 }
 
 impl Jobs {
-    /// None run before [`start`].
+    /// The background work of a process, which runs nothing before [`start`].
     pub fn new(
         settings: &Settings,
         kinds: impl Iterator<Item = &'static JobKind>,
@@ -74,7 +77,7 @@ impl Jobs {
         Jobs {
             is_on: AtomicBool::new(false),
             tasks: Mutex::default(),
-            places: Semaphore::new(AT_A_TIME),
+            places: Semaphore::new(MAX_RUNNING_JOBS),
             places_of_kinds: bounds.map(|(name, bound)| (name, Semaphore::new(bound))).collect(),
             holder: unique_id(),
             lease: settings.lease,
@@ -96,7 +99,7 @@ fn jobs(app: &App) -> &Jobs {
     app.slot()
 }
 
-/// Begins, first with what an earlier process left behind.
+/// Starts background work, first with the jobs that earlier processes left.
 pub fn start(app: &App) {
     jobs(app).is_on.store(true, Ordering::Relaxed);
     let app = app.clone();
@@ -108,7 +111,7 @@ pub fn start(app: &App) {
     });
 }
 
-/// Begins nothing any more, so that the store can be closed.
+/// Stops background work: no further job is started, so that the store can be closed.
 pub fn stop(app: &App) {
     jobs(app).is_on.store(false, Ordering::Relaxed);
     lock(&jobs(app).tasks).values().for_each(|task| task.waker.notify_one());
@@ -119,7 +122,7 @@ pub fn is_on(app: &App) -> bool {
     jobs(app).is_on()
 }
 
-/// Looks at a build: there may be something to do.
+/// Wakes the task of a build, which then looks for due jobs; starts the task if there is none.
 pub fn wake(app: &App, build: &Arc<Build>) {
     if !is_on(app) {
         return;
@@ -129,22 +132,23 @@ pub fn wake(app: &App, build: &Arc<Build>) {
         let task = Arc::new(Task {
             build: build.clone(),
             waker: Notify::new(),
-            open: Mutex::default(),
+            active_kinds: Mutex::default(),
             running: Mutex::default(),
             counts: Mutex::default(),
         });
-        tokio::spawn(look_after(app.clone(), task.clone()));
+        tokio::spawn(run_build(app.clone(), task.clone()));
         task
     });
     task.waker.notify_one();
 }
 
-/// The builds that this process works for.
+/// The builds whose jobs this process runs.
 pub fn builds(app: &App) -> Vec<Arc<Build>> {
     lock(&jobs(app).tasks).values().map(|task| task.build.clone()).collect()
 }
 
-/// The health details: what waits in the builds that this process works for, and what it runs.
+/// The health details: how many jobs wait in the builds whose jobs this process runs, how many of these have failed, and
+/// how many are running.
 pub fn health(app: &App) -> Json {
     let (mut waiting, mut running, mut failed) = (0, 0, 0);
     for task in lock(&jobs(app).tasks).values() {
@@ -155,15 +159,15 @@ pub fn health(app: &App) -> Json {
     json!({"waiting": waiting, "running": running, "failed": failed})
 }
 
-/// The right to run, given back when it is dropped.
+/// A permit to run one job, returned when it is dropped.
 pub struct Place<'a> {
     _of_kind: Option<SemaphorePermit<'a>>,
     _of_all: Option<SemaphorePermit<'a>>,
 }
 
-/// Waits for a place among those that run jobs of a kind. Builds wait in a queue, so each has its turn.
+/// Waits for a permit to run a job of a kind. Builds wait in a fair queue.
 pub async fn place<'a>(app: &'a App, kind: &str) -> Place<'a> {
-    // They are never closed.
+    // The semaphores are never closed.
     let _of_kind = match jobs(app).places_of_kinds.get(kind) {
         Some(places) => places.acquire().await.ok(),
         None => None,
@@ -171,7 +175,7 @@ pub async fn place<'a>(app: &'a App, kind: &str) -> Place<'a> {
     Place { _of_kind, _of_all: jobs(app).places.acquire().await.ok() }
 }
 
-/// A lease from now on.
+/// A lease of this process that starts now.
 pub(super) fn lease(app: &App) -> Lease {
     let (now, jobs) = (app.clock.now(), jobs(app));
     Lease { holder: jobs.holder.clone(), now, until: now + jobs.lease.as_micros() as i64 }
@@ -179,8 +183,8 @@ pub(super) fn lease(app: &App) -> Lease {
 
 // ---- The task of a build -------------------------------------------------------------------------------------------
 
-async fn look_after(app: App, task: Arc<Task>) {
-    // The only process there is has just begun: whoever holds a lease is gone.
+async fn run_build(app: App, task: Arc<Task>) {
+    // An embedded store has one process, which has just started: all leases are those of a process that is gone.
     let mut is_first = app.store.is_embedded();
     while is_on(&app) {
         match look(&app, &task, is_first).await {
@@ -190,38 +194,38 @@ async fn look_after(app: App, task: Arc<Task>) {
                     Some(wait) => drop(tokio::time::timeout(wait, task.waker.notified()).await),
                     None => task.waker.notified().await,
                 }
-                tokio::time::sleep(GATHER).await;
+                tokio::time::sleep(WAKE_DELAY).await;
             }
             Err(Error::Missing) => break,
             Err(error) => {
                 if is_on(&app) {
                     tracing::error!(%error, build = task.build.domain, "the jobs were not looked at");
                 }
-                tokio::time::sleep(AFTER_ERROR).await;
+                tokio::time::sleep(ERROR_PAUSE).await;
             }
         }
     }
-    // The build is gone, or this process goes.
+    // The build was deleted, or this process is stopping.
     lock(&jobs(&app).tasks).remove(&task.build.uid);
 }
 
-/// What a look has found.
+/// What [`look`] reads from the database of a build.
 struct Found {
-    seen: Seen,
-    /// For each standing job when it is due.
+    overview: Overview,
+    /// When each standing job is due.
     standing: Vec<Option<i64>>,
-    /// What waits, if it was counted.
+    /// How many jobs wait and how many of them have failed, if they were counted.
     counted: Option<(i64, i64)>,
 }
 
-/// Begins what is due; how long until the next look, `None`: until the build is woken.
+/// Starts the kinds that have due jobs. Returns the time until the next look; `None`: when the build is woken.
 async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Duration>, Error> {
     let (started, now) = (Instant::now(), app.clock.now());
     let counts = lock(&task.counts).next.is_none_or(|next| started >= next);
     let (with, of) = (app.clone(), task.build.clone());
     let read = move |conn: &mut Conn| {
-        let seen = rows::look(conn, &jobs(&with).kinds)?;
-        let is_any = seen.next.iter().any(Option::is_some);
+        let overview = rows::overview(conn, &jobs(&with).kinds)?;
+        let is_any = overview.next.iter().any(Option::is_some);
         let counted = match is_any {
             true if counts => Some(rows::count(conn)?),
             true => None,
@@ -229,35 +233,36 @@ async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Dura
         };
         let standing =
             jobs(&with).standing.iter().map(|job| (job.due)(&with, &of, conn, now)).collect::<Result<_, Error>>()?;
-        Ok::<_, Error>(Found { seen, standing, counted })
+        Ok::<_, Error>(Found { overview, standing, counted })
     };
-    let Found { seen, standing: due, counted } = task.build.db.read(read).await?;
-    if let Some(until) = seen.held
+    let Found { overview, standing: due, counted } = task.build.db.read(read).await?;
+    if let Some(until) = overview.held
         && (is_first || until <= now)
     {
         let before = (!is_first).then_some(now);
-        task.build.db.write(move |conn| rows::free(conn, before)).await?;
+        task.build.db.write(move |conn| rows::end_leases(conn, before)).await?;
         return Ok(Some(Duration::ZERO));
     }
-    for id in &seen.canceled {
+    for id in &overview.canceled {
         if let Some(end) = lock(&task.running).get(id) {
             end.notify_one();
         }
     }
-    let mut next = seen.held;
-    for (kind, due) in jobs(app).kinds.iter().zip(seen.next) {
-        if begin(task, kind.name, due, now, &mut next) {
-            tokio::spawn(work_off(app.clone(), task.clone(), kind));
+    let mut next = overview.held;
+    for (kind, due) in jobs(app).kinds.iter().zip(overview.next) {
+        if begin_kind(task, kind.name, due, now, &mut next) {
+            tokio::spawn(run_due_jobs(app.clone(), task.clone(), kind));
         }
     }
     for (job, due) in jobs(app).standing.iter().zip(due) {
-        if begin(task, job.name, due, now, &mut next) {
-            tokio::spawn(stand(app.clone(), task.clone(), job));
+        if begin_kind(task, job.name, due, now, &mut next) {
+            tokio::spawn(run_standing(app.clone(), task.clone(), job));
         }
     }
-    let wait = next.map(|next| Duration::from_micros(u64::try_from(next - now).unwrap_or(0)).clamp(SHORTEST, LOOK));
+    let wait =
+        next.map(|next| Duration::from_micros(u64::try_from(next - now).unwrap_or(0)).clamp(MIN_SLEEP, LOOK_INTERVAL));
     let wait = match wait {
-        None if !app.store.is_embedded() => Some(LOOK),
+        None if !app.store.is_embedded() => Some(LOOK_INTERVAL),
         wait => wait,
     };
     let count = note_counts(task, started, counted);
@@ -267,26 +272,27 @@ async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Dura
     })
 }
 
-/// Whether a kind is to be begun; else `next` is when the build is to be looked at for it. When it ends, there is a look.
-fn begin(task: &Task, name: &'static str, due: Option<i64>, now: i64, next: &mut Option<i64>) -> bool {
+/// Whether to start a kind now. If it is due later, `next` is moved forward to that time; if it is active, the next look
+/// follows its end.
+fn begin_kind(task: &Task, name: &'static str, due: Option<i64>, now: i64, next: &mut Option<i64>) -> bool {
     let Some(due) = due else { return false };
-    let mut open = lock(&task.open);
-    if open.contains(name) {
+    let mut active = lock(&task.active_kinds);
+    if active.contains(name) {
         return false;
     }
     if due > now {
         *next = Some(next.map_or(due, |next| next.min(due)));
         return false;
     }
-    open.insert(name)
+    active.insert(name)
 }
 
-/// Notes what was counted; how long until what waits is to be counted, when it was not.
+/// Stores a count of the waiting jobs. Without one, returns the time until the next count.
 fn note_counts(task: &Task, started: Instant, counted: Option<(i64, i64)>) -> Option<Duration> {
     let mut counts = lock(&task.counts);
     match counted {
         Some((waiting, failed)) => {
-            let pause = COUNTED.0.max(started.elapsed() * COUNTED.1);
+            let pause = MIN_COUNT_INTERVAL.max(started.elapsed() * COUNT_INTERVAL_FACTOR);
             *counts = Counts { waiting, failed, next: (waiting > 0).then(|| Instant::now() + pause) };
             None
         }
@@ -294,41 +300,41 @@ fn note_counts(task: &Task, started: Instant, counted: Option<(i64, i64)>) -> Op
     }
 }
 
-/// Ends a kind's turn, and has the build looked at.
-struct Open {
+/// Marks a kind as active; when it is dropped, the kind is inactive again and the build's task is woken.
+struct ActiveKind {
     task: Arc<Task>,
     name: &'static str,
 }
 
-impl Drop for Open {
+impl Drop for ActiveKind {
     fn drop(&mut self) {
-        lock(&self.task.open).remove(self.name);
+        lock(&self.task.active_kinds).remove(self.name);
         self.task.waker.notify_one();
     }
 }
 
 // ---- What runs -----------------------------------------------------------------------------------------------------
 
-/// A task that ends with whoever waits for it.
-struct Owned<T>(JoinHandle<T>, AbortHandle);
+/// A spawned task that is aborted when this handle is dropped.
+struct AbortOnDrop<T>(JoinHandle<T>, AbortHandle);
 
-impl<T: Send + 'static> Owned<T> {
-    fn spawn(work: impl Future<Output = T> + Send + 'static) -> Owned<T> {
+impl<T: Send + 'static> AbortOnDrop<T> {
+    fn spawn(work: impl Future<Output = T> + Send + 'static) -> AbortOnDrop<T> {
         let handle = tokio::spawn(work);
         let abort = handle.abort_handle();
-        Owned(handle, abort)
+        AbortOnDrop(handle, abort)
     }
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.1.abort();
     }
 }
 
-async fn stand(app: App, task: Arc<Task>, job: &'static StandingJob) {
-    let _open = Open { task: task.clone(), name: job.name };
-    let mut run = Owned::spawn((job.run)(app.clone(), task.build.clone()));
+async fn run_standing(app: App, task: Arc<Task>, job: &'static StandingJob) {
+    let _active = ActiveKind { task: task.clone(), name: job.name };
+    let mut run = AbortOnDrop::spawn((job.run)(app.clone(), task.build.clone()));
     let reason = match (&mut run.0).await {
         Ok(Ok(())) => return,
         // The build is being deleted.
@@ -341,12 +347,12 @@ async fn stand(app: App, task: Arc<Task>, job: &'static StandingJob) {
     {
         tracing::error!(reason, build = task.build.domain, kind = job.name, "standing work failed");
     }
-    tokio::time::sleep(AFTER_ERROR).await;
+    tokio::time::sleep(ERROR_PAUSE).await;
 }
 
-/// Runs the jobs of a kind that are due, one after the other.
-async fn work_off(app: App, task: Arc<Task>, kind: &'static JobKind) {
-    let _open = Open { task: task.clone(), name: kind.name };
+/// Runs the due jobs of a kind, one after the other.
+async fn run_due_jobs(app: App, task: Arc<Task>, kind: &'static JobKind) {
+    let _active = ActiveKind { task: task.clone(), name: kind.name };
     loop {
         let place = place(&app, kind.name).await;
         if !is_on(&app) {
@@ -361,14 +367,14 @@ async fn work_off(app: App, task: Arc<Task>, kind: &'static JobKind) {
                 if is_on(&app) {
                     tracing::error!(%error, build = task.build.domain, kind = kind.name, "jobs were not run");
                 }
-                tokio::time::sleep(AFTER_ERROR).await;
+                tokio::time::sleep(ERROR_PAUSE).await;
                 return;
             }
         }
     }
 }
 
-/// Runs the first job that is due; whether there was one.
+/// Runs the first due job of a kind. Returns whether there was one.
 async fn run_next(app: &App, task: &Arc<Task>, kind: &'static JobKind) -> Result<bool, Error> {
     let (with, build, from) = (app.clone(), task.build.clone(), lease(app));
     let taken = task.build.db.write(move |conn| rows::take(&with, &build, conn, kind, &from)).await?;
@@ -376,17 +382,17 @@ async fn run_next(app: &App, task: &Arc<Task>, kind: &'static JobKind) -> Result
     let outcome = if is_open {
         run(app, task, kind, &job).await
     } else {
-        // Another process may have another key.
+        // It is retried, since another process may have the key that the payload was encrypted with.
         Some(Err(JobFailure::new("it could not be unsealed")))
     };
     finish(app, task, kind, job, outcome).await?;
     Ok(true)
 }
 
-/// Runs a job, and renews the lease meanwhile; `None` when it is not to go on.
+/// Runs a job and renews its lease meanwhile; `None` when it was canceled or taken over.
 async fn run(app: &App, task: &Arc<Task>, kind: &JobKind, job: &Job) -> Option<Result<(), JobFailure>> {
     let running = Running::begin(task, job.id);
-    let mut work = Owned::spawn((kind.run)(app.clone(), task.build.clone(), job.clone()));
+    let mut work = AbortOnDrop::spawn((kind.run)(app.clone(), task.build.clone(), job.clone()));
     let end = tokio::time::Instant::now() + kind.patience;
     loop {
         tokio::select! {
@@ -397,7 +403,7 @@ async fn run(app: &App, task: &Arc<Task>, kind: &JobKind, job: &Job) -> Option<R
             () = tokio::time::sleep_until(end) => return Some(Err(JobFailure::new("it took too long"))),
             () = tokio::time::sleep(jobs(app).lease / 3) => {
                 let (id, until) = (job.id, lease(app));
-                // What cannot be renewed now may be at the next time, or it runs out.
+                // After an error the lease may still be renewed at the next attempt; otherwise it expires.
                 match task.build.db.write(move |conn| rows::renew(conn, id, &until, None)).await {
                     Ok(true) | Err(_) => {}
                     Ok(false) => return None,
@@ -407,7 +413,7 @@ async fn run(app: &App, task: &Arc<Task>, kind: &JobKind, job: &Job) -> Option<R
     }
 }
 
-/// A job among those that run.
+/// An entry in the task's running jobs, removed when it is dropped.
 struct Running<'a> {
     task: &'a Task,
     id: i64,
@@ -428,7 +434,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Removes what was done, canceled or is given up; what failed waits.
+/// Deletes a job that is done, canceled or failed for good; schedules the retry of one that failed otherwise.
 async fn finish(
     app: &App,
     task: &Arc<Task>,
@@ -452,13 +458,13 @@ async fn finish(
     }
     let (with, of, from) = (app.clone(), task.build.clone(), lease(app));
     let write = move |conn: &mut Conn| match &outcome {
-        None => rows::end_canceled(conn, job.id, &from),
-        Some(Ok(())) => rows::end(conn, job.id, &from).map(drop),
-        Some(Err(failure)) if is_over || failure.is_final => match rows::end(conn, job.id, &from)? {
+        None => rows::finish_canceled(conn, job.id, &from),
+        Some(Ok(())) => rows::finish(conn, job.id, &from).map(drop),
+        Some(Err(failure)) if is_over || failure.is_final => match rows::finish(conn, job.id, &from)? {
             true => (kind.given_up)(&with, &of, conn, &job, failure),
             false => Ok(()),
         },
-        Some(Err(failure)) => rows::put_off(conn, &job, failure, &from),
+        Some(Err(failure)) => rows::schedule_retry(conn, &job, failure, &from),
     };
     task.build.db.write(write).await
 }
