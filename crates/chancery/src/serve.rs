@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use web::listener::{self, Limits};
@@ -51,24 +51,42 @@ struct ServedHistory {
 
 /// Serves until SIGTERM or SIGINT, then finishes the running requests.
 pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Failure> {
+    // They are watched from the first moment on: a signal during the start ends it, too.
+    let mut signals = Signals::watch()?;
+    let (stop, stage) = watch::channel(Stage::Serving);
+    let (api, history) = tokio::select! {
+        started = start(&settings, stage, api, history) => started?,
+        () = signals.received() => return Ok(()),
+    };
+    signals.received().await;
+    tracing::info!("stopping");
+    shut_down(stop, api, history).await;
+    Ok(())
+}
+
+async fn start(
+    settings: &Settings,
+    stage: watch::Receiver<Stage>,
+    api: bool,
+    history: bool,
+) -> Result<(Option<ServedApi>, Option<ServedHistory>), Failure> {
     let trusted = settings.trusted_proxies.clone();
     let usual = Limits {
         speaks_for_many: SpeaksForMany::new(move |peer| peer.is_loopback() || trusted.contains(peer)),
         ..Limits::default()
     };
     let (of_api, of_history) = descriptors::connections(descriptors::raise(), usual.connections, api, history);
-    let (stop, stage) = watch::channel(Stage::Serving);
     // The history service is first, since creating a build calls it.
     let history = if history {
         // It begins to stop later than the main API, and must have stopped at the same time.
         let stop = usual.stop.saturating_sub(FLUSH_TIME);
-        Some(serve_history(&settings, Limits { stop, connections: of_history, ..usual.clone() }, stage.clone()).await?)
+        Some(serve_history(settings, Limits { stop, connections: of_history, ..usual.clone() }, stage.clone()).await?)
     } else {
         None
     };
     let api = if api {
         let history = history.as_ref().map(|history| history.bound);
-        Some(serve_api(&settings, Limits { connections: of_api, ..usual }, stage, history).await?)
+        Some(serve_api(settings, Limits { connections: of_api, ..usual }, stage, history).await?)
     } else {
         None
     };
@@ -76,10 +94,7 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
         log::start();
         println!("The history service listens on http://{}", history.bound);
     }
-    signalled().await;
-    tracing::info!("stopping");
-    shut_down(stop, api, history).await;
-    Ok(())
+    Ok((api, history))
 }
 
 async fn serve_history(
@@ -156,11 +171,19 @@ async fn until(mut stage: watch::Receiver<Stage>, wanted: Stage) {
     let _ = stage.wait_for(|stage| *stage >= wanted).await;
 }
 
-async fn signalled() {
-    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        }
-        _ => std::future::pending().await,
+/// The signals that ask the process to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn watch() -> Result<Self, Failure> {
+        let watched = |kind| signal(kind).map_err(|error| format!("signals cannot be watched: {error}"));
+        Ok(Self { terminate: watched(SignalKind::terminate())?, interrupt: watched(SignalKind::interrupt())? })
+    }
+
+    async fn received(&mut self) {
+        tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
     }
 }
