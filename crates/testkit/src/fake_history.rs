@@ -52,6 +52,8 @@ pub struct FakeHistory {
 }
 
 struct State {
+    /// `None`: as a former version, it has none.
+    id: Option<&'static str>,
     behaviour: Behaviour,
     calls: usize,
     tenants: Vec<HistoryTenant>,
@@ -77,6 +79,7 @@ impl FakeHistory {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
         let state = State {
+            id: Some("7c9e6679-7425-40de-944b-e07fc1f90ae7"),
             behaviour: Behaviour::Serves,
             calls: 0,
             tenants: Vec::new(),
@@ -109,6 +112,11 @@ impl FakeHistory {
     /// Changes how it behaves.
     pub fn is(&self, behaviour: Behaviour) {
         self.state().behaviour = behaviour;
+    }
+
+    /// Makes it another service, or one of a former version, which has no id.
+    pub fn has_id(&self, id: Option<&'static str>) {
+        self.state().id = id;
     }
 
     /// From now on every event with this text in it is wrong.
@@ -207,6 +215,7 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
         Behaviour::Serves => lock(&state).serve(&parts, &body),
         Behaviour::Refuses => (503, detail("ClickHouse temporarily unavailable")),
         Behaviour::Hangs => std::future::pending().await,
+        Behaviour::LosesAnswers if parts.uri.path() == "/api/service" => lock(&state).serve(&parts, &body),
         Behaviour::LosesAnswers => {
             lock(&state).serve(&parts, &body);
             (502, detail("Bad gateway"))
@@ -228,12 +237,19 @@ impl State {
         if header("x-api-key") != HISTORY_KEY {
             return (401, detail("Unauthorized API Key."));
         }
+        let service = header("x-history-service");
+        if !service.is_empty() && self.id.is_some_and(|id| id != service) {
+            return (421, detail("This is another history service."));
+        }
         if body.len() > self.max_body {
             return (413, detail("Request body is too large."));
         }
         let client_id = header("x-client-id");
         let json = serde_json::from_slice(body);
         match (&parts.method, parts.uri.path()) {
+            (&Method::GET, "/api/service") => {
+                return self.id.map_or((404, detail("Not found.")), |id| (200, json!({"id": id})));
+            }
             (&Method::DELETE, "/api/delete-tenant") => return self.delete(client_id),
             (_, path) if json.is_err() => return (400, detail(format!("Invalid JSON body. {path}"))),
             _ => {}
