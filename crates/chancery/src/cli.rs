@@ -40,6 +40,9 @@ pub enum Command {
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
+    /// Say which history service is the database's own
+    #[command(subcommand)]
+    History(HistoryCommand),
     /// Print the two API keys, or change the secret key
     Keys {
         /// What to do with the keys [default: print the API keys]
@@ -55,6 +58,13 @@ pub enum Command {
         #[arg(long)]
         without_keys: bool,
     },
+}
+
+/// Commands on the history service.
+#[derive(Subcommand)]
+pub enum HistoryCommand {
+    /// Use the history service that the settings name (CHANCERY_HISTORY_URL, or else the store) from now on
+    Adopt,
 }
 
 /// Commands on keys.

@@ -4,6 +4,7 @@
 pub mod history_client;
 pub mod history_tenants;
 pub mod outbox;
+pub mod own_history;
 pub mod relay;
 
 use history_client::{HistoryAddress, HistoryClient};
@@ -12,13 +13,17 @@ use kit::app::App;
 use kit::domain::Domain;
 use outbox::Backlog;
 use relay::{Delivery, Relay};
+use std::sync::OnceLock;
 
 /// This domain.
 pub static DOMAIN: Domain = Domain {
     name: "events",
     slots: |settings, _, slots| {
         let settings: Settings = settings.domains.get();
-        let client = settings.history.as_ref().map(HistoryClient::new).transpose()?;
+        let client = OnceLock::new();
+        if let Some(address) = &settings.history {
+            let _ = client.set(HistoryClient::new(address)?);
+        }
         slots.put(Client(client));
         slots.put(settings);
         slots.put(Relay::default());
@@ -50,11 +55,16 @@ impl Default for Settings {
     }
 }
 
-struct Client(Option<HistoryClient>);
+struct Client(OnceLock<HistoryClient>);
 
 /// How this process calls the history service, if it does.
 pub fn client(app: &App) -> Option<&HistoryClient> {
-    app.slot::<Client>().0.as_ref()
+    app.slot::<Client>().0.get()
+}
+
+/// Gives a process that was opened without a history service one: a command finds its address in the database.
+pub fn connect(app: &App, client: HistoryClient) {
+    let _ = app.slot::<Client>().0.set(client);
 }
 
 fn settings(app: &App) -> &Settings {

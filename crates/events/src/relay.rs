@@ -12,6 +12,7 @@
 use crate::history_client::{Envelope, Failure, HistoryClient, PATIENCE};
 use crate::history_tenants::{self, NoTenant, Tenant};
 use crate::outbox::{self, Batch, Head, Kind, Waits, backlog};
+use crate::own_history;
 use crate::{client, settings};
 use kit::app::App;
 use kit::build::Build;
@@ -151,11 +152,14 @@ pub fn wake(app: &App, build: &Arc<Build>) {
 
 /// The health details.
 pub fn health(app: &App) -> Option<(&'static str, Json)> {
-    client(app)?;
+    let service = client(app)?;
     let lag = lag(app);
-    let details = json!({
+    let mut details = json!({
         "waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable, "refused": lag.refused,
     });
+    if service.is_foreign() {
+        details["warning"] = json!("CHANCERY_HISTORY_URL: not the history service of this database");
+    }
     Some(("history", details))
 }
 
@@ -249,7 +253,7 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
         }
         while jobs::is_on(&app) {
             let round = round(&app, service, &build, &mut progress).await;
-            tell(&build, &mut progress, &round);
+            tell(service, &build, &mut progress, &round);
             *delivery(&build).progress() = progress.clone();
             match round {
                 Ok(Round::Delivered) => {}
@@ -297,7 +301,7 @@ async fn rest(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), Erro
 }
 
 /// The lines of the log, and what the health details say.
-fn tell(of: &Build, progress: &mut Progress, round: &Result<Round, Trouble>) {
+fn tell(service: &HistoryClient, of: &Build, progress: &mut Progress, round: &Result<Round, Trouble>) {
     let build = &of.domain;
     match round {
         Ok(Round::Delivered) => {
@@ -312,6 +316,12 @@ fn tell(of: &Build, progress: &mut Progress, round: &Result<Round, Trouble>) {
             progress.failures = progress.failures.saturating_add(1);
             let waiting = backlog(of).waiting().rows;
             match failure {
+                Failure::Foreign(_) if progress.failures == 1 => {
+                    tracing::error!(
+                        reason = %failure, address = service.url(), build, waiting,
+                        "this is not the history service of the database: set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt`"
+                    );
+                }
                 Failure::NoTenant(_) => {
                     tracing::error!(reason = %failure, build, waiting, "the history service does not know the build");
                 }
@@ -330,6 +340,7 @@ fn tell(of: &Build, progress: &mut Progress, round: &Result<Round, Trouble>) {
 
 /// Delivers what stands at the head.
 async fn round(app: &App, service: &HistoryClient, build: &Build, progress: &mut Progress) -> Result<Round, Trouble> {
+    own_history::verify(app, service, PATIENCE).await?;
     let tenant = match &progress.tenant {
         Some(tenant) => tenant.clone(),
         None => {

@@ -1,0 +1,176 @@
+//! How a command reaches the history service of its database: the embedded one directly while no server runs, otherwise
+//! where `CHANCERY_HISTORY_URL` says, or where a server last reached it. Whichever answers must be the database's own.
+
+use crate::data_directory;
+use crate::open::{Failure, history_engine, history_service, read_kept};
+use crate::secrets_file::HISTORY_API_KEY;
+use crate::settings::{Settings, address_of};
+use history::engine::Engine;
+use history::service::Service;
+use history::sqlite::Sqlite;
+use platform::events;
+use platform::events::history_client::{Failure as CallFailure, HistoryAddress, HistoryClient};
+use platform::events::history_tenants::NoTenant;
+use platform::events::own_history::{self, Notes};
+use platform::kit::app::App;
+use std::fmt::Display;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use web::clock::{Clock, random_token};
+use web::listener::{self, Limits};
+
+/// How long the service may take to tell its id.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// What to do when a service is not the database's own.
+const WHAT_TO_DO: &str =
+    "set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt` to use this one from now on";
+
+/// What a command found; [`events::client`] calls the service from now on, if its address is known.
+#[derive(Default)]
+pub struct Reached {
+    /// Why the service does not answer as it should: a line that names address and setting.
+    pub away: Option<String>,
+    served: Option<ServedHistory>,
+}
+
+impl Reached {
+    /// Ends what was begun for the command.
+    pub async fn close(self) {
+        if let Some(served) = self.served {
+            served.task.abort();
+            served.service.engine.close().await;
+        }
+    }
+}
+
+/// Connects a command to the history service of its database. A service that is not its own is refused. Where neither the
+/// database nor the settings say which one it is, the command has none.
+pub async fn connect(app: &App, settings: &Settings) -> Result<Reached, Failure> {
+    let notes = own_history::notes(&app.store).await.map_err(|error| error.to_string())?;
+    let embedded = own_embedded(settings, &notes).await?;
+    let mut url = settings.history_url.clone().or(notes.url);
+    if let Some(engine) = embedded {
+        if let Some(lock) = data_directory::without_server(&history_directory(settings))? {
+            let served = ServedHistory::start(settings, engine, lock).await?;
+            let client = HistoryClient::of_command(&served.address)?;
+            let away = verify(app, &client).await?;
+            events::connect(app, client);
+            return Ok(Reached { away, served: Some(served) });
+        }
+        engine.close().await;
+        url = url.or_else(|| Some(address_of(settings.history_listen)));
+    }
+    let Some(url) = url else { return Ok(Reached::default()) };
+    let client = match client(settings, &url) {
+        Ok(client) => client,
+        Err(missing) => return Ok(Reached { away: Some(missing), served: None }),
+    };
+    let away = verify(app, &client).await?;
+    events::connect(app, client);
+    Ok(Reached { away, served: None })
+}
+
+/// Makes the history service that the settings name the database's own: what `chancery history adopt` does. Returns a
+/// line that says which one that is.
+pub async fn adopt(app: &App, settings: &Settings) -> Result<String, Failure> {
+    let text = |error: history::engine::Error| error.to_string();
+    let (id, url, place) = match &settings.history_url {
+        Some(url) => {
+            let told = client(settings, url)?.service_id(PATIENCE).await;
+            let id = told.map_err(|reason| at(url, &reason))?;
+            let id = id.ok_or_else(|| at(url, &"the history service is of a version that has no id"))?;
+            (id, Some(url.as_str()), url.clone())
+        }
+        None => {
+            let engine = history_engine(settings).await?;
+            let id = engine.id().await.map_err(text)?;
+            engine.close().await;
+            let place = match &settings.history_database_url {
+                Some(_) => "CHANCERY_HISTORY_DATABASE_URL".to_owned(),
+                None => history_directory(settings).display().to_string(),
+            };
+            (id, None, place)
+        }
+    };
+    own_history::adopt(&app.store, &id, url).await.map_err(|error| error.to_string())?;
+    Ok(format!("The history service of this database is {id} now ({place})."))
+}
+
+fn history_directory(settings: &Settings) -> PathBuf {
+    settings.data.join("history")
+}
+
+/// A line about a service: the setting, the address, and what is wrong.
+fn at(url: &str, reason: &dyn Display) -> Failure {
+    format!("CHANCERY_HISTORY_URL: {url}: {reason}")
+}
+
+fn client(settings: &Settings, url: &str) -> Result<HistoryClient, Failure> {
+    let api_key = match &settings.history_api_key {
+        Some(key) => Some(key.clone()),
+        None => read_kept(settings, HISTORY_API_KEY)?,
+    };
+    let missing = || format!("CHANCERY_HISTORY_API_KEY: must be set to the key of the history service at {url}");
+    HistoryClient::of_command(&HistoryAddress { url: url.to_owned(), api_key: api_key.ok_or_else(missing)? })
+}
+
+/// Checks that a service is the database's own; a line that says why it did not tell.
+async fn verify(app: &App, client: &HistoryClient) -> Result<Option<String>, Failure> {
+    match own_history::verify(app, client, PATIENCE).await {
+        Ok(()) => Ok(None),
+        Err(NoTenant::Service(CallFailure::Foreign(reason))) => {
+            Err(at(client.url(), &format!("{reason}; {WHAT_TO_DO}")))
+        }
+        Err(NoTenant::Service(failure)) => Ok(Some(at(client.url(), &failure))),
+        Err(NoTenant::Store(error)) => Err(error.to_string()),
+    }
+}
+
+/// The embedded history of the data directory, if it is the database's own: the one that is noted, or, where none is, the
+/// one that a server with these settings would use.
+async fn own_embedded(settings: &Settings, notes: &Notes) -> Result<Option<Sqlite>, Failure> {
+    let directory = history_directory(settings);
+    if !directory.join("control.db").exists() {
+        return Ok(None);
+    }
+    let engine = Sqlite::open(directory, Clock::system()).await.map_err(|error| format!("CHANCERY_DATA: {error}"))?;
+    let is_usual = settings.database_url.is_none()
+        && settings.history_url.is_none()
+        && settings.history_database_url.is_none()
+        && notes.id.is_none()
+        && notes.check(Some(engine.id())).is_ok();
+    if is_usual || notes.id.as_deref() == Some(engine.id()) {
+        return Ok(Some(engine));
+    }
+    engine.close().await;
+    Ok(None)
+}
+
+/// The embedded history, which this process serves to itself, on a port of its own, while no server does.
+pub struct ServedHistory {
+    address: HistoryAddress,
+    service: Arc<Service>,
+    task: JoinHandle<()>,
+    _lock: File,
+}
+
+impl ServedHistory {
+    async fn start(settings: &Settings, engine: Sqlite, lock: File) -> Result<ServedHistory, Failure> {
+        let failed = |error: std::io::Error| format!("the embedded history cannot be served: {error}");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        // Nobody else needs this key.
+        let address = HistoryAddress { url: address_of(bound), api_key: random_token() };
+        let service = history_service(settings, Engine::Sqlite(engine), bound, address.api_key.clone())?;
+        let service = Arc::new(service);
+        let served = service.clone();
+        let handler = move |request, peer| served.clone().answer(request, peer);
+        let task = tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+        Ok(ServedHistory { address, service, task, _lock: lock })
+    }
+}
