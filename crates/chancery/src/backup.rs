@@ -28,7 +28,7 @@ pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> R
         return Err(format!("{}: there is no data directory", settings.data.display()));
     }
     let app = open_for_command(settings).await?;
-    let mark = begin(target)?;
+    let mark = begin(&settings.data, target)?;
     let copied = copy(settings, &app.store, builds::list(&app).await?, target, without_keys).await;
     app.store.close().await;
     copied.and_then(|()| finish(target)).map_err(|error| {
@@ -45,8 +45,16 @@ pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> R
 
 /// Makes the directory of the copy, or empties one that an earlier backup did not finish. The file that says so is locked
 /// until it is dropped, so that two backups do not write to one directory.
-fn begin(target: &Path) -> Result<File, Failure> {
+fn begin(data: &Path, target: &Path) -> Result<File, Failure> {
     let unfinished = target.join(UNFINISHED);
+    let above = target.ancestors().skip(1).find_map(|above| match above.as_os_str().is_empty() {
+        true => fs::canonicalize(".").ok(),
+        false => fs::canonicalize(above).ok(),
+    });
+    let data = fs::canonicalize(data).map_err(|error| words(data, &error))?;
+    if above.is_some_and(|above| above.starts_with(&data)) {
+        return Err(format!("{}: the copy must not be in the data directory", target.display()));
+    }
     if !unfinished.exists() {
         DirBuilder::new().mode(0o700).create(target).map_err(|error| words(target, &error))?;
     }

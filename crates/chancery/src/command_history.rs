@@ -52,33 +52,48 @@ impl Reached {
 /// database nor the settings say which one it is, the command has none.
 pub async fn connect(app: &App, settings: &Settings) -> Result<Reached, Failure> {
     let notes = own_history::notes(&app.store).await.map_err(|error| error.to_string())?;
-    let embedded = own_embedded(settings, &notes).await?;
-    let mut url = settings.history_url.clone().or(notes.url);
+    let mut asked = match &settings.history_url {
+        Some(url) => Some(ask(app, settings, url).await?),
+        None => None,
+    };
+    // The address may be the public one of a server that does not run.
+    let is_answered = asked.as_ref().is_some_and(|asked| asked.away.is_none());
+    let embedded = if is_answered { None } else { own_embedded(settings, &notes).await? };
+    let mut url = notes.url;
     if let Some(engine) = embedded {
         if let Some(lock) = data_directory::without_server(&history_directory(settings))? {
             let served = ServedHistory::start(settings, engine, lock).await?;
-            let client = HistoryClient::of_command(&served.address)?;
-            let away = verify(app, &client).await?;
-            events::connect(app, client);
-            return Ok(Reached { away, served: Some(served) });
+            let asked = verify(app, HistoryClient::of_command(&served.address)?).await?;
+            return Ok(Reached { served: Some(served), ..asked.connect(app) });
         }
         engine.close().await;
         url = url.or_else(|| Some(address_of(settings.history_listen)));
     }
-    let Some(url) = url else { return Ok(Reached::default()) };
-    let client = match client(settings, &url) {
-        Ok(client) => client,
-        Err(missing) => return Ok(Reached { away: Some(missing), served: None }),
-    };
-    let away = verify(app, &client).await?;
-    events::connect(app, client);
-    Ok(Reached { away, served: None })
+    if let (None, Some(url)) = (&asked, url) {
+        asked = Some(ask(app, settings, &url).await?);
+    }
+    Ok(asked.map_or_else(Reached::default, |asked| asked.connect(app)))
+}
+
+/// A service that was asked for its id.
+struct Asked {
+    client: Option<HistoryClient>,
+    /// See [`Reached::away`].
+    away: Option<String>,
+}
+
+impl Asked {
+    fn connect(self, app: &App) -> Reached {
+        if let Some(client) = self.client {
+            events::connect(app, client);
+        }
+        Reached { away: self.away, served: None }
+    }
 }
 
 /// Makes the history service that the settings name the database's own: what `chancery history adopt` does. Returns a
 /// line that says which one that is.
 pub async fn adopt(app: &App, settings: &Settings) -> Result<String, Failure> {
-    let text = |error: history::engine::Error| error.to_string();
     let (id, url, place) = match &settings.history_url {
         Some(url) => {
             let told = client(settings, url)?.service_id(PATIENCE).await;
@@ -87,13 +102,19 @@ pub async fn adopt(app: &App, settings: &Settings) -> Result<String, Failure> {
             (id, Some(url.as_str()), url.clone())
         }
         None => {
-            let engine = history_engine(settings).await?;
-            let id = engine.id().await.map_err(text)?;
-            engine.close().await;
-            let place = match &settings.history_database_url {
-                Some(_) => "CHANCERY_HISTORY_DATABASE_URL".to_owned(),
-                None => history_directory(settings).display().to_string(),
+            let directory = history_directory(settings);
+            let is_embedded = settings.history_database_url.is_none();
+            if is_embedded && !directory.join("control.db").exists() {
+                let place = directory.display();
+                return Err(format!("CHANCERY_HISTORY_URL: must be set, since there is no history in {place}"));
+            }
+            let place = match is_embedded {
+                true => directory.display().to_string(),
+                false => "CHANCERY_HISTORY_DATABASE_URL".to_owned(),
             };
+            let engine = history_engine(settings).await?;
+            let id = engine.id().await.map_err(|error| format!("{place}: {error}"))?;
+            engine.close().await;
             (id, None, place)
         }
     };
@@ -119,16 +140,24 @@ fn client(settings: &Settings, url: &str) -> Result<HistoryClient, Failure> {
     HistoryClient::of_command(&HistoryAddress { url: url.to_owned(), api_key: api_key.ok_or_else(missing)? })
 }
 
-/// Checks that a service is the database's own; a line that says why it did not tell.
-async fn verify(app: &App, client: &HistoryClient) -> Result<Option<String>, Failure> {
-    match own_history::verify(app, client, PATIENCE).await {
-        Ok(()) => Ok(None),
-        Err(NoTenant::Service(CallFailure::Foreign(reason))) => {
-            Err(at(client.url(), &format!("{reason}; {WHAT_TO_DO}")))
-        }
-        Err(NoTenant::Service(failure)) => Ok(Some(at(client.url(), &failure))),
-        Err(NoTenant::Store(error)) => Err(error.to_string()),
+async fn ask(app: &App, settings: &Settings, url: &str) -> Result<Asked, Failure> {
+    match client(settings, url) {
+        Ok(client) => verify(app, client).await,
+        Err(missing) => Ok(Asked { client: None, away: Some(missing) }),
     }
+}
+
+/// Refuses a service that is not the database's own.
+async fn verify(app: &App, client: HistoryClient) -> Result<Asked, Failure> {
+    let away = match own_history::verify(app, &client, PATIENCE).await {
+        Ok(()) => None,
+        Err(NoTenant::Service(CallFailure::Foreign(reason))) => {
+            return Err(at(client.url(), &format!("{reason}; {WHAT_TO_DO}")));
+        }
+        Err(NoTenant::Service(failure)) => Some(at(client.url(), &failure)),
+        Err(NoTenant::Store(error)) => return Err(error.to_string()),
+    };
+    Ok(Asked { client: Some(client), away })
 }
 
 /// The embedded history of the data directory, if it is the database's own: the one that is noted, or, where none is, the

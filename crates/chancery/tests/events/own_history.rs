@@ -59,6 +59,12 @@ async fn a_copy_deletes_its_own_history_and_leaves_that_of_the_original() {
 
     assert_eq!(gone, "The build localhost was deleted.\nIts history was deleted, too.\n");
     assert_eq!(events(&history, 1).await, before);
+    // Nor does it make anything there when it is told to.
+    let url = url_of(&process);
+    let line = original.fails(&["build", "create", "b.example", "--data", "copy", "--history-url", &url]);
+    let refused =
+        format!("chancery: CHANCERY_HISTORY_URL: {url}: not the history service of this database; {WHAT_TO_DO}\n");
+    assert_eq!(line, refused);
     assert!(original.succeeds(&["build", "list"]).starts_with("localhost\tactive"));
     process.stop();
 }
@@ -306,6 +312,9 @@ async fn a_second_server_on_one_postgresql_with_a_history_of_its_own_is_refused(
          if that service is gone for good, run `chancery history adopt`\n"
     );
     assert_eq!(line, expected);
+    let nothing = installation.fails(&["history", "adopt", "--data", "nowhere"]);
+    let missing = "chancery: CHANCERY_HISTORY_URL: must be set, since there is no history in nowhere/history\n";
+    assert_eq!(nothing, missing);
     // With the same data directory they share their history.
     installation.serve().stop();
     process.stop();

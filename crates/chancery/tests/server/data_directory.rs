@@ -52,6 +52,8 @@ async fn an_unfinished_backup_is_never_served_and_begun_again() {
     assert!(!installation.home().join("copy/builds/build_7.db.partial").exists());
     installation.serve_with(&["--data", "copy"]).client("localhost").sign_in(ADMIN, PASSWORD).await;
 
+    let line = installation.fails(&["backup", "chancery-data/copy"]);
+    assert_eq!(line, "chancery: chancery-data/copy: the copy must not be in the data directory\n");
     // A directory that is none of an unfinished backup is not touched.
     let line = installation.fails(&["backup", "copy"]);
     assert!(line.starts_with("chancery: copy: ") && line.lines().count() == 1, "{line}");
