@@ -97,7 +97,8 @@ pub async fn adopt(app: &App, settings: &Settings) -> Result<String, Failure> {
     let (id, url, place) = match &settings.history_url {
         Some(url) => {
             let told = client(settings, url)?.service_id(PATIENCE).await;
-            let id = told.map_err(|reason| at(url, &reason))?;
+            let id = told
+                .map_err(|reason| at(url, &format!("{reason}; without this setting the embedded history is meant")))?;
             let id = id.ok_or_else(|| at(url, &"the history service is of a version that has no id"))?;
             (id, Some(url.as_str()), url.clone())
         }
