@@ -24,7 +24,8 @@ pub(crate) const ANSWERS_OF_BUILD: usize = 12 * 1024 * 1024;
 
 /// The bounds on the bodies in flight of a process, those of requests and those of answers.
 pub struct Bodies {
-    /// The memory of bodies up to the size of a public one. One peer, who may hold half of all connections, cannot fill it.
+    /// The memory of bodies up to the size of a public one. One peer, with at most half the connections, cannot fill
+    /// it.
     pub(crate) short: Room,
     /// The memory of longer bodies.
     pub(crate) long: Room,

@@ -1,7 +1,7 @@
 //! Reads and parses the body of a request within bounds. Uploads are read in `upload.rs`.
 //!
-//! The memory of bodies is bounded in four ways (document 4, section 7): by a maximum size (16 KiB on a public route), by
-//! a total for all bodies in flight of the process and of each build, by the depth and the number of values, and by
+//! The memory of bodies is bounded in four ways (document 4, section 7): by a maximum size (16 KiB on a public route),
+//! by a total for all bodies in flight of the process and of each build, by the depth and the number of values, and by
 //! keeping the text instead of a tree of values ([`resource::sent`]).
 
 use crate::app::App;
@@ -34,8 +34,8 @@ const ROOM_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest answer, in bytes, that is sent without reserving memory.
 const MAX_UNRESERVED_ANSWER: usize = 64 * 1024;
 
-/// Reserves memory for an answer until it is sent, which may take long with a slow client. When none becomes free, a read
-/// is refused with 503; the answer to a write, which is committed already, is sent without.
+/// Reserves memory for an answer until it is sent, which may take long with a slow client. When none becomes free, a
+/// read is refused with 503; the answer to a write, which is committed already, is sent without.
 pub async fn of_answer(app: &App, build: &Build, bytes: usize, is_read: bool) -> Result<Taken, Refusal> {
     let (mut taken, all, own) = (Taken::default(), &app.bodies.answers, &build.bodies.answers);
     // An answer that is larger than the total reserves all of it.

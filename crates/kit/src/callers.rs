@@ -1,8 +1,8 @@
 //! The cache of a build's callers in a process, which lets most requests be authenticated without the database.
 //!
 //! Every transaction that changes rights raises the version of the rights (`rights.rs`). The process that commits drops
-//! what it cached under earlier versions, so it is never stale. Every process reads the version again when it last did so
-//! [`STALE_AFTER`] ago, so in others the cache is stale for no longer than that.
+//! what it cached under earlier versions, so it is never stale. Every process reads the version again when it last did
+//! so [`STALE_AFTER`] ago, so in others the cache is stale for no longer than that.
 
 use crate::caller::Caller;
 use std::collections::HashMap;

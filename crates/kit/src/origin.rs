@@ -11,8 +11,8 @@ use url::Url;
 /// The header by which a browser tells how the site of the page that sends a request is related to this server.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// The host of a request with its port: from a trusted proxy's `X-Forwarded-Host`, else from the absolute address in the
-/// request line, else from `Host`, which must be sent exactly once.
+/// The host of a request with its port: from a trusted proxy's `X-Forwarded-Host`, else from the absolute address in
+/// the request line, else from `Host`, which must be sent exactly once.
 pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
     let mut sent = parts.headers.get_all(header::HOST).iter();
     let (Some(sent), None) = (sent.next(), sent.next()) else {

@@ -45,7 +45,8 @@ pub struct Received {
     /// The parameters of the query string.
     pub query: Query,
     /// The JSON body, an empty object when none was sent; or the status and message of what is wrong with it. The error
-    /// is raised only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of checks").
+    /// is raised only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of
+    /// checks").
     pub body: Result<Body, (StatusCode, String)>,
     /// The memory reserved for the body, which is released with the request.
     pub room: web::room::Taken,
@@ -62,8 +63,8 @@ pub struct Received {
     pub effects: Effects,
 }
 
-/// The ids of a batch before its first item that is no id. One of them may be wrong too, and of several errors the first
-/// in the order sent is reported (document 4, section 2, "batches").
+/// The ids of a batch before its first item that is no id. One of them may be wrong too, and of several errors the
+/// first in the order sent is reported (document 4, section 2, "batches").
 pub struct Batch {
     /// The ids without repetitions, in the order sent.
     pub ids: Vec<i64>,

@@ -1,5 +1,5 @@
-//! Routes as data: the dispatcher, OpenAPI and the tests read the same table, so that every endpoint has a permission, a
-//! description and tests.
+//! Routes as data: the dispatcher, OpenAPI and the tests read the same table, so that every endpoint has a permission,
+//! a description and tests.
 
 use crate::answer::Outcome;
 use crate::app::App;
@@ -31,8 +31,8 @@ pub enum Handler {
     Read(fn(&Request, &mut Conn) -> Outcome),
     /// A write in one transaction.
     Write(fn(&Request, &mut Conn) -> Outcome),
-    /// An asynchronous handler with transactions of its own, for slow work that must not hold a database thread, such as
-    /// hashing a password.
+    /// An asynchronous handler with transactions of its own, for slow work that must not hold a database thread, such
+    /// as hashing a password.
     Async(fn(Arc<Request>) -> Pending),
     /// An asynchronous handler that reads its body itself, up to a number of bytes.
     Upload(u64, fn(Arc<Request>, Upload) -> Pending),
