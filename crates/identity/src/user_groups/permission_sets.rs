@@ -37,7 +37,7 @@ const TYPES: [(&str, &str, bool); 4] = [
     ("custom", "Custom", false),
 ];
 
-static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::Key {
+static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::PermissionKey {
     name: "user_groups",
     actions: &[
         Action { name: "view", text: "View", bit: VIEW, needs: 0 },
