@@ -54,8 +54,8 @@ impl std::fmt::Display for TenantError {
     }
 }
 
-/// The name of a build's tenant: the domain in characters that every store accepts, and eight digits of a hash. So a new
-/// build of the same domain gets another tenant. At most 60 characters, and the first is not a digit.
+/// The name of a build's tenant: the domain in characters that every store accepts, and eight digits of a hash. So a
+/// new build of the same domain gets another tenant. At most 60 characters, and the first is not a digit.
 fn database_name(domain: &str, uid: &str, attempt: i64) -> String {
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '_' };
     let name: String = domain.to_ascii_lowercase().chars().map(plain).take(50).collect();

@@ -2,14 +2,14 @@
 //! records in one order (document 3, "History service").
 //!
 //! An event is a row of `outbox`, written in the transaction of its cause, so that neither exists without the other.
-//! `relay.rs` delivers the rows in the order of `n` and removes them. Events of concurrent transactions may be in either
-//! order; transactions that lock the same row, such as changes of one record, keep their order.
+//! `relay.rs` delivers the rows in the order of `n` and removes them. Events of concurrent transactions may be in
+//! either order; transactions that lock the same row, such as changes of one record, keep their order.
 //!
-//! The rows may take a limited number of bytes (`CHANCERY_OUTBOX_BYTES`). Beyond it, requests that would add an event are
-//! refused, since no change may happen without its history. Failed sign-ins cost an attacker nothing, so they are folded
-//! long before that: several share one row with a `count` (see [`Pressure`]). A shared row changes until the relay
-//! removes its `fold_key` when the row's minute is over, so a folded failure may arrive after later events. History
-//! events are never folded.
+//! The rows may take a limited number of bytes (`CHANCERY_OUTBOX_BYTES`). Beyond it, requests that would add an event
+//! are refused, since no change may happen without its history. Failed sign-ins cost an attacker nothing, so they are
+//! folded long before that: several share one row with a `count` (see [`Pressure`]). A shared row changes until the
+//! relay removes its `fold_key` when the row's minute is over, so a folded failure may arrive after later events.
+//! History events are never folded.
 //!
 //! The number of waiting bytes is an estimate that each process has for each build, since a stored counter would be
 //! locked by every writer. It is the last count, and what this process has added and delivered since.
@@ -298,9 +298,9 @@ impl Backlog {
         self.estimate().next_count.is_none_or(|next| Instant::now() >= next)
     }
 
-    /// Counts the rows, unless the last count is recent; the longer a count takes, the rarer it is. Events that are added
-    /// during the count are added to its result. An event whose transaction runs when the count begins may be missing or
-    /// counted twice until the next count.
+    /// Counts the rows, unless the last count is recent; the longer a count takes, the rarer it is. Events that are
+    /// added during the count are added to its result. An event whose transaction runs when the count begins may be
+    /// missing or counted twice until the next count.
     pub fn count(&self, conn: &mut Conn) -> Result<(), Error> {
         let started = Instant::now();
         {
@@ -412,8 +412,8 @@ impl Batch {
     }
 }
 
-/// Deletes events and returns the time of the oldest one that is left. They are deleted by number, not as a range, since
-/// a slower transaction may have inserted another event between them.
+/// Deletes events and returns the time of the oldest one that is left. They are deleted by number, not as a range,
+/// since a slower transaction may have inserted another event between them.
 pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, Error> {
     for numbers in numbers.chunks(ROWS_PER_DELETE) {
         let mut sql = Sql::new("DELETE FROM outbox WHERE n IN (");

@@ -245,7 +245,8 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
         let Some(service) = client(&app) else { return Ok(()) };
         let mut progress = delivery(&build).progress().clone();
         if progress.tenant.is_none() {
-            // Events that an earlier process left count for the limit from the start. If this fails, so does the first round.
+            // Events that an earlier process left count for the limit from the start. If this fails, so does the first
+            // round.
             let _ = count(&build).await;
         }
         while jobs::is_on(&app) {
@@ -280,8 +281,8 @@ async fn count(build: &Arc<Build>) -> Result<(), Error> {
     build.db.read(move |conn| backlog(&of).count(conn)).await
 }
 
-/// WaitingEvent after a failure, whatever is added meanwhile. When other processes may add events and more than an eighth of the
-/// limit waits, the events are counted at intervals.
+/// Sleeps after a failure; new events do not shorten the pause. When other processes may add events and more than an
+/// eighth of the limit waits, the events are counted at intervals.
 async fn pause_after_failure(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), Error> {
     count(build).await?;
     let end = tokio::time::Instant::now() + pause;
@@ -448,7 +449,8 @@ async fn deliver(
     }
 }
 
-/// Sends history events until one fails or [`HISTORY_BATCH_TIME`] is over, and returns the number of those that arrived.
+/// Sends history events until one fails or [`HISTORY_BATCH_TIME`] is over, and returns the number of those that
+/// arrived.
 async fn send_history_events(
     service: &HistoryClient,
     build: &Build,
