@@ -1,5 +1,5 @@
-//! What operators do with builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
-//! `chancery user …`). Any process may do it while others serve.
+//! The operations of operators on builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
+//! `chancery user …`). They may run while other processes serve.
 
 use events::history_tenants::{self, Tenant};
 use identity::hasher::QueuePath;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Error, Sql};
 
-/// Why a command failed, in one line.
+/// The reason why a command failed, in one line.
 pub type Failure = String;
 
 /// How long the creation of a build waits for its history tenant, which can be created later too.
@@ -38,7 +38,7 @@ pub struct Listed {
     pub history: Option<(String, Option<String>)>,
 }
 
-/// A domain as it is stored: in lower case, of letters, digits, hyphens and dots.
+/// Checks a domain, which consists of letters, digits, hyphens and dots, and returns it in lower case.
 fn parse_domain(text: &str) -> Result<String, Failure> {
     let domain = text.trim().to_ascii_lowercase();
     let label = |label: &str| {
@@ -102,7 +102,7 @@ async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, passw
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
-/// Removes a build of this domain whose creation or deletion a process has not finished.
+/// Removes a build of this domain whose creation or deletion was interrupted.
 async fn remove_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
     const CREATION_TIMEOUT_US: i64 = 60_000_000;
     let (domain, before) = (domain.to_owned(), app.clock.now() - CREATION_TIMEOUT_US);
@@ -177,7 +177,7 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<Option<
     // Waits until no other process serves the build from its cache.
     tokio::time::sleep(STALE_AFTER).await;
     if with_history && let Some(tenant) = history_tenants::find(app, &uid).await.map_err(error_line)? {
-        // It was created meanwhile.
+        // The tenant was created meanwhile.
         delete_history(app, &domain, &uid, &tenant).await?;
     }
     let undelivered = count_undelivered(app, id).await;
@@ -298,13 +298,13 @@ pub(crate) fn refusal_line(refusal: Refusal) -> Failure {
         return cause.to_string();
     }
     let body = refusal.body.as_object().cloned().unwrap_or_default();
-    let words = |value: &Json| match value {
+    let text = |value: &Json| match value {
         Json::Array(items) => items.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(" "),
         Json::String(text) => text.clone(),
         other => other.to_string(),
     };
     body.iter()
-        .map(|(field, value)| if field == "detail" { words(value) } else { format!("{field}: {}", words(value)) })
+        .map(|(field, value)| if field == "detail" { text(value) } else { format!("{field}: {}", text(value)) })
         .collect::<Vec<_>>()
         .join("; ")
 }
