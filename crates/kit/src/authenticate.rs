@@ -31,6 +31,17 @@ pub struct Authenticate {
     pub load: fn(&mut Conn, Claims, i64) -> Result<Option<Caller>, Error>,
 }
 
+/// The functions for a token: those of its prefix if a domain has named it, otherwise those of any token.
+pub fn of_token(
+    kinds: impl Iterator<Item = &'static (Credential, Authenticate)> + Clone,
+    token: &str,
+) -> Option<&'static Authenticate> {
+    let mut prefixes = kinds.clone();
+    let of_prefix = prefixes.find(|(kind, _)| matches!(kind, Credential::Prefix(prefix) if token.starts_with(prefix)));
+    let mut all = kinds;
+    of_prefix.or_else(|| all.find(|(kind, _)| *kind == Credential::Token)).map(|(_, functions)| functions)
+}
+
 /// The claims by which a caller was authenticated, and the functions that read them.
 #[derive(Clone, Copy)]
 pub struct Admission {
@@ -60,5 +71,30 @@ impl Admission {
     pub fn of_upload(mut self) -> Admission {
         self.claims.expires_at = i64::MAX;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOBODY: Authenticate =
+        Authenticate { read: |_, _, _, _| None, identify: |_, _, _| unreachable!(), load: |_, _, _| Ok(None) };
+
+    static KINDS: [(Credential, Authenticate); 3] =
+        [(Credential::Token, NOBODY), (Credential::Prefix("chk_"), NOBODY), (Credential::Prefix("chg_"), NOBODY)];
+
+    #[test]
+    fn a_token_is_read_by_its_prefix_and_as_any_token_without_a_known_one() {
+        let chosen = |token| {
+            let functions = of_token(KINDS.iter(), token).unwrap();
+            KINDS.iter().find(|(_, known)| std::ptr::eq(known, functions)).map(|(kind, _)| *kind).unwrap()
+        };
+        assert_eq!(chosen("chk_1234"), Credential::Prefix("chk_"));
+        assert_eq!(chosen("chg_1234"), Credential::Prefix("chg_"));
+        assert_eq!(chosen("eyJhbGciOi.e30.x"), Credential::Token);
+        assert_eq!(chosen("xchk_1234"), Credential::Token);
+        assert_eq!(chosen(""), Credential::Token);
+        assert!(of_token(KINDS[1..].iter(), "eyJhbGciOi.e30.x").is_none());
     }
 }

@@ -23,8 +23,8 @@ pub struct Scope {
 /// How long a list stays the same if nothing is written, for `answer_cache.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cacheable {
-    /// An unknown time: the list is not cached.
-    Unknown,
+    /// The list is not cached.
+    Never,
     /// For ever, unless a column or a filter depends on the time of the request.
     Always,
     /// Until a time, in microseconds since 1970, or for ever (`None`), also if a column or a filter depends on the time
@@ -33,9 +33,14 @@ pub enum Cacheable {
 }
 
 impl Scope {
-    /// All rows that fulfil a condition, which must not depend on the time of the request.
+    /// All rows that fulfil a condition. The list is not cached.
     pub fn of(condition: impl Into<Sql>) -> Scope {
-        Scope { condition: condition.into(), total: None, cacheable: Cacheable::Always }
+        Scope { condition: condition.into(), total: None, cacheable: Cacheable::Never }
+    }
+
+    /// Lets the list be cached. Its condition must not depend on the time of the request.
+    pub fn cacheable(self) -> Scope {
+        Scope { cacheable: Cacheable::Always, ..self }
     }
 }
 
