@@ -80,7 +80,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {

@@ -10,7 +10,7 @@ use history::service::Service;
 use history::sqlite::Sqlite;
 use platform::events;
 use platform::events::history_client::{Failure as CallFailure, HistoryAddress, HistoryClient};
-use platform::events::history_tenants::NoTenant;
+use platform::events::history_tenants::TenantError;
 use platform::events::own_history::{self, Notes};
 use platform::kit::app::App;
 use std::fmt::Display;
@@ -152,11 +152,11 @@ async fn ask(app: &App, settings: &Settings, url: &str) -> Result<Asked, Failure
 async fn verify(app: &App, client: HistoryClient) -> Result<Asked, Failure> {
     let away = match own_history::verify(app, &client, PATIENCE).await {
         Ok(()) => None,
-        Err(NoTenant::Service(CallFailure::Foreign(reason))) => {
+        Err(TenantError::Service(CallFailure::Foreign(reason))) => {
             return Err(at(client.url(), &format!("{reason}; {WHAT_TO_DO}")));
         }
-        Err(NoTenant::Service(failure)) => Some(at(client.url(), &failure)),
-        Err(NoTenant::Store(error)) => return Err(error.to_string()),
+        Err(TenantError::Service(failure)) => Some(at(client.url(), &failure)),
+        Err(TenantError::Store(error)) => return Err(error.to_string()),
     };
     Ok(Asked { client: Some(client), away })
 }

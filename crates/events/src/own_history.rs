@@ -10,7 +10,7 @@
 //! | `history_copy_of` | in a copy made by `chancery backup`: the ids, separated by spaces, of services that belong to the original, or `*` when those are not known, so that any could be one of them |
 
 use crate::history_client::{Failure, HistoryClient};
-use crate::history_tenants::NoTenant;
+use crate::history_tenants::TenantError;
 use kit::app::App;
 use std::time::Duration;
 use store::{Conn, Error, Sql, Store};
@@ -154,16 +154,16 @@ fn set(conn: &mut Conn, name: &str, value: &str) -> Result<(), Error> {
 /// Makes sure that the client calls the database's own service, and notes it. What was found holds for a while, so that
 /// what another process adopts is seen; a call that fails ends it, and the id that each call carries refuses it where
 /// another service has taken the address.
-pub async fn verify(app: &App, service: &HistoryClient, patience: Duration) -> Result<(), NoTenant> {
+pub async fn verify(app: &App, service: &HistoryClient, patience: Duration) -> Result<(), TenantError> {
     if service.is_verified() {
         return Ok(());
     }
     let told = service.service_id(patience).await;
-    let id = told.inspect_err(|_| service.set_verified(None, None)).map_err(NoTenant::Service)?;
+    let id = told.inspect_err(|_| service.set_verified(None, None)).map_err(TenantError::Service)?;
     let url = service.is_of_server.then(|| service.url());
     let checked = note(&app.store, id.as_deref(), url).await?;
     service.set_verified(Some(checked.is_ok()), id.as_deref());
-    checked.map_err(|foreign| NoTenant::Service(Failure::Foreign(foreign.to_string())))
+    checked.map_err(|foreign| TenantError::Service(Failure::Foreign(foreign.to_string())))
 }
 
 #[cfg(test)]

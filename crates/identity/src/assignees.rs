@@ -149,7 +149,7 @@ impl Collection {
 
     /// The records of a parent, in the order in which they were made.
     pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
-        rows::list(request, conn, &self.shape, Scope::of(self.of_parent(parent)))
+        rows::list(request, conn, &self.shape, Scope::of(self.of_parent(parent)).cacheable())
     }
 
     /// Adds the ids of the body to a parent whose row is locked. Existing records stay as they are. The answer has the

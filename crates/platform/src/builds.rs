@@ -1,8 +1,8 @@
-//! What operators do with builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
-//! `chancery user …`). Any process may do it while others serve.
+//! The operations of operators on builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
+//! `chancery user …`). They may run while other processes serve.
 
-use events::history_client::{HistoryClient, PATIENCE};
-use events::history_tenants::{self, NoTenant, Tenant};
+use events::history_client::{CALL_TIMEOUT, HistoryClient};
+use events::history_tenants::{self, Tenant, TenantError};
 use events::own_history;
 use identity::hasher::QueuePath;
 use identity::passwords;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Error, Sql};
 
-/// Why a command failed, in one line.
+/// The reason why a command failed, in one line.
 pub type Failure = String;
 
 /// How long the creation of a build waits for its history tenant, which can be created later too.
@@ -41,7 +41,7 @@ pub struct Listed {
     pub history: Option<(String, Option<String>)>,
 }
 
-/// A domain as it is stored: in lower case, of letters, digits, hyphens and dots.
+/// Checks a domain, which consists of letters, digits, hyphens and dots, and returns it in lower case.
 fn parse_domain(text: &str) -> Result<String, Failure> {
     let domain = text.trim().to_ascii_lowercase();
     let label = |label: &str| {
@@ -98,7 +98,7 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
     Ok(build)
 }
 
-async fn create_tenant(app: &App, service: &HistoryClient, build: &Build) -> Result<(), NoTenant> {
+async fn create_tenant(app: &App, service: &HistoryClient, build: &Build) -> Result<(), TenantError> {
     own_history::verify(app, service, TENANT_TIMEOUT).await?;
     history_tenants::ensure(app, service, build, TENANT_TIMEOUT).await.map(drop)
 }
@@ -110,7 +110,7 @@ async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, passw
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
-/// Removes a build of this domain whose creation or deletion a process has not finished.
+/// Removes a build of this domain whose creation or deletion was interrupted.
 async fn remove_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
     const CREATION_TIMEOUT_US: i64 = 60_000_000;
     let (domain, before) = (domain.to_owned(), app.clock.now() - CREATION_TIMEOUT_US);
@@ -189,7 +189,7 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
     // Waits until no other process serves the build from its cache.
     tokio::time::sleep(STALE_AFTER).await;
     if with_history && let Some(tenant) = history_of(app, &uid).await? {
-        // It was created meanwhile.
+        // The tenant was created meanwhile.
         history = delete_history(app, &domain, &uid, &tenant).await?;
     }
     let undelivered = count_undelivered(app, id).await;
@@ -231,7 +231,7 @@ async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> 
         unable("set CHANCERY_HISTORY_URL and CHANCERY_HISTORY_API_KEY to its history service".to_owned())
     })?;
     let at_service = |reason: &dyn Display| unable(format!("CHANCERY_HISTORY_URL: {}: {reason}", service.url()));
-    own_history::verify(app, service, PATIENCE).await.map_err(|reason| at_service(&reason))?;
+    own_history::verify(app, service, CALL_TIMEOUT).await.map_err(|reason| at_service(&reason))?;
     let is_known = service.delete_tenant(&tenant.client_id).await.map_err(|reason| at_service(&reason))?;
     let uid = uid.to_owned();
     app.store.control().write(move |conn| history_tenants::remove(conn, &uid)).await.map_err(error_line)?;
@@ -323,13 +323,13 @@ pub(crate) fn refusal_line(refusal: Refusal) -> Failure {
         return cause.to_string();
     }
     let body = refusal.body.as_object().cloned().unwrap_or_default();
-    let words = |value: &Json| match value {
+    let text = |value: &Json| match value {
         Json::Array(items) => items.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(" "),
         Json::String(text) => text.clone(),
         other => other.to_string(),
     };
     body.iter()
-        .map(|(field, value)| if field == "detail" { words(value) } else { format!("{field}: {}", words(value)) })
+        .map(|(field, value)| if field == "detail" { text(value) } else { format!("{field}: {}", text(value)) })
         .collect::<Vec<_>>()
         .join("; ")
 }

@@ -170,7 +170,7 @@ fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Re
 
 /// The groups that the caller may list. For those who may list every group, the counter gives the total.
 fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
-    let mut scope = Scope::of(visible_groups(caller));
+    let mut scope = Scope::of(visible_groups(caller)).cacheable();
     if caller.may("user_groups", "list") {
         scope.total = Some(limits::taken(conn, &USER_GROUPS)?);
     }

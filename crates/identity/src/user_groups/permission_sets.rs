@@ -37,7 +37,7 @@ const TYPES: [(&str, &str, bool); 4] = [
     ("custom", "Custom", false),
 ];
 
-static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::Key {
+static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::PermissionKey {
     name: "user_groups",
     actions: &[
         Action { name: "view", text: "View", bit: VIEW, needs: 0 },
@@ -86,7 +86,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let group = request.id();
     needs(conn, request.caller()?, group, VIEW)?;
-    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.group_id = $1").arg(group)))
+    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.group_id = $1").arg(group)).cacheable())
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {

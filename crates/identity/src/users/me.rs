@@ -10,7 +10,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Cacheable, Cell, Declaration, Scope, Shape};
+use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
 use resource::{Access, After, Field, Kind, Resource, options};
 use std::sync::LazyLock;
@@ -85,7 +85,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn list_sessions(request: &Request, conn: &mut Conn) -> Outcome {
     let mut condition = Sql::new("t.ended_at IS NULL AND t.user_id = ");
     condition.bind(request.caller()?.user).push(" AND t.expires_at > ").bind(request.now);
-    rows::list(request, conn, &SESSIONS, Scope { cacheable: Cacheable::Unknown, ..Scope::of(condition) })
+    rows::list(request, conn, &SESSIONS, Scope::of(condition))
 }
 
 fn write_is_current(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
