@@ -112,7 +112,9 @@ async fn copy(
     let embedded_history = copy_history(&settings.data, target).await?;
     let engine = store::Engine::Sqlite { directory: target.to_owned() };
     let copied = Store::open(engine, platform::MIGRATIONS, store::Options::default()).await.map_err(text)?;
-    own_history::mark_copy(&copied, embedded_history.as_deref()).await.map_err(text)?;
+    // With these settings the history may be in another service, of which a former version noted nothing.
+    let is_usual = settings.history_url.is_none() && settings.history_database_url.is_none();
+    own_history::mark_copy(&copied, embedded_history.as_deref().filter(|_| is_usual)).await.map_err(text)?;
     copied.close().await;
     let left_out: &[&str] = if without_keys { &secrets_file::ALL } else { &[] };
     copy_rest(&settings.data, target, left_out)

@@ -40,7 +40,7 @@ pub enum Command {
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
-    /// Say which history service is the database's own
+    /// Change which history service is the database's own
     #[command(subcommand)]
     History(HistoryCommand),
     /// Print the two API keys, or change the secret key
@@ -63,7 +63,7 @@ pub enum Command {
 /// Commands on the history service.
 #[derive(Subcommand)]
 pub enum HistoryCommand {
-    /// Use the history service that the settings name (CHANCERY_HISTORY_URL, or else the store) from now on
+    /// Use the history service that the settings name from now on, whichever was the database's own before
     Adopt,
 }
 
@@ -97,7 +97,7 @@ pub enum BuildCommand {
     Delete {
         /// Its domain
         domain: String,
-        /// Really
+        /// Confirm that everything in it is lost
         #[arg(long)]
         yes: bool,
         /// Delete its history tenant too
@@ -238,6 +238,14 @@ mod tests {
         assert!(matches!(cli.command, Command::Backup { directory, without_keys: false } if directory == *"copy"));
         let cli = parse("chancery backup --without-keys copy");
         assert!(matches!(cli.command, Command::Backup { without_keys: true, .. }));
+    }
+
+    #[test]
+    fn a_history_service_is_adopted() {
+        let cli = parse("chancery history adopt --history-url http://127.0.0.1:1");
+        assert!(matches!(cli.command, Command::History(HistoryCommand::Adopt)));
+        assert_eq!(cli.flags.history_url.as_deref(), Some("http://127.0.0.1:1"));
+        assert!(refused("chancery history"));
     }
 
     #[test]

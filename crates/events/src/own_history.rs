@@ -4,8 +4,9 @@
 //!
 //! The notes are settings of the control database:
 //!
-//! | `history_id` | the id of its own service; none before the first contact |
+//! | Name | Value |
 //! |---|---|
+//! | `history_id` | the id of its own service; none before the first contact |
 //! | `history_url` | where that was last reached |
 //! | `history_copy_of` | in a copy made by `chancery backup`: the ids, separated by spaces, of services that belong to the original, or `*` when those are not known, so that any could be one of them |
 
@@ -126,7 +127,7 @@ pub async fn adopt(store: &Store, id: &str, url: Option<&str>) -> Result<(), Err
 }
 
 /// Makes a database that was just copied know that it is a copy: the history service of the original is not its own.
-/// `embedded` is the id of the history service in the original's data directory.
+/// `embedded` is the id of the history in the original's data directory, where that is the one in use.
 pub async fn mark_copy(store: &Store, embedded: Option<&str>) -> Result<(), Error> {
     let embedded = embedded.map(str::to_owned);
     let write = move |conn: &mut Conn| {
