@@ -41,6 +41,34 @@ async fn every_page_says_what_is_so() {
 }
 
 #[test]
+fn every_link_leads_somewhere() {
+    let pages = Page::all();
+    // As code hosts name the anchors of headings.
+    let anchor = |heading: &str| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    };
+    let anchors = |page: &Page| -> Vec<String> {
+        page.text
+            .lines()
+            .filter_map(|line| line.strip_prefix('#'))
+            .map(|line| anchor(line.trim_matches([' ', '#'])))
+            .collect()
+    };
+    for page in &pages {
+        for link in page.text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let (file, wanted) = link.split_once('#').unwrap_or((link, ""));
+            let to = if file.is_empty() { Some(page) } else { pages.iter().find(|page| page.name == file) };
+            let leads = match to {
+                Some(to) => wanted.is_empty() || anchors(to).iter().any(|anchor| anchor == wanted),
+                None => root().join("docs/reference").join(file).exists(),
+            };
+            assert!(leads, "docs/reference/{}: the link {link} leads nowhere", page.name);
+        }
+    }
+}
+
+#[test]
 fn every_endpoint_stands_in_a_page() {
     let pages: String = Page::all().into_iter().map(|page| page.text).collect();
     let history: Json =
