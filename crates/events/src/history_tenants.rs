@@ -1,4 +1,4 @@
-//! The tenant that each build has in the history service (document 4, section 6, "a build's tenant").
+//! The tenant that each build has in the history service (`docs/reference/history.md`).
 //!
 //! The control database keeps a row for each build, written with the build itself. The tenant is made when the build is,
 //! or, while the service is away, when there is something to deliver. Once the row has a `client_id` it keeps it.

@@ -1,5 +1,5 @@
-//! What waits for the history service: system events and history events of records, in one order (document 3, "History
-//! service").
+//! What waits for the history service: system events and history events of records, in one order
+//! (`docs/reference/history.md`).
 //!
 //! An event is a row of `outbox`, written in the transaction of its cause, so that neither is there without the other;
 //! `relay.rs` delivers the rows in the order of `n` and removes them. Two causes that run at once may be told in either
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// A system event (document 3, "System-event fields").
+/// A system event.
 pub struct SystemEvent {
     /// Microseconds since 1970.
     pub event_timestamp: i64,
@@ -74,14 +74,14 @@ pub struct SystemEvent {
     pub event_data: Map<String, Json>,
 }
 
-/// A history event of a record (document 3, `create-event`; document 4, section 6).
+/// A history event of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
     /// The idempotency key, made once: see [`Uuid::new_v4`].
     pub event_id: Uuid,
     /// Microseconds since 1970.
     pub event_time: i64,
-    /// 1 `record_created` to 10 `status_initialized` (document 4, section 6).
+    /// 1 `record_created` to 10 `status_initialized`.
     pub event_type_id: i64,
     /// The record.
     pub record_id: i64,

@@ -1,7 +1,7 @@
 //! Addresses: the networks a user may call from, and whose address a request has.
 //!
 //! An IPv4 address may arrive as an IPv4-mapped IPv6 one (`::ffff:10.0.0.1`); both sides of each comparison are made
-//! canonical first, so that the spelling decides nothing (security.md, row "IP ranges").
+//! canonical first, so that the spelling decides nothing.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -80,8 +80,8 @@ impl Trusted {
     }
 }
 
-/// The address that a request comes from (document 4, section 3, row "IP restriction"): the peer's, or, when the peer is
-/// a trusted proxy, the last entry of `X-Forwarded-For` that is not one.
+/// The address that a request comes from (`docs/reference/sign-in.md`): the peer's, or, when the peer is a trusted
+/// proxy, the last entry of `X-Forwarded-For` that is not one.
 ///
 /// `forwarded_for` gives the values of the header's lines in order. Each proxy appends the address that it saw, so the
 /// list is walked from its end as long as its entries are trusted; an entry that is no address stops the walk at the

@@ -56,7 +56,8 @@ impl Admission {
         Ok(caller)
     }
 
-    /// The admission of an upload that has begun: the token counts no more, the session does (document 4, section 7).
+    /// The admission of an upload that has begun: the token counts no more, the session does
+    /// (`docs/reference/conventions.md`).
     pub fn of_upload(mut self) -> Admission {
         self.claims.expires_at = i64::MAX;
         self

@@ -1,4 +1,4 @@
-//! `{"value": id, "text": label}` of what the caller may list, by a part of its name (document 4, section 2).
+//! `{"value": id, "text": label}` of what the caller may list, by a part of its name (`docs/reference/conventions.md`).
 
 use crate::answer::{Answer, Outcome};
 use crate::request::Request;

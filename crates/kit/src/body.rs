@@ -1,8 +1,8 @@
 //! The body of a request: read within bounds, and found to be JSON or not. Those of uploads are in `upload.rs`.
 //!
-//! What a byte of it costs is bounded in four ways (document 4, section 7): by the route (a stranger sends 16 KiB), by the
-//! room that all bodies in flight share (and those of a build among them), by depth and number of values, and by what is
-//! made of it: its text is kept, and no tree ([`resource::sent`]).
+//! What a byte of it costs is bounded in four ways (`docs/reference/conventions.md`): by the route (a stranger sends 16
+//! KiB), by the room that all bodies in flight share (and those of a build among them), by depth and number of values,
+//! and by what is made of it: its text is kept, and no tree ([`resource::sent`]).
 
 use crate::app::App;
 use crate::bodies::{ANSWERS_OF_BUILD, PROGRESS, SLOWEST_LONG, busy, refuse};
@@ -19,9 +19,9 @@ use std::time::Duration;
 use web::listener::{BodyError, BodyReader};
 use web::room::Taken;
 
-/// The largest body but of uploads (document 4, section 2).
+/// The largest body but of uploads.
 const MAX_BODY: usize = 2 * 1024 * 1024;
-/// The largest body of a route that anybody may call, and its most values (document 4, section 7).
+/// The largest body of a route that anybody may call, and its most values.
 const MAX_PUBLIC_BODY: usize = 16 * 1024;
 const MAX_PUBLIC_VALUES: usize = 1000;
 /// How much more memory a body is given at a time.

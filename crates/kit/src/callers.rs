@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long another process's changes may go unseen (document 4, section 3: within one second).
+/// How long another process's changes may go unseen (`docs/reference/sign-in.md`: within one second).
 pub const STALE_AFTER: Duration = Duration::from_millis(500);
 
 /// What a process knows of a build's callers, by session.

@@ -58,8 +58,8 @@ fn follow(request: &Request) {
     work.iter().for_each(|work| work(&request.app, &request.build));
 }
 
-/// What a write asks first in its transaction: whether whom it was admitted for may still do it (document 4, section 7,
-/// row "what a request may do"). The request to go on with, if his rights have changed.
+/// What a write asks first in its transaction: whether whom it was admitted for may still do it
+/// (`docs/reference/conventions.md`). The request to go on with, if his rights have changed.
 pub fn readmit(request: &Request, conn: &mut Conn) -> Result<Option<Request>, Refusal> {
     let (Some(caller), Some(admission)) = (&request.caller, &request.admission) else { return Ok(None) };
     let now = request.app.clock.now();

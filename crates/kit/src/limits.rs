@@ -1,6 +1,6 @@
-//! Count limits, decided by the database inside the transaction that creates (document 4, section 4, "26th, 11th,
-//! 1001st …"): a row of counters for each, changed in one statement with its check, so that parallel creates never
-//! exceed a limit. Each is read in the transaction that it bounds, so a changed one holds in every process at once.
+//! Count limits, decided by the database inside the transaction that creates (`docs/reference/limits.md`): a row of
+//! counters for each, changed in one statement with its check, so that parallel creates never exceed a limit. Each is
+//! read in the transaction that it bounds, so a changed one holds in every process at once.
 
 use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};
@@ -10,7 +10,7 @@ use store::{Conn, Error, Sql};
 /// The key of the file extensions in the build limits.
 pub const FILE_EXTENSIONS: &str = "allowed_file_extensions";
 
-/// The file extensions that may be uploaded where a build has no list of its own (document 3, "Files").
+/// The file extensions that may be uploaded where a build has no list of its own.
 pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
     "csv", "doc", "docx", "dot", "gif", "jfif", "jpe", "jpeg", "jpg", "json", "odf", "ods", "odt", "pdf", "png", "pot",
     "potx", "ppa", "pps", "ppsx", "ppt", "pptx", "pwz", "rdf", "rtf", "rtx", "text", "txt", "wiz", "wsdl", "xla",

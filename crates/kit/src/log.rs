@@ -1,5 +1,6 @@
-//! The administration log: who changed what (document 4, section 4). It is written in the transaction of the change, by
-//! [`crate::rows`] and by whoever does more than that; its endpoint stands in the domain `administration`.
+//! The administration log: who changed what (`docs/reference/administration-log.md`). It is written in the transaction
+//! of the change, by [`crate::rows`] and by whoever does more than that; its endpoint stands in the domain
+//! `administration`.
 
 use crate::refusal::Refusal;
 use crate::request::Request;

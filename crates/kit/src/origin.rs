@@ -1,5 +1,5 @@
-//! Where a request says that it comes from and goes to: the host, the address behind proxies, and the origin of the page
-//! that sent it (document 4, sections 1 and 7).
+//! Where a request says that it comes from and goes to: the host, the address behind proxies, and the origin of the
+//! page that sent it (`docs/reference/conventions.md`).
 
 use crate::answer::Answer;
 use crate::app::App;
@@ -80,7 +80,7 @@ pub fn configured<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a HeaderVal
     app.settings.cors_origins.iter().any(|known| known.trim_end_matches('/') == text).then_some(origin)
 }
 
-/// The answer to a preflight request of a configured origin, without authentication (document 4, section 1).
+/// The answer to a preflight request of a configured origin, without authentication.
 pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> {
     let is_preflight =
         parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);

@@ -1,6 +1,5 @@
 //! Connections to addresses that tenants name: mail hosts, token addresses, repositories. None of them may lead to what
-//! the deployment keeps for itself (document 4, section 1, `CHANCERY_OUTBOUND_ALLOW`; security.md, row "no request
-//! forgery from the server").
+//! the deployment keeps for itself, but what `CHANCERY_OUTBOUND_ALLOW` opens (`docs/operations.md`).
 //!
 //! A name is resolved once, each of its addresses is checked, and the connection goes to a checked address, so that a
 //! second answer of the resolver cannot lead elsewhere. Whatever spelling an address has (`127.1`, `0x7f.1`,

@@ -1,6 +1,6 @@
 //! What the permission sets of groups, classes and records have in common: names that nobody may give them, actions
-//! that need one another, and what a PATCH leaves of those that were there (document 1, "User group permission sets";
-//! the specification repeats the rules at each level). Roles read their lists of actions here too.
+//! that need one another, and what a PATCH leaves of those that were there (`docs/reference/permission-sets.md`).
+//! Roles read their lists of actions here too.
 //!
 //! A set stores its actions as bits, so that SQL can test them.
 
@@ -13,7 +13,7 @@ use resource::{
 use serde_json::{Map, Value as Json, json};
 use store::Conn;
 
-/// Names that no set may be given (document 1; compared as document 4, section 4 says).
+/// Names that no set may be given (`docs/reference/permission-sets.md`).
 pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 
 /// The field of the actions.

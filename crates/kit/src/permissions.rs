@@ -1,4 +1,4 @@
-//! Which permissions exist, which a role can give, and what an account holds without one (document 4, section 4).
+//! Which permissions exist, which a role can give, and what an account holds without one (`docs/reference/roles.md`).
 
 use crate::account_type::AccountType;
 use resource::Errors;

@@ -1,5 +1,4 @@
-//! The deployment's key and what is sealed with it: client secrets, mail passwords, queued mails (security.md, row
-//! "secrets at rest").
+//! The deployment's key and what is sealed with it: client secrets, mail passwords, queued mails.
 //!
 //! One key is set (`CHANCERY_SECRET_KEY`); a key for each purpose is derived from it, so that none can be used for
 //! another's. A sealed value is bound to its place: copied to another row, column or build it does not open.

@@ -1,5 +1,5 @@
 //! The deployment's key (`CHANCERY_SECRET_KEY`) and the databases that know it: a start with another key is refused
-//! (document 4, section 1).
+//! (`docs/operations.md`).
 //!
 //! The control database keeps the key's fingerprint as the setting `key`, or, while `chancery keys rotate` changes it,
 //! both: `OLD>NEW`, with which no process starts, not even one of an earlier version.
@@ -54,7 +54,7 @@ pub fn known(conn: &mut Conn) -> Result<Option<String>, Error> {
 /// Why the key is not taken.
 #[derive(Debug)]
 pub enum KeyError {
-    /// The database knows another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
+    /// The database knows another key.
     Other,
     /// A new database is not made with so short a key.
     Short,

@@ -1,4 +1,4 @@
-//! What an operator sets (document 4, section 1), as far as the kit needs it; each domain has its own part.
+//! What an operator sets (`docs/operations.md`), as far as the kit needs it; each domain has its own part.
 
 use crate::address::{Ranges, Trusted};
 use std::any::{Any, TypeId};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use store::Engine;
 use web::clock::Clock;
 
-/// The settings of the kit, named as in document 4, and beside them those of the domains.
+/// The settings of the kit, named as in `docs/operations.md`, and beside them those of the domains.
 #[derive(Clone)]
 pub struct Settings {
     pub engine: Engine,

@@ -67,7 +67,7 @@ impl Upload {
     }
 
     /// The next bytes; `None` when all have come and the caller may still do what he asks for, which is looked at then
-    /// (document 4, section 7).
+    /// (`docs/reference/conventions.md`).
     pub async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         if self.is_too_large {
             return Err(UploadError::TooLarge);

@@ -1,5 +1,5 @@
-//! What operators do with builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
-//! `chancery user …`). Any process may do it while others serve.
+//! What operators do with builds (tenants) and their accounts (`docs/operations.md`). Any process may do it while
+//! others serve.
 
 use events::history_tenants::{self, Tenant};
 use identity::hasher::QueuePath;

@@ -41,7 +41,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// What an operator sets (document 4, section 1): the settings of the kit, and those of each domain that has some.
+/// What an operator sets (`docs/operations.md`): the settings of the kit, and those of each domain that has some.
 #[derive(Clone)]
 pub struct Settings {
     pub kit: kit::settings::Settings,

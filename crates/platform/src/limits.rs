@@ -1,5 +1,5 @@
-//! The limits of a build for operators at the command line (document 5, section 12, "a changed limit"). They may set more
-//! than the API takes.
+//! The limits of a build for operators at the command line (`docs/reference/limits.md`). They may set more than the API
+//! takes.
 
 use crate::builds::{Failure, error_line, refusal_line};
 use administration::limits::{BUILD_LIMITS, all, find, is_extension, store};

@@ -1,5 +1,5 @@
-//! A history service that does as little as the main API needs (document 3, "History service"), behaves as badly as it
-//! is told, and remembers what it got.
+//! A history service that does as little as the main API needs (`docs/reference/history.md`), behaves as badly as it is
+//! told, and remembers what it got.
 
 use crate::history::HISTORY_KEY;
 use bytes::Bytes;

@@ -69,7 +69,7 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
     Ok(answer)
 }
 
-/// The envelope (document 1, convention 3) around items that are written already.
+/// The envelope (`docs/reference/conventions.md`) around items that are written already.
 pub fn envelope(request: &Request, limit: i64, offset: i64, total: i64, filtered: i64, results: &[u8]) -> Vec<u8> {
     let mut out = Writer::with_capacity(results.len() + 512);
     out.raw("{").name("limit").int(limit).name("offset").int(offset);
