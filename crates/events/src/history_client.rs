@@ -1,4 +1,4 @@
-//! The history service as the main API sees it: four calls by HTTP (`docs/reference/history.md`).
+//! The history service as the main API sees it: four calls by HTTP (document 3, "History service").
 
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
@@ -27,7 +27,7 @@ pub struct HistoryAddress {
 
 /// A tenant as the service made it.
 #[derive(Clone)]
-#[allow(missing_docs, reason = "named as in `docs/reference/history.md`")]
+#[allow(missing_docs, reason = "named as in document 3")]
 pub struct Made {
     pub client_id: String,
     pub client_secret: String,
@@ -118,7 +118,7 @@ impl HistoryClient {
     }
 }
 
-/// The envelope of a history event.
+/// The envelope of a history event (document 3, `create-event`).
 pub struct Envelope<'a> {
     /// The event's own id.
     pub id: &'a str,

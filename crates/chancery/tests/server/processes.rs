@@ -1,4 +1,5 @@
-//! Several processes over the same database: what one changes, the others see within a second (`docs/operations.md`).
+//! Several processes over the same database: what one changes, the others see within a second (document 4, section 3,
+//! "access token"; section 1, "build create").
 
 use crate::{BINARY, message};
 use serde_json::{Value, json};
