@@ -47,13 +47,13 @@ pub struct Received {
     /// The parameters of the address.
     pub query: Query,
     /// The JSON body, an empty object when none was sent; else the status and text of what is wrong with it, which
-    /// counts only when a handler asks for the body: 404 and 403 come first (`docs/reference/conventions.md`).
+    /// counts only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of checks").
     pub body: Result<Body, (StatusCode, String)>,
     /// What the body takes of the bound on all of them, for as long as the request is worked on.
     pub room: web::room::Taken,
     /// The headers.
     pub headers: HeaderMap,
-    /// Where the call comes from (`docs/reference/sign-in.md`).
+    /// Where the call comes from (document 4, section 3, "IP restriction").
     pub address: IpAddr,
     /// Scheme and host of the request, for links to it.
     pub origin: String,
@@ -66,7 +66,7 @@ pub struct Received {
 }
 
 /// The ids of a batch, up to the first item that is none: an id before it may be wrong too, and the first error in the
-/// order sent is the one that is told (`docs/reference/conventions.md`).
+/// order sent is the one that is told (document 4, section 2, "batches").
 pub struct Batch {
     /// Each once, in the order sent.
     pub ids: Vec<i64>,
@@ -214,7 +214,7 @@ impl Request {
         errors.refuse()?;
         Ok(texts)
     }
-    /// The body as a list of ids; the same id twice counts once.
+    /// The body as a list of ids (documents 1 and 2, "Assignees"); the same id twice counts once.
     pub fn batch(&self, max: usize) -> Result<Batch, Refusal> {
         let body = self.body()?;
         let (items, count) = body.as_list(max).ok_or_else(|| Refusal::bad(message::not_a_list(body.type_name())))?;
@@ -239,7 +239,7 @@ impl Request {
         let text = self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
         text.chars().take(255).collect()
     }
-    /// Refuses when `If-Match` names another state than the current one (`docs/reference/conventions.md`).
+    /// Refuses when `If-Match` names another state than the current one (document 4, section 2).
     pub fn check_if_match(&self, current: impl FnOnce() -> Result<Tag, Refusal>) -> Result<(), Refusal> {
         let Some(wanted) = self.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
             return Ok(());

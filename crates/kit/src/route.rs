@@ -99,7 +99,7 @@ impl Schema {
     }
 }
 
-/// The list envelope (`docs/reference/conventions.md`) around items.
+/// The list envelope (document 1, convention 3) around items.
 pub fn envelope(item: Json) -> Json {
     let address = json!({"type": ["string", "null"]});
     json!({
@@ -139,7 +139,7 @@ pub struct Route {
     pub selects: Option<Declared>,
     /// See [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
-    /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
+    /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
     pub while_expired: bool,
     /// Whether somebody who sends a credential is identified, though the route is public.
     pub optional_sign_in: bool,
@@ -222,7 +222,7 @@ impl Route {
         Route::new(Method::OPTIONS, path, "Schema document", handler)
             .answers(200, Schema::Json(|| json!({"type": "object"})))
     }
-    /// A path that has no method: 405 for each (`docs/reference/permission-sets.md`).
+    /// A path that has no method: 405 for each (document 1, "User group permission set assignees", rule 7).
     pub fn nothing(path: &'static str) -> Route {
         let refuse = Handler::NoDatabase(|request| Err(Refusal::method(&request.method, "")));
         Route::new(Method::OPTIONS, path, "", refuse).answers(405, Schema::Nothing)

@@ -1,4 +1,4 @@
-//! `GET /api/openapi.json` and `GET /api/docs/` (`docs/reference/descriptions.md`).
+//! `GET /api/openapi.json` and `GET /api/docs/` (document 4, section 2).
 
 use crate::table;
 use bytes::Bytes;
