@@ -55,6 +55,14 @@ fn every_link_leads_somewhere() {
             .map(|line| anchor(line.trim_matches([' ', '#'])))
             .collect()
     };
+    let index = pages.iter().find(|page| page.name == "README.md").unwrap();
+    for page in pages.iter().filter(|page| page.name != index.name) {
+        assert!(
+            index.text.contains(&format!("]({})", page.name)),
+            "docs/reference/README.md does not list {}",
+            page.name
+        );
+    }
     for page in &pages {
         for link in page.text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
             let (file, wanted) = link.split_once('#').unwrap_or((link, ""));
