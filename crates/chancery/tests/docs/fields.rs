@@ -81,12 +81,12 @@ fn fields(schema: &Json, group: &str, columns: &[Json], rows: &mut Vec<(String, 
 
 fn rules(field: &Json) -> String {
     let mut rules = Vec::new();
-    if field["editable"] == false {
-        rules.push("read-only".to_owned());
-    }
-    if field["required"] == true {
-        rules.push("required".to_owned());
-    }
+    rules.extend(match (field["editable"] == false, field["required"] == true) {
+        (true, true) => Some("required on create, then fixed".to_owned()),
+        (true, false) => Some("read-only".to_owned()),
+        (false, true) => Some("required".to_owned()),
+        (false, false) => None,
+    });
     let bound = |name: &str| {
         let validators = field["validators"].as_array()?;
         Some(&validators.iter().find(|validator| validator["name"] == name)?["value"])
