@@ -1,4 +1,4 @@
-//! The tenant that each build has in the history service (document 4, section 6, "a build's tenant").
+//! The tenant that each build has in the history service (`docs/reference/history.md`).
 //!
 //! The control database has a row for each build, which is written together with the build. The tenant is created with
 //! the build or, when the service was unavailable then, before the first delivery. A stored `client_id` never changes.

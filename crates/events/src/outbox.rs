@@ -1,5 +1,5 @@
 //! The outbox: the events of a build that wait for delivery to the history service, system events and history events of
-//! records in one order (document 3, "History service").
+//! records in one order (`docs/reference/history.md`).
 //!
 //! An event is a row of `outbox`, written in the transaction of its cause, so that neither exists without the other.
 //! `relay.rs` delivers the rows in the order of `n` and removes them. Events of concurrent transactions may be in
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// A system event (document 3, "System-event fields").
+/// A system event.
 pub struct SystemEvent {
     /// The time of the event, in microseconds since 1970.
     pub event_timestamp: i64,
@@ -74,14 +74,14 @@ pub struct SystemEvent {
     pub event_data: Map<String, Json>,
 }
 
-/// A history event of a record (document 3, `create-event`; document 4, section 6).
+/// A history event of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
     /// The idempotency key, such as [`Uuid::new_v4`].
     pub event_id: Uuid,
     /// The time of the event, in microseconds since 1970.
     pub event_time: i64,
-    /// The type, from 1 `record_created` to 10 `status_initialized` (document 4, section 6).
+    /// The type, from 1 `record_created` to 10 `status_initialized`.
     pub event_type_id: i64,
     /// The id of the record.
     pub record_id: i64,

@@ -1,4 +1,4 @@
-//! Roles: `/api/roles/` (document 4, section 4, "roles").
+//! Roles: `/api/roles/` (`docs/reference/roles.md`).
 
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -151,7 +151,7 @@ fn with_grants(
     Ok(changes)
 }
 
-/// Refuses permissions that the caller does not hold: nobody gives more than that (document 4, section 4).
+/// Refuses permissions that the caller does not hold: nobody gives more than that.
 fn check_covered(caller: &Caller, granted: Permissions) -> Result<(), Refusal> {
     if caller.permissions.covers(granted) { Ok(()) } else { Err(Refusal::forbidden()) }
 }

@@ -1,4 +1,4 @@
-//! The types of accounts (document 1, "User").
+//! The types of accounts (`docs/reference/users.md`).
 
 /// The type of a user's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum AccountType {
 
 use AccountType::{External, Full, Internal, OneTimeCompletion, ServiceExternal, ServiceInternal, SuperAdmin};
 
-/// Each type with its name and its display text, in the order of document 1.
+/// Each type with its name and its display text, in the order in which they are shown.
 const ALL: [(AccountType, &str, &str); 7] = [
     (Internal, "internal", "Internal"),
     (External, "external", "External"),
@@ -67,8 +67,7 @@ impl AccountType {
         matches!(self, ServiceInternal | ServiceExternal)
     }
 
-    /// Whether accounts of the type need no activation (document 4, section 4, "status", "one_time_completion
-    /// accounts").
+    /// Whether accounts of the type need no activation.
     pub fn is_active_from_creation(self) -> bool {
         self.is_service() || self == OneTimeCompletion
     }

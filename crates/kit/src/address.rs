@@ -80,7 +80,7 @@ impl Trusted {
     }
 }
 
-/// The address of a request's client (document 4, section 3, row "IP restriction"): the peer's, or, when the peer is a
+/// The address of a request's client (`docs/reference/sign-in.md`): the peer's, or, when the peer is a
 /// trusted proxy, the last entry of `X-Forwarded-For` that is not one.
 ///
 /// `forwarded_for` gives the values of the header's lines in order. Each proxy appends the address that it saw, so the

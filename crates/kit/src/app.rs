@@ -164,7 +164,7 @@ impl App {
         self.0.builds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The public address of a build (document 4, section 1, "public address of a build"), without a slash at its end.
+    /// The public address of a build (`docs/operations.md`), without a slash at its end.
     pub fn address_of(&self, build: &Build) -> String {
         let base = self.settings.base_url.trim_end_matches('/');
         if self.settings.fallback_build.as_deref() == Some(&build.domain) {

@@ -67,7 +67,7 @@ impl Admission {
         Ok(caller)
     }
 
-    /// The admission of a started upload: the token may expire, the session may not (document 4, section 7).
+    /// The admission of a started upload: the token may expire, the session may not (`docs/reference/conventions.md`).
     pub fn of_upload(mut self) -> Admission {
         self.claims.expires_at = i64::MAX;
         self

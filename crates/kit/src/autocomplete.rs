@@ -1,5 +1,5 @@
 //! Autocomplete: lists `{"value": id, "text": label}` of the rows that the caller may list and whose names contain a
-//! text (document 4, section 2).
+//! text (`docs/reference/conventions.md`).
 
 use crate::answer::{Answer, Outcome};
 use crate::request::Request;

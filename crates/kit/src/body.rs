@@ -1,6 +1,6 @@
 //! Reads and parses the body of a request within bounds. Uploads are read in `upload.rs`.
 //!
-//! The memory of bodies is bounded in four ways (document 4, section 7): by a maximum size (16 KiB on a public route),
+//! The memory of bodies is bounded in four ways (`docs/reference/conventions.md`): by a maximum size (16 KiB on a public route),
 //! by a total for all bodies in flight of the process and of each build, by the depth and the number of values, and by
 //! keeping the text instead of a tree of values ([`resource::sent`]).
 
@@ -19,11 +19,11 @@ use std::time::Duration;
 use web::listener::{BodyError, BodyReader};
 use web::room::Taken;
 
-/// The maximum size of a body that is not an upload, in bytes (document 4, section 2).
+/// The maximum size of a body that is not an upload, in bytes.
 const MAX_BODY: usize = 2 * 1024 * 1024;
-/// The maximum size of a body on a public route, in bytes (document 4, section 7).
+/// The maximum size of a body on a public route, in bytes.
 const MAX_PUBLIC_BODY: usize = 16 * 1024;
-/// The maximum number of values in a body on a public route (document 4, section 7).
+/// The maximum number of values in a body on a public route.
 const MAX_PUBLIC_VALUES: usize = 1000;
 /// By how many bytes the buffer of a long body grows at a time.
 const BUFFER_STEP: usize = 64 * 1024;

@@ -27,7 +27,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug)]
 pub struct Requirement {
     pub access: Access,
-    /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
+    /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
 }
 
@@ -73,7 +73,7 @@ impl Caller {
     pub fn needs(&self, resource: &str, action: &str) -> Result<(), Refusal> {
         if self.may(resource, action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
-    /// Whether the caller is a super admin or `service_internal` (document 1, users, rule 2).
+    /// Whether the caller is a super admin or `service_internal` (`docs/reference/users.md`).
     pub fn is_super(&self) -> bool {
         self.account_type.is_super()
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long changes made by another process may go unseen (document 4, section 3: within one second).
+/// How long changes made by another process may go unseen (`docs/reference/sign-in.md`).
 pub const STALE_AFTER: Duration = Duration::from_millis(500);
 
 /// The cache of a build's callers, by session.

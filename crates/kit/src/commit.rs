@@ -60,8 +60,7 @@ fn run_effects(request: &Request) {
     work.iter().for_each(|work| work(&request.app, &request.build));
 }
 
-/// Checks in the transaction of a write that the caller may still do what the request asks (document 4, section 7, row
-/// "what a request may do"). Returns the request with the caller read again, if the rights have changed.
+/// Checks in the transaction of a write that the caller may still do what the request asks (`docs/reference/conventions.md`). Returns the request with the caller read again, if the rights have changed.
 pub fn readmit(request: &Request, conn: &mut Conn) -> Result<Option<Request>, Refusal> {
     let (Some(caller), Some(admission)) = (&request.caller, &request.admission) else { return Ok(None) };
     let now = request.app.clock.now();

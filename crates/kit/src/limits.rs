@@ -1,4 +1,4 @@
-//! Count limits (document 4, section 4, "26th, 11th, 1001st …"). The transaction that creates a row checks and raises a
+//! Count limits (`docs/reference/limits.md`). The transaction that creates a row checks and raises a
 //! counter in the database by one statement, so that concurrent creates never exceed a limit. It also reads the limit,
 //! so that a changed limit applies in every process at once.
 
@@ -10,7 +10,7 @@ use store::{Conn, Error, Sql};
 /// The key of the file extensions in the build limits.
 pub const FILE_EXTENSIONS: &str = "allowed_file_extensions";
 
-/// The file extensions that may be uploaded unless a build has its own list (document 3, "Files").
+/// The file extensions that may be uploaded unless a build has its own list.
 pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
     "csv", "doc", "docx", "dot", "gif", "jfif", "jpe", "jpeg", "jpg", "json", "odf", "ods", "odt", "pdf", "png", "pot",
     "potx", "ppa", "pps", "ppsx", "ppt", "pptx", "pwz", "rdf", "rtf", "rtx", "text", "txt", "wiz", "wsdl", "xla",

@@ -1,4 +1,4 @@
-//! Writes the administration log: who changed what (document 4, section 4). An entry is written in the transaction of
+//! Writes the administration log: who changed what (`docs/reference/administration-log.md`). An entry is written in the transaction of
 //! the change, mostly by [`crate::rows`]; the domain `administration` has its endpoint.
 
 use crate::refusal::Refusal;

@@ -1,4 +1,4 @@
-//! The host and the scheme of a request, and the origin of the page that sent it (document 4, sections 1 and 7): CORS.
+//! The host and the scheme of a request, and the origin of the page that sent it (`docs/reference/conventions.md`): CORS.
 
 use crate::answer::Answer;
 use crate::app::App;
@@ -79,8 +79,8 @@ pub fn configured<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a HeaderVal
     app.settings.cors_origins.iter().any(|known| known.trim_end_matches('/') == text).then_some(origin)
 }
 
-/// The answer to a preflight request of a configured origin, without authentication (document 4, section 1); `None` for
-/// any other request.
+/// The answer to a preflight request of a configured origin, without authentication; `None` for any other
+/// request.
 pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> {
     let is_preflight =
         parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);

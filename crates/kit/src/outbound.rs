@@ -1,6 +1,5 @@
 //! Outbound connections to hosts that tenants name, such as mail servers and identity providers. They must not reach
-//! the deployment's internal networks (document 4, section 1, `CHANCERY_OUTBOUND_ALLOW`; security.md, row "no request
-//! forgery from the server").
+//! the deployment's internal networks, except those in `CHANCERY_OUTBOUND_ALLOW` (`docs/operations.md`).
 //!
 //! A name is resolved once, each of its addresses is checked, and the connection goes to a checked address, so that a
 //! second answer of the resolver cannot lead elsewhere. An address in any spelling (`127.1`, `0x7f.1`,

@@ -1,6 +1,5 @@
 //! The common rules of the permission sets of groups, classes and records: reserved names, actions that need others,
-//! and how a PATCH changes the actions (document 1, "User group permission sets"; the specification repeats the rules
-//! at each level). Roles read their lists of actions here too.
+//! and how a PATCH changes the actions (`docs/reference/permission-sets.md`). Roles read their lists of actions here too.
 //!
 //! A set stores its actions as bits, so that SQL can test them.
 
@@ -13,7 +12,7 @@ use resource::{
 use serde_json::{Map, Value as Json, json};
 use store::Conn;
 
-/// The names that users may not give to a set (document 1; compared as document 4, section 4 says).
+/// The names that users may not give to a set (`docs/reference/permission-sets.md`).
 pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 
 /// The name of the field with the actions.

@@ -28,7 +28,7 @@ impl Refusal {
     pub fn field(field: &str, message: impl Into<String>) -> Refusal {
         Errors::of(field, message).into()
     }
-    /// 400 with `error_code` (document 1, "Errors": a count limit exceeded).
+    /// 400 with `error_code` (a count limit exceeded).
     pub fn limit(detail: impl Into<String>) -> Refusal {
         let mut refusal = Refusal::bad(detail);
         refusal.body["error_code"] = "ERR_LIMIT_EXCEEDED".into();

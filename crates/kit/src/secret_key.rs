@@ -1,5 +1,5 @@
 //! Checks the deployment's key (`CHANCERY_SECRET_KEY`) at the start: a key other than that of the databases is refused
-//! (document 4, section 1).
+//! (`docs/operations.md`).
 //!
 //! The control database stores the key's fingerprint as the setting `key`. While `chancery keys rotate` changes the
 //! key, it stores both fingerprints as `OLD>NEW`, with which no process starts, not even one of an earlier version.
@@ -54,7 +54,7 @@ pub fn known(conn: &mut Conn) -> Result<Option<String>, Error> {
 /// The reason why a key is refused.
 #[derive(Debug)]
 pub enum KeyError {
-    /// The databases have another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
+    /// The databases have another key.
     Other,
     /// The key is too short for a new database.
     Short,

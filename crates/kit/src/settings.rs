@@ -1,4 +1,4 @@
-//! The settings that the kit needs (document 4, section 1), with those of the domains beside them.
+//! The settings that the kit needs (`docs/operations.md`), with those of the domains beside them.
 
 use crate::address::{Ranges, Trusted};
 use std::any::{Any, TypeId};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use store::Engine;
 use web::clock::Clock;
 
-/// The settings of the kit, named as in document 4, and those of the domains.
+/// The settings of the kit, named as in `docs/operations.md`, and those of the domains.
 #[derive(Clone)]
 pub struct Settings {
     pub engine: Engine,

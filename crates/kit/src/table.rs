@@ -24,7 +24,7 @@ impl Table {
             match known {
                 Some(n) => table.paths[n].0.push(route),
                 None => {
-                    // Both forms of every path are served (document 4, section 2, "trailing slash").
+                    // Both forms of every path are served (`docs/reference/conventions.md`).
                     let both = [bare.to_owned(), format!("{bare}/")];
                     let takes_rest = bare.ends_with('}') && bare.contains("{*");
                     for path in both.into_iter().take(if takes_rest { 1 } else { 2 }) {

@@ -65,8 +65,7 @@ impl Upload {
         })
     }
 
-    /// The next chunk; `None` at the end of the body, once the caller's rights have been checked again (document 4,
-    /// section 7).
+    /// The next chunk; `None` at the end of the body, once the caller's rights have been checked again (`docs/reference/conventions.md`).
     pub async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         if self.is_too_large {
             return Err(UploadError::TooLarge);

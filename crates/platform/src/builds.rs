@@ -1,5 +1,5 @@
-//! The operations of operators on builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
-//! `chancery user …`). They may run while other processes serve.
+//! The operations of operators on builds (tenants) and their accounts (`chancery build …`, `chancery user …`;
+//! `docs/operations.md`). They may run while other processes serve.
 
 use events::history_client::{CALL_TIMEOUT, HistoryClient};
 use events::history_tenants::{self, Tenant, TenantError};

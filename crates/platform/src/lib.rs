@@ -41,7 +41,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// The settings of the main API (document 4, section 1): those of the kit and of the domains that have settings.
+/// The settings of the main API (`docs/operations.md`): those of the kit and of the domains that have settings.
 #[derive(Clone)]
 pub struct Settings {
     pub kit: kit::settings::Settings,

@@ -1,4 +1,4 @@
-//! The limits of a build on the command line (document 5, section 12, "a changed limit"). Operators may set higher
+//! The limits of a build on the command line (`docs/reference/limits.md`). Operators may set higher
 //! values than the API accepts.
 
 use crate::builds::{Failure, error_line, refusal_line};

@@ -1,4 +1,4 @@
-//! A fake history service with the calls that the main API uses (document 3, "History service"). It can be made to
+//! A fake history service with the calls that the main API uses (`docs/reference/history.md`). It can be made to
 //! fail, and records the events that it receives.
 
 use crate::history::HISTORY_KEY;

@@ -1,5 +1,5 @@
 //! The limits of a build: `GET /api/limits/`, and for operators `/api/builds/{build_domain}/limits/` and
-//! `chancery build limits` (document 3, "Limits"; document 5, section 12).
+//! `chancery build limits` (`docs/reference/limits.md`).
 
 use crate::{BINARY, message};
 use serde_json::{Value, json};

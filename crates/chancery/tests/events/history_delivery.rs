@@ -1,5 +1,5 @@
-//! The main API delivers its events to the history service: in order, none lost, none twice (document 3, "History
-//! service"; document 4, section 6).
+//! The main API delivers its events to the history service: in order, none lost, none twice
+//! (`docs/reference/history.md`).
 
 use crate::{BINARY, message};
 use platform::events::outbox::{self, HistoryEvent, Uuid};

@@ -1,5 +1,5 @@
-//! User groups: `/api/user-groups/` (document 4, section 4, "user groups", "rights on a group"), and below them the
-//! members and owners, the permission sets, and who is assigned to a set (document 1).
+//! User groups: `/api/user-groups/` (`docs/reference/user-groups.md`), and below them the members and owners, the
+//! permission sets, and who is assigned to a set (`docs/reference/user-groups.md`).
 
 pub(crate) mod assignees;
 pub mod group;

@@ -1,4 +1,4 @@
-//! The permission sets of a group (document 1, "User group permission sets"; document 4, section 4).
+//! The permission sets of a group (`docs/reference/permission-sets.md`).
 
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
 use kit::answer::{Answer, Outcome};
@@ -152,7 +152,7 @@ impl Set {
         self.kind != "custom"
     }
 
-    /// The actions that the set's type accepts, as bits (document 1, sets, rule 2).
+    /// The actions that the set's type accepts, as bits.
     fn allowed(&self) -> i64 {
         if self.kind == "everyone" { VIEW } else { VIEW | EDIT | DELETE }
     }

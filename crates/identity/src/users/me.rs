@@ -1,4 +1,4 @@
-//! The caller's own user and sessions: `/api/users/me/…` (document 4, section 3).
+//! The caller's own user and sessions: `/api/users/me/…` (`docs/reference/users.md`).
 
 use super::rules;
 use super::user::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, TIMEZONE, USER};
@@ -31,7 +31,7 @@ static ME: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("users", "Me", "users", fields)
 });
 
-/// A session of the caller (document 4, section 3, `me/sessions/`).
+/// A session of the caller (`docs/reference/sign-in.md`).
 static SESSION: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
         "sessions",

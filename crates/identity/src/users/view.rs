@@ -1,4 +1,4 @@
-//! How users are shown, and which of them a caller may list (document 4, section 4).
+//! How users are shown, and which of them a caller may list (`docs/reference/users.md`).
 
 use super::rules;
 use super::user::USER;

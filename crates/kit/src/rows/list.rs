@@ -75,7 +75,7 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
     Ok(answer)
 }
 
-/// Writes the envelope (document 1, convention 3) around a page that is already written as a JSON array.
+/// Writes the envelope (`docs/reference/conventions.md`) around a page that is already written as a JSON array.
 pub fn envelope(request: &Request, limit: i64, offset: i64, total: i64, filtered: i64, results: &[u8]) -> Vec<u8> {
     let mut out = Writer::with_capacity(results.len() + 512);
     out.raw("{").name("limit").int(limit).name("offset").int(offset);
