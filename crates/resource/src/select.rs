@@ -289,7 +289,12 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
     let mut values = Vec::with_capacity(parts.len());
     let mut wrong = Vec::new();
     for part in &parts {
-        match if predicate == Isnull { boolean(part) } else { operand(field, predicate, part) } {
+        let operand = match predicate {
+            Isnull => boolean(part),
+            _ if field.filters_by_choice => operand(field, predicate, part).map_err(|_| message::select_choice(part)),
+            _ => operand(field, predicate, part),
+        };
+        match operand {
             Ok(value) => values.push(value),
             Err(message) if wrong.contains(&message) => {}
             Err(message) => wrong.push(message),
