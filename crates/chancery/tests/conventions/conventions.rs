@@ -1,6 +1,7 @@
 //! What every endpoint has in common (document 1, "Conventions"; document 4, section 2), shown on users and roles.
 
 use crate::message;
+use http::Method;
 use serde_json::{Value, json};
 use testkit::{Client, Reply, SECOND, Server};
 
@@ -682,6 +683,29 @@ async fn the_scheme_of_the_authorization_header_is_jwt_or_bearer() {
     }
     for scheme in ["jwt", "Bearer", "bearer"] {
         with(format!("{scheme} {}", admin.token)).get("/api/users/me/").await.ok();
+    }
+}
+
+#[tokio::test]
+async fn bearer_means_the_same_as_jwt_on_every_endpoint() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let nobody = server.as_type("full").await;
+    let other = server.build("b.example").await.admin().await;
+    for route in platform::table().routes().filter(|route| route.method != Method::DELETE) {
+        let path = crate::routes::with_ids(route.path, &[1]);
+        let wrong = ["", "x", "x y", &other.token, &admin.refresh_token];
+        // What writes is called by whoever may not.
+        let right = if route.method == Method::GET { vec![&admin.token, &nobody.token] } else { vec![&nobody.token] };
+        for token in wrong.into_iter().chain(right.into_iter().map(String::as_str)) {
+            let with = |scheme| {
+                let client = server.anonymous().with_header("authorization", &format!("{scheme} {token}"));
+                let call = client.call(route.method.as_str(), &path);
+                async move { testkit::without_its_id(call.send().await) }
+            };
+            let (jwt, bearer) = (with("JWT").await, with("Bearer").await);
+            assert_eq!(jwt, bearer, "{} {path}: {:?}", route.method, bearer.headers);
+        }
     }
 }
 
