@@ -7,3 +7,4 @@ pub mod places;
 pub mod request_id;
 pub mod room;
 mod stream;
+pub mod tls;
