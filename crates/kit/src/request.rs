@@ -1,6 +1,6 @@
 //! A request as handlers see it: who calls, what was received, and what is left to do when its write is committed.
 
-use crate::answer::Tag;
+use crate::answer::{Answer, Tag};
 use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
@@ -239,16 +239,17 @@ impl Request {
         let text = self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
         text.chars().take(255).collect()
     }
+    /// Whether a read is answered with the state that the client names in `If-None-Match`, so that it has it already.
+    pub fn knows(&self, answer: &Answer) -> bool {
+        let is_read = self.method == Method::GET || self.method == Method::HEAD;
+        let is_shown = is_read && answer.status == StatusCode::OK;
+        is_shown && answer.tag.is_some_and(|tag| tag.is_named_by_if_none_match(&self.headers))
+    }
     /// Refuses when `If-Match` names another state than the current one (document 4, section 2).
     pub fn check_if_match(&self, current: impl FnOnce() -> Result<Tag, Refusal>) -> Result<(), Refusal> {
-        let Some(wanted) = self.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
-            return Ok(());
-        };
-        if wanted.trim() == "*" {
+        if !self.headers.contains_key(header::IF_MATCH) || current()?.is_named_by_if_match(&self.headers) {
             return Ok(());
         }
-        let current = current()?.to_string();
-        let matches = wanted.split(',').any(|tag| tag.trim().trim_start_matches("W/") == current);
-        if matches { Ok(()) } else { Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, "Object has been changed.")) }
+        Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, "Object has been changed."))
     }
 }

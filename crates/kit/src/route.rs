@@ -143,6 +143,8 @@ pub struct Route {
     pub while_expired: bool,
     /// Whether somebody who sends a credential is identified, though the route is public.
     pub optional_sign_in: bool,
+    /// See [`Route::is_compressed`].
+    pub answers_secret: bool,
     /// What refuses a request before anything of its body is read.
     pub guard: Option<Guard>,
 }
@@ -174,6 +176,7 @@ impl Route {
             names: OnceLock::new(),
             while_expired: false,
             optional_sign_in: false,
+            answers_secret: false,
             guard: None,
         }
     }
@@ -292,6 +295,17 @@ impl Route {
     /// Whether it answers one instance, which has an `ETag`.
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
+    }
+    /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
+    /// tell how much they have in common; so does that of a page, which carries the token of a link.
+    pub fn is_compressed(&self) -> bool {
+        let is_page = |answer: &Schema| matches!(answer, Schema::Html);
+        !self.answers_secret && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
+    }
+    /// Answers a token or another secret.
+    pub fn answers_secret(mut self) -> Route {
+        self.answers_secret = true;
+        self
     }
     /// Handled in a snapshot of several statements.
     pub fn reads(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
