@@ -217,7 +217,7 @@ fn envelope<T>(limit: i64, offset: i64, listed: &Listed<T>, write: fn(&T, &mut V
         write(event, &mut out);
     }
     out.extend_from_slice(b"]}");
-    Reply::json_bytes(StatusCode::OK, out)
+    Reply::json_bytes(StatusCode::OK, out).tagged()
 }
 
 fn put_json_text(out: &mut Vec<u8>, text: &str) {

@@ -28,6 +28,13 @@ pub enum Endpoint {
     UploadUrl,
 }
 
+impl Endpoint {
+    /// Whether it answers a signed address, which is as good as a key and is never compressed.
+    pub fn answers_secret(self) -> bool {
+        matches!(self, Endpoint::UploadUrl | Endpoint::EventFile)
+    }
+}
+
 /// What a caller must send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Access {

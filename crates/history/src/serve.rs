@@ -3,7 +3,7 @@
 use crate::engine::Error;
 use crate::files::CONTENT_PATH;
 use crate::reply::{Outcome, Refusal, Reply};
-use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint, SERVICE_ID};
+use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint, Route, SERVICE_ID};
 use crate::service::Service;
 use crate::{batch, create_event, event_files, lists, openapi, tenants};
 use http::header::{self, HeaderValue};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
+use web::compress::{Accepted, compress};
 use web::content::Content;
 use web::request_id::{REQUEST_ID, request_id};
 
@@ -53,24 +54,33 @@ async fn dispatch(service: Arc<Service>, request: Request<Incoming>) -> (Respons
     if request.uri().path().starts_with(CONTENT_PATH) {
         return (service.files.answer(request).await, None);
     }
-    let is_head = request.method() == Method::HEAD;
     let (parts, body) = request.into_parts();
-    let (reply, cause) = match respond(&service, parts, body).await {
-        Ok(reply) => (reply, None),
+    let is_head = parts.method == Method::HEAD;
+    let found = routes::find(parts.uri.path());
+    let (reply, cause) = match respond(&service, found, &parts, body).await {
+        Ok(reply) => (reply.unless_known(&parts.headers), None),
         Err(mut refusal) => {
             let cause = refusal.cause.take();
             (refusal.into_reply(), cause)
         }
     };
     let mut response = reply.into_response();
+    if found.is_none_or(|(route, _)| !route.endpoint.answers_secret()) {
+        response = compress(response, Accepted::of(&parts.headers));
+    }
     if is_head {
         *response.body_mut() = Full::default().into();
     }
     (response, cause)
 }
 
-async fn respond(service: &Service, parts: http::request::Parts, body: Incoming) -> Outcome {
-    let (route, event_id) = routes::find(parts.uri.path()).ok_or_else(Refusal::not_found)?;
+async fn respond(
+    service: &Service,
+    found: Option<(&'static Route, &str)>,
+    parts: &http::request::Parts,
+    body: Incoming,
+) -> Outcome {
+    let (route, event_id) = found.ok_or_else(Refusal::not_found)?;
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     if route.method != *method {
         let allow = if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() };
@@ -95,7 +105,7 @@ async fn respond(service: &Service, parts: http::request::Parts, body: Incoming)
         Endpoint::Readiness => Ok(readiness(service.engine.ready().await)),
         Endpoint::Description => {
             let describe = || openapi::document(service.settings.batch_events);
-            Ok(Reply::json(StatusCode::OK, service.description.get_or_init(describe)))
+            Ok(Reply::json(StatusCode::OK, service.description.get_or_init(describe)).tagged())
         }
         Endpoint::Service => {
             let id = service.id().await.map_err(Refusal::unreadable)?;

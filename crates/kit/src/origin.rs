@@ -92,7 +92,9 @@ pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> 
         (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, OPTIONS")),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            HeaderValue::from_static("authorization, content-type, if-match, x-request-id, content-disposition"),
+            HeaderValue::from_static(
+                "authorization, content-type, if-match, if-none-match, x-request-id, content-disposition",
+            ),
         ),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
     ];

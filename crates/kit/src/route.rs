@@ -142,6 +142,8 @@ pub struct Route {
     pub while_expired: bool,
     /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
+    /// See [`Route::is_compressed`].
+    pub answers_secret: bool,
     /// A check that may refuse a request before its body is read.
     pub guard: Option<Guard>,
 }
@@ -173,6 +175,7 @@ impl Route {
             names: OnceLock::new(),
             while_expired: false,
             optional_sign_in: false,
+            answers_secret: false,
             guard: None,
         }
     }
@@ -292,6 +295,19 @@ impl Route {
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
     }
+    /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
+    /// tell how much they have in common; so would that of a page, which carries the token of a link.
+    pub fn is_compressed(&self) -> bool {
+        let is_page = |answer: &Schema| matches!(answer, Schema::Html);
+        !self.answers_secret && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
+    }
+
+    /// Answers a token or another secret.
+    pub fn answers_secret(mut self) -> Route {
+        self.answers_secret = true;
+        self
+    }
+
     /// Sets a handler that reads in one snapshot.
     pub fn reads(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         self.handler = Handler::Read(handler);

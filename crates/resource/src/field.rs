@@ -230,6 +230,8 @@ pub struct Field {
     /// The name of the database index that makes the field unique.
     pub unique: Option<Name>,
     pub filter: bool,
+    /// Whether a filter value of the wrong type is refused with the message for choices, instead of that of the type.
+    pub filters_by_choice: bool,
     pub sort: bool,
     pub isnull: bool,
     pub in_list: bool,
@@ -266,6 +268,7 @@ impl Field {
             blank: true,
             unique: None,
             filter: false,
+            filters_by_choice: false,
             sort: false,
             isnull: false,
             in_list: true,
@@ -339,6 +342,12 @@ impl Field {
     pub fn filter(mut self) -> Field {
         self.filter = true;
         self
+    }
+    /// Lists may be filtered by it, and a value of the wrong type is refused as no available choice (document 1,
+    /// "Errors", of `link_sent_by`).
+    pub fn filter_by_choice(mut self) -> Field {
+        self.filters_by_choice = true;
+        self.filter()
     }
     /// Lists may be sorted by it.
     pub fn sort(mut self) -> Field {

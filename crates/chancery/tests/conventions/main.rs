@@ -6,6 +6,8 @@
 
 mod autocomplete;
 mod bodies;
+mod compression;
+mod conditional;
 mod conventions;
 mod declared_at_run_time;
 mod hostile_bodies;

@@ -24,16 +24,19 @@ pub fn routes() -> Vec<Route> {
             .public()
             .guarded(attempts::guard)
             .takes(Schema::Json(|| json!({"type": "object", "required": ["username", "password"], "properties": {"username": {"type": "string"}, "password": {"type": "string"}}})))
-            .answers(200, Schema::Json(sessions::tokens_schema)),
+            .answers(200, Schema::Json(sessions::tokens_schema))
+            .answers_secret(),
         Route::post("/api/auth/refresh/", "Exchange a refresh token for a new pair", Handler::Write(refresh))
             .public()
             .takes(Schema::Json(refresh_token_schema))
-            .answers(200, Schema::Json(sessions::tokens_schema)),
+            .answers(200, Schema::Json(sessions::tokens_schema))
+            .answers_secret(),
         Route::post("/api/auth/logout/", "End the session of a refresh token", Handler::Write(logout))
             .public()
             .takes(Schema::Json(logout_schema))
             .answers(204, Schema::Nothing)
-            .or(200, Schema::Json(|| json!({"type": "object", "required": ["logout_url"], "properties": {"logout_url": {"type": "string"}}}))),
+            .or(200, Schema::Json(|| json!({"type": "object", "required": ["logout_url"], "properties": {"logout_url": {"type": "string"}}})))
+            .answers_secret(),
     ]
 }
 

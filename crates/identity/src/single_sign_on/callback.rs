@@ -36,6 +36,7 @@ pub fn routes() -> Vec<Route> {
         )
         .public()
         .answers(200, Schema::Json(sessions::tokens_schema))
+        .answers_secret()
         // A page, a link without a session, a redirect to the front end.
         .or(200, Schema::Html)
         .or(204, Schema::Nothing)
@@ -52,7 +53,8 @@ pub fn routes() -> Vec<Route> {
         )
         .public()
         .takes(Schema::Json(ticket))
-        .answers(200, Schema::Json(sessions::tokens_schema)),
+        .answers(200, Schema::Json(sessions::tokens_schema))
+        .answers_secret(),
     ]
 }
 

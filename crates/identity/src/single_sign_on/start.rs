@@ -37,13 +37,15 @@ pub fn routes() -> Vec<Route> {
             .public()
             .guarded(attempts::guard)
             .takes(Schema::Json(id))
-            .answers(200, Schema::Json(address)),
+            .answers(200, Schema::Json(address))
+            .answers_secret(),
         Route::post(
             "/api/single-sign-on/{id}/link/",
             "Begin to link an identity to the own account",
             Handler::Async(link),
         )
-        .answers(200, Schema::Json(address)),
+        .answers(200, Schema::Json(address))
+        .answers_secret(),
     ]
 }
 

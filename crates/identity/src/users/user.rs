@@ -108,7 +108,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             moment("password_set_at").filter().sort(),
             moment("password_expires_at").sql(EXPIRES_AT),
             moment("link_sent_at").filter().sort(),
-            Field::new("link_sent_by", Kind::User).read_only().nullable().filter(),
+            Field::new("link_sent_by", Kind::User).read_only().nullable().filter_by_choice(),
             Field::new("next_actions", Kind::List).read_only().stored_by_resource(),
             created_at.sort(),
             created_by,
