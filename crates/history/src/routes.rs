@@ -8,7 +8,7 @@ pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header of the tenant's client id.
 pub const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 
-/// The handlers of `serve.rs`; the names are the `operationId`s of the OpenAPI document.
+/// The handlers of `serve.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Endpoint {
     Health,

@@ -2,7 +2,7 @@
 
 use crate::engine::Error;
 use crate::files::CONTENT_PATH;
-use crate::reply::{Outcome, Refusal, Reply};
+use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
 use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint};
 use crate::service::Service;
 use crate::{batch, create_event, event_files, lists, openapi, tenants};
@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use resource::Query;
+use resource::openapi::Audience;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -90,10 +91,7 @@ async fn respond(service: &Service, parts: http::request::Parts, body: Incoming)
     match route.endpoint {
         Endpoint::Health => Ok(status(StatusCode::OK, "ok")),
         Endpoint::Readiness => Ok(readiness(service.engine.ready().await)),
-        Endpoint::Description => {
-            let describe = || openapi::document(service.settings.batch_events);
-            Ok(Reply::json(StatusCode::OK, service.description.get_or_init(describe)))
-        }
+        Endpoint::Description => describe(service, &query),
         Endpoint::CreateEvent => create_event::create(service, client, &parts.headers, body).await,
         Endpoint::Initialize => tenants::initialize(service, &parts.headers, body).await,
         Endpoint::Batch => batch::create(service, required_client()?, &parts.headers, body).await,
@@ -103,6 +101,16 @@ async fn respond(service: &Service, parts: http::request::Parts, body: Incoming)
         Endpoint::EventFile => event_files::redirect(service, required_client()?, Uuid::try_parse(event_id).ok()).await,
         Endpoint::UploadUrl => event_files::upload_address(service, required_client()?).await,
     }
+}
+
+fn describe(service: &Service, query: &Query) -> Outcome {
+    let Some(audience) = Audience::of(query) else {
+        let mut problems = Problems::default();
+        problems.add(&[Step::Name("query"), Step::Name(Audience::PARAMETER)], Problem::NotAMember);
+        return Err(problems.into());
+    };
+    let make = || openapi::document(service.settings.batch_events, audience).to_string().into_bytes();
+    Ok(Reply::json_bytes(StatusCode::OK, service.descriptions[audience as usize].get_or_init(make).clone()))
 }
 
 /// Whether exactly one key was sent, and it is the right one.

@@ -5,7 +5,6 @@ use crate::engine::{Engine, Tenant};
 use crate::files::Files;
 use crate::reply::Refusal;
 use bytes::Bytes;
-use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,8 +33,8 @@ pub struct Service {
     pub engine: Engine,
     pub(crate) files: Files,
     pub(crate) settings: Settings,
-    /// The OpenAPI document, made once since anybody may ask for it.
-    pub(crate) description: OnceLock<Json>,
+    /// The OpenAPI document for each audience, made once since anybody may ask for it.
+    pub(crate) descriptions: [OnceLock<Vec<u8>>; 2],
     pub(crate) bodies: Bodies,
     parsing: Semaphore,
     /// Tenants, and when the engine was asked for them.
@@ -51,7 +50,7 @@ impl Service {
             engine,
             files,
             settings,
-            description: OnceLock::new(),
+            descriptions: Default::default(),
             bodies: Bodies::default(),
             parsing: Semaphore::new(PARSED_AT_A_TIME),
             cached_tenants: Mutex::default(),
