@@ -88,7 +88,8 @@ impl Schema {
             Schema::OneOf(item) => item(),
             Schema::PageOf(item) => {
                 let item = item();
-                page(&item["title"].as_str().unwrap_or_default().to_owned(), item)
+                let name = item["title"].as_str().unwrap_or_default().to_owned();
+                page(&name, item)
             }
             Schema::Records(declared) => list(openapi::response(declared, Form::List)),
             Schema::Ids => list(json!({"type": "integer"})),

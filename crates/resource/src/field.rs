@@ -457,6 +457,9 @@ impl Field {
     }
 }
 
+/// The names and schemas of what answers show beside the fields.
+pub type ShownBeside = fn(Form) -> Vec<(&'static str, Json)>;
+
 /// The declaration of a resource.
 #[derive(Clone)]
 pub struct Resource {
@@ -487,7 +490,7 @@ pub struct Resource {
     /// The fields that stand in an object of their own, under this name.
     pub group: Option<(Name, Range<usize>)>,
     /// The schemas of what answers show beyond the fields, such as `_meta`, by name.
-    pub shown_beside: Option<fn(Form) -> Vec<(&'static str, Json)>>,
+    pub shown_beside: Option<ShownBeside>,
     by_name: HashMap<Name, usize>,
 }
 
@@ -566,7 +569,7 @@ impl Resource {
         self
     }
     /// Answers show these, too, beside the fields; OpenAPI has their schemas from here.
-    pub fn shows(mut self, schemas: fn(Form) -> Vec<(&'static str, Json)>) -> Resource {
+    pub fn shows(mut self, schemas: ShownBeside) -> Resource {
         self.shown_beside = Some(schemas);
         self
     }
