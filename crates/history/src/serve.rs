@@ -2,7 +2,7 @@
 
 use crate::engine::Error;
 use crate::files::CONTENT_PATH;
-use crate::reply::{Outcome, Refusal, Reply};
+use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
 use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint, Route, SERVICE_ID};
 use crate::service::Service;
 use crate::{batch, create_event, event_files, lists, openapi, tenants};
@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use resource::Query;
+use resource::openapi::Audience;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -103,10 +104,7 @@ async fn respond(
     match route.endpoint {
         Endpoint::Health => Ok(status(StatusCode::OK, "ok")),
         Endpoint::Readiness => Ok(readiness(service.engine.ready().await)),
-        Endpoint::Description => {
-            let describe = || openapi::document(service.settings.batch_events);
-            Ok(Reply::json(StatusCode::OK, service.description.get_or_init(describe)).tagged())
-        }
+        Endpoint::Description => describe(service, &query),
         Endpoint::Service => {
             let id = service.id().await.map_err(Refusal::unreadable)?;
             Ok(Reply::json(StatusCode::OK, &json!({"id": id})))
@@ -120,6 +118,16 @@ async fn respond(
         Endpoint::EventFile => event_files::redirect(service, required_client()?, Uuid::try_parse(event_id).ok()).await,
         Endpoint::UploadUrl => event_files::upload_address(service, required_client()?).await,
     }
+}
+
+fn describe(service: &Service, query: &Query) -> Outcome {
+    let Some(audience) = Audience::of(query) else {
+        let mut problems = Problems::default();
+        problems.add(&[Step::Name("query"), Step::Name(Audience::PARAMETER)], Problem::NotAMember);
+        return Err(problems.into());
+    };
+    let make = || openapi::document(service.settings.batch_events, audience).to_string().into_bytes();
+    Ok(Reply::json_bytes(StatusCode::OK, service.descriptions[audience as usize].get_or_init(make).clone()).tagged())
 }
 
 /// Whether exactly one key was sent, and it is the right one.

@@ -107,6 +107,26 @@ impl Predicate {
             Isnull => "isnull",
         }
     }
+    /// What it compares, in the words after the name of a field.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Exact => "is the value",
+            Iexact => "is the text, in any letter case",
+            Contains => "contains the text",
+            Icontains => "contains the text, in any letter case",
+            Startswith => "begins with the text",
+            Istartswith => "begins with the text, in any letter case",
+            Endswith => "ends with the text",
+            Iendswith => "ends with the text, in any letter case",
+            Gt => "is after or above the value",
+            Gte => "is the value, or after or above it",
+            Lt => "is before or below the value",
+            Lte => "is the value, or before or below it",
+            Range => "lies between two values, both included",
+            In => "is one of the values",
+            Isnull => "is null",
+        }
+    }
     /// Whether it compares case-folded texts.
     pub fn ignores_case(self) -> bool {
         matches!(self, Iexact | Icontains | Istartswith | Iendswith)

@@ -13,6 +13,7 @@ mod declared_at_run_time;
 mod hostile_bodies;
 mod many_filters;
 mod nonsense;
+mod openapi;
 mod origins;
 mod outlived;
 mod pages;
