@@ -135,13 +135,27 @@ fn reset(request: Arc<Request>) -> Pending {
     })
 }
 
-/// What the link in a mail opens: the form for a new password, or what to do where the link is not valid.
+/// What the link in a mail opens.
 fn show_link(request: &Request, conn: &mut Conn, kind: LinkKind) -> Outcome {
-    let token = request.query.last("token").unwrap_or("");
-    Ok(match mailed_links::user_of_token(conn, token, kind, request.now)? {
-        Some(_) => new_password_page(request, StatusCode::OK, kind, token, &[], &passwords::sentences(conn)?),
-        None => invalid_link_page(request, conn, StatusCode::OK, kind)?,
-    })
+    Ok(link_page(request, conn, StatusCode::OK, kind, request.query.last("token").unwrap_or(""), &[])?)
+}
+
+/// The form for a new password, or what to do where the link is not valid.
+fn link_page(
+    request: &Request,
+    conn: &mut Conn,
+    status: StatusCode,
+    kind: LinkKind,
+    token: &str,
+    errors: &[String],
+) -> Result<Answer, Error> {
+    match mailed_links::username_of_token(conn, token, kind, request.now)? {
+        Some(username) => {
+            let rules = passwords::sentences(conn)?;
+            Ok(new_password_page(request, status, kind, token, &username, errors, &rules))
+        }
+        None => invalid_link_page(request, conn, status, kind),
+    }
 }
 
 fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
@@ -162,12 +176,8 @@ fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
 
 async fn set_password_failed(request: Arc<Request>, refusal: Refusal, kind: LinkKind, token: String) -> Outcome {
     let (status, errors) = (refusal.status, messages(&refusal));
-    let is_invalid_link = refusal.body.get("token").is_some();
     let shared = request.clone();
-    let answer = move |conn: &mut Conn| match is_invalid_link {
-        true => invalid_link_page(&shared, conn, status, kind),
-        false => Ok(new_password_page(&shared, status, kind, &token, &errors, &passwords::sentences(conn)?)),
-    };
+    let answer = move |conn: &mut Conn| link_page(&shared, conn, status, kind, &token, &errors);
     Ok(request.build.db.read::<_, Error>(answer).await?)
 }
 
@@ -224,6 +234,7 @@ fn new_password_page(
     status: StatusCode,
     kind: LinkKind,
     token: &str,
+    username: &str,
     errors: &[String],
     rules: &[String],
 ) -> Answer {
@@ -234,11 +245,13 @@ fn new_password_page(
     let rules: String = rules.iter().map(|rule| format!("<li>{rule}</li>")).collect();
     let form = format!(
         "{}<form method=\"post\" action=\"{action}\"><input name=\"token\" type=\"hidden\" value=\"{}\">\
+         <label>E-mail address <input type=\"email\" value=\"{}\" autocomplete=\"username\" readonly></label>\
          <label>New password <input name=\"password\" type=\"password\" autocomplete=\"new-password\" \
          aria-describedby=\"rules\" required autofocus></label>\
          <div id=\"rules\">Rules for the password:<ul>{rules}</ul></div><p><button>Set password</button></p></form>",
         alert(&errors.join(" ")),
-        escape(token)
+        escape(token),
+        escape(username)
     );
     page(&request.build, status, title, &form)
 }
