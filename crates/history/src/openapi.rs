@@ -2,7 +2,7 @@
 
 use crate::files::CONTENT_PATH;
 use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
-use crate::routes::{API_KEY, Access, CLIENT_ID, EVENT_ID, Endpoint, ROUTES, Route};
+use crate::routes::{API_KEY, Access, CLIENT_ID, Endpoint, ROUTES, Route};
 use crate::schema::{int, object, one_of, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
 use serde_json::{Map, Value as Json, json};
@@ -68,6 +68,12 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
         Endpoint::Health => reads("Whether the process answers", status()),
         Endpoint::Readiness => reads("Whether the engine answers", status()),
         Endpoint::Description => reads("This description", json!({"type": "object"})),
+        Endpoint::Home => {
+            let summary = "Redirect to the page of this description";
+            Description { summary, status: 302, ..Description::default() }
+        }
+        Endpoint::Page => Description { summary: "This description, as a page", status: 200, ..Description::default() },
+        Endpoint::PageFile => Description { summary: "A file of the page", status: 200, ..Description::default() },
         Endpoint::CreateEvent => creates("Store a history event", create_event::schemas()),
         Endpoint::Batch => creates("Store system events", batch::schemas(batch_events)),
         Endpoint::Initialize => creates("Make a tenant", tenants::schemas()),
@@ -78,10 +84,8 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
             lists("List of history events", lists::parameters(&HISTORY_FILTERS), lists::history_event_schema())
         }
         Endpoint::EventFile => {
-            let name = EVENT_ID.trim_matches(['{', '}']);
-            let id = json!({"name": name, "in": "path", "required": true, "schema": uuid()});
             let summary = "Redirect to the file of an event";
-            Description { summary, parameters: vec![id], status: 302, ..Description::default() }
+            Description { summary, status: 302, ..Description::default() }
         }
         Endpoint::Delete => {
             let summary = "Delete a tenant with its events and files";
@@ -94,7 +98,11 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
 }
 
 fn operation(route: &Route, batch_events: usize) -> Json {
-    let Description { summary, parameters, body, status, answer } = describe(route.endpoint, batch_events);
+    let Description { summary, mut parameters, body, status, answer } = describe(route.endpoint, batch_events);
+    if let Some(name) = route.value_name() {
+        let schema = if route.endpoint == Endpoint::EventFile { uuid() } else { text() };
+        parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
+    }
     let mut responses = Map::new();
     responses.insert(status.to_string(), response("Done", answer));
     if status == 302 {
@@ -106,7 +114,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
     let refusals = [
         (400, "Refused: the tenant, or a body that is no JSON", has_tenant || body.is_some()),
         (401, "Not the key", has_key),
-        (404, "Not found", route.endpoint == Endpoint::EventFile),
+        (404, "Not found", route.value_name().is_some()),
         (408, "The body did not come in time", body.is_some()),
         (413, "The body is too large", body.is_some()),
         (415, "An unknown content encoding", body.is_some()),

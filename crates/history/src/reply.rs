@@ -9,6 +9,7 @@ use http_body_util::Full;
 use serde::Serialize;
 use serde_json::json;
 use web::content::Content;
+use web::viewer::Served;
 
 /// What a handler returns.
 pub type Outcome = Result<Reply, Refusal>;
@@ -18,30 +19,38 @@ pub type Outcome = Result<Reply, Refusal>;
 pub struct Reply {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
-    body: Vec<u8>,
+    body: Bytes,
+}
+
+impl From<Served> for Reply {
+    fn from(served: Served) -> Reply {
+        let Served { content_type, mut headers, body } = served;
+        headers.push((header::CONTENT_TYPE, HeaderValue::from_static(content_type)));
+        Reply { status: StatusCode::OK, headers, body }
+    }
 }
 
 impl Reply {
     /// An answer with a JSON body.
     pub fn json(status: StatusCode, value: &impl Serialize) -> Reply {
         // All keys are texts, so this cannot fail.
-        Reply { status, headers: Vec::new(), body: serde_json::to_vec(value).unwrap_or_default() }
+        Reply { status, headers: Vec::new(), body: serde_json::to_vec(value).unwrap_or_default().into() }
     }
 
     /// An answer with a body that is JSON already.
     pub fn json_bytes(status: StatusCode, body: Vec<u8>) -> Reply {
-        Reply { status, headers: Vec::new(), body }
+        Reply { status, headers: Vec::new(), body: body.into() }
     }
 
     /// 204.
     pub fn empty() -> Reply {
-        Reply { status: StatusCode::NO_CONTENT, headers: Vec::new(), body: Vec::new() }
+        Reply { status: StatusCode::NO_CONTENT, headers: Vec::new(), body: Bytes::new() }
     }
 
     /// 302
     pub fn redirect(address: &str) -> Reply {
         let location = HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address));
-        Reply { status: StatusCode::FOUND, headers: location.into_iter().collect(), body: Vec::new() }
+        Reply { status: StatusCode::FOUND, headers: location.into_iter().collect(), body: Bytes::new() }
     }
 
     /// The answer with one more header.
@@ -53,15 +62,15 @@ impl Reply {
 
     pub(crate) fn into_response(self) -> Response<Content> {
         let has_body = !self.body.is_empty();
-        let mut response = Response::new(Content::from(Full::new(Bytes::from(self.body))));
+        let mut response = Response::new(Content::from(Full::new(self.body)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));
         if has_body {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
         // Redirects hold signed addresses, too.
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         response
     }
 }

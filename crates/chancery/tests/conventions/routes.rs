@@ -126,8 +126,10 @@ async fn public_endpoints_need_no_token() {
         .map(|route| format!("{} {}", route.method, route.path))
         .collect();
     let expected = [
+        "GET /",
         "GET /api/openapi.json",
         "GET /api/docs/",
+        "GET /api/docs/{name}/",
         "POST /api/auth/login/",
         "POST /api/auth/refresh/",
         "POST /api/auth/logout/",
@@ -202,7 +204,7 @@ async fn a_path_with_and_without_its_slash_is_the_same() {
 }
 
 fn is_instance_by_id(path: &str) -> bool {
-    path.trim_end_matches('/').ends_with('}')
+    path.trim_end_matches('/').ends_with("id}")
 }
 
 /// Lists, what is changed by arrays of ids, and instances without an id.
@@ -302,10 +304,8 @@ async fn the_description_is_served_to_anyone_with_the_address_of_the_request() {
     let mut expected = platform::kit::openapi::document(table());
     expected["servers"] = json!([{"url": "/"}]);
     assert_eq!(served, expected);
-    let page = server.anonymous().get("/api/docs/").await;
-    assert_eq!(page.status, 200);
-    assert!(page.header("content-type").starts_with("text/html"));
-    assert!(page.text.contains("/api/users/{id}/"));
+    let clients = server.anonymous().get("/api/openapi.json?audience=clients").await.ok();
+    assert!(clients["paths"]["/api/users/{id}/"]["get"].is_object(), "what the page shows");
 }
 
 #[test]
@@ -334,7 +334,7 @@ async fn the_schema_documents_are_up_to_date() {
     assert_eq!(there, files, "options/ holds a document for each collection and nothing else");
 }
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
