@@ -10,7 +10,7 @@ use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
 use resource::json::{Form, Writer};
 use resource::{Charset, Field, Kind, LINE, Resource, Value, openapi, options};
 use std::sync::LazyLock;
-use store::{Conn, Error};
+use store::{Conn, Error, Sql};
 
 const PATH: &str = "/api/administration/company-details/";
 
@@ -78,6 +78,13 @@ fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Reque
     }
     out.raw("}");
     Ok(())
+}
+
+/// The address of the person who helps users; empty when none is set.
+pub fn admin_email_address(conn: &mut Conn) -> Result<String, Error> {
+    conn.one(&Sql::new("SELECT admin_email_address FROM company_details WHERE id = 1"), |row| {
+        Ok(row.text(0)?.to_owned())
+    })
 }
 
 /// The company details as merge fields.

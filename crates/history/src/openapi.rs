@@ -2,7 +2,7 @@
 
 use crate::files::CONTENT_PATH;
 use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
-use crate::routes::{API_KEY, Access, CLIENT_ID, EVENT_ID, Endpoint, ROUTES, Route, SERVICE_ID};
+use crate::routes::{API_KEY, Access, CLIENT_ID, Endpoint, ROUTES, Route, SERVICE_ID};
 use crate::schema::{int, object, one_of, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
 use resource::openapi::{Audience, document_schema, share, titled};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 /// The OpenAPI 3.1 document of a service that accepts batches of up to so many events.
 pub fn document(batch_events: usize, audience: Audience) -> Json {
     let mut paths = Map::new();
-    for route in &ROUTES {
+    for route in ROUTES.iter().filter(|route| audience == Audience::All || !is_internal(route.endpoint)) {
         paths.insert(
             route.path.to_owned(),
             json!({route.method.as_str().to_ascii_lowercase(): operation(route, batch_events)}),
@@ -111,6 +111,12 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
         Endpoint::Service => {
             reads("The id that tells this service from every other one", object([("id", required(uuid()))]))
         }
+        Endpoint::Home => {
+            let summary = "Redirect to the page of this description";
+            Description { summary, status: 302, ..Description::default() }
+        }
+        Endpoint::Page => Description { summary: "This description, as a page", status: 200, ..Description::default() },
+        Endpoint::PageFile => Description { summary: "A file of the page", status: 200, ..Description::default() },
         Endpoint::CreateEvent => creates("Store a history event", create_event::schemas()),
         Endpoint::Batch => creates("Store system events", batch::schemas(batch_events)),
         Endpoint::Initialize => creates("Make a tenant", tenants::schemas()),
@@ -121,10 +127,8 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
             lists("List of history events", lists::parameters(&HISTORY_FILTERS), lists::history_event_schema())
         }
         Endpoint::EventFile => {
-            let name = EVENT_ID.trim_matches(['{', '}']);
-            let id = json!({"name": name, "in": "path", "required": true, "schema": uuid()});
             let summary = "Redirect to the file of an event";
-            Description { summary, parameters: vec![id], status: 302, ..Description::default() }
+            Description { summary, status: 302, ..Description::default() }
         }
         Endpoint::Delete => {
             let summary = "Delete a tenant with its events and files";
@@ -138,6 +142,10 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
 
 fn operation(route: &Route, batch_events: usize) -> Json {
     let Description { summary, mut parameters, body, status, answer } = describe(route.endpoint, batch_events);
+    if let Some(name) = route.value_name() {
+        let schema = if route.endpoint == Endpoint::EventFile { uuid() } else { text() };
+        parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
+    }
     let mut responses = Map::new();
     responses.insert(status.to_string(), response("Done", answer));
     if status == 302 {
@@ -154,7 +162,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
     let refusals = [
         (400, "Refused: the tenant, or a body that is no JSON", has_tenant || body.is_some()),
         (401, "Not the key", has_key),
-        (404, "Not found", route.endpoint == Endpoint::EventFile),
+        (404, "Not found", route.value_name().is_some()),
         (408, "The body did not come in time", body.is_some()),
         (413, "The body is too large", body.is_some()),
         (415, "An unknown content encoding", body.is_some()),
@@ -177,7 +185,8 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         Access::Client => json!([{"key": [], "client": []}]),
     };
     let tag = match route.endpoint {
-        Endpoint::Health | Endpoint::Readiness | Endpoint::Description => SERVICE,
+        Endpoint::Health | Endpoint::Readiness | Endpoint::Description | Endpoint::Service => SERVICE,
+        endpoint if is_internal(endpoint) => SERVICE,
         Endpoint::Initialize | Endpoint::Delete => TENANTS,
         _ => EVENTS,
     };
@@ -185,18 +194,31 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         "summary": summary, "operationId": operation_id(route), "tags": [tag], "security": security,
         "parameters": parameters, "responses": responses,
     });
+    if is_internal(route.endpoint) {
+        operation["x-internal"] = true.into();
+    }
     if let Some(body) = body {
         operation["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": body}}});
     }
     operation
 }
 
-/// The words of a path, without `api` and the id of an event; lists are called so.
+/// Whether it is for browsers: no client calls it.
+fn is_internal(endpoint: Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Home | Endpoint::Page | Endpoint::PageFile)
+}
+
+/// The words of a path, without `api` and values, and what is done where the path does not say so.
 fn operation_id(route: &Route) -> String {
-    let words = route.path.split('/').filter(|word| !matches!(*word, "" | "api" | EVENT_ID));
+    let words = route.path.split('/').filter(|word| !matches!(*word, "" | "api") && !word.starts_with('{'));
     let words = words.map(|word| word.trim_end_matches(".json").replace('-', "_"));
-    let is_list = matches!(route.endpoint, Endpoint::HistoryEvents | Endpoint::SystemEvents);
-    words.chain(is_list.then(|| "list".to_owned())).collect::<Vec<_>>().join(".")
+    let action = match route.endpoint {
+        Endpoint::HistoryEvents | Endpoint::SystemEvents => Some("list"),
+        Endpoint::Home => Some("home"),
+        Endpoint::PageFile => Some("file"),
+        _ => None,
+    };
+    words.chain(action.map(str::to_owned)).collect::<Vec<_>>().join(".")
 }
 
 fn response(text: &str, schema: Option<Json>) -> Json {

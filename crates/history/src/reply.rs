@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use web::content::Content;
 use web::tag::{Tag, etag};
+use web::viewer::Served;
 
 /// What a handler returns.
 pub type Outcome = Result<Reply, Refusal>;
@@ -18,8 +19,16 @@ pub type Outcome = Result<Reply, Refusal>;
 pub struct Reply {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
-    body: Vec<u8>,
+    body: Bytes,
     tag: Option<Tag>,
+}
+
+impl From<Served> for Reply {
+    fn from(served: Served) -> Reply {
+        let Served { content_type, mut headers, body } = served;
+        headers.push((header::CONTENT_TYPE, HeaderValue::from_static(content_type)));
+        Reply { headers, ..Reply::json_bytes(StatusCode::OK, body) }
+    }
 }
 
 impl Reply {
@@ -30,19 +39,19 @@ impl Reply {
     }
 
     /// An answer with a body that is JSON already.
-    pub fn json_bytes(status: StatusCode, body: Vec<u8>) -> Reply {
-        Reply { status, headers: Vec::new(), body, tag: None }
+    pub fn json_bytes(status: StatusCode, body: impl Into<Bytes>) -> Reply {
+        Reply { status, headers: Vec::new(), body: body.into(), tag: None }
     }
 
     /// 204.
     pub fn empty() -> Reply {
-        Reply::json_bytes(StatusCode::NO_CONTENT, Vec::new())
+        Reply::json_bytes(StatusCode::NO_CONTENT, Bytes::new())
     }
 
     /// 302
     pub fn redirect(address: &str) -> Reply {
         let location = HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address));
-        Reply { headers: location.into_iter().collect(), ..Reply::json_bytes(StatusCode::FOUND, Vec::new()) }
+        Reply { headers: location.into_iter().collect(), ..Reply::json_bytes(StatusCode::FOUND, Bytes::new()) }
     }
 
     /// The answer with one more header.
@@ -63,23 +72,23 @@ impl Reply {
     #[must_use]
     pub(crate) fn unless_known(self, headers: &HeaderMap) -> Reply {
         let is_known = self.tag.is_some_and(|tag| tag.is_named_by_if_none_match(headers));
-        if is_known { Reply { status: StatusCode::NOT_MODIFIED, body: Vec::new(), ..self } } else { self }
+        if is_known { Reply { status: StatusCode::NOT_MODIFIED, body: Bytes::new(), ..self } } else { self }
     }
 
     pub(crate) fn into_response(self) -> Response<Content> {
         let has_type = !self.body.is_empty() || self.status == StatusCode::NOT_MODIFIED;
-        let mut response = Response::new(Content::from(Full::new(Bytes::from(self.body))));
+        let mut response = Response::new(Content::from(Full::new(self.body)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));
         if has_type {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
         headers.extend(
             self.tag.and_then(|tag| HeaderValue::try_from(tag.to_string()).ok()).map(|tag| (header::ETAG, tag)),
         );
         // Redirects hold signed addresses, too.
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         response
     }
 }

@@ -18,6 +18,9 @@ pub enum Endpoint {
     Readiness,
     Description,
     Service,
+    Home,
+    Page,
+    PageFile,
     CreateEvent,
     Batch,
     HistoryEvents,
@@ -51,7 +54,7 @@ pub enum Access {
 pub struct Route {
     pub endpoint: Endpoint,
     pub method: Method,
-    /// Without a slash at its end; [`EVENT_ID`] stands for an event's id.
+    /// Without a slash at its end; a name between braces stands for a value.
     pub path: &'static str,
     pub access: Access,
 }
@@ -62,13 +65,20 @@ impl Route {
     }
 }
 
-/// Stands in a path for the id of an event.
-pub const EVENT_ID: &str = "{event_id}";
+impl Route {
+    /// The name of the value in the path, if there is one.
+    pub fn value_name(&self) -> Option<&'static str> {
+        self.path.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(name, _)| name)
+    }
+}
 
-pub static ROUTES: [Route; 12] = [
+pub static ROUTES: [Route; 15] = [
+    Route::new(Endpoint::Home, Method::GET, "/", Access::Public),
     Route::new(Endpoint::Health, Method::GET, "/healthz", Access::Public),
     Route::new(Endpoint::Readiness, Method::GET, "/readyz", Access::Public),
     Route::new(Endpoint::Description, Method::GET, "/api/openapi.json", Access::Public),
+    Route::new(Endpoint::Page, Method::GET, "/api/docs", Access::Public),
+    Route::new(Endpoint::PageFile, Method::GET, "/api/docs/{name}", Access::Public),
     Route::new(Endpoint::Service, Method::GET, "/api/service", Access::Key),
     Route::new(Endpoint::CreateEvent, Method::POST, "/api/event-bridge/create-event", Access::KeyOrClient),
     Route::new(Endpoint::Batch, Method::POST, "/api/system-events/batch", Access::Client),
@@ -80,14 +90,15 @@ pub static ROUTES: [Route; 12] = [
     Route::new(Endpoint::UploadUrl, Method::GET, "/api/files/upload-url", Access::Client),
 ];
 
-/// The route of a path, with or without a slash at its end, and the event id in the path, else an empty text.
+/// The route of a path, with or without a slash at its end, and the value in the path, else an empty text.
 pub fn find(path: &str) -> Option<(&'static Route, &str)> {
-    let path = path.strip_suffix('/').unwrap_or(path);
-    ROUTES.iter().find_map(|route| match route.path.split_once(EVENT_ID) {
+    let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
+    ROUTES.iter().find_map(|route| match route.path.split_once('{') {
         None => (route.path == path).then_some((route, "")),
-        Some((before, after)) => {
-            let id = path.strip_prefix(before)?.strip_suffix(after)?;
-            (!id.contains('/')).then_some((route, id))
+        Some((before, rest)) => {
+            let after = rest.split_once('}').map_or("", |(_, after)| after);
+            let value = path.strip_prefix(before)?.strip_suffix(after)?;
+            (!value.contains('/')).then_some((route, value))
         }
     })
 }

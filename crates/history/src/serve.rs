@@ -21,6 +21,7 @@ use uuid::Uuid;
 use web::compress::{Accepted, compress};
 use web::content::Content;
 use web::request_id::{REQUEST_ID, request_id};
+use web::viewer;
 
 /// How much of a path goes into the log, in characters.
 const MAX_LOGGED_PATH: usize = 200;
@@ -81,7 +82,7 @@ async fn respond(
     parts: &http::request::Parts,
     body: Incoming,
 ) -> Outcome {
-    let (route, event_id) = found.ok_or_else(Refusal::not_found)?;
+    let (route, value) = found.ok_or_else(Refusal::not_found)?;
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     if route.method != *method {
         let allow = if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() };
@@ -109,13 +110,16 @@ async fn respond(
             let id = service.id().await.map_err(Refusal::unreadable)?;
             Ok(Reply::json(StatusCode::OK, &json!({"id": id})))
         }
+        Endpoint::Home => Ok(Reply::redirect(viewer::PATH)),
+        Endpoint::Page => Ok(viewer::page("Chancery history API", "/api/openapi.json?audience=clients").into()),
+        Endpoint::PageFile => viewer::file(value, &parts.headers).map(Reply::from).ok_or_else(Refusal::not_found),
         Endpoint::CreateEvent => create_event::create(service, client, &parts.headers, body).await,
         Endpoint::Initialize => tenants::initialize(service, &parts.headers, body).await,
         Endpoint::Batch => batch::create(service, required_client()?, &parts.headers, body).await,
         Endpoint::HistoryEvents => lists::history_events(service, required_client()?, &query).await,
         Endpoint::SystemEvents => lists::system_events(service, required_client()?, &query).await,
         Endpoint::Delete => tenants::delete(service, required_client()?).await,
-        Endpoint::EventFile => event_files::redirect(service, required_client()?, Uuid::try_parse(event_id).ok()).await,
+        Endpoint::EventFile => event_files::redirect(service, required_client()?, Uuid::try_parse(value).ok()).await,
         Endpoint::UploadUrl => event_files::upload_address(service, required_client()?).await,
     }
 }

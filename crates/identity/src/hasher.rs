@@ -226,25 +226,53 @@ impl Complexity {
     /// The messages of the rules that a password breaks, in the order of the fields
     /// (`docs/reference/security-rules.md`).
     pub fn broken(&self, password: &str) -> Vec<String> {
-        let count = |counts: fn(char) -> bool| password.chars().filter(|&c| counts(c)).count() as i64;
         let mut messages = Vec::new();
         if self.max_repeating_chars > 0 && longest_run(password) > self.max_repeating_chars {
             messages.push(format!("Max repeating chars {}", self.max_repeating_chars));
         }
-        for (name, least, found) in [
-            ("letters", self.min_letters, count(char::is_alphabetic)),
-            ("numbers", self.min_numbers, count(char::is_numeric)),
-            ("symbols", self.min_symbols, count(is_symbol)),
-            ("lower case", self.min_lower_case, count(char::is_lowercase)),
-            ("upper case", self.min_upper_case, count(char::is_uppercase)),
-            ("length", self.min_length, count(|_| true)),
-        ] {
-            if found < least {
-                messages.push(format!("Min {name} {least}"));
+        for minimum in self.minima() {
+            let found = password.chars().filter(|&c| (minimum.counts)(c)).count() as i64;
+            if found < minimum.least {
+                messages.push(format!("Min {} {}", minimum.name, minimum.least));
             }
         }
         messages
     }
+
+    /// The rules that are on, as sentences for people who are to choose a password; the length comes first.
+    pub fn sentences(&self) -> Vec<String> {
+        let plural = |count: i64| if count == 1 { "" } else { "s" };
+        let minima = self.minima().into_iter().rev().filter(|minimum| minimum.least > 0);
+        let mut sentences: Vec<String> =
+            minima.map(|Minimum { least, what, .. }| format!("At least {least} {what}{}", plural(least))).collect();
+        if self.max_repeating_chars > 0 {
+            let most = self.max_repeating_chars;
+            sentences.push(format!("No character more than {most} time{} in a row", plural(most)));
+        }
+        sentences
+    }
+
+    fn minima(&self) -> [Minimum; 6] {
+        let minimum = |name, what, least, counts| Minimum { name, what, least, counts };
+        [
+            minimum("letters", "letter", self.min_letters, char::is_alphabetic),
+            minimum("numbers", "digit", self.min_numbers, char::is_numeric),
+            minimum("symbols", "symbol", self.min_symbols, is_symbol),
+            minimum("lower case", "lower-case letter", self.min_lower_case, char::is_lowercase),
+            minimum("upper case", "upper-case letter", self.min_upper_case, char::is_uppercase),
+            minimum("length", "character", self.min_length, |_| true),
+        ]
+    }
+}
+
+/// How many characters of a kind a password has at least.
+struct Minimum {
+    /// The kind as messages name it.
+    name: &'static str,
+    /// One character of the kind, for people.
+    what: &'static str,
+    least: i64,
+    counts: fn(char) -> bool,
 }
 
 fn is_symbol(c: char) -> bool {
@@ -399,6 +427,18 @@ mod tests {
         };
         assert_eq!(rules.broken("Aab1!xyz"), Vec::<String>::new());
         assert_eq!(
+            rules.sentences(),
+            [
+                "At least 8 characters",
+                "At least 1 upper-case letter",
+                "At least 2 lower-case letters",
+                "At least 1 symbol",
+                "At least 1 digit",
+                "At least 4 letters",
+                "No character more than 2 times in a row"
+            ]
+        );
+        assert_eq!(
             rules.broken("   "),
             [
                 "Max repeating chars 2",
@@ -430,7 +470,7 @@ mod tests {
 
     #[test]
     fn zero_switches_a_rule_off_and_runs_need_the_same_character() {
-        assert!(Complexity::default().broken("").is_empty());
+        assert!(Complexity::default().broken("").is_empty() && Complexity::default().sentences().is_empty());
         let runs = Complexity { max_repeating_chars: 1, ..Complexity::default() };
         assert!(runs.broken("ababAa").is_empty());
         assert_eq!(runs.broken("abba"), ["Max repeating chars 1"]);

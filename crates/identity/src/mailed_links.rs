@@ -204,6 +204,12 @@ pub fn user_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> 
     conn.opt(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
 }
 
+/// The username of the user of a valid token.
+pub fn username_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<String>, Error> {
+    let Some(user) = user_of_token(conn, token, kind, now)? else { return Ok(None) };
+    conn.opt(&Sql::new("SELECT username FROM users WHERE id = $1").arg(user), |row| Ok(row.text(0)?.to_owned()))
+}
+
 /// Deletes a valid token and returns its user. So a token works once.
 pub fn spend(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, Error> {
     let sql = Sql::new(

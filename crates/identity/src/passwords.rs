@@ -76,8 +76,7 @@ pub fn broken_rules(
     prepared: Option<&Prepared>,
 ) -> Result<Vec<String>, Error> {
     let mut messages = complexity(conn)?.broken(password);
-    let prevents = Sql::new("SELECT password_prevent_reuse FROM security WHERE id = 1");
-    if let (Some(user), Some(prepared), true) = (user, prepared, conn.one(&prevents, |row| row.flag(0))?) {
+    if let (Some(user), Some(prepared), true) = (user, prepared, prevents_reuse(conn)?) {
         let sql = Sql::new("SELECT digest FROM password_history WHERE user_id = $1 ORDER BY id DESC LIMIT $2")
             .arg(user)
             .arg(HISTORY_LENGTH);
@@ -86,6 +85,20 @@ pub fn broken_rules(
         }
     }
     Ok(messages)
+}
+
+fn prevents_reuse(conn: &mut Conn) -> Result<bool, Error> {
+    conn.one(&Sql::new("SELECT password_prevent_reuse FROM security WHERE id = 1"), |row| row.flag(0))
+}
+
+/// The rules for a new password, as sentences for the person who is to choose it.
+pub fn sentences(conn: &mut Conn) -> Result<Vec<String>, Error> {
+    let mut sentences = complexity(conn)?.sentences();
+    sentences.push(format!("At most {MAX_LENGTH} characters"));
+    if prevents_reuse(conn)? {
+        sentences.push(format!("None of your last {HISTORY_LENGTH} passwords"));
+    }
+    Ok(sentences)
 }
 
 /// Adds a password to the user's history, which keeps the last [`HISTORY_LENGTH`].

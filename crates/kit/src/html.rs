@@ -1,17 +1,19 @@
 //! Plain pages for people, which work without scripts.
 
 use crate::answer::{Answer, Outcome};
+use crate::build::Build;
 use crate::refusal::Refusal;
 use crate::route::{Route, Schema};
 use http::StatusCode;
 use serde_json::Value as Json;
 
 /// The answer of a route that refuses a request before its body is read: a page where a page was asked for.
-pub fn refused(route: &Route, refusal: Refusal) -> Outcome {
+pub fn refused(route: &Route, build: &Build, refusal: Refusal) -> Outcome {
     if !matches!(route.body, Schema::Form(_)) {
         return Err(refusal);
     }
-    let mut answer = page(refusal.status, route.summary, &alert(&messages(&refusal).join(" ")));
+    let body = format!("{}<p><a href=\"/sign-in/\">Back to sign-in</a></p>", alert(&messages(&refusal).join(" ")));
+    let mut answer = page(build, refusal.status, "Please wait", &body);
     answer.headers.extend(refusal.headers);
     Ok(answer)
 }
@@ -41,17 +43,16 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// A whole page with a title and a body of HTML.
-pub fn page(status: StatusCode, title: &str, body: &str) -> Answer {
+/// A whole page of a build, with a title and a body of HTML. The title says that something failed, since a screen reader
+/// says it first.
+pub fn page(build: &Build, status: StatusCode, title: &str, body: &str) -> Answer {
+    let failed = if status.is_client_error() { "Failed: " } else { "" };
+    let (domain, style) = (escape(&build.domain), include_str!("html.css"));
     let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{title} · Chancery</title><style>\
-         body{{font:1rem/1.5 system-ui,sans-serif;max-width:26rem;margin:12vh auto;padding:0 1rem;color:#1c2430;background:#f6f7f9}}\
-         h1{{font-size:1.4rem}}label{{display:block;margin:1rem 0}}\
-         input,textarea{{box-sizing:border-box;width:100%;padding:.5rem;font:inherit;border:1px solid #8a94a3;border-radius:4px}}\
-         button{{padding:.5rem 1.2rem;font:inherit;border:0;border-radius:4px;background:#1d4f91;color:#fff}}\
-         [role=alert]{{padding:.5rem .8rem;border-left:4px solid #b3261e;background:#fdecea}}</style></head>\
-         <body><h1>{title}</h1>{body}</body></html>"
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{failed}{title} · {domain}</title>\
+         <style>{style}</style></head><body><header>{domain}</header><main><h1>{title}</h1>{body}</main></body></html>"
     );
     Answer::page(status, html)
 }

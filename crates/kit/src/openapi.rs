@@ -66,7 +66,7 @@ pub fn document(table: &Table, audience: Audience) -> Json {
 fn is_internal(route: &Route) -> bool {
     let is_page = |schema: &Schema| matches!(schema, Schema::Html | Schema::Form(_));
     let answers = || std::iter::once(&route.answer).chain(route.otherwise.iter().map(|(_, schema)| schema));
-    route.method == Method::OPTIONS || is_page(&route.body) || answers().any(is_page)
+    route.is_internal || route.method == Method::OPTIONS || is_page(&route.body) || answers().any(is_page)
 }
 
 fn described_tag(name: &str) -> Json {
@@ -149,6 +149,7 @@ fn is_of_api(path: &str) -> bool {
 
 fn tag(path: &str) -> &str {
     match words(path).next() {
+        _ if path == "/" => "description",
         _ if !is_of_api(path) => "pages",
         None | Some("openapi.json" | "docs") => "description",
         Some(word) => word,

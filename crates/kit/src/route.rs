@@ -145,6 +145,8 @@ pub struct Route {
     pub parameters: Option<fn() -> Vec<Json>>,
     /// The last word of its name in OpenAPI; without one it is named by its path.
     pub action: Option<&'static str>,
+    /// Whether OpenAPI marks it as `x-internal`, beside pages and schema documents: no client calls it.
+    pub is_internal: bool,
     /// The cache of [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
     /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
@@ -189,6 +191,7 @@ impl Route {
             otherwise: Vec::new(),
             selects: None,
             parameters: None,
+            is_internal: false,
             action,
             names: OnceLock::new(),
             while_expired: false,
@@ -260,6 +263,11 @@ impl Route {
     /// Names it in OpenAPI by its path, whose last word says what is done.
     pub fn named_by_path(mut self) -> Route {
         self.action = None;
+        self
+    }
+    /// Marks it in OpenAPI as nothing that clients call.
+    pub fn internal(mut self) -> Route {
+        self.is_internal = true;
         self
     }
     /// Sets the parameters of the query, where they do not follow from the rest.

@@ -141,7 +141,7 @@ async fn respond(
     if let Some(guard) = route.guard
         && let Err(refusal) = guard(app, &build, address)
     {
-        return html::refused(route, refusal);
+        return html::refused(route, &build, refusal);
     }
     let is_upload = matches!(route.handler, Handler::Upload(..));
     let (body, room, unread) = match is_upload {

@@ -1,9 +1,9 @@
-//! `GET /api/openapi.json` and `GET /api/docs/` (document 4, section 2). With `audience=clients` the document leaves out
-//! what nobody generates clients for.
+//! `GET /api/openapi.json`, its page at `/api/docs/`, and `/`, which leads there (`docs/reference/descriptions.md`). With
+//! `audience=clients` the document leaves out what nobody generates clients for.
 
 use crate::table;
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, header};
 use kit::answer::{Answer, Outcome};
 use kit::openapi::{self, Audience};
 use kit::refusal::Refusal;
@@ -12,17 +12,28 @@ use kit::route::{Handler, Route, Schema};
 use resource::message;
 use resource::openapi::document_schema;
 use std::sync::LazyLock;
+use web::viewer::{self, Served};
+
+/// The document that the page shows.
+const DOCUMENT_OF_PAGE: &str = "/api/openapi.json?audience=clients";
 
 pub fn routes() -> Vec<Route> {
+    let get = |path, summary, handler| Route::new(Method::GET, path, summary, Handler::NoDatabase(handler)).public();
     vec![
-        Route::new(Method::GET, "/api/openapi.json", "This description", Handler::NoDatabase(json_document))
-            .public()
+        get("/", "Redirect to the page of this description", to_page).answers(302, Schema::Nothing).internal(),
+        get("/api/openapi.json", "This description", json_document)
             .parameters(Audience::parameters)
             .answers(200, Schema::Json(document_schema)),
-        Route::new(Method::GET, "/api/docs/", "This description, as a page", Handler::NoDatabase(page))
-            .public()
-            .answers(200, Schema::Html),
+        get(viewer::PATH, "This description, as a page", page).answers(200, Schema::Html),
+        get("/api/docs/{name}/", "A file of the page", file).answers(200, Schema::Binary).action("file").internal(),
     ]
+}
+
+fn to_page(_: &Request) -> Outcome {
+    let mut answer = Answer::empty();
+    answer.status = StatusCode::FOUND;
+    answer.headers.push((header::LOCATION, http::HeaderValue::from_static(viewer::PATH)));
+    Ok(answer)
 }
 
 /// The description as JSON. It is large and public, so it is made once for each audience and shared by all builds; the
@@ -43,6 +54,14 @@ fn json_document(request: &Request) -> Outcome {
 }
 
 fn page(_: &Request) -> Outcome {
-    static PAGE: LazyLock<Bytes> = LazyLock::new(|| openapi::html(table()).into());
-    Ok(Answer::page(StatusCode::OK, PAGE.clone()))
+    Ok(answer(viewer::page("Chancery API", DOCUMENT_OF_PAGE)))
+}
+
+fn file(request: &Request) -> Outcome {
+    viewer::file(request.name(), &request.headers).map(answer).ok_or_else(Refusal::not_found)
+}
+
+fn answer(served: Served) -> Answer {
+    let Served { content_type, headers, body } = served;
+    Answer { content_type: Some(content_type), headers, ..Answer::json(StatusCode::OK, body) }
 }

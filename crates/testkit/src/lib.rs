@@ -25,7 +25,7 @@ mod history;
 mod mail_server;
 mod mails;
 pub mod message;
-mod npm;
+pub mod npm;
 mod openid;
 mod outbox;
 mod postgresql;

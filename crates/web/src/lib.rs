@@ -1,4 +1,5 @@
-//! What the main API and the history service share: the listener, bodies of answers, request ids, time and randomness.
+//! What the main API and the history service share: the listener, bodies of answers, request ids, time and randomness, and the
+//! page of an API description.
 
 pub mod clock;
 pub mod compress;
@@ -10,3 +11,4 @@ pub mod room;
 mod stream;
 pub mod tag;
 pub mod tls;
+pub mod viewer;

@@ -22,6 +22,7 @@ mod routes;
 mod statements;
 mod streams;
 mod tenancy;
+mod viewer;
 
 use testkit::{message, shown};
 

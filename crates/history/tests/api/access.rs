@@ -95,11 +95,33 @@ async fn methods_and_paths() {
     // A wrong method is answered before the key is looked at.
     server.stranger().get("/api/delete-tenant").await.is(405, json!({"detail": "Method \"GET\" not allowed."}));
     server.stranger().post("/healthz", json!({})).await.is(405, json!({"detail": "Method \"POST\" not allowed."}));
-    for path in ["/", "/api", "/api/history", "/api/history/events//file", "/api/history/events/a/b/file", "/x"] {
+    for path in ["/api", "/api/history", "/api/history/events//file", "/api/history/events/a/b/file", "/x"] {
         api.get(path).await.is(404, json!({"detail": "Not found."}));
     }
     let reply = api.call("HEAD", "/api/history/events").send().await;
     assert!(reply.status == 200 && reply.text.is_empty());
+}
+
+#[tokio::test]
+async fn the_description_has_a_page_to_which_the_root_leads() {
+    let server = HistoryServer::start().await;
+    let browser = server.stranger();
+    let root = browser.get("/").await;
+    assert_eq!((root.status, root.header("location")), (302, "/api/docs/"));
+    let page = browser.get("/api/docs/").await;
+    assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
+    assert!(
+        page.header("content-security-policy").starts_with("default-src 'none'; script-src 'self'; style-src 'self';")
+    );
+    let files: Vec<&str> = page.text.split('"').filter(|text| text.starts_with("/api/docs/")).collect();
+    assert_eq!(files.len(), 4, "{}", page.text);
+    for path in files {
+        let file = browser.get(path).await;
+        assert_eq!((file.status, file.header("x-content-type-options")), (200, "nosniff"), "{path}");
+        assert_eq!(file.header("cache-control"), "public, max-age=31536000, immutable");
+        assert!(!file.header("etag").is_empty() && !file.text.is_empty(), "{path}");
+    }
+    browser.get("/api/docs/page.js").await.is(404, json!({"detail": "Not found."}));
 }
 
 #[tokio::test]

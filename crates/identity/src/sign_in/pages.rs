@@ -3,21 +3,29 @@
 
 use super::{login, set_password};
 use crate::attempts;
-use crate::mailed_links::LinkKind;
+use crate::mailed_links::{self, LinkKind};
+use crate::passwords;
 use crate::single_sign_on::start::{self, EnabledConfiguration};
+use administration::company_details;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::html::{alert, escape, messages, page};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 use std::sync::Arc;
-use store::Conn;
+use store::{Conn, Error};
+
+/// The longest path that a sign-in leads back to, in bytes: it stands in the cookie of a sign-in at a provider.
+const MAX_RETURN_TO: usize = 512;
+/// What is encoded in the address of a `mailto:` link.
+const NOT_IN_MAILTO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-').remove(b'_').remove(b'+');
 
 pub fn routes() -> Vec<Route> {
     let show = |path, summary, handler| {
-        Route::new(Method::GET, path, summary, Handler::NoDatabase(handler)).public().answers(200, Schema::Html)
+        Route::new(Method::GET, path, summary, Handler::Read(handler)).public().answers(200, Schema::Html)
     };
     let send = |path, summary, handler, fields| {
         Route::post(path, summary, handler)
@@ -30,15 +38,15 @@ pub fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/sign-in/", "Page to sign in", Handler::ShortRead(show_sign_in))
             .public()
             .answers(200, Schema::Html),
-        send("/sign-in/", "Sign in from the page", Handler::Async(sign_in), &["username", "password"]),
+        send("/sign-in/", "Sign in from the page", Handler::Async(sign_in), &["username", "password", "return_to"]),
         send(
             "/sign-in/single-sign-on/",
             "Sign in at a provider from the page",
             Handler::Async(sign_in_at_provider),
-            &["id"],
+            &["id", "return_to"],
         ),
-        show("/activate/", "Page to choose the first password", |request| {
-            Ok(new_password_page(StatusCode::OK, LinkKind::Activation, request.query.last("token").unwrap_or(""), &[]))
+        show("/activate/", "Page to choose the first password", |request, conn| {
+            show_link(request, conn, LinkKind::Activation)
         }),
         send(
             "/activate/",
@@ -46,11 +54,9 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(|request| set_password_from_page(request, LinkKind::Activation)),
             &["token", "password"],
         ),
-        show("/password-reset/", "Page to reset a password", |request| {
-            Ok(match request.query.last("token") {
-                Some(token) => new_password_page(StatusCode::OK, LinkKind::Reset, token, &[]),
-                None => ask_for_reset_page(StatusCode::OK, ""),
-            })
+        show("/password-reset/", "Page to reset a password", |request, conn| match request.query.last("token") {
+            Some(_) => show_link(request, conn, LinkKind::Reset),
+            None => Ok(ask_for_reset_page(request, StatusCode::OK, "", "")),
         }),
         send("/password-reset/", "Reset from the page", Handler::Async(reset), &["username", "token", "password"]),
     ]
@@ -63,36 +69,48 @@ fn form_field(request: &Request, name: &str) -> Result<String, Refusal> {
     Ok(sent.map_or_else(String::new, |text| text.replace('\0', "")))
 }
 
-fn sign_in(request: Arc<Request>) -> Pending {
-    Box::pin(async move {
-        let (username, password) = (form_field(&request, "username")?, form_field(&request, "password")?);
-        match login::sign_in(&request, username, password).await {
-            Ok(tokens) => Ok(tokens_page(&tokens)),
-            Err(refusal) if !refusal.is_by_rule() => Err(refusal),
-            Err(refusal) => sign_in_failed(&request, &refusal).await,
-        }
-    })
+/// The path that a person is led to after signing in: the one that was sent if it is a path of this server, else `/`.
+fn return_to(sent: &str) -> &str {
+    // Browsers take a backslash for a slash, and leave out tabs and line breaks.
+    let is_path = sent.starts_with('/') && !sent[1..].starts_with(['/', '\\']) && !sent.contains(char::is_control);
+    if is_path && sent.len() <= MAX_RETURN_TO { sent } else { "/" }
 }
 
-fn show_sign_in(_: &Request, conn: &mut Conn) -> Outcome {
-    Ok(sign_in_page(StatusCode::OK, "", &start::enabled_configurations(conn)?))
+fn show_sign_in(request: &Request, conn: &mut Conn) -> Outcome {
+    let return_to = return_to(request.query.last("return_to").unwrap_or(""));
+    Ok(sign_in_page(request, StatusCode::OK, "", "", return_to, &start::enabled_configurations(conn)?))
+}
+
+fn sign_in(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let [username, password, sent] = ["username", "password", "return_to"].map(|name| form_field(&request, name));
+        let (username, sent) = (username?, sent?);
+        let return_to = return_to(&sent);
+        match login::sign_in(&request, username.clone(), password?).await {
+            Ok(tokens) => Ok(tokens_page(&request, &tokens, return_to)),
+            Err(refusal) if !refusal.is_by_rule() => Err(refusal),
+            Err(refusal) => sign_in_failed(&request, &refusal, &username, return_to).await,
+        }
+    })
 }
 
 fn sign_in_at_provider(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let id = form_field(&request, "id")?.parse().unwrap_or(0);
-        match start::start_page(&request, id).await {
+        let sent = form_field(&request, "return_to")?;
+        let return_to = return_to(&sent);
+        match start::start_page(&request, id, return_to.to_owned()).await {
             Err(refusal) if !refusal.is_by_rule() => Err(refusal),
-            Err(refusal) => sign_in_failed(&request, &refusal).await,
+            Err(refusal) => sign_in_failed(&request, &refusal, "", return_to).await,
             page => page,
         }
     })
 }
 
-/// The page to sign in, with the messages of a refusal.
-pub async fn sign_in_failed(request: &Request, refusal: &Refusal) -> Outcome {
+/// The page to sign in, with the messages of a refusal and the username that was sent.
+pub async fn sign_in_failed(request: &Request, refusal: &Refusal, username: &str, return_to: &str) -> Outcome {
     let enabled = request.build.db.read_short(start::enabled_configurations).await?;
-    Ok(sign_in_page(refusal.status, &messages(refusal).join(" "), &enabled))
+    Ok(sign_in_page(request, refusal.status, &messages(refusal).join(" "), username, return_to, &enabled))
 }
 
 fn reset(request: Arc<Request>) -> Pending {
@@ -101,89 +119,201 @@ fn reset(request: Arc<Request>) -> Pending {
     }
     Box::pin(async move {
         let username = form_field(&request, "username")?;
-        Ok(match set_password::ask_for_reset(&request, username).await {
+        Ok(match set_password::ask_for_reset(&request, username.clone()).await {
             Ok(()) => page(
+                &request.build,
                 StatusCode::OK,
                 "Check your mail",
-                "<p>If there is such an account, a link to choose a new password is on its way.</p>",
+                "<p>If there is such an account, a link to choose a new password is on its way.</p>\
+                 <p><a href=\"/sign-in/\">Back to sign-in</a></p>",
             ),
             Err(refusal) if !refusal.is_by_rule() => return Err(refusal),
-            Err(refusal) => ask_for_reset_page(refusal.status, &messages(&refusal).join(" ")),
+            Err(refusal) => {
+                ask_for_reset_page(&request, refusal.status, &alert(&messages(&refusal).join(" ")), &username)
+            }
         })
     })
+}
+
+/// What the link in a mail opens.
+fn show_link(request: &Request, conn: &mut Conn, kind: LinkKind) -> Outcome {
+    Ok(link_page(request, conn, StatusCode::OK, kind, request.query.last("token").unwrap_or(""), &[])?)
+}
+
+/// The form for a new password, or what to do where the link is not valid.
+fn link_page(
+    request: &Request,
+    conn: &mut Conn,
+    status: StatusCode,
+    kind: LinkKind,
+    token: &str,
+    errors: &[String],
+) -> Result<Answer, Error> {
+    match mailed_links::username_of_token(conn, token, kind, request.now)? {
+        Some(username) => {
+            let rules = passwords::sentences(conn)?;
+            Ok(new_password_page(request, status, kind, token, &username, errors, &rules))
+        }
+        None => invalid_link_page(request, conn, status, kind),
+    }
 }
 
 fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
     Box::pin(async move {
         let (token, password) = (form_field(&request, "token")?, form_field(&request, "password")?);
-        let outcome: Outcome = set_password::by_link(&request, token.clone(), password, kind).await;
-        Ok(match outcome {
-            Ok(_) => {
-                page(StatusCode::OK, "Password set", "<p>Your password is set. <a href=\"/sign-in/\">Sign in</a></p>")
-            }
-            Err(refusal) if !refusal.is_by_rule() => return Err(refusal),
-            Err(refusal) => new_password_page(refusal.status, kind, &token, &messages(&refusal)),
-        })
+        match set_password::by_link(&request, token.clone(), password, kind).await {
+            Ok(_) => Ok(page(
+                &request.build,
+                StatusCode::OK,
+                "Password set",
+                "<p>Your password is set. <a href=\"/sign-in/\">Sign in</a></p>",
+            )),
+            Err(refusal) if !refusal.is_by_rule() => Err(refusal),
+            Err(refusal) => set_password_failed(request, refusal, kind, token).await,
+        }
     })
 }
 
-fn sign_in_page(status: StatusCode, error: &str, configurations: &[EnabledConfiguration]) -> Answer {
+async fn set_password_failed(request: Arc<Request>, refusal: Refusal, kind: LinkKind, token: String) -> Outcome {
+    let (status, errors) = (refusal.status, messages(&refusal));
+    let shared = request.clone();
+    let answer = move |conn: &mut Conn| link_page(&shared, conn, status, kind, &token, &errors);
+    Ok(request.build.db.read::<_, Error>(answer).await?)
+}
+
+fn sign_in_page(
+    request: &Request,
+    status: StatusCode,
+    error: &str,
+    username: &str,
+    return_to: &str,
+    configurations: &[EnabledConfiguration],
+) -> Answer {
+    let return_field = match return_to {
+        "/" => String::new(),
+        path => format!("<input name=\"return_to\" type=\"hidden\" value=\"{}\">", escape(path)),
+    };
     let provider_forms: Vec<String> = configurations
         .iter()
         .map(|configuration| {
             format!(
                 "<form method=\"post\" action=\"/sign-in/single-sign-on/\"><input name=\"id\" type=\"hidden\" value=\"{}\">\
-                 <p><button>Sign in with {}</button></p></form>",
+                 {return_field}<p><button>Sign in with {}</button></p></form>",
                 configuration.id,
                 escape(&configuration.name)
             )
         })
         .collect();
+    let (at_username, at_password) = if username.is_empty() { (" autofocus", "") } else { ("", " autofocus") };
     let form = format!(
-        "{}<form method=\"post\" action=\"/sign-in/\">\
-         <label>E-mail address <input name=\"username\" type=\"email\" autocomplete=\"username\" required autofocus></label>\
-         <label>Password <input name=\"password\" type=\"password\" autocomplete=\"current-password\" required></label>\
+        "{}<form method=\"post\" action=\"/sign-in/\">{return_field}<label>E-mail address \
+         <input name=\"username\" type=\"email\" value=\"{}\" autocomplete=\"username\" required{at_username}></label>\
+         <label>Password \
+         <input name=\"password\" type=\"password\" autocomplete=\"current-password\" required{at_password}></label>\
          <button>Sign in</button></form><p><a href=\"/password-reset/\">Forgot the password?</a></p>{}",
         alert(error),
+        escape(username),
         provider_forms.concat()
     );
-    page(status, "Sign in", &form)
+    page(&request.build, status, "Sign in", &form)
 }
 
-fn ask_for_reset_page(status: StatusCode, error: &str) -> Answer {
+/// The page to ask for a reset link, with a note above the form.
+fn ask_for_reset_page(request: &Request, status: StatusCode, note: &str, username: &str) -> Answer {
     let form = format!(
-        "{}<form method=\"post\" action=\"/password-reset/\">\
-         <label>E-mail address <input name=\"username\" type=\"email\" autocomplete=\"username\" required autofocus></label>\
-         <button>Send a link</button></form>",
-        alert(error)
+        "{note}<form method=\"post\" action=\"/password-reset/\"><label>E-mail address \
+         <input name=\"username\" type=\"email\" value=\"{}\" autocomplete=\"username\" required autofocus></label>\
+         <button>Send a link</button></form><p><a href=\"/sign-in/\">Back to sign-in</a></p>",
+        escape(username)
     );
-    page(status, "Reset your password", &form)
+    page(&request.build, status, "Reset your password", &form)
 }
 
-fn new_password_page(status: StatusCode, kind: LinkKind, token: &str, errors: &[String]) -> Answer {
+fn new_password_page(
+    request: &Request,
+    status: StatusCode,
+    kind: LinkKind,
+    token: &str,
+    username: &str,
+    errors: &[String],
+    rules: &[String],
+) -> Answer {
     let (title, action) = match kind {
         LinkKind::Activation => ("Activate your account", "/activate/"),
         LinkKind::Reset => ("Choose a new password", "/password-reset/"),
     };
+    let rules: String = rules.iter().map(|rule| format!("<li>{rule}</li>")).collect();
     let form = format!(
         "{}<form method=\"post\" action=\"{action}\"><input name=\"token\" type=\"hidden\" value=\"{}\">\
-         <label>New password <input name=\"password\" type=\"password\" autocomplete=\"new-password\" required autofocus></label>\
-         <button>Set password</button></form>",
+         <label>E-mail address <input type=\"email\" value=\"{}\" autocomplete=\"username\" readonly></label>\
+         <label>New password <input name=\"password\" type=\"password\" autocomplete=\"new-password\" \
+         aria-describedby=\"rules\" required autofocus></label>\
+         <div id=\"rules\">Rules for the password:<ul>{rules}</ul></div><p><button>Set password</button></p></form>",
         alert(&errors.join(" ")),
-        escape(token)
+        escape(token),
+        escape(username)
     );
-    page(status, title, &form)
+    page(&request.build, status, title, &form)
+}
+
+/// The page of a link that was used, has expired or never was one. Of a reset it offers a new link; of an activation it
+/// names the person who can send one.
+fn invalid_link_page(request: &Request, conn: &mut Conn, status: StatusCode, kind: LinkKind) -> Result<Answer, Error> {
+    let note = alert("This link is not valid. It was used already, or it is too old.");
+    if kind == LinkKind::Reset {
+        return Ok(ask_for_reset_page(request, status, &format!("{note}<p>We can send you a new one.</p>"), ""));
+    }
+    let address = company_details::admin_email_address(conn)?;
+    let whom = match address.as_str() {
+        "" => "your administrator".to_owned(),
+        address => {
+            format!("<a href=\"mailto:{}\">{}</a>", utf8_percent_encode(address, NOT_IN_MAILTO), escape(address))
+        }
+    };
+    let body = format!(
+        "{note}<p>If you have a password already, <a href=\"/sign-in/\">sign in</a>. Otherwise ask {whom} for a new link.</p>"
+    );
+    Ok(page(&request.build, status, "Activate your account", &body))
 }
 
 /// A page that shows the tokens, for an installation without a front end.
-pub fn tokens_page(tokens: &Json) -> Answer {
+pub fn tokens_page(request: &Request, tokens: &Json, return_to: &str) -> Answer {
     let shown = |name: &str| escape(tokens.get(name).and_then(Json::as_str).unwrap_or(""));
+    let return_to = if return_to.is_empty() { "/" } else { return_to };
     let body = format!(
-        "<p>You are signed in. A program uses these as <code>Authorization: JWT …</code>; keep them to yourself.</p>\
+        "<p>You are signed in. <a href=\"{}\">Continue</a></p>\
+         <p>A program uses these as <code>Authorization: JWT …</code>; keep them to yourself.</p>\
          <label>Access token <textarea readonly rows=\"4\" name=\"access_token\">{}</textarea></label>\
          <label>Refresh token <textarea readonly rows=\"2\" name=\"refresh_token\">{}</textarea></label>",
+        escape(return_to),
         shown("access_token"),
         shown("refresh_token")
     );
-    page(StatusCode::OK, "Signed in", &body)
+    page(&request.build, StatusCode::OK, "Signed in", &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signing_in_leads_to_paths_of_this_server_alone() {
+        for path in ["/", "/api/docs/", "/a?b=c&d#e", "/a//b", "/ä"] {
+            assert_eq!(return_to(path), path);
+        }
+        let long = format!("/{}", "x".repeat(MAX_RETURN_TO));
+        for elsewhere in [
+            "",
+            "x",
+            "//b.example",
+            "/\\b.example",
+            "/\t/b.example",
+            "\\\\b.example",
+            "https://b.example",
+            "javascript:x",
+            &long,
+        ] {
+            assert_eq!(return_to(elsewhere), "/", "{elsewhere}");
+        }
+    }
 }

@@ -80,10 +80,11 @@ fn callback(request: Arc<Request>) -> Pending {
         // Any web page can send a browser here. A request without the cookie of a sign-in is not counted and writes no
         // event, so that such a page cannot use up the attempts of an address or fill the outbox.
         let Some(transaction) = Transaction::of_callback(&request, &state) else {
-            return answer(&request, SignInResult::Failed, false).await;
+            return answer(&request, SignInResult::Failed, None).await;
         };
-        let (result, from_page) = (finish_sign_in(&request, &transaction).await?, transaction.from_page);
-        let mut answer = answer(&request, result, from_page).await?;
+        let result = finish_sign_in(&request, &transaction).await?;
+        let page_returns_to = transaction.from_page.then_some(transaction.return_to.as_str());
+        let mut answer = answer(&request, result, page_returns_to).await?;
         let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
         answer.headers.push(Transaction::expired_cookie(&state, &redirect_uri));
         Ok(answer)
@@ -218,7 +219,8 @@ fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&begin_session(request, conn, single_sign_on, user)?))
 }
 
-async fn answer(request: &Arc<Request>, result: SignInResult, from_page: bool) -> Outcome {
+/// The answer to the browser. `page_returns_to` is given when the sign-in was begun from the build's own page.
+async fn answer(request: &Arc<Request>, result: SignInResult, page_returns_to: Option<&str>) -> Outcome {
     if let Some(front_end) = request.app.front_end_of(&request.build) {
         return Ok(redirect(&match result {
             SignInResult::Ticket(ticket) => with_query(&front_end, &[("ticket", &ticket)]),
@@ -227,11 +229,18 @@ async fn answer(request: &Arc<Request>, result: SignInResult, from_page: bool) -
         }));
     }
     let refusal = match result {
-        SignInResult::Tokens(tokens) if from_page => return Ok(pages::tokens_page(&tokens)),
-        SignInResult::Tokens(tokens) => return Ok(Answer::value(&tokens)),
+        SignInResult::Tokens(tokens) => {
+            return Ok(match page_returns_to {
+                Some(return_to) => pages::tokens_page(request, &tokens, return_to),
+                None => Answer::value(&tokens),
+            });
+        }
         SignInResult::Linked | SignInResult::Ticket(_) => return Ok(Answer::empty()),
         SignInResult::Refused => sign_in_refused(),
         SignInResult::Failed => Refusal::bad("Sign-in failed."),
     };
-    if from_page { pages::sign_in_failed(request, &refusal).await } else { Err(refusal) }
+    match page_returns_to {
+        Some(return_to) => pages::sign_in_failed(request, &refusal, "", return_to).await,
+        None => Err(refusal),
+    }
 }

@@ -77,7 +77,7 @@ fn login(request: Arc<Request>) -> Pending {
         let id = sent_id(&request)?;
         let unknown = || Refusal::field("id", message::pk(id));
         let configuration = load_configuration(&request, id).await?.ok_or_else(unknown)?;
-        let started = begin(&request, &configuration, None, false).await?;
+        let started = begin(&request, &configuration, None, None).await?;
         Ok(started.answer())
     })
 }
@@ -96,22 +96,22 @@ fn link(request: Arc<Request>) -> Pending {
         let caller = request.caller()?;
         let linking = Linking { user: caller.user, session: caller.session };
         let configuration = load_configuration(&request, request.id()).await?.ok_or_else(Refusal::not_found)?;
-        let started = begin(&request, &configuration, Some(linking), false).await?;
+        let started = begin(&request, &configuration, Some(linking), None).await?;
         Ok(started.answer())
     })
 }
 
 /// Begins a sign-in from the build's own page and answers with a page that leads on to the provider. It is no redirect,
 /// since the page's content security policy lets its form lead only to this server.
-pub async fn start_page(request: &Arc<Request>, id: i64) -> Outcome {
+pub async fn start_page(request: &Arc<Request>, id: i64, return_to: String) -> Outcome {
     let unknown = || Refusal::field("id", message::pk(id));
     let configuration = load_configuration(request, id).await?.ok_or_else(unknown)?;
-    let started = begin(request, &configuration, None, true).await?;
+    let started = begin(request, &configuration, None, Some(return_to)).await?;
     let address = escape(&started.redirect_uri);
     let body = format!(
         "<meta http-equiv=\"refresh\" content=\"0;url={address}\"><p><a href=\"{address}\">Continue to your provider</a></p>"
     );
-    let mut answer = page(StatusCode::OK, "Sign in", &body);
+    let mut answer = page(&request.build, StatusCode::OK, "Sign in", &body);
     answer.headers.push(started.cookie);
     Ok(answer)
 }
@@ -146,7 +146,7 @@ async fn begin(
     request: &Arc<Request>,
     configuration: &Configuration,
     linking: Option<Linking>,
-    from_page: bool,
+    return_to: Option<String>,
 ) -> Result<StartedSignIn, Refusal> {
     if !configuration.is_enabled {
         return Err(Refusal::bad("Single sign-on configuration is disabled."));
@@ -159,7 +159,7 @@ async fn begin(
         account::log_failure(request, configuration, &failure);
         Refusal::bad("Sign-in failed.")
     })?;
-    let transaction = Transaction::begin(configuration.id, linking, from_page, request.now);
+    let transaction = Transaction::begin(configuration.id, linking, return_to, request.now);
     let challenge = transaction.challenge();
     let redirect_uri = with_query(
         &discovery.authorization_endpoint,

@@ -36,13 +36,18 @@ pub struct Transaction {
     pub linking: Option<Linking>,
     /// Whether it was begun from the build's own page, so that the callback answers with a page.
     pub from_page: bool,
+    /// The path that the page leads to once the person is signed in. A former version's cookie has none.
+    #[serde(default)]
+    pub return_to: String,
 }
 
 impl Transaction {
-    pub fn begin(single_sign_on: i64, linking: Option<Linking>, from_page: bool, now: i64) -> Transaction {
+    /// A new one. `return_to` is given when it is begun from the build's own page.
+    pub fn begin(single_sign_on: i64, linking: Option<Linking>, return_to: Option<String>, now: i64) -> Transaction {
         let [state, nonce, verifier] = [(); 3].map(|()| random_token());
         let expires_at = now + MAX_SECONDS * 1_000_000;
-        Transaction { single_sign_on, state, nonce, verifier, expires_at, linking, from_page }
+        let (from_page, return_to) = (return_to.is_some(), return_to.unwrap_or_default());
+        Transaction { single_sign_on, state, nonce, verifier, expires_at, linking, from_page, return_to }
     }
 
     /// The S256 challenge of the verifier (RFC 7636).

@@ -3,7 +3,7 @@
 use crate::message;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Client, DAY, HOUR, MINUTE, PASSWORD, SECOND, Server};
+use testkit::{ADMIN, Client, DAY, HOUR, MINUTE, PASSWORD, Reply, SECOND, Server};
 
 fn refused() -> Value {
     message::detail("Unable to sign in with the credentials given.")
@@ -460,9 +460,10 @@ async fn failed_tokens_of_links_count_for_the_address() {
             let form = [("token", token), ("password", "long enough")];
             if path.starts_with("/api/") { call.json(&body) } else { call.form(&form) }.send().await
         };
+        let message = if path.starts_with("/api/") { "Invalid token." } else { "This link is not valid." };
         for _ in 0..3 {
             let reply = send("made-up").await;
-            assert!(reply.status == 400 && reply.text.contains("Invalid token."), "{path} {reply:?}");
+            assert!(reply.status == 400 && reply.text.contains(message), "{path} {reply:?}");
         }
         for _ in 0..10 {
             assert_eq!(send("made-up").await.status, 429, "{path}");
@@ -1090,19 +1091,33 @@ async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
 
 // ---- Pages ---------------------------------------------------------------------------------------------------------
 
+/// What a page has between its `<main>` tags.
+fn main_of(page: &Reply) -> &str {
+    page.text.split_once("<main>").and_then(|(_, rest)| rest.split_once("</main>")).map_or("", |(main, _)| main)
+}
+
 #[tokio::test]
 async fn pages_are_plain_and_cannot_be_framed() {
     let server = Server::start().await;
-    for path in ["/sign-in/", "/activate/?token=x", "/password-reset/", "/password-reset/?token=x"] {
+    let admin = server.admin().await;
+    let token = invite(&server, &admin, "ann@example.com", "internal").await;
+    for path in ["/sign-in/", &format!("/activate/?token={token}"), "/password-reset/", "/password-reset/?token=x"] {
         let page = server.anonymous().get(path).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
-        assert!(page.text.contains("<form method=\"post\"") && !page.text.contains("<script"), "{}", page.text);
+        assert!(main_of(&page).contains("<form method=\"post\"") && !page.text.contains("<script"), "{}", page.text);
+        assert!(
+            page.text.contains(" · a.example</title>") && page.text.contains("<header>a.example</header>"),
+            "{path}"
+        );
         let policy = page.header("content-security-policy");
         assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
         assert_eq!((page.header("referrer-policy"), page.header("cache-control")), ("same-origin", "no-store"));
     }
-    let page = server.anonymous().get("/activate/?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
-    assert!(!page.text.contains("<script") && page.text.contains("&quot;&gt;&lt;script&gt;"), "{}", page.text);
+    let nasty = "\"><script>alert(1)</script>";
+    let form = [("username", nasty), ("password", "x"), ("return_to", &format!("/{nasty}"))];
+    let page = server.anonymous().call("POST", "/sign-in/").form(&form).send().await;
+    assert!(!page.text.contains("<script"), "{}", page.text);
+    assert_eq!(page.text.matches("&quot;&gt;&lt;script&gt;").count(), 2, "{}", page.text);
 }
 
 #[tokio::test]
@@ -1117,22 +1132,88 @@ async fn people_activate_and_sign_in_by_the_pages_alone() {
     assert!(short.status == 400 && short.text.contains("Min length 8") && short.text.contains(&token), "{short:?}");
     let done =
         browser.call("POST", "/activate/").form(&[("token", &token), ("password", "long & enough")]).send().await;
-    assert_eq!(done.status, 200, "{done:?}");
-    let spent =
-        browser.call("POST", "/activate/").form(&[("token", &token), ("password", "long & enough")]).send().await;
-    assert!(spent.status == 400 && spent.text.contains("Invalid token."), "{spent:?}");
+    assert!(done.status == 200 && done.text.contains("<a href=\"/sign-in/\">Sign in</a>"), "{done:?}");
 
     let wrong =
         browser.call("POST", "/sign-in/").form(&[("username", "ann@example.com"), ("password", "wrong")]).send().await;
     assert!(wrong.status == 401 && wrong.text.contains("Unable to sign in with the credentials given."), "{wrong:?}");
+    assert!(wrong.text.contains("value=\"ann@example.com\"") && wrong.text.contains("<title>Failed: "), "{wrong:?}");
     let signed_in = browser
         .call("POST", "/sign-in/")
         .form(&[("username", "ann@example.com"), ("password", "long & enough")])
         .send()
         .await;
+    assert!(signed_in.text.contains("<a href=\"/\">Continue</a>"), "{signed_in:?}");
     let token =
         signed_in.text.split_once("name=\"access_token\">").and_then(|(_, rest)| rest.split('<').next()).unwrap();
     browser.with_token(token).get("/api/users/me/").await.ok();
+}
+
+#[tokio::test]
+async fn signing_in_by_the_page_leads_back_to_where_a_person_came_from() {
+    let server = Server::start().await;
+    let browser = server.anonymous();
+    let page = browser.get("/sign-in/?return_to=/api/docs/%3Fa%3D1%26b").await;
+    let field = "<input name=\"return_to\" type=\"hidden\" value=\"/api/docs/?a=1&amp;b\">";
+    assert!(page.text.contains(field), "{}", page.text);
+    let sign_in = async |password, return_to| {
+        let form = [("username", ADMIN), ("password", password), ("return_to", return_to)];
+        browser.call("POST", "/sign-in/").form(&form).send().await
+    };
+    assert!(sign_in("wrong", "/api/docs/?a=1&b").await.text.contains(field));
+    let done = sign_in(PASSWORD, "/api/docs/?a=1&b").await;
+    assert!(done.text.contains("<a href=\"/api/docs/?a=1&amp;b\">Continue</a>"), "{}", done.text);
+    for elsewhere in ["//b.example/", "/\\b.example/", "https://b.example/", "javascript:alert(1)"] {
+        let done = sign_in(PASSWORD, elsewhere).await;
+        assert!(done.text.contains("<a href=\"/\">Continue</a>"), "{elsewhere}: {}", done.text);
+    }
+}
+
+#[tokio::test]
+async fn the_rules_for_a_password_stand_beside_its_field() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let rules = json!({
+        "password_complexity": {"min_length": 12, "min_numbers": 1, "max_repeating_chars": 3},
+        "systemconf": {"password_prevent_reuse": true},
+    });
+    admin.patch("/api/security/", rules).await.ok();
+    let token = invite(&server, &admin, "ann@example.com", "internal").await;
+    let list = "Rules for the password:<ul><li>At least 12 characters</li><li>At least 1 digit</li>\
+                <li>No character more than 3 times in a row</li><li>At most 512 characters</li>\
+                <li>None of your last 24 passwords</li></ul>";
+    let page = server.anonymous().get(&format!("/activate/?token={token}")).await;
+    assert!(page.text.contains(list), "{}", page.text);
+    let form = [("token", token.as_str()), ("password", "short")];
+    let failed = server.anonymous().call("POST", "/activate/").form(&form).send().await;
+    assert!(failed.status == 400 && failed.text.contains(list), "{failed:?}");
+    assert!(failed.text.contains("<p role=\"alert\">Min numbers 1 Min length 12</p>"), "{failed:?}");
+}
+
+#[tokio::test]
+async fn an_activation_link_that_is_not_valid_names_whom_to_ask() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let token = invite(&server, &admin, "ann@example.com", "internal").await;
+    let browser = server.anonymous();
+    let note = "<p role=\"alert\">This link is not valid. It was used already, or it is too old.</p>\
+                <p>If you have a password already, <a href=\"/sign-in/\">sign in</a>. Otherwise ask";
+    let unknown = browser.get("/activate/?token=x").await;
+    let expected = format!("<h1>Activate your account</h1>{note} your administrator for a new link.</p>");
+    assert_eq!((unknown.status, main_of(&unknown)), (200, expected.as_str()));
+
+    let details = json!({"admin_email_address": "ada+o'b&c%@company.example"});
+    admin.patch("/api/administration/company-details/", details).await.ok();
+    let whom = "<a href=\"mailto:ada+o%27b%26c%25@company.example\">ada+o&#39;b&amp;c%@company.example</a>";
+    let expected = format!("<h1>Activate your account</h1>{note} {whom} for a new link.</p>");
+    assert_eq!(main_of(&browser.get("/activate/").await), expected);
+    let activate = async || {
+        browser.call("POST", "/activate/").form(&[("token", &token), ("password", "long & enough")]).send().await
+    };
+    assert_eq!(activate().await.status, 200);
+    let spent = activate().await;
+    assert_eq!((spent.status, main_of(&spent)), (400, expected.as_str()));
+    assert_eq!(main_of(&browser.get(&format!("/activate/?token={token}")).await), expected);
 }
 
 #[tokio::test]
@@ -1143,8 +1224,39 @@ async fn people_reset_their_password_by_the_pages_alone() {
     let unknown = browser.call("POST", "/password-reset/").form(&[("username", "nobody@example.com")]).send().await;
     assert_eq!((known.status, &known.text), (unknown.status, &unknown.text));
     let token = server.mail_to(ADMIN).await.token();
-    let done =
-        browser.call("POST", "/password-reset/").form(&[("token", &token), ("password", "another one")]).send().await;
+    assert!(browser.get(&format!("/password-reset/?token={token}")).await.text.contains("name=\"password\""));
+    let reset = async || {
+        browser.call("POST", "/password-reset/").form(&[("token", &token), ("password", "another one")]).send().await
+    };
+    let done = reset().await;
     assert_eq!(done.status, 200, "{done:?}");
     server.sign_in(ADMIN, "another one").await;
+
+    let spent = reset().await;
+    let offer = "<h1>Reset your password</h1>\
+                 <p role=\"alert\">This link is not valid. It was used already, or it is too old.</p>\
+                 <p>We can send you a new one.</p><form method=\"post\" action=\"/password-reset/\">";
+    assert!(spent.status == 400 && main_of(&spent).starts_with(offer), "{spent:?}");
+    let opened = browser.get(&format!("/password-reset/?token={token}")).await;
+    assert!(opened.status == 200 && main_of(&opened).starts_with(offer), "{opened:?}");
+    // The page of a link is for its kind alone.
+    let other = browser.get(&format!("/activate/?token={}", ask_for_reset_later(&server).await)).await;
+    assert!(main_of(&other).contains("This link is not valid."), "{other:?}");
+}
+
+/// The token of a reset link, after the pause between two mails.
+async fn ask_for_reset_later(server: &Server) -> String {
+    server.advance(MINUTE);
+    ask_for_reset(server, ADMIN).await
+}
+
+#[tokio::test]
+async fn a_page_that_refuses_an_address_leads_back() {
+    let server = Server::with(|config| config.identity.address_attempts = 1).await;
+    let form = [("username", ADMIN), ("password", "wrong")];
+    assert_eq!(server.anonymous().call("POST", "/sign-in/").form(&form).send().await.status, 401);
+    let page = server.anonymous().call("POST", "/sign-in/").form(&form).send().await;
+    let expected =
+        "<h1>Please wait</h1><p role=\"alert\">Too many requests.</p><p><a href=\"/sign-in/\">Back to sign-in</a></p>";
+    assert_eq!((page.status, main_of(&page)), (429, expected));
 }

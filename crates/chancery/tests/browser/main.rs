@@ -1,0 +1,93 @@
+//! The pages for people in Chromium: axe-core finds nothing, the console is silent, and journeys lead where they should.
+//!
+//! The journeys are the scripts beside this file, driven by `playwright-core` against the real binary. They need `node`,
+//! `npm` and `/usr/bin/chromium` (Debian's package). `SCREENSHOTS=directory` keeps what each page looks like. They run on
+//! the embedded engine alone: what the pages read is tested on both elsewhere.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::Duration;
+use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process, npm, test_database};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
+
+const SOURCES: [(&str, &str); 5] = [
+    ("package.json", include_str!("package.json")),
+    ("package-lock.json", include_str!("package-lock.json")),
+    ("browser.mjs", include_str!("browser.mjs")),
+    ("pages.mjs", include_str!("pages.mjs")),
+    ("docs.mjs", include_str!("docs.mjs")),
+];
+
+/// Runs a script; what it says if it fails.
+fn run(script: &str, mut settings: Value) {
+    settings["screenshots"] = std::env::var("SCREENSHOTS").map_or(Value::Null, Value::from);
+    let program = npm::installed("browser", &SOURCES).join(script);
+    let output = Command::new("node").arg(program).arg(settings.to_string()).output();
+    let output = output.unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+async fn wait_until(what: &str, happened: impl AsyncFn() -> bool) {
+    for _ in 0..1000 {
+        if happened().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{what} is still missing");
+}
+
+fn address(server: &Process) -> String {
+    format!("http://127.0.0.1:{}", server.api().port())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_sign_in_activate_and_reset() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    admin.patch("/api/security/", json!({"password_complexity": {"min_length": 12}})).await.ok();
+    let details = json!({"admin_email_address": "ada@company.example"});
+    admin.patch("/api/administration/company-details/", details).await.ok();
+    let ann =
+        json!({"username": "ann@example.com", "account_type": "internal", "first_name": "Ann", "last_name": "Berg"});
+    admin.post("/api/users/", ann).await.created();
+    admin.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
+    let mails = || Mail::all(&installation.data(), "localhost");
+    wait_until("two mails", async || mails().len() == 2).await;
+    let token = |receiver| mails().iter().find(|mail| mail.to == receiver).unwrap().token();
+    let (activation, reset) = (token("ann@example.com"), token(ADMIN));
+    run(
+        "pages.mjs",
+        json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "activation": activation, "reset": reset}),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_descriptions_are_searched_and_tried_out() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let api_key = std::fs::read_to_string(installation.data().join("history-api-key")).unwrap();
+    let builds = installation.succeeds(&["build", "list"]);
+    let client_id = builds.split_whitespace().last().unwrap();
+    let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
+    let history = history.with_header("x-client-id", client_id);
+    wait_until("an event", async || history.get("/api/system-events").await["total_count"].as_i64() > Some(0)).await;
+    run(
+        "docs.mjs",
+        json!({
+            "api": address(&server), "history": format!("http://{}", server.history()),
+            "username": ADMIN, "token": admin.token, "apiKey": api_key.trim(), "clientId": client_id,
+        }),
+    );
+}
