@@ -1,10 +1,12 @@
 //! The command `chancery`: it reads the settings and runs a command, of which `serve` is one (document 4, section 1).
 
+mod build_list;
 mod cli;
 mod commands;
 mod descriptors;
 mod log;
 mod open;
+mod passwords;
 mod secrets_file;
 mod serve;
 mod settings;

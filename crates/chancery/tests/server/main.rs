@@ -7,6 +7,7 @@
 mod connections;
 mod crash;
 mod durability;
+mod encryption;
 mod guessing;
 mod history_crash;
 mod keys;
