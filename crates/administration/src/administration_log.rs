@@ -1,5 +1,5 @@
-//! The administration log: `GET /api/administration/log/` (document 4, section 4, "administration log") shows who
-//! changed what. [`kit::log`] writes the entries, in the transaction of the change.
+//! The administration log: `GET /api/administration/log/` (`docs/reference/administration-log.md`) shows who changed
+//! what. [`kit::log`] writes the entries, in the transaction of the change.
 
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
@@ -42,5 +42,5 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
 }

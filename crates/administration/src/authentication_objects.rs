@@ -1,4 +1,4 @@
-//! Authentication objects: `/api/authentication-objects/` (document 4, section 5), the credentials with which this
+//! Authentication objects: `/api/authentication-objects/` (`docs/reference/mail.md`), the credentials with which this
 //! server signs in to other services. A secret can be written, but no answer contains it.
 
 use crate::client_credentials::{ROW_KEY_COLUMN, SECRET_COLUMN, TABLE, VENDOR};
@@ -36,8 +36,8 @@ static TOKEN_URL: Key<String> = Key::new("token_url");
 static SCOPE: Key<String> = Key::new("scope");
 
 /// The fields that decide who receives the tokens for outbound mail. While the mail settings use the object, only super
-/// admins may change them (document 4, section 7, "mail settings"). Any secret that is sent counts as a change, so that
-/// nobody can test guesses of the stored one.
+/// admins may change them. Any secret that is sent counts as a change, so that nobody can test guesses of the stored
+/// one.
 static SUPER_ADMIN_FIELDS: [&Key<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
 
 static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
@@ -80,7 +80,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {

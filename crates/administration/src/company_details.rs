@@ -1,5 +1,5 @@
-//! Company details: `/api/administration/company-details/` (document 1, "Company details"), which
-//! the standard messages of [`crate::mail::templates`] merge into their text.
+//! Company details: `/api/administration/company-details/` (`docs/reference/company-details.md`), which the standard
+//! messages of [`crate::mail::templates`] merge into their text.
 
 use crate::mail::templates::Fields;
 use http::StatusCode;
@@ -17,7 +17,7 @@ const PATH: &str = "/api/administration/company-details/";
 /// The characters of a signature: line breaks are allowed, since a signature never stands in a header.
 const LINES: Charset = Charset { allows: |c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'), regex: "" };
 
-/// The names of the fields, which are also the names of the merge fields, in the order of document 1.
+/// The names of the fields, which are also the names of the merge fields, in the order in which they are shown.
 const NAMES: [&str; 6] = [
     "admin_first_name",
     "admin_last_name",

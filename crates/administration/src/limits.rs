@@ -1,6 +1,5 @@
 //! The limits of a build: its super admins read them at `GET /api/limits/`, and operators read and change them at
-//! `/api/builds/{build_domain}/limits/` (document 3, "System limit endpoints", "Build limits", "Limits"; document 5,
-//! section 12).
+//! `/api/builds/{build_domain}/limits/` (`docs/reference/limits.md`).
 
 use crate::limits_to_come::LIMITS_TO_COME;
 use http::Method;
@@ -86,7 +85,7 @@ fn get_summary(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = BuildLimits::read_for_change(conn)?;
-    // The present value may always be sent back, even one beyond the bounds (document 5, section 3, row "limit").
+    // The present value may always be sent back, even one beyond the bounds.
     let body = request.object()?;
     let is_unchanged = |key: &str| {
         let sent = body.get(key).and_then(|sent| sent.as_i64());

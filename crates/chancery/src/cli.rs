@@ -40,6 +40,9 @@ pub enum Command {
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
+    /// Change which history service is the database's own
+    #[command(subcommand)]
+    History(HistoryCommand),
     /// Print the two API keys, or change the secret key
     Keys {
         /// What to do with the keys [default: print the API keys]
@@ -55,6 +58,13 @@ pub enum Command {
         #[arg(long)]
         without_keys: bool,
     },
+}
+
+/// Commands on the history service.
+#[derive(Subcommand)]
+pub enum HistoryCommand {
+    /// Use the history service that the settings name from now on, whichever was the database's own before
+    Adopt,
 }
 
 /// Commands on keys.
@@ -94,7 +104,7 @@ pub enum BuildCommand {
     Delete {
         /// Its domain
         domain: String,
-        /// Really
+        /// Confirm that everything in it is lost
         #[arg(long)]
         yes: bool,
         /// Delete its history tenant too
@@ -260,6 +270,14 @@ mod tests {
         assert!(matches!(cli.command, Command::Backup { directory, without_keys: false } if directory == *"copy"));
         let cli = parse("chancery backup --without-keys copy");
         assert!(matches!(cli.command, Command::Backup { without_keys: true, .. }));
+    }
+
+    #[test]
+    fn a_history_service_is_adopted() {
+        let cli = parse("chancery history adopt --history-url http://127.0.0.1:1");
+        assert!(matches!(cli.command, Command::History(HistoryCommand::Adopt)));
+        assert_eq!(cli.flags.history_url.as_deref(), Some("http://127.0.0.1:1"));
+        assert!(refused("chancery history"));
     }
 
     #[test]

@@ -1,26 +1,28 @@
 //! What each command does (document 4, section 1).
 
+use crate::backup::backup;
 use crate::build_list;
-use crate::cli::{BuildCommand, Command, KeysCommand, Part, UserCommand, UserPassword};
-use crate::open::{Failure, engine, generated, history_api_key, long_enough, open, secret_key};
+use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, Part, UserCommand, UserPassword};
+use crate::command_history::{self, Reached};
+use crate::data_directory;
+use crate::open::{Failure, engine, generated, history_api_key, long_enough, open_for_command, secret_key};
 use crate::passwords;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::Settings;
-use history::sqlite::Sqlite;
 use indicatif::{ProgressBar, ProgressStyle};
+use platform::builds::HistoryOfDeleted;
+use platform::events::history_tenants::Tenant;
 use platform::key_rotation::{self, Rotated};
-use platform::kit::build::database_name;
+use platform::kit::app::App;
 use platform::kit::callers::STALE_AFTER;
 use platform::{builds, limits};
-use std::fs::DirBuilder;
 use std::io::IsTerminal;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
-use web::clock::{Clock, random_token};
+use web::clock::random_token;
 
 /// Runs a command.
 pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
+    data_directory::check(&settings)?;
     match command {
         Command::Serve { part } => {
             let (api, history) = (part != Some(Part::History), part != Some(Part::Api));
@@ -28,6 +30,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
         }
         Command::Build(command) => build(command, settings).await,
         Command::User(command) => user(command, settings).await,
+        Command::History(HistoryCommand::Adopt) => adopt_history(&settings).await,
         Command::Keys { command: None } => keys(&settings),
         Command::Keys { command: Some(KeysCommand::Rotate) } => rotate(&settings).await,
         Command::Backup { directory, without_keys } => backup(&settings, &directory, without_keys).await,
@@ -35,19 +38,24 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
 }
 
 async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure> {
-    let app = open(&settings, settings.listen, None).await?;
+    let app = open_for_command(&settings).await?;
     match command {
         BuildCommand::Create { domain, password } => {
             let given = passwords::read(&password)?.or_else(|| settings.admin_password.clone());
+            let history = command_history::connect(&app, &settings).await?;
             let is_random = given.is_none();
             let password = given.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
             // Running servers serve it at once (document 4, section 1), also those that have just learnt of no such build.
             tokio::time::sleep(STALE_AFTER).await;
             println!("The build {} was made.", build.domain);
-            if !builds::has_history(&app, &build).await? {
+            if let Some(reason) = &history.away {
                 eprintln!("The history service was not reached; a running server makes the build's tenant there.");
+                eprintln!("{reason}");
+            } else if !builds::has_history(&app, &build).await? {
+                eprintln!("The history service did not make the build's tenant; a running server does it later.");
             }
+            history.close().await;
             if is_random {
                 println!(
                     "Sign in as {} with the password {password} (it is shown this once).",
@@ -67,14 +75,7 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             if !yes {
                 return Err(format!("{domain}: everything in the build would be lost; say --yes if that is meant"));
             }
-            let kept = builds::delete(&app, &domain, with_history).await?;
-            println!("The build {domain} was deleted.");
-            if let Some(builds::Kept { tenant, undelivered }) = kept {
-                println!("Its history stays: database {}, client id {}.", tenant.database_name, tenant.client_id);
-                if undelivered > 0 {
-                    println!("{undelivered} events had not arrived there, and are gone.");
-                }
-            }
+            delete_build(&app, &settings, &domain, with_history).await?;
         }
         BuildCommand::Limits { domain, key, value } => {
             let build = builds::find(&app, &domain).await?;
@@ -100,8 +101,41 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
     Ok(())
 }
 
+async fn delete_build(app: &App, settings: &Settings, domain: &str, with_history: bool) -> Result<(), Failure> {
+    let history = match with_history {
+        true => command_history::connect(app, settings).await?,
+        false => Reached::default(),
+    };
+    let deleted = builds::delete(app, domain, with_history).await;
+    history.close().await;
+    let deleted = deleted?;
+    println!("The build {domain} was deleted.");
+    match deleted {
+        HistoryOfDeleted::Deleted => println!("Its history was deleted, too."),
+        HistoryOfDeleted::Unknown(Tenant { database_name, client_id }) => {
+            println!("Its history service knows no history of it: database {database_name}, client id {client_id}.");
+        }
+        HistoryOfDeleted::Kept { tenant: Tenant { database_name, client_id }, undelivered } => {
+            println!("Its history stays: database {database_name}, client id {client_id}.");
+            if undelivered > 0 {
+                println!("{undelivered} events had not arrived there, and are gone.");
+            }
+        }
+        HistoryOfDeleted::None => {}
+    }
+    Ok(())
+}
+
+async fn adopt_history(settings: &Settings) -> Result<(), Failure> {
+    let app = open_for_command(settings).await?;
+    let adopted = command_history::adopt(&app, settings).await;
+    app.store.close().await;
+    println!("{}", adopted?);
+    Ok(())
+}
+
 async fn user(command: UserCommand, settings: Settings) -> Result<(), Failure> {
-    let app = open(&settings, settings.listen, None).await?;
+    let app = open_for_command(&settings).await?;
     match command {
         UserCommand::Create { user, account_type } => {
             let build = builds::find(&app, &user.build).await?;
@@ -175,101 +209,8 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A consistent copy of the embedded data directory: the list of builds first, so that every build in it is copied
-/// after it, then keys and mails.
-async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> Result<(), Failure> {
-    if settings.database_url.is_some() {
-        return Err("backup copies the embedded data directory; for PostgreSQL use its own tools".to_owned());
-    }
-    if !settings.data.join("control.db").exists() {
-        return Err(format!("{}: there is no data directory", settings.data.display()));
-    }
-    let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    // Both directories stand before the first copy is synced, and are as private as the original.
-    for directory in [target, &target.join("builds")] {
-        DirBuilder::new().mode(0o700).create(directory).map_err(|error| words(directory, error))?;
-    }
-    let app = open(settings, settings.listen, None).await?;
-    let all = builds::list(&app).await?;
-    let bar = progress("databases", all.len() as u64 + 1);
-    app.store.backup(None, target.join("control.db")).await.map_err(|error| error.to_string())?;
-    bar.inc(1);
-    for build in all.iter().filter(|build| build.state == "active") {
-        let name = database_name(build.id);
-        let copy = target.join("builds").join(format!("{name}.db"));
-        match app.store.backup(Some(&name), copy).await {
-            // Deleted meanwhile: then the copy is without it, too.
-            Ok(()) | Err(store::Error::Missing) => bar.inc(1),
-            Err(error) => return Err(format!("{}: {error}", build.domain)),
-        }
-    }
-    bar.finish();
-    app.store.close().await;
-    // After the builds: what was delivered meanwhile is in both then, and the history service takes it once.
-    backup_history(&settings.data, target).await?;
-    let left_out: &[&str] = if without_keys { &secrets_file::ALL } else { &[] };
-    copy_rest(&settings.data, target, left_out)?;
-    if target.join(SECRET_KEY).exists() {
-        println!("The copy holds the secret key beside what it seals: keep it safe, or make one --without-keys.");
-    } else {
-        println!("The copy is of no use without the secret key, which is not in it: keep both, in different places.");
-    }
-    Ok(())
-}
-
-/// The embedded history, if there is one.
-async fn backup_history(data: &Path, target: &Path) -> Result<(), Failure> {
-    let (from, to) = (data.join("history"), target.join("history"));
-    if !from.join("control.db").exists() {
-        return Ok(());
-    }
-    for directory in [&to, &to.join("tenants")] {
-        let made = DirBuilder::new().mode(0o700).create(directory);
-        made.map_err(|error| format!("{}: {error}", directory.display()))?;
-    }
-    let history = Sqlite::open(from, Clock::system()).await.map_err(|error| error.to_string())?;
-    let bar = progress("history", 0);
-    let copied = history.backup(&to, |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    });
-    copied.await.map_err(|error| format!("history: {error}"))?;
-    bar.finish();
-    history.close().await;
-    Ok(())
-}
-
-fn progress(what: &'static str, length: u64) -> ProgressBar {
+pub fn progress(what: &'static str, length: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(length).with_style(style).with_message(what)
-}
-
-/// Everything that is no database, but for these files of the directory itself.
-fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), Failure> {
-    let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    let entries = match std::fs::read_dir(from) {
-        // A tenant of the history service was deleted meanwhile.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|error| words(from, error))?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(|error| words(from, error))?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') || left_out.contains(&name.as_str()) {
-            // What is on its way in or out, or is not wanted.
-        } else if path.is_dir() {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&target);
-            made.map_err(|error| words(&target, error))?;
-            copy_rest(&path, &target, &[])?;
-        } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {
-            match std::fs::copy(&path, &target) {
-                // A mail that was sent, or a temporary file, may be gone meanwhile.
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(words(&path, error)),
-                _ => {}
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,8 +1,11 @@
 //! The command `chancery`: it reads the settings and runs a command, of which `serve` is one (document 4, section 1).
 
+mod backup;
 mod build_list;
 mod cli;
+mod command_history;
 mod commands;
+mod data_directory;
 mod descriptors;
 mod log;
 mod open;

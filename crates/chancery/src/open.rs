@@ -12,7 +12,7 @@ use history::service::Service;
 use history::sqlite::Sqlite;
 use platform::events::history_client::HistoryAddress;
 use platform::kit::app::{App, OpenError};
-use platform::kit::secret_key;
+use platform::kit::secret_key::{self, KeyError};
 use platform::{builds, events, kit};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,22 +21,38 @@ use web::clock::{Clock, random_token};
 /// Why a command failed, in one line.
 pub type Failure = String;
 
-/// Opens the application. `bound` is the listener of the main API; `history` is that of the history service, when this
-/// process serves it.
+/// Opens the application of a server. `bound` is the listener of the main API; `history` is that of the history service,
+/// when this process serves it.
 pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<App, Failure> {
+    // A history service in the same process is called directly, not by its public address.
+    let url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
+    let history = HistoryAddress { url, api_key: history_api_key(settings)? };
+    open_with(settings, bound, Some(history)).await
+}
+
+/// Opens the application of a command, which finds the history service when it needs it ([`crate::command_history`]).
+pub async fn open_for_command(settings: &Settings) -> Result<App, Failure> {
+    open_with(settings, settings.listen, None).await
+}
+
+async fn open_with(settings: &Settings, bound: SocketAddr, history: Option<HistoryAddress>) -> Result<App, Failure> {
     platform::open(config(settings, bound, history)?).await.map_err(|error| match error {
         OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
+        OpenError::Key(error @ KeyError::Other) if settings.secret_key.is_none() => {
+            format!("{error}, not with that of {}; put the right one back", settings.data.join(SECRET_KEY).display())
+        }
         error => error.to_string(),
     })
 }
 
-fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<platform::Settings, Failure> {
+fn config(
+    settings: &Settings,
+    bound: SocketAddr,
+    history: Option<HistoryAddress>,
+) -> Result<platform::Settings, Failure> {
     let secret_key = secret_key(settings)?;
     // Only the embedded store has a build `localhost` from the start.
     let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
-    // A history service in the same process is called directly, not by its public address.
-    let history_url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
-    let history_key = history_api_key(settings)?;
     Ok(platform::Settings {
         kit: kit::settings::Settings {
             engine: engine(settings),
@@ -52,10 +68,7 @@ fn config(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -
             clock: Clock::system(),
             domains: Default::default(),
         },
-        events: events::Settings {
-            history: Some(HistoryAddress { url: history_url, api_key: history_key }),
-            outbox_bytes: settings.outbox_bytes,
-        },
+        events: events::Settings { history, outbox_bytes: settings.outbox_bytes },
         identity: settings.identity.clone(),
     })
 }
@@ -98,16 +111,30 @@ pub fn secret_key(settings: &Settings) -> Result<String, Failure> {
 pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Service, Failure> {
     // First, since its failure names the file.
     let api_key = history_api_key(settings)?;
-    let engine = match &settings.history_database_url {
+    history_service(settings, history_engine(settings).await?, bound, api_key)
+}
+
+/// Opens the engine of the history service.
+pub async fn history_engine(settings: &Settings) -> Result<Engine, Failure> {
+    match &settings.history_database_url {
         Some(url) => {
             let engine = ClickHouse::open(url).map_err(|error| format!("CHANCERY_HISTORY_DATABASE_URL: {error}"))?;
-            Engine::ClickHouse(engine)
+            Ok(Engine::ClickHouse(engine))
         }
         None => {
             let engine = Sqlite::open(settings.data.join("history"), Clock::system()).await;
-            Engine::Sqlite(engine.map_err(|error| format!("CHANCERY_DATA: {error}"))?)
+            Ok(Engine::Sqlite(engine.map_err(|error| format!("CHANCERY_DATA: {error}"))?))
         }
-    };
+    }
+}
+
+/// The history service on an engine; `bound` is its listener.
+pub fn history_service(
+    settings: &Settings,
+    engine: Engine,
+    bound: SocketAddr,
+    api_key: String,
+) -> Result<Service, Failure> {
     let files = Files::open(
         settings.files_url.as_deref(),
         settings.data.join("history").join("files"),
@@ -148,7 +175,7 @@ pub fn long_enough(settings: &Settings, name: &str, key: String) -> Result<Strin
 }
 
 /// Reads a key from the data directory, if it is there.
-fn read_kept(settings: &Settings, name: &str) -> Result<Option<String>, Failure> {
+pub fn read_kept(settings: &Settings, name: &str) -> Result<Option<String>, Failure> {
     secrets_file::read_kept(&settings.data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 

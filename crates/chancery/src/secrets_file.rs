@@ -24,11 +24,11 @@ pub fn is_short_api_key(key: &str) -> bool {
     key.chars().count() < 20
 }
 
-/// The key in a file of the data directory. The first call generates it; only the owner can read the file.
+/// Reads the key in a file of the data directory. The first call generates it; only the owner can read the file.
 ///
 /// Two processes that start at the same time get the same key: the file is written under another name and then linked
-/// to its own name, which succeeds for one of them only. An empty file is an error, since with a new key nothing that
-/// the lost one sealed could be opened.
+/// to its own name, which succeeds for one of them only. An empty file is an error, since a new key could not decrypt
+/// what the lost one encrypted.
 pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     let path = data.join(name);
     if let Some(key) = read(&path)? {
@@ -47,7 +47,7 @@ pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     read(&path)?.ok_or_else(|| about(&path, io::ErrorKind::NotFound.into()))
 }
 
-/// The key in a file of the data directory, if the file is there.
+/// Reads the key in a file of the data directory, if the file exists.
 pub fn read_kept(data: &Path, name: &str) -> io::Result<Option<String>> {
     read(&data.join(name))
 }

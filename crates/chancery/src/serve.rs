@@ -1,13 +1,16 @@
 //! `chancery serve`: the main API, the history service, or both in one process.
 
+use crate::data_directory;
 use crate::descriptors;
 use crate::log;
 use crate::open::{Failure, first_start, open, open_history};
-use crate::settings::Settings;
+use crate::settings::{Settings, address_of};
+use history::engine::Engine;
 use history::service::Service;
-use platform::events::relay;
+use platform::events::{own_history, relay};
 use platform::kit;
 use platform::kit::app::App;
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,6 +44,8 @@ enum Stage {
 struct ServedApi {
     app: App,
     task: JoinHandle<()>,
+    /// Keeps other servers away from an embedded database.
+    _lock: Option<File>,
 }
 
 /// The history service while it is served.
@@ -48,6 +53,8 @@ struct ServedHistory {
     service: Arc<Service>,
     bound: SocketAddr,
     task: JoinHandle<()>,
+    /// Tells commands that the embedded history is served.
+    _lock: Option<File>,
 }
 
 /// Serves until SIGTERM or SIGINT, then finishes the running requests.
@@ -87,8 +94,10 @@ async fn start(
         None
     };
     let api = if api {
-        let history = history.as_ref().map(|history| history.bound);
-        Some(serve_api(settings, filter.clone(), Limits { connections: of_api, ..usual }, stage, history).await?)
+        Some(
+            serve_api(settings, filter.clone(), Limits { connections: of_api, ..usual }, stage, history.as_ref())
+                .await?,
+        )
     } else {
         None
     };
@@ -109,24 +118,36 @@ async fn serve_history(
 ) -> Result<ServedHistory, Failure> {
     let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?;
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
+    let is_embedded = settings.history_database_url.is_none();
+    let lock = match is_embedded {
+        true => Some(data_directory::serve_history(&settings.data.join("history")).await?),
+        false => None,
+    };
     let service = Arc::new(open_history(settings, bound).await?);
     let served = service.clone();
     let handler = move |request, peer| served.clone().answer(request, peer);
     let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopped)));
-    Ok(ServedHistory { service, bound, task })
+    Ok(ServedHistory { service, bound, task, _lock: lock })
 }
 
-/// Opens and serves the main API; `history` is the listener of the history service, when this process serves it.
+/// Opens and serves the main API; `history` is the history service, when this process serves it.
 async fn serve_api(
     settings: &Settings,
     filter: EnvFilter,
     limits: Limits,
     stage: watch::Receiver<Stage>,
-    history: Option<SocketAddr>,
+    history: Option<&ServedHistory>,
 ) -> Result<ServedApi, Failure> {
     let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
-    let app = open(settings, bound, history).await?;
+    let lock = match settings.database_url {
+        None => Some(data_directory::serve_alone(&settings.data).await?),
+        Some(_) => None,
+    };
+    let app = open(settings, bound, history.map(|history| history.bound)).await?;
+    if let Some(history) = history {
+        check_history(settings, &app, history).await?;
+    }
     first_start(&app, settings).await?;
     log::start(filter);
     kit::secret_key::warn_if_short(&app.settings.secret_key);
@@ -135,13 +156,29 @@ async fn serve_api(
     let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
     let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopping)));
     println!("The main API listens on http://{bound}");
-    Ok(ServedApi { app, task })
+    Ok(ServedApi { app, task, _lock: lock })
+}
+
+/// Refuses to deliver into an embedded history that is not the database's own: that of a second server on one PostgreSQL,
+/// for instance. Other services are checked when they are called, since they may be away now.
+async fn check_history(settings: &Settings, app: &App, history: &ServedHistory) -> Result<(), Failure> {
+    let Engine::Sqlite(engine) = &history.service.engine else { return Ok(()) };
+    let url = address_of(history.bound);
+    let noted = own_history::note(&app.store, Some(engine.id()), Some(&url)).await;
+    noted.map_err(|error| error.to_string())?.map_err(|foreign| {
+        let (data, foreign) = (settings.data.display(), foreign.to_string());
+        format!(
+            "CHANCERY_HISTORY_URL: {data}/history: {foreign}; for a further server run `chancery serve api` with \
+             CHANCERY_HISTORY_URL set to that service, or give all of them one ClickHouse \
+             (CHANCERY_HISTORY_DATABASE_URL); if that service is gone for good, run `chancery history adopt`"
+        )
+    })
 }
 
 /// Stops the main API first, so that the history service still gets the events of its last requests.
 async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, history: Option<ServedHistory>) {
     let _ = stop.send(Stage::Stopping);
-    if let Some(ServedApi { app, task }) = &mut api {
+    if let Some(ServedApi { app, task, .. }) = &mut api {
         let flushed = async {
             let _ = task.await;
             relay::finish(app, FLUSH_TIME).await;
@@ -149,14 +186,14 @@ async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, histo
         let _ = tokio::time::timeout(FLUSH_TIME, flushed).await;
     }
     let _ = stop.send(Stage::Stopped);
-    if let Some(ServedApi { app, task }) = api {
+    if let Some(ServedApi { app, task, _lock }) = api {
         if !task.is_finished() {
             let _ = task.await;
         }
         relay::finish(&app, Duration::ZERO).await;
         app.store.close().await;
     }
-    if let Some(ServedHistory { service, task, .. }) = history {
+    if let Some(ServedHistory { service, task, _lock, .. }) = history {
         let _ = task.await;
         service.engine.close().await;
     }

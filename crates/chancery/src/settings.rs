@@ -29,7 +29,7 @@ const PREFIX: &str = "CHANCERY_";
 const MAX_TYPOS: usize = 2;
 
 /// The settings file when `--config` names no other one. It may be missing.
-const FILE: &str = "chancery.toml";
+const DEFAULT_FILE: &str = "chancery.toml";
 
 /// The bounds of numbers and durations. The upper one is small enough to be added to any time without an overflow.
 const POSITIVE: RangeInclusive<i64> = 1..=1_000_000_000;
@@ -131,14 +131,14 @@ pub struct Flags {
     pub sso_provider_b_issuer: Option<String>,
 }
 
-/// The settings after all checks.
+/// The settings after validation.
 #[derive(Clone)]
 #[allow(
     dead_code,
     reason = "all settings of document 4 are checked; the features that read some of them are still to come"
 )]
 pub struct Settings {
-    /// Where the embedded stores, files and generated keys live.
+    /// The directory of the embedded stores, files and generated keys.
     pub data: PathBuf,
     /// Listener of the main API.
     pub listen: SocketAddr,
@@ -160,7 +160,7 @@ pub struct Settings {
     pub sign_in_url: Option<String>,
     /// Key for tokens and secrets at rest; `None`: the generated one. Always set with PostgreSQL.
     pub secret_key: Option<String>,
-    /// The key by which `chancery keys rotate` replaces it.
+    /// The key with which `chancery keys rotate` replaces the secret key.
     pub new_secret_key: Option<String>,
     /// `X-API-Key` of the main API; `None`: the generated one.
     pub api_key: Option<String>,
@@ -168,7 +168,7 @@ pub struct Settings {
     pub history_api_key: Option<String>,
     /// User name of a new build's super admin.
     pub admin_username: String,
-    /// That super admin's password; `None`: a random one, printed once.
+    /// Password of a new build's super admin; `None`: a random one, printed once.
     pub admin_password: Option<String>,
     /// Domain of the build that serves unknown hosts, in lower case.
     pub fallback_build: Option<String>,
@@ -178,7 +178,7 @@ pub struct Settings {
     pub trusted_proxies: Trusted,
     /// Origins of separate front ends, in lower case as browsers send them.
     pub cors_origins: Vec<String>,
-    /// Locks, attempts, tokens, and the issuers of single sign-on.
+    /// Settings of identity: locks, attempts, tokens, and the issuers of single sign-on.
     pub identity: identity::Settings,
     /// How long an upload waits for its use.
     pub upload_seconds: i64,
@@ -206,7 +206,7 @@ impl Settings {
     /// The settings of this process: its flags, its environment, and `config` (it must exist) or `chancery.toml` in the
     /// working directory (it may be absent).
     pub fn load(flags: &Flags, config: Option<&Path>) -> Result<Settings, SettingError> {
-        let path = config.unwrap_or(Path::new(FILE));
+        let path = config.unwrap_or(Path::new(DEFAULT_FILE));
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && config.is_none() => String::new(),
@@ -232,13 +232,13 @@ impl Settings {
         let embedded = database_url.is_none();
         let fallback_build = sources.text("fallback_build")?.map(|domain| domain.to_lowercase());
 
-        let usual = identity::Settings::default();
+        let defaults = identity::Settings::default();
         Ok(Settings {
             data: sources.text("data")?.unwrap_or_else(|| "./chancery-data".into()).into(),
             listen: sources.listener("listen", 8000)?,
             history_listen: sources.listener("history_listen", 8001)?,
             database_url,
-            history_database_url: sources.url("history_database_url", WEB)?,
+            history_database_url: sources.url("history_database_url", HTTP_SCHEMES)?,
             files_url: sources.url("files_url", &[])?,
             document_store_url: sources.url("document_store_url", &[])?,
             base_url: sources.public_url("base_url")?,
@@ -255,17 +255,21 @@ impl Settings {
             trusted_proxies: sources.parsed("trusted_proxies", Trusted::parse)?.unwrap_or_default(),
             cors_origins: sources.parsed("cors_origins", origins)?.unwrap_or_default(),
             identity: identity::Settings {
-                lock_attempts: sources.number("lock_attempts", usual.lock_attempts, POSITIVE)?,
-                lock_seconds: sources.number("lock_seconds", usual.lock_seconds, POSITIVE)?,
-                address_attempts: sources.number("address_attempts", usual.address_attempts, 0..=*POSITIVE.end())?,
-                access_token_seconds: sources.number("access_token_seconds", usual.access_token_seconds, POSITIVE)?,
-                refresh_token_seconds: sources.number(
-                    "refresh_token_seconds",
-                    usual.refresh_token_seconds,
+                lock_attempts: sources.number("lock_attempts", defaults.lock_attempts, POSITIVE)?,
+                lock_seconds: sources.number("lock_seconds", defaults.lock_seconds, POSITIVE)?,
+                address_attempts: sources.number("address_attempts", defaults.address_attempts, 0..=*POSITIVE.end())?,
+                access_token_seconds: sources.number(
+                    "access_token_seconds",
+                    defaults.access_token_seconds,
                     POSITIVE,
                 )?,
-                sso_provider_a_issuer: sources.url("sso_provider_a_issuer", WEB)?,
-                sso_provider_b_issuer: sources.url("sso_provider_b_issuer", WEB)?,
+                refresh_token_seconds: sources.number(
+                    "refresh_token_seconds",
+                    defaults.refresh_token_seconds,
+                    POSITIVE,
+                )?,
+                sso_provider_a_issuer: sources.url("sso_provider_a_issuer", HTTP_SCHEMES)?,
+                sso_provider_b_issuer: sources.url("sso_provider_b_issuer", HTTP_SCHEMES)?,
             },
             upload_seconds: sources.number("upload_seconds", 86_400, POSITIVE)?,
             history_batch_events: sources.number("history_batch_events", 10_000, 1..=100_000)?.unsigned_abs() as usize,
@@ -287,17 +291,17 @@ impl Settings {
 
 /// The address of a listener, with the loopback address for one that listens on all addresses.
 pub fn address_of(bound: SocketAddr) -> String {
-    let mut reached = bound;
+    let mut address = bound;
     if bound.ip().is_unspecified() {
-        reached.set_ip(match bound {
+        address.set_ip(match bound {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         });
     }
-    format!("http://{reached}")
+    format!("http://{address}")
 }
 
-const WEB: &[&str] = &["http", "https"];
+const HTTP_SCHEMES: &[&str] = &["http", "https"];
 const POSTGRESQL: &[&str] = &["postgres", "postgresql"];
 
 /// A value and the name under which it was given.
@@ -307,12 +311,13 @@ struct Given {
 }
 
 impl Given {
+    /// The error that this value is wrong.
     fn wrong(&self, problem: impl fmt::Display) -> SettingError {
         SettingError(format!("{}: {problem}", self.name))
     }
 }
 
-/// The three sources of settings, in their order.
+/// The three sources of settings, in order of precedence.
 struct Sources {
     flags: Names,
     environment: Environment,
@@ -366,6 +371,7 @@ impl Sources {
         Ok(unknown)
     }
 
+    /// The value of a setting from the first source that has one.
     fn given(&self, key: &str) -> Result<Option<Given>, SettingError> {
         if let Some(value) = self.flags.get(key).and_then(|value| value.as_str())
             && !value.is_empty()
@@ -399,8 +405,8 @@ impl Sources {
         self.parsed(key, |value| Ok(value.to_string()))
     }
 
-    /// The value of a setting, read by `read`. That gets the value without spaces around it, and its error says what is
-    /// wrong with the value.
+    /// The value of a setting, parsed by `read`, which gets it without surrounding spaces. The error of `read` says what
+    /// is wrong with the value.
     fn parsed<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, SettingError> {
         let Some(given) = self.given(key)? else { return Ok(None) };
         read(given.value.trim()).map(Some).map_err(|problem| given.wrong(problem))
@@ -427,10 +433,10 @@ impl Sources {
         self.parsed(key, |value| is_url(value, schemes).then(|| value.to_string()).ok_or_else(|| expected(schemes)))
     }
 
-    /// A public address of this deployment, to which paths are appended.
+    /// A public URL of this deployment, to which paths are appended.
     fn public_url(&self, key: &str) -> Result<Option<String>, SettingError> {
         self.parsed(key, |value| {
-            if !is_url(value, WEB) || value.contains(['?', '#', '@']) {
+            if !is_url(value, HTTP_SCHEMES) || value.contains(['?', '#', '@']) {
                 return Err("expected an address http://… or https://… without query and user".into());
             }
             Ok(value.trim_end_matches('/').to_string())
@@ -465,7 +471,7 @@ fn origins(list: &str) -> Result<Vec<String>, String> {
     let origin = |entry: &str| {
         let rest = entry.split_once("://").map_or("", |(_, rest)| rest);
         // Browsers send only scheme, host and port, so anything more would never match.
-        if !is_url(entry, WEB) || rest.contains(['/', '?', '#', '@', '*']) {
+        if !is_url(entry, HTTP_SCHEMES) || rest.contains(['/', '?', '#', '@', '*']) {
             return Err(format!("{entry:?} is no origin, such as https://app.example.com"));
         }
         Ok(entry.to_lowercase())
@@ -518,7 +524,7 @@ mod tests {
 
     fn load(flags: &Flags, environment: &[(&str, &str)], file: &str) -> Result<Settings, String> {
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
-        let file = File::parse(FILE, file).map_err(|error| error.to_string())?;
+        let file = File::parse(DEFAULT_FILE, file).map_err(|error| error.to_string())?;
         Settings::from_sources(flags, environment, file).map_err(|error| error.to_string())
     }
 

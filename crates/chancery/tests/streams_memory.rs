@@ -1,5 +1,5 @@
 //! Uploads whose bytes nobody takes and answers that nobody reads, many at once, in a process of their own, whose memory is
-//! measured (document 4, section 7).
+//! measured.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,12 +1,12 @@
-//! The tenant that each build has in the history service (document 4, section 6, "a build's tenant").
+//! The tenant that each build has in the history service (`docs/reference/history.md`).
 //!
-//! The control database keeps a row for each build, written with the build itself. The tenant is made when the build is,
-//! or, while the service is away, when there is something to deliver. Once the row has a `client_id` it keeps it.
+//! The control database has a row for each build, which is written together with the build. The tenant is created with
+//! the build or, when the service was unavailable then, before the first delivery. A stored `client_id` never changes.
 //!
-//! The answer to `initialize-tenant` may be lost. Its secret is shown once, so the tenant that nobody knows stays empty,
-//! and another one is made, under the name of the next `attempt`; which one it is stands in the row before the call.
+//! The answer to `initialize-tenant` may be lost. Its secret is sent only once, so that tenant stays empty and another
+//! one is created, under the name of the next `attempt`. The row has the number of the attempt before the call is made.
 
-use crate::history_client::{Failure, HistoryClient, Made};
+use crate::history_client::{CreatedTenant, Failure, HistoryClient};
 use kit::app::App;
 use kit::build::Build;
 use kit::secret::Context;
@@ -14,61 +14,61 @@ use std::time::Duration;
 use store::{Conn, Error, Sql};
 use web::clock::sha256_hex;
 
-/// How often the name is changed in a row before the matter is left for later.
-const TRIES: usize = 5;
+/// The most names that one call of [`ensure`] tries when tenants of these names exist already.
+const MAX_NAMES: usize = 5;
 
-/// Held while a build's tenant is made: at its creation an event may want one, too.
+/// The lock under which a build's tenant is created, since its creation and its first delivery may run at once.
 #[derive(Default)]
-pub struct MakingTenant(tokio::sync::Mutex<()>);
+pub struct TenantCreationLock(tokio::sync::Mutex<()>);
 
-/// A tenant that was made.
+/// A tenant of a build in the history service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// The `X-Client-Id`.
+    /// The `X-Client-Id` of the tenant.
     pub client_id: String,
-    /// Its name at the service.
+    /// The name of the tenant in the history service.
     pub database_name: String,
 }
 
-/// Why there is no tenant yet.
+/// Why a tenant could not be found or created.
 #[derive(Debug)]
-pub enum NoTenant {
-    /// Because of the service.
+pub enum TenantError {
+    /// A call of the history service failed.
     Service(Failure),
-    /// Because of the store.
+    /// The database failed, or the build is being deleted ([`Error::Missing`]).
     Store(Error),
 }
 
-impl From<Error> for NoTenant {
-    fn from(error: Error) -> NoTenant {
-        NoTenant::Store(error)
+impl From<Error> for TenantError {
+    fn from(error: Error) -> TenantError {
+        TenantError::Store(error)
     }
 }
 
-impl std::fmt::Display for NoTenant {
+impl std::fmt::Display for TenantError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NoTenant::Service(failure) => failure.fmt(f),
-            NoTenant::Store(error) => error.fmt(f),
+            TenantError::Service(failure) => failure.fmt(f),
+            TenantError::Store(error) => error.fmt(f),
         }
     }
 }
 
-/// The domain in characters that every store takes, and eight digits of a hash, so that a domain that comes again is
-/// another tenant. At most 60 characters, not beginning with a digit.
+/// The name of a build's tenant: the domain in characters that every store accepts, and eight digits of a hash. So a
+/// new build of the same domain gets another tenant. At most 60 characters, and the first is not a digit.
 fn database_name(domain: &str, uid: &str, attempt: i64) -> String {
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '_' };
     let name: String = domain.to_ascii_lowercase().chars().map(plain).take(50).collect();
-    let front = if name.starts_with(|c: char| c.is_ascii_digit()) { "_" } else { "" };
+    let prefix = if name.starts_with(|c: char| c.is_ascii_digit()) { "_" } else { "" };
     let hash = sha256_hex(&format!("{domain}\n{uid}\n{attempt}"));
-    format!("{front}{name}_{}", &hash[..8])
+    format!("{prefix}{name}_{}", &hash[..8])
 }
 
 fn label(domain: &str, uid: &str, attempt: i64) -> String {
     format!("{domain} {uid} {attempt}")
 }
 
-/// Writes the row of a build, if there is none.
+/// Inserts the row of a build, unless it exists.
 pub fn insert(conn: &mut Conn, domain: &str, uid: &str, now: i64) -> Result<(), Error> {
     let sql = Sql::new(
         "INSERT INTO history_tenants(build_uid, domain, attempt, database_name, created_at) \
@@ -77,7 +77,7 @@ pub fn insert(conn: &mut Conn, domain: &str, uid: &str, now: i64) -> Result<(), 
     conn.exec(&sql.arg(uid).arg(domain).arg(database_name(domain, uid, 0)).arg(now)).map(drop)
 }
 
-/// The build is going: the row stays for as long as there is a tenant.
+/// Marks the build of a row as deleted, or deletes the row when no tenant was created.
 pub fn build_deleted(conn: &mut Conn, uid: &str, now: i64) -> Result<(), Error> {
     let sql = Sql::new("DELETE FROM history_tenants WHERE build_uid = $1 AND client_id IS NULL");
     conn.exec(&sql.arg(uid))?;
@@ -85,19 +85,19 @@ pub fn build_deleted(conn: &mut Conn, uid: &str, now: i64) -> Result<(), Error> 
     conn.exec(&sql.arg(now).arg(uid)).map(drop)
 }
 
-/// The tenant is gone.
+/// Deletes the row of a build whose tenant was deleted.
 pub fn remove(conn: &mut Conn, uid: &str) -> Result<(), Error> {
     conn.exec(&Sql::new("DELETE FROM history_tenants WHERE build_uid = $1").arg(uid)).map(drop)
 }
 
-/// The tenant of a build, if it was made.
+/// The tenant of a build, if it was created.
 pub async fn find(app: &App, uid: &str) -> Result<Option<Tenant>, Error> {
     let uid = uid.to_owned();
     let found = app.store.control().read(move |conn| stored(conn, &uid)).await?;
     Ok(found.and_then(|(_, tenant)| tenant))
 }
 
-/// The domains of builds that are served and have no tenant yet.
+/// The domains of active builds that have no tenant yet.
 pub async fn missing(app: &App) -> Result<Vec<String>, Error> {
     let sql = Sql::new(
         "SELECT builds.domain FROM history_tenants JOIN builds ON builds.uid = history_tenants.build_uid \
@@ -106,7 +106,7 @@ pub async fn missing(app: &App) -> Result<Vec<String>, Error> {
     app.store.control().read(move |conn| conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))).await
 }
 
-/// The attempt, and the tenant if it was made; `None` when there is no row.
+/// The stored attempt of a build, and its tenant if it was created; `None` when there is no row.
 fn stored(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<Tenant>)>, Error> {
     let sql = Sql::new("SELECT attempt, database_name, client_id FROM history_tenants WHERE build_uid = $1").arg(uid);
     conn.opt(&sql, |row| {
@@ -116,42 +116,55 @@ fn stored(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<Tenant>)>, E
     })
 }
 
-/// The tenant of a build, made if need be.
-pub async fn ensure(app: &App, service: &HistoryClient, build: &Build, patience: Duration) -> Result<Tenant, NoTenant> {
-    let _one = build.slot::<MakingTenant>().0.lock().await;
+/// The tenant of a build, which is created if there is none.
+pub async fn ensure(
+    app: &App,
+    service: &HistoryClient,
+    build: &Build,
+    timeout: Duration,
+) -> Result<Tenant, TenantError> {
+    let _lock = build.slot::<TenantCreationLock>().0.lock().await;
     let mut failure = Failure::Exists;
-    for _ in 0..TRIES {
-        let (attempt, tenant) = attempt(app, build).await?;
+    for _ in 0..MAX_NAMES {
+        let (attempt, tenant) = stored_of(app, build).await?;
         if let Some(tenant) = tenant {
             return Ok(tenant);
         }
         let (name, label) =
             (database_name(&build.domain, &build.uid, attempt), label(&build.domain, &build.uid, attempt));
-        match service.initialize(&name, &label, patience).await {
-            Ok(made) => return keep(app, build, attempt, name, &made).await,
-            Err(Failure::Exists) => raise(app, build, attempt).await?,
+        match service.initialize(&name, &label, timeout).await {
+            Ok(created) => return store_tenant(app, build, attempt, name, &created).await,
+            Err(Failure::Exists) => start_next_attempt(app, build, attempt).await?,
             Err(other) => {
                 failure = other;
                 break;
             }
         }
     }
-    Err(NoTenant::Service(failure))
+    Err(TenantError::Service(failure))
 }
 
-/// [`Error::Missing`] when there is no row: the build is being deleted with its history.
-async fn attempt(app: &App, build: &Build) -> Result<(i64, Option<Tenant>), Error> {
+/// The stored attempt and tenant of a build. [`Error::Missing`]: there is no row, since the build is being deleted with
+/// its history.
+async fn stored_of(app: &App, build: &Build) -> Result<(i64, Option<Tenant>), Error> {
     let uid = build.uid.clone();
     let found = app.store.control().read(move |conn| stored(conn, &uid)).await?;
     found.ok_or(Error::Missing)
 }
 
-/// Another process may have been faster; then its tenant counts, and this one stays empty.
-async fn keep(app: &App, build: &Build, attempt: i64, name: String, made: &Made) -> Result<Tenant, NoTenant> {
+/// Stores a new tenant and returns the tenant of the build. When another process has stored one before, that one is
+/// returned, and the new one stays empty.
+async fn store_tenant(
+    app: &App,
+    build: &Build,
+    attempt: i64,
+    name: String,
+    created: &CreatedTenant,
+) -> Result<Tenant, TenantError> {
     let context =
-        Context { build: &build.uid, table: "history_tenants", column: "client_secret", row: &made.client_id };
-    let sealed = app.keys.seal(&context, made.client_secret.as_bytes());
-    let (uid, client_id) = (build.uid.clone(), made.client_id.clone());
+        Context { build: &build.uid, table: "history_tenants", column: "client_secret", row: &created.client_id };
+    let sealed = app.keys.seal(&context, created.client_secret.as_bytes());
+    let (uid, client_id) = (build.uid.clone(), created.client_id.clone());
     let write = move |conn: &mut Conn| {
         let sql = Sql::new(
             "UPDATE history_tenants SET attempt = $1, database_name = $2, client_id = $3, client_secret = $4 \
@@ -160,12 +173,13 @@ async fn keep(app: &App, build: &Build, attempt: i64, name: String, made: &Made)
         conn.exec(&sql.arg(attempt).arg(&name).arg(&client_id).arg(&sealed).arg(&uid))?;
         Ok::<_, Error>(stored(conn, &uid)?.and_then(|(_, tenant)| tenant))
     };
-    let kept = app.store.control().write(write).await?;
-    // No row: the build was deleted meanwhile.
-    kept.ok_or(NoTenant::Store(Error::Missing))
+    let tenant = app.store.control().write(write).await?;
+    // Without a row, the build was deleted meanwhile.
+    tenant.ok_or(TenantError::Store(Error::Missing))
 }
 
-async fn raise(app: &App, build: &Build, attempt: i64) -> Result<(), Error> {
+/// Stores that the next attempt begins, unless another process did that.
+async fn start_next_attempt(app: &App, build: &Build, attempt: i64) -> Result<(), Error> {
     let next = attempt + 1;
     let (uid, name) = (build.uid.clone(), database_name(&build.domain, &build.uid, next));
     let write = move |conn: &mut Conn| {

@@ -1,24 +1,29 @@
-//! What happened, on its way to the history service: the outbox of each build, the relay that delivers it, the tenants
-//! that builds have there, and the calls.
+//! The delivery of events to the history service: the outbox of each build, the relay that delivers it, the tenants of
+//! builds in the history service, and its HTTP client.
 
 pub mod history_client;
 pub mod history_tenants;
 pub mod outbox;
+pub mod own_history;
 pub mod relay;
 
 use history_client::{HistoryAddress, HistoryClient};
-use history_tenants::MakingTenant;
+use history_tenants::TenantCreationLock;
 use kit::app::App;
 use kit::domain::Domain;
 use outbox::Backlog;
 use relay::{Delivery, Relay};
+use std::sync::OnceLock;
 
-/// This domain.
+/// The registration of the events domain.
 pub static DOMAIN: Domain = Domain {
     name: "events",
     slots: |settings, _, slots| {
         let settings: Settings = settings.domains.get();
-        let client = settings.history.as_ref().map(HistoryClient::new).transpose()?;
+        let client = OnceLock::new();
+        if let Some(address) = &settings.history {
+            let _ = client.set(HistoryClient::new(address)?);
+        }
         slots.put(Client(client));
         slots.put(settings);
         slots.put(Relay::default());
@@ -26,7 +31,7 @@ pub static DOMAIN: Domain = Domain {
     },
     build_slots: |slots| {
         slots.put(Backlog::default());
-        slots.put(MakingTenant::default());
+        slots.put(TenantCreationLock::default());
         slots.put(Delivery::default());
     },
     standing_jobs: &[&relay::DELIVERY],
@@ -35,12 +40,12 @@ pub static DOMAIN: Domain = Domain {
     ..Domain::EMPTY
 };
 
-/// What an operator sets.
+/// The settings of this domain.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where the history service is; `None`: nothing is delivered.
+    /// The address of the history service; `None`: nothing is delivered.
     pub history: Option<HistoryAddress>,
-    /// How many bytes of a build's events may wait for it (`CHANCERY_OUTBOX_BYTES`).
+    /// The most bytes of a build's events that may wait in its outbox (`CHANCERY_OUTBOX_BYTES`).
     pub outbox_bytes: i64,
 }
 
@@ -50,11 +55,16 @@ impl Default for Settings {
     }
 }
 
-struct Client(Option<HistoryClient>);
+struct Client(OnceLock<HistoryClient>);
 
-/// How this process calls the history service, if it does.
+/// The client of the history service; `None` when nothing is delivered.
 pub fn client(app: &App) -> Option<&HistoryClient> {
-    app.slot::<Client>().0.as_ref()
+    app.slot::<Client>().0.get()
+}
+
+/// Gives a process that was opened without a history service one: a command finds its address in the database.
+pub fn connect(app: &App, client: HistoryClient) {
+    let _ = app.slot::<Client>().0.set(client);
 }
 
 fn settings(app: &App) -> &Settings {

@@ -1,18 +1,18 @@
-//! What waits for the history service: system events and history events of records, in one order (document 3, "History
-//! service").
+//! The outbox: the events of a build that wait for delivery to the history service, system events and history events of
+//! records in one order (`docs/reference/history.md`).
 //!
-//! An event is a row of `outbox`, written in the transaction of its cause, so that neither is there without the other;
-//! `relay.rs` delivers the rows in the order of `n` and removes them. Two causes that run at once may be told in either
-//! order; of two that wait for each other (changes of one record) the first comes first.
+//! An event is a row of `outbox`, written in the transaction of its cause, so that neither exists without the other.
+//! `relay.rs` delivers the rows in the order of `n` and removes them. Events of concurrent transactions may be in
+//! either order; transactions that lock the same row, such as changes of one record, keep their order.
 //!
-//! The rows have a bound on the bytes they may take (`CHANCERY_OUTBOX_BYTES`). Beyond it, what would add an event is
-//! refused, since a change without its history must not happen. Failed sign-ins cost an attacker nothing, so they are
-//! folded long before: they share rows with a `count` (see [`Pressure`]). A shared row changes until the relay takes its
-//! `fold_key` away, which it does when the row's minute is over; so a folded failure may arrive after events that came
-//! behind it. History events are never folded.
+//! The rows may take a limited number of bytes (`CHANCERY_OUTBOX_BYTES`). Beyond it, requests that would add an event
+//! are refused, since no change may happen without its history. Failed sign-ins cost an attacker nothing, so they are
+//! folded long before that: several share one row with a `count` (see [`Pressure`]). A shared row changes until the
+//! relay removes its `fold_key` when the row's minute is over, so a folded failure may arrive after later events.
+//! History events are never folded.
 //!
-//! How many bytes wait is an estimate that each process keeps for each build, so that no row is written by everybody:
-//! what was counted last, and what this process has added and delivered since.
+//! The number of waiting bytes is an estimate that each process has for each build, since a stored counter would be
+//! locked by every writer. It is the last count, and what this process has added and delivered since.
 
 use crate::relay;
 use crate::settings;
@@ -25,25 +25,25 @@ use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
 pub use uuid::Uuid;
 
-/// What a row and its places in indexes take beside its body, about.
-const ROW: usize = 200;
-/// Failures share rows by kind, account and address when so many rows wait, or an eighth of the bytes.
-const FOLDED_FROM: i64 = 10_000;
-/// Failures share rows by kind alone when so many rows wait, or half of the bytes.
-const BARE_FROM: i64 = 100_000;
-/// Rows that are removed by one statement; always as many, so that there is one statement.
-const REMOVED_AT_ONCE: usize = 100;
-/// How long counting may take of all time, as one part in so many.
-const COUNTING: u32 = 100;
-/// How often rows are counted at most.
-const COUNTED: Duration = Duration::from_secs(2);
+/// The approximate size in bytes of a row and its index entries, without the body.
+const ROW_OVERHEAD_BYTES: usize = 200;
+/// The number of waiting rows from which failures share rows by type, account and address.
+const FOLDED_FROM_ROWS: i64 = 10_000;
+/// The number of waiting rows from which failures share rows by type alone.
+const BARE_FROM_ROWS: i64 = 100_000;
+/// The number of parameters of the statement that deletes rows. It is constant, so that one prepared statement is used.
+const ROWS_PER_DELETE: usize = 100;
+/// The pause after a count, as a multiple of the time that it took, so that counting uses about 1 % of the time.
+const COUNT_PAUSE_FACTOR: u32 = 100;
+/// The shortest time between two counts of the rows.
+const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What kind an event is of.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Delivered in batches.
+    /// A system event; these are delivered in batches.
     System,
-    /// Delivered one by one.
+    /// A history event; these are delivered one by one.
     History,
 }
 
@@ -56,81 +56,81 @@ impl Kind {
     }
 }
 
-/// A system event (document 3, "System-event fields").
+/// A system event.
 pub struct SystemEvent {
-    /// Microseconds since 1970.
+    /// The time of the event, in microseconds since 1970.
     pub event_timestamp: i64,
-    /// 1: `auth`.
+    /// The category; 1 is `auth`.
     pub category: i64,
-    /// See `system_events.rs`.
+    /// The type; see `system_events.rs` of identity.
     pub event_type: i64,
-    /// A user, or 0.
+    /// The id of the user, or 0.
     pub source_id: i64,
-    /// 1: user; 0: nobody.
+    /// The type of the source: 1 for a user, 0 for none.
     pub source_type: i64,
-    /// Where from.
+    /// The IP address of the caller.
     pub source_ip: String,
-    /// What the type does not say.
+    /// Details of the event.
     pub event_data: Map<String, Json>,
 }
 
-/// A history event of a record (document 3, `create-event`; document 4, section 6).
+/// A history event of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
-    /// The idempotency key, made once: see [`Uuid::new_v4`].
+    /// The idempotency key, such as [`Uuid::new_v4`].
     pub event_id: Uuid,
-    /// Microseconds since 1970.
+    /// The time of the event, in microseconds since 1970.
     pub event_time: i64,
-    /// 1 `record_created` to 10 `status_initialized` (document 4, section 6).
+    /// The type, from 1 `record_created` to 10 `status_initialized`.
     pub event_type_id: i64,
-    /// The record.
+    /// The id of the record.
     pub record_id: i64,
-    /// Who.
+    /// The id of the user, sequence or other source that caused the event.
     pub source_id: i64,
-    /// 1 user, 2 sequence, 3 system, 4 mcp.
+    /// The type of the source: 1 user, 2 sequence, 3 system, 4 mcp.
     pub source_type_id: i64,
-    /// How the source is called now; `None` when unknown.
+    /// The current name of the source; `None` when unknown.
     pub source_name: Option<String>,
-    /// The AI client of an MCP event, else empty.
+    /// The AI client of an MCP event, otherwise empty.
     pub source_info: String,
-    /// Each the JSON text of one entry.
+    /// The entries, each as JSON text.
     pub event_data: Vec<String>,
 }
 
-/// How much waits, as far as failures are concerned, which are the first to be folded.
+/// How full the outbox is, which decides which failures share rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
-    /// Each failure is a row.
+    /// Each failure gets its own row.
     Light,
-    /// Those of the same kind, account and address within a minute share a row.
+    /// Failures of the same type, account and address within a minute share a row.
     Folded,
-    /// Those of the same kind within a minute do: at most ten rows a minute.
+    /// Failures of the same type within a minute share a row, so there are at most ten new rows a minute.
     Bare,
-    /// Those of the same kind do, whenever they are: at most ten rows beyond the bound.
+    /// Failures of the same type share a row at any time, so at most ten rows exceed the limit.
     Full,
 }
 
-/// How much waits in the build, cheap failures being about to be added.
+/// How full the build's outbox is. Rows count as well as bytes (an eighth, a half or all of the limit).
 pub fn pressure(request: &Request, conn: &mut Conn) -> Result<Pressure, Error> {
-    let (bytes, bound) = (backlog(&request.build).waiting().bytes, settings(&request.app).outbox_bytes);
-    let rows = rows(conn)?;
+    let (bytes, limit) = (backlog(&request.build).waiting().bytes, settings(&request.app).outbox_bytes);
+    let rows = max_rows(conn)?;
     Ok(match () {
-        () if bytes >= bound => Pressure::Full,
-        () if rows >= BARE_FROM || bytes >= bound / 2 => Pressure::Bare,
-        () if rows >= FOLDED_FROM || bytes >= bound / 8 => Pressure::Folded,
+        () if bytes >= limit => Pressure::Full,
+        () if rows >= BARE_FROM_ROWS || bytes >= limit / 2 => Pressure::Bare,
+        () if rows >= FOLDED_FROM_ROWS || bytes >= limit / 8 => Pressure::Folded,
         () => Pressure::Light,
     })
 }
 
-/// How many rows wait, at most: gaps in the numbers count, and two looks at the ends of an index are all it costs.
-fn rows(conn: &mut Conn) -> Result<i64, Error> {
+/// An upper bound of the number of waiting rows, from the first and the last number: gaps count, but it is cheap.
+fn max_rows(conn: &mut Conn) -> Result<i64, Error> {
     conn.one(&Sql::new("SELECT COALESCE((SELECT max(n) FROM outbox) - (SELECT min(n) FROM outbox) + 1, 0)"), |row| {
         row.int(0)
     })
 }
 
-/// Puts a system event into the outbox, in the transaction of its cause. One with a `fold_key` shares the row of that
-/// key, and is not refused: [`Pressure`] sees to it that few keys are made when the outbox is full.
+/// Puts a system event into the outbox, in the transaction of its cause. An event with a `fold_key` shares the row of
+/// that key. It is never refused, since there are only few keys when the outbox is full (see [`Pressure`]).
 pub fn put_system(
     request: &Request,
     conn: &mut Conn,
@@ -152,7 +152,7 @@ pub fn put_system(
     let body = body.to_string();
     request.effects.after_commit(relay::wake);
     let Some(key) = fold_key else { return put(request, conn, Kind::System, &id, &body) };
-    // The relay may take a shared row out of reach between the two statements, at most once a minute.
+    // The relay may close the shared row between the two statements, at most once a minute.
     for _ in 0..3 {
         if insert(request, conn, Kind::System, &id, &body, Some(&key))? || count_up(request, conn, &key)? {
             return Ok(());
@@ -161,7 +161,7 @@ pub fn put_system(
     Ok(insert(request, conn, Kind::System, &id, &body, None).map(drop)?)
 }
 
-/// Puts a history event into the outbox, in the transaction of the change that it tells.
+/// Puts a history event into the outbox, in the transaction of its change.
 pub fn put_history(request: &Request, conn: &mut Conn, event: &HistoryEvent) -> Result<(), Refusal> {
     let id = event.event_id.to_string();
     let mut body = json!({
@@ -181,7 +181,7 @@ pub fn put_history(request: &Request, conn: &mut Conn, event: &HistoryEvent) -> 
     put(request, conn, Kind::History, &id, &body.to_string())
 }
 
-/// Refuses when the outbox is full, since what cannot be told must not happen.
+/// Inserts an event with a row of its own, or refuses the request when the outbox is full.
 fn put(request: &Request, conn: &mut Conn, kind: Kind, id: &str, body: &str) -> Result<(), Refusal> {
     if backlog(&request.build).waiting().bytes >= settings(&request.app).outbox_bytes {
         return Err(Refusal::busy("History is unavailable."));
@@ -189,7 +189,7 @@ fn put(request: &Request, conn: &mut Conn, kind: Kind, id: &str, body: &str) -> 
     Ok(insert(request, conn, kind, id, body, None).map(drop)?)
 }
 
-/// Whether the row is there now: not when another one has its key.
+/// Inserts a row and returns whether that succeeded; it does not when another row has the same `fold_key`.
 fn insert(
     request: &Request,
     conn: &mut Conn,
@@ -202,7 +202,7 @@ fn insert(
         "INSERT INTO outbox(id, kind, size, created_at, fold_key, body) VALUES ($1, $2, $3, $4, $5, $6) \
          ON CONFLICT (fold_key) WHERE fold_key IS NOT NULL DO NOTHING",
     );
-    let size = (body.len() + ROW) as i64;
+    let size = (body.len() + ROW_OVERHEAD_BYTES) as i64;
     let sql = sql.arg(id).arg(kind.name()).arg(size).arg(request.now).arg(fold_key.map(str::to_owned)).arg(body);
     let is_new = conn.exec(&sql)? == 1;
     if is_new {
@@ -211,7 +211,7 @@ fn insert(
     Ok(is_new)
 }
 
-/// Adds one to the count of a shared row, and tells when the last of them was; whether there is such a row.
+/// Adds one to the count of a shared row and updates its `last_at`; false when there is no such row.
 fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, Error> {
     let sql = Sql::new("SELECT n, body FROM outbox WHERE fold_key = $1 FOR UPDATE").arg(key);
     let found = conn.opt(&sql, |row| {
@@ -226,118 +226,118 @@ fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, Error
     body["event_data"] = json!(data.to_string());
     let body = body.to_string();
     let sql = Sql::new("UPDATE outbox SET body = $1, size = $2 WHERE n = $3");
-    conn.exec(&sql.arg(&body).arg((body.len() + ROW) as i64).arg(n)).map(|_| true)
+    conn.exec(&sql.arg(&body).arg((body.len() + ROW_OVERHEAD_BYTES) as i64).arg(n)).map(|_| true)
 }
 
-// ---- What this process knows of it ---------------------------------------------------------------------------------
+// ---- The backlog ---------------------------------------------------------------------------------------------------
 
-/// What waits in a build, as far as this process knows.
+/// This process's estimate of the events that wait in a build's outbox.
 #[derive(Default)]
-pub struct Backlog(Mutex<Counted>);
+pub struct Backlog(Mutex<Estimate>);
 
 #[derive(Default)]
-struct Counted {
+struct Estimate {
     waiting: Waiting,
-    /// What was added since the last count began.
-    since: Waiting,
-    /// When the rows are to be counted again.
-    next: Option<Instant>,
+    /// The events that this process has added since the last count began.
+    added: Waiting,
+    /// When the rows may be counted again.
+    next_count: Option<Instant>,
 }
 
-/// An estimate of what waits.
+/// The number, size and age of waiting events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Waiting {
-    /// How many events.
+    /// The number of events.
     pub rows: i64,
-    /// How many bytes.
+    /// Their size in bytes.
     pub bytes: i64,
-    /// Since when the oldest does, microseconds since 1970.
+    /// The time since which the oldest one waits, in microseconds since 1970.
     pub oldest: Option<i64>,
 }
 
-/// What is known of a build's outbox.
+/// The backlog of a build.
 pub fn backlog(build: &Build) -> &Backlog {
     build.slot()
 }
 
 impl Waiting {
-    /// Both together; what was there first is the older.
-    fn and(self, later: Waiting) -> Waiting {
+    /// The sum of both, where the events of `later` are the newer ones.
+    fn plus(self, later: Waiting) -> Waiting {
         let (rows, bytes) = (self.rows + later.rows, self.bytes + later.bytes);
         Waiting { rows, bytes, oldest: self.oldest.or(later.oldest) }
     }
 }
 
 impl Backlog {
-    /// The estimate.
+    /// The current estimate.
     pub fn waiting(&self) -> Waiting {
-        self.known().waiting
+        self.estimate().waiting
     }
 
-    /// What was undone by a transaction that failed shows at the next count.
+    /// Adds an event to the estimate. If its transaction fails, the next count corrects that.
     fn added(&self, size: i64, now: i64) {
-        let Counted { waiting, since, .. } = &mut *self.known();
+        let Estimate { waiting, added, .. } = &mut *self.estimate();
         let event = Waiting { rows: 1, bytes: size, oldest: Some(now) };
-        (*waiting, *since) = (waiting.and(event), since.and(event));
+        (*waiting, *added) = (waiting.plus(event), added.plus(event));
     }
 
-    /// The relay has removed rows, and knows when what is left began.
+    /// Subtracts delivered events from the estimate; `oldest` is the time of the oldest event that is left.
     pub fn removed(&self, rows: i64, bytes: i64, oldest: Option<i64>) {
-        let waiting = &mut self.known().waiting;
+        let waiting = &mut self.estimate().waiting;
         (waiting.rows, waiting.bytes) = ((waiting.rows - rows).max(0), (waiting.bytes - bytes).max(0));
         waiting.oldest = oldest;
     }
 
-    /// Nothing waits.
+    /// Sets the estimate to zero.
     pub fn clear(&self) {
-        *self.known() = Counted::default();
+        *self.estimate() = Estimate::default();
     }
 
-    /// Whether what waits may be counted again.
+    /// Whether the rows may be counted again.
     pub fn is_outdated(&self) -> bool {
-        self.known().next.is_none_or(|next| Instant::now() >= next)
+        self.estimate().next_count.is_none_or(|next| Instant::now() >= next)
     }
 
-    /// Counts what waits, unless it was counted a moment ago; counting many rows is done less often. What is added while
-    /// it counts comes on top. Only an event whose transaction runs just when the count begins may be missing until the
-    /// next one, or be there twice.
+    /// Counts the rows, unless the last count is recent; the longer a count takes, the rarer it is. Events that are
+    /// added during the count are added to its result. An event whose transaction runs when the count begins may be
+    /// missing or counted twice until the next count.
     pub fn count(&self, conn: &mut Conn) -> Result<(), Error> {
         let started = Instant::now();
         {
-            let mut known = self.known();
-            if known.next.is_some_and(|next| started < next) {
+            let mut estimate = self.estimate();
+            if estimate.next_count.is_some_and(|next| started < next) {
                 return Ok(());
             }
-            known.since = Waiting::default();
+            estimate.added = Waiting::default();
         }
         let sql = Sql::new("SELECT count(*), CAST(COALESCE(sum(size), 0) AS BIGINT), min(created_at) FROM outbox");
         let waiting =
             conn.one(&sql, |row| Ok(Waiting { rows: row.int(0)?, bytes: row.int(1)?, oldest: row.opt_int(2)? }))?;
-        let next = Instant::now() + COUNTED.max(started.elapsed() * COUNTING);
-        let mut known = self.known();
-        (known.waiting, known.next) = (waiting.and(known.since), Some(next));
+        let next = Instant::now() + MIN_COUNT_INTERVAL.max(started.elapsed() * COUNT_PAUSE_FACTOR);
+        let mut estimate = self.estimate();
+        (estimate.waiting, estimate.next_count) = (waiting.plus(estimate.added), Some(next));
         Ok(())
     }
 
-    fn known(&self) -> MutexGuard<'_, Counted> {
+    fn estimate(&self) -> MutexGuard<'_, Estimate> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 // ---- Delivery ------------------------------------------------------------------------------------------------------
 
-/// What is at the head of the outbox.
+/// Which events of an outbox can be delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
-    /// Whether an event may be delivered as it is.
+    /// Whether an event can be delivered now.
     pub is_ready: bool,
-    /// When the first of the shared rows was begun, if there is one.
+    /// The creation time of the oldest shared row that may still change, if there is one.
     pub folded_since: Option<i64>,
 }
 
 impl Head {
-    /// A look at two indexes.
-    pub fn look(conn: &mut Conn) -> Result<Head, Error> {
+    /// Reads the head of the outbox, from two indexes.
+    pub fn read(conn: &mut Conn) -> Result<Head, Error> {
         let ready = Sql::new("SELECT 1 FROM outbox WHERE fold_key IS NULL LIMIT 1");
         let is_ready = conn.opt(&ready, |row| row.int(0))?.is_some();
         let folded = Sql::new("SELECT min(created_at) FROM outbox WHERE fold_key IS NOT NULL");
@@ -345,51 +345,51 @@ impl Head {
     }
 }
 
-/// Takes shared rows that were begun before a moment out of reach: they change no more.
-pub fn seal(conn: &mut Conn, before: i64) -> Result<(), Error> {
+/// Closes the shared rows that were created before a time: they change no more and can be delivered.
+pub fn close_shared(conn: &mut Conn, before: i64) -> Result<(), Error> {
     let sql = Sql::new("UPDATE outbox SET fold_key = NULL WHERE fold_key IS NOT NULL AND created_at < $1");
     conn.exec(&sql.arg(before)).map(drop)
 }
 
-/// Claims the outbox for a process until a moment; whether no other one has it.
+/// Claims the outbox for a process until a time; false when another process has the claim.
 pub fn claim(conn: &mut Conn, holder: &str, now: i64, until: i64) -> Result<bool, Error> {
     let sql = Sql::new("UPDATE outbox_claim SET holder = $1, until = $2 WHERE holder = $1 OR until <= $3");
     Ok(conn.exec(&sql.arg(holder).arg(until).arg(now))? == 1)
 }
 
-/// Gives a claim back.
+/// Releases the claim of a process.
 pub fn release(conn: &mut Conn, holder: &str) -> Result<(), Error> {
     conn.exec(&Sql::new("UPDATE outbox_claim SET until = 0 WHERE holder = $1").arg(holder)).map(drop)
 }
 
-/// Events of one kind that stand together at the head.
+/// Consecutive events of one kind, from the first one that can be delivered.
 pub struct Batch {
-    /// Their kind.
+    /// The kind of all events.
     pub kind: Kind,
-    /// The first is the oldest.
-    pub events: Vec<Waits>,
+    /// The events, the oldest first.
+    pub events: Vec<WaitingEvent>,
 }
 
-/// An event that waits.
-pub struct Waits {
-    /// Its place in the order.
+/// An event that waits for delivery.
+pub struct WaitingEvent {
+    /// The number that gives the order of delivery.
     pub n: i64,
-    /// Its idempotency key.
+    /// The idempotency key.
     pub id: String,
-    /// What it counts for the bound.
+    /// The size in bytes, as counted for the limit.
     pub size: i64,
-    /// When it was put here.
+    /// When it was put into the outbox.
     pub created_at: i64,
-    /// JSON.
+    /// The event as JSON text.
     pub body: String,
 }
 
 impl Batch {
-    /// At most so many events and bytes, but at least one if there is one. Sizes come first, since a thousand bodies may
-    /// be more than memory should hold.
-    pub fn first(conn: &mut Conn, most: usize, most_bytes: i64) -> Result<Option<Batch>, Error> {
+    /// The first batch of at most so many events and bytes, with at least one event; `None` when none can be delivered.
+    /// The sizes are read before the bodies, since a thousand bodies may be too large for memory.
+    pub fn first(conn: &mut Conn, max_events: usize, max_bytes: i64) -> Result<Option<Batch>, Error> {
         let sql = Sql::new("SELECT n, kind, size FROM outbox WHERE fold_key IS NULL ORDER BY n LIMIT $1");
-        let sizes = conn.all(&sql.arg(most as i64), |row| {
+        let sizes = conn.all(&sql.arg(max_events as i64), |row| {
             let kind = if row.text(1)? == Kind::System.name() { Kind::System } else { Kind::History };
             Ok((row.int(0)?, kind, row.int(2)?))
         })?;
@@ -397,7 +397,7 @@ impl Batch {
         let mut bytes = 0;
         let fitting = sizes.iter().take_while(|(n, of, size)| {
             bytes += size;
-            *of == kind && (*n == first || bytes <= most_bytes)
+            *of == kind && (*n == first || bytes <= max_bytes)
         });
         let (count, last) = fitting.fold((0, first), |(count, _), (n, ..)| (count + 1, *n));
         let sql = Sql::new(
@@ -406,18 +406,18 @@ impl Batch {
         );
         let events = conn.all(&sql.arg(kind.name()).arg(first).arg(last).arg(count), |row| {
             let (id, body) = (row.text(1)?.to_owned(), row.text(4)?.to_owned());
-            Ok(Waits { n: row.int(0)?, id, size: row.int(2)?, created_at: row.int(3)?, body })
+            Ok(WaitingEvent { n: row.int(0)?, id, size: row.int(2)?, created_at: row.int(3)?, body })
         })?;
         Ok(Some(Batch { kind, events }))
     }
 }
 
-/// Removes events; since when the oldest of the others waits. One by one, not from the first to the last: between them
-/// there may be one by now whose transaction took longer.
+/// Deletes events and returns the time of the oldest one that is left. They are deleted by number, not as a range,
+/// since a slower transaction may have inserted another event between them.
 pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, Error> {
-    for numbers in numbers.chunks(REMOVED_AT_ONCE) {
+    for numbers in numbers.chunks(ROWS_PER_DELETE) {
         let mut sql = Sql::new("DELETE FROM outbox WHERE n IN (");
-        for at in 0..REMOVED_AT_ONCE {
+        for at in 0..ROWS_PER_DELETE {
             sql.push(if at == 0 { "" } else { ", " }).bind(numbers[at.min(numbers.len() - 1)]);
         }
         sql.push(")");
@@ -426,8 +426,8 @@ pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, Error> {
     conn.opt(&Sql::new("SELECT created_at FROM outbox ORDER BY n LIMIT 1"), |row| row.int(0))
 }
 
-/// Puts an event that the history service refuses for good aside, with the reason, so that the others go on.
-pub fn set_aside(conn: &mut Conn, n: i64, reason: &str, now: i64) -> Result<(), Error> {
+/// Copies an event that the history service rejects for good to `outbox_refused`, with the reason.
+pub fn store_refused(conn: &mut Conn, n: i64, reason: &str, now: i64) -> Result<(), Error> {
     let sql = Sql::new(
         "INSERT INTO outbox_refused(id, kind, reason, created_at, refused_at, body) \
          SELECT id, kind, $1, created_at, $2, body FROM outbox WHERE n = $3 ON CONFLICT DO NOTHING",

@@ -1,17 +1,19 @@
-//! The relay: what waits in a build's outbox goes to the history service, in its order and at least once (an event has an
-//! id, by which the service knows it again).
+//! The relay delivers the events of each build's outbox to the history service, in order and at least once. Each event
+//! has an id, by which the service recognizes a duplicate.
 //!
-//! Delivery is standing work of each build ([`DELIVERY`]), woken at each commit. System events go in batches, history events
-//! one by one. While the service is away it is tried again after growing pauses, which new events do not shorten. What the
-//! service refuses for good is looked for by halving and put aside, so that it does not hold up the rest; an unknown tenant
-//! is an operator's matter, and everything waits for it.
+//! Delivery is a standing job of each build ([`DELIVERY`]), woken at each commit. System events are sent in batches,
+//! history events one by one. While the service is unavailable, delivery is retried after growing pauses, which new
+//! events do not shorten. An event that the service rejects for good is found by halving the batch and moved to
+//! `outbox_refused`, so that it does not block the others. When the service does not know the tenant, all events of the
+//! build wait until an operator has repaired that.
 //!
-//! Several processes share an outbox: whoever delivers claims it first, so that the order holds. A process that dies
-//! leaves its claim to run out.
+//! Several processes share an outbox, so a process claims it before it delivers, which keeps the order. The claim of a
+//! process that died expires.
 
-use crate::history_client::{Envelope, Failure, HistoryClient, PATIENCE};
-use crate::history_tenants::{self, NoTenant, Tenant};
-use crate::outbox::{self, Batch, Head, Kind, Waits, backlog};
+use crate::history_client::{CALL_TIMEOUT, Envelope, Failure, HistoryClient};
+use crate::history_tenants::{self, Tenant, TenantError};
+use crate::outbox::{self, Batch, Head, Kind, WaitingEvent, backlog};
+use crate::own_history;
 use crate::{client, settings};
 use kit::app::App;
 use kit::build::Build;
@@ -23,55 +25,55 @@ use std::time::{Duration, Instant};
 use store::{Conn, Error};
 use web::clock::unique_id;
 
-/// The most events that are delivered at once.
-const MOST: usize = 1000;
-/// The most bytes that are.
-const MOST_BYTES: i64 = 4 * 1024 * 1024;
-/// How long history events are sent one by one before those that arrived are removed.
-const A_WHILE: Duration = Duration::from_secs(2);
-/// How long a claim holds, in microseconds, and so how long the others wait for a process that died.
-const CLAIM: i64 = 10_000_000;
-/// How often a living process renews its claim.
-const RENEWAL: Duration = Duration::from_secs(3);
+/// The most events of a batch.
+const MAX_BATCH_EVENTS: usize = 1000;
+/// The most bytes of a batch.
+const MAX_BATCH_BYTES: i64 = 4 * 1024 * 1024;
+/// How long history events are sent before the delivered ones are deleted.
+const HISTORY_BATCH_TIME: Duration = Duration::from_secs(2);
+/// How long a claim lasts, in microseconds; so long do other processes wait for one that died.
+const CLAIM_US: i64 = 10_000_000;
+/// The interval at which a process renews its claim.
+const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause.
-const LAST_PAUSE: Duration = Duration::from_secs(60);
-/// How often builds without a tenant are looked for, one statement on the control database.
-const NEW_BUILDS: Duration = Duration::from_secs(2);
-/// How often what others have added is counted while much waits.
-const COUNT: Duration = Duration::from_secs(5);
-const MINUTE: i64 = 60_000_000;
+/// The longest pause after a failure.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// The interval at which builds without a tenant are looked for, by one statement on the control database.
+const NEW_BUILDS_INTERVAL: Duration = Duration::from_secs(2);
+/// The interval at which events of other processes are counted while many wait.
+const COUNT_INTERVAL: Duration = Duration::from_secs(5);
+const MINUTE_US: i64 = 60_000_000;
 
-/// Delivery to the history service.
+/// The standing job that delivers the events of a build.
 pub static DELIVERY: StandingJob = StandingJob { name: "history", at_a_time: 64, due, run };
 
-/// What the deliveries of a process share.
+/// The state that the deliveries of all builds of a process share.
 pub struct Relay {
-    /// This process, for claims.
+    /// The id of this process in claims.
     holder: String,
-    /// Events that the service refused for good.
+    /// The number of events that the service has rejected for good.
     refused: AtomicI64,
 }
 
-/// What a process knows of a build's delivery.
+/// The state of a build's delivery in this process.
 #[derive(Default)]
 pub struct Delivery {
     progress: Mutex<Progress>,
-    /// Whether the last thing that the service was asked for this build failed because of it.
-    is_cut_off: AtomicBool,
+    /// Whether the last call of the service for this build failed.
+    has_failed: AtomicBool,
 }
 
-/// What waits, over all builds of this process.
+/// The waiting events of all builds of this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lag {
-    /// How many events.
+    /// The number of waiting events.
     pub waiting: i64,
-    /// How long the oldest has been waiting.
+    /// How long the oldest event has been waiting, in seconds.
     pub seconds: i64,
-    /// Whether the service answered when it was asked last.
+    /// Whether the last call of the service succeeded, for each build.
     pub is_reachable: bool,
-    /// How many events it has refused for good since this process began; they are kept in `outbox_refused`.
+    /// The number of events that were rejected for good since this process started; `outbox_refused` has them.
     pub refused: i64,
 }
 
@@ -81,7 +83,7 @@ impl Default for Relay {
     }
 }
 
-/// Begins to look for builds that another process makes: they have no event yet, and may have no tenant.
+/// Starts a task that looks for builds without a tenant: those of other processes may have no event that wakes them.
 pub fn start(app: &App) {
     if client(app).is_none() {
         return;
@@ -89,7 +91,7 @@ pub fn start(app: &App) {
     let app = app.clone();
     tokio::spawn(async move {
         while jobs::is_on(&app) {
-            tokio::time::sleep(NEW_BUILDS).await;
+            tokio::time::sleep(NEW_BUILDS_INTERVAL).await;
             for domain in history_tenants::missing(&app).await.unwrap_or_default() {
                 if let Ok(Some(build)) = app.build(&domain).await {
                     jobs::wake(&app, &build);
@@ -99,10 +101,10 @@ pub fn start(app: &App) {
     });
 }
 
-/// Delivers what the last requests caused, for a short while, and then begins no job any more, so that the store can be
-/// closed; what still waits is delivered by the next process.
-pub async fn finish(app: &App, patience: Duration) {
-    let until = Instant::now() + patience;
+/// Delivers the events of the last requests for at most `timeout` and then stops all jobs, so that the store can be
+/// closed. Events that still wait are delivered by the next process.
+pub async fn finish(app: &App, timeout: Duration) {
+    let until = Instant::now() + timeout;
     while client(app).is_some() && jobs::is_on(app) && Instant::now() < until {
         let lag = lag(app);
         if lag.waiting == 0 || !lag.is_reachable {
@@ -113,7 +115,7 @@ pub async fn finish(app: &App, patience: Duration) {
     jobs::stop(app);
 }
 
-/// What waits, from memory.
+/// The waiting events of this process, as it estimates them.
 pub fn lag(app: &App) -> Lag {
     let (now, refused) = (app.clock.now(), relay(app).refused.load(Ordering::Relaxed));
     let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
@@ -123,7 +125,7 @@ pub fn lag(app: &App) -> Lag {
         if let Some(oldest) = waiting.oldest.filter(|_| waiting.rows > 0) {
             lag.seconds = lag.seconds.max((now - oldest) / 1_000_000);
         }
-        lag.is_reachable &= !delivery(&build).is_cut_off.load(Ordering::Relaxed);
+        lag.is_reachable &= !delivery(&build).has_failed.load(Ordering::Relaxed);
     }
     lag
 }
@@ -142,75 +144,78 @@ impl Delivery {
     }
 }
 
-/// Something may wait in the build's outbox.
+/// Wakes the delivery of a build after an event was added.
 pub fn wake(app: &App, build: &Arc<Build>) {
     if client(app).is_some() {
         jobs::wake(app, build);
     }
 }
 
-/// The health details.
+/// The details of delivery for the health endpoint.
 pub fn health(app: &App) -> Option<(&'static str, Json)> {
-    client(app)?;
+    let service = client(app)?;
     let lag = lag(app);
-    let details = json!({
+    let mut details = json!({
         "waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable, "refused": lag.refused,
     });
+    if service.is_foreign() {
+        details["warning"] = json!("CHANCERY_HISTORY_URL: not the history service of this database");
+    }
     Some(("history", details))
 }
 
-/// What a round came to.
+/// The result of a round of delivery that did not fail.
 enum Round {
-    /// There may be more.
+    /// Events were delivered, and more may wait.
     Delivered,
-    /// Nothing waits.
+    /// No event waits.
     Empty,
-    /// What waits may still change.
+    /// Only shared rows wait, which may still change.
     Folded,
-    /// Another process delivers.
+    /// Another process has the claim.
     Claimed,
 }
 
-/// Why a round came to nothing.
-enum Trouble {
+/// Why a round of delivery failed.
+enum RoundError {
     Service(Failure),
     Store(Error),
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Store(error)
+impl From<Error> for RoundError {
+    fn from(error: Error) -> RoundError {
+        RoundError::Store(error)
     }
 }
 
-impl From<NoTenant> for Trouble {
-    fn from(error: NoTenant) -> Trouble {
+impl From<TenantError> for RoundError {
+    fn from(error: TenantError) -> RoundError {
         match error {
-            NoTenant::Service(failure) => Trouble::Service(failure),
-            NoTenant::Store(error) => Trouble::Store(error),
+            TenantError::Service(failure) => RoundError::Service(failure),
+            TenantError::Store(error) => RoundError::Store(error),
         }
     }
 }
 
-/// What is known from round to round.
+/// The state that a delivery keeps from round to round.
 #[derive(Clone)]
 struct Progress {
     tenant: Option<Tenant>,
-    /// In a row.
+    /// The number of failures in a row.
     failures: u32,
-    /// How many rounds in a row another process had the claim.
-    turns: u32,
-    /// The most events of the next batch: halved when one is refused, doubled when one is taken.
-    most: usize,
+    /// The number of rounds in a row in which another process had the claim.
+    lost_claims: u32,
+    /// The most events of the next batch: halved when a batch is rejected, doubled when one is accepted.
+    max_events: usize,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { tenant: None, failures: 0, turns: 0, most: MOST }
+        Progress { tenant: None, failures: 0, lost_claims: 0, max_events: MAX_BATCH_EVENTS }
     }
 }
 
-/// When there is something to deliver. A build without a tenant has one made first.
+/// When the delivery of a build is due; `None` when no event waits. A build without a tenant is due at once.
 fn due(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, Error> {
     if client(app).is_none() {
         return Ok(None);
@@ -218,70 +223,71 @@ fn due(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64
     if delivery(build).progress().tenant.is_none() {
         return Ok(Some(now));
     }
-    let head = Head::look(conn)?;
+    let head = Head::read(conn)?;
     match head.folded_since {
         _ if head.is_ready => Ok(Some(now)),
         Some(_) if backlog(build).is_outdated() => Ok(Some(now)),
-        Some(since) => Ok(Some(minute_of(since) + MINUTE)),
+        Some(since) => Ok(Some(minute_of(since) + MINUTE_US)),
         None => {
             backlog(build).clear();
-            // Where this process could not deliver, another one could.
+            // Another process has delivered what this one could not.
             let mut progress = delivery(build).progress();
-            (progress.failures, progress.turns) = (0, 0);
-            delivery(build).is_cut_off.store(false, Ordering::Relaxed);
+            (progress.failures, progress.lost_claims) = (0, 0);
+            delivery(build).has_failed.store(false, Ordering::Relaxed);
             Ok(None)
         }
     }
 }
 
-fn minute_of(moment: i64) -> i64 {
-    moment.div_euclid(MINUTE) * MINUTE
+fn minute_of(time: i64) -> i64 {
+    time.div_euclid(MINUTE_US) * MINUTE_US
 }
 
-/// Delivers what waits; after a failure, or when another process delivers, it is over after a pause.
+/// Delivers the waiting events of a build. Ends after a pause on a failure or when another process delivers.
 fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
     Box::pin(async move {
         let Some(service) = client(&app) else { return Ok(()) };
         let mut progress = delivery(&build).progress().clone();
         if progress.tenant.is_none() {
-            // What an earlier process left counts for the bound from the start. If this fails, so does the first round.
+            // Events that an earlier process left count for the limit from the start. If this fails, so does the first
+            // round.
             let _ = count(&build).await;
         }
         while jobs::is_on(&app) {
             let round = round(&app, service, &build, &mut progress).await;
-            tell(&build, &mut progress, &round);
+            log_outcome(service, &build, &mut progress, &round);
             *delivery(&build).progress() = progress.clone();
             match round {
                 Ok(Round::Delivered) => {}
                 Ok(Round::Empty) => return Ok(()),
                 Ok(Round::Folded) => return count(&build).await,
                 Ok(Round::Claimed) => {
-                    tokio::time::sleep(Duration::from_millis(25 << progress.turns)).await;
+                    tokio::time::sleep(Duration::from_millis(25 << progress.lost_claims)).await;
                     return count(&build).await;
                 }
-                Err(Trouble::Service(failure)) => {
+                Err(RoundError::Service(failure)) => {
                     let pause = match failure {
-                        Failure::NoTenant(_) => LAST_PAUSE,
-                        _ => growing(FIRST_PAUSE, LAST_PAUSE, progress.failures),
+                        Failure::NoTenant(_) => MAX_PAUSE,
+                        _ => growing(FIRST_PAUSE, MAX_PAUSE, progress.failures),
                     };
-                    return rest(&app, &build, pause).await;
+                    return pause_after_failure(&app, &build, pause).await;
                 }
-                Err(Trouble::Store(error)) => return Err(error),
+                Err(RoundError::Store(error)) => return Err(error),
             }
         }
         Ok(())
     })
 }
 
-/// Counts what waits in the build.
+/// Counts the waiting events of a build.
 async fn count(build: &Arc<Build>) -> Result<(), Error> {
     let of = build.clone();
     build.db.read(move |conn| backlog(&of).count(conn)).await
 }
 
-/// A pause after a failure, whatever is added meanwhile. Where other processes may add, too, and the bound is not far,
-/// what waits is counted now and then.
-async fn rest(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), Error> {
+/// Sleeps after a failure; new events do not shorten the pause. When other processes may add events and more than an
+/// eighth of the limit waits, the events are counted at intervals.
+async fn pause_after_failure(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), Error> {
     count(build).await?;
     let end = tokio::time::Instant::now() + pause;
     while !app.store.is_embedded() && backlog(build).waiting().bytes > settings(app).outbox_bytes / 8 {
@@ -289,29 +295,35 @@ async fn rest(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), Erro
         if now >= end {
             break;
         }
-        tokio::time::sleep_until(end.min(now + COUNT)).await;
+        tokio::time::sleep_until(end.min(now + COUNT_INTERVAL)).await;
         count(build).await?;
     }
     tokio::time::sleep_until(end).await;
     Ok(())
 }
 
-/// The lines of the log, and what the health details say.
-fn tell(of: &Build, progress: &mut Progress, round: &Result<Round, Trouble>) {
+/// Logs the result of a round, and stores it for the next round and the health details.
+fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, round: &Result<Round, RoundError>) {
     let build = &of.domain;
     match round {
         Ok(Round::Delivered) => {
             if progress.failures > 0 {
                 tracing::info!(build, "history is delivered again");
             }
-            (progress.failures, progress.turns) = (0, 0);
-            delivery(of).is_cut_off.store(false, Ordering::Relaxed);
+            (progress.failures, progress.lost_claims) = (0, 0);
+            delivery(of).has_failed.store(false, Ordering::Relaxed);
         }
-        Ok(Round::Claimed) => progress.turns = (progress.turns + 1).min(5),
-        Err(Trouble::Service(failure)) => {
+        Ok(Round::Claimed) => progress.lost_claims = (progress.lost_claims + 1).min(5),
+        Err(RoundError::Service(failure)) => {
             progress.failures = progress.failures.saturating_add(1);
             let waiting = backlog(of).waiting().rows;
             match failure {
+                Failure::Foreign(_) if progress.failures == 1 => {
+                    tracing::error!(
+                        reason = %failure, address = service.url(), build, waiting,
+                        "this is not the history service of the database: set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt`"
+                    );
+                }
                 Failure::NoTenant(_) => {
                     tracing::error!(reason = %failure, build, waiting, "the history service does not know the build");
                 }
@@ -322,84 +334,91 @@ fn tell(of: &Build, progress: &mut Progress, round: &Result<Round, Trouble>) {
                     tracing::debug!(reason = %failure, build, waiting, "history is not delivered");
                 }
             }
-            delivery(of).is_cut_off.store(true, Ordering::Relaxed);
+            delivery(of).has_failed.store(true, Ordering::Relaxed);
         }
-        Ok(Round::Empty | Round::Folded) | Err(Trouble::Store(_)) => {}
+        Ok(Round::Empty | Round::Folded) | Err(RoundError::Store(_)) => {}
     }
 }
 
-/// Delivers what stands at the head.
-async fn round(app: &App, service: &HistoryClient, build: &Build, progress: &mut Progress) -> Result<Round, Trouble> {
+/// Delivers the first events of a build's outbox, and creates its tenant if there is none.
+async fn round(
+    app: &App,
+    service: &HistoryClient,
+    build: &Build,
+    progress: &mut Progress,
+) -> Result<Round, RoundError> {
+    own_history::verify(app, service, CALL_TIMEOUT).await?;
     let tenant = match &progress.tenant {
         Some(tenant) => tenant.clone(),
         None => {
-            let tenant = history_tenants::ensure(app, service, build, PATIENCE).await?;
+            let tenant = history_tenants::ensure(app, service, build, CALL_TIMEOUT).await?;
             progress.tenant.insert(tenant).clone()
         }
     };
-    let head = build.db.read::<_, Error>(Head::look).await?;
+    let head = build.db.read::<_, Error>(Head::read).await?;
     let minute = minute_of(app.clock.now());
-    // While the service is away, rows stay shared for as long as there are others to try it with.
+    // While the service is unavailable, rows stay shared as long as there are other events to retry with.
     let is_over = head.folded_since.is_some_and(|since| since < minute);
-    let seals = is_over && (progress.failures == 0 || !head.is_ready);
-    if !head.is_ready && !seals {
+    let closes_shared = is_over && (progress.failures == 0 || !head.is_ready);
+    if !head.is_ready && !closes_shared {
         return Ok(if head.folded_since.is_some() { Round::Folded } else { Round::Empty });
     }
     let _place = jobs::place(app, DELIVERY.name).await;
-    if !claim(app, build, seals.then_some(minute)).await? {
+    if !claim(app, build, closes_shared.then_some(minute)).await? {
         return Ok(Round::Claimed);
     }
-    let delivered = holding(app, build, deliver(app, service, build, &tenant, progress)).await;
-    if let Err(Trouble::Service(_)) = delivered {
-        settle(app, build, &[], None).await?;
+    let delivered = with_claim(app, build, deliver(app, service, build, &tenant, progress)).await;
+    if let Err(RoundError::Service(_)) = delivered {
+        finish_delivery(app, build, &[], None).await?;
     }
     delivered
 }
 
-/// Takes the outbox for this process, and shared rows that were begun before a moment out of reach.
-async fn claim(app: &App, build: &Build, sealed_before: Option<i64>) -> Result<bool, Error> {
-    // The only process there is has nobody to claim it from.
+/// Claims the outbox for this process, and closes the shared rows that were created before `closed_before`.
+async fn claim(app: &App, build: &Build, closed_before: Option<i64>) -> Result<bool, Error> {
+    // On the embedded engine there is only one process, which needs no claim.
     let is_alone = app.store.is_embedded();
-    if is_alone && sealed_before.is_none() {
+    if is_alone && closed_before.is_none() {
         return Ok(true);
     }
     let (holder, now) = (relay(app).holder.clone(), app.clock.now());
     let write = move |conn: &mut Conn| {
-        if !is_alone && !outbox::claim(conn, &holder, now, now + CLAIM)? {
+        if !is_alone && !outbox::claim(conn, &holder, now, now + CLAIM_US)? {
             return Ok(false);
         }
-        if let Some(before) = sealed_before {
-            outbox::seal(conn, before)?;
+        if let Some(before) = closed_before {
+            outbox::close_shared(conn, before)?;
         }
         Ok(true)
     };
     build.db.write(write).await
 }
 
-/// Does something under the claim, which is renewed for as long as that takes.
-async fn holding<T>(app: &App, build: &Build, work: impl Future<Output = T>) -> T {
+/// Runs `work` while the claim is renewed.
+async fn with_claim<T>(app: &App, build: &Build, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     loop {
-        match tokio::time::timeout(RENEWAL, &mut work).await {
+        match tokio::time::timeout(CLAIM_RENEWAL_INTERVAL, &mut work).await {
             Ok(done) => return done,
-            // Lost, it costs the order at worst: the service knows events again.
+            // A lost claim costs at most the order of events, since the service recognizes duplicates.
             Err(_) => drop(claim(app, build, None).await),
         }
     }
 }
 
+/// Delivers a batch, and deletes the events that arrived.
 async fn deliver(
     app: &App,
     service: &HistoryClient,
     build: &Build,
     tenant: &Tenant,
     progress: &mut Progress,
-) -> Result<Round, Trouble> {
-    let most = progress.most;
-    let batch = build.db.read::<_, Error>(move |conn| Batch::first(conn, most, MOST_BYTES)).await?;
+) -> Result<Round, RoundError> {
+    let max_events = progress.max_events;
+    let batch = build.db.read::<_, Error>(move |conn| Batch::first(conn, max_events, MAX_BATCH_BYTES)).await?;
     let Some(Batch { kind, events }) = batch else {
-        // Another process was faster.
-        settle(app, build, &[], None).await?;
+        // Another process has delivered them.
+        finish_delivery(app, build, &[], None).await?;
         return Ok(Round::Delivered);
     };
     let (arrived, outcome) = match kind {
@@ -410,20 +429,20 @@ async fn deliver(
                 Err(failure) => (0, Err(failure)),
             }
         }
-        Kind::History => one_by_one(service, build, tenant, &events).await,
+        Kind::History => send_history_events(service, build, tenant, &events).await,
     };
-    let (gone, rest) = events.split_at(arrived);
-    // The event that is wrong is the first of the rest, once it stands alone.
+    let (delivered, rest) = events.split_at(arrived);
+    // The invalid event is known when it was sent alone; it is the first of the rest.
     let is_alone = kind == Kind::History || events.len() == 1;
     match outcome {
         Ok(()) => {
-            progress.most = (most * 2).min(MOST);
-            settle(app, build, gone, None).await?;
+            progress.max_events = (max_events * 2).min(MAX_BATCH_EVENTS);
+            finish_delivery(app, build, delivered, None).await?;
             Ok(Round::Delivered)
         }
         Err(Failure::Refused(_) | Failure::TooLarge) if !is_alone => {
-            progress.most = (events.len() / 2).max(1);
-            settle(app, build, gone, None).await?;
+            progress.max_events = (events.len() / 2).max(1);
+            finish_delivery(app, build, delivered, None).await?;
             Ok(Round::Delivered)
         }
         Err(failure @ (Failure::Refused(_) | Failure::TooLarge)) => {
@@ -431,26 +450,27 @@ async fn deliver(
             let (id, build_name) = (refused.map_or("", |event| &event.id), &build.domain);
             tracing::error!(reason, build = build_name, event = id, "the history service refused an event");
             relay(app).refused.fetch_add(1, Ordering::Relaxed);
-            settle(app, build, gone, refused.map(|event| (event, reason))).await?;
+            finish_delivery(app, build, delivered, refused.map(|event| (event, reason))).await?;
             Ok(Round::Delivered)
         }
         Err(failure) => {
-            settle(app, build, gone, None).await?;
-            Err(Trouble::Service(failure))
+            finish_delivery(app, build, delivered, None).await?;
+            Err(RoundError::Service(failure))
         }
     }
 }
 
-/// Sends history events until one does not arrive, or a while is over; how many arrived.
-async fn one_by_one(
+/// Sends history events until one fails or [`HISTORY_BATCH_TIME`] is over, and returns the number of those that
+/// arrived.
+async fn send_history_events(
     service: &HistoryClient,
     build: &Build,
     tenant: &Tenant,
-    events: &[Waits],
+    events: &[WaitingEvent],
 ) -> (usize, Result<(), Failure>) {
     let started = Instant::now();
     for (at, event) in events.iter().enumerate() {
-        if started.elapsed() > A_WHILE {
+        if started.elapsed() > HISTORY_BATCH_TIME {
             return (at, Ok(()));
         }
         let envelope = Envelope {
@@ -467,20 +487,25 @@ async fn one_by_one(
     (events.len(), Ok(()))
 }
 
-/// Removes what arrived, puts aside what was refused, and gives the claim back.
-async fn settle(app: &App, build: &Build, gone: &[Waits], refused: Option<(&Waits, String)>) -> Result<(), Error> {
+/// Deletes the delivered events, stores a rejected one in `outbox_refused`, and releases the claim.
+async fn finish_delivery(
+    app: &App,
+    build: &Build,
+    delivered: &[WaitingEvent],
+    refused: Option<(&WaitingEvent, String)>,
+) -> Result<(), Error> {
     let (is_alone, holder, now) = (app.store.is_embedded(), relay(app).holder.clone(), app.clock.now());
-    let aside = refused.map(|(event, reason)| (event.n, event.size, reason));
-    let mut numbers: Vec<i64> = gone.iter().map(|event| event.n).collect();
-    numbers.extend(aside.iter().map(|(n, ..)| n));
+    let refused = refused.map(|(event, reason)| (event.n, event.size, reason));
+    let mut numbers: Vec<i64> = delivered.iter().map(|event| event.n).collect();
+    numbers.extend(refused.iter().map(|(n, ..)| n));
     if is_alone && numbers.is_empty() {
         return Ok(());
     }
     let rows = numbers.len() as i64;
-    let bytes = gone.iter().map(|event| event.size).chain(aside.iter().map(|(_, size, _)| *size)).sum();
+    let bytes = delivered.iter().map(|event| event.size).chain(refused.iter().map(|(_, size, _)| *size)).sum();
     let write = move |conn: &mut Conn| {
-        if let Some((n, _, reason)) = &aside {
-            outbox::set_aside(conn, *n, reason, now)?;
+        if let Some((n, _, reason)) = &refused {
+            outbox::store_refused(conn, *n, reason, now)?;
         }
         let oldest = outbox::remove(conn, &numbers)?;
         if !is_alone {

@@ -1,4 +1,4 @@
-//! `POST /api/system-events/batch` (document 3, "System events" and "Batch rules"): up to 10,000 events, each id once.
+//! `POST /api/system-events/batch` (`docs/reference/history.md`): up to 10,000 events, each id once.
 
 use crate::event::{CATEGORIES, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
 use crate::fields::{self, AtMost, Fields, List, Object, Scalar, fields};

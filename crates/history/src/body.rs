@@ -1,7 +1,7 @@
-//! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression (document 4, section
-//! 6, row "body size"), and so many bytes of all bodies together, of which a tenant has half. All the room that a body
-//! may need is taken before it is read, so that no body waits for more half-way; therefore it must arrive without
-//! delay.
+//! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression
+//! (`docs/reference/history.md`), and so many bytes of all bodies together, of which a tenant has half. All the room
+//! that a body may need is taken before it is read, so that no body waits for more half-way; therefore it must arrive
+//! without delay.
 
 use crate::reply::Refusal;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! `POST /api/event-bridge/create-event` (document 3, "History service"; document 4, section 6): one history event in
-//! its envelope. The id in `detail` is the idempotency key.
+//! `POST /api/event-bridge/create-event` (`docs/reference/history.md`): one history event in its envelope. The id in
+//! `detail` is the idempotency key.
 
 use crate::event::{HISTORY_TYPES, HistoryEvent, SOURCE_TYPES};
 use crate::fields::{self, AtMost, JsonArray, JsonTexts, List, Object, Scalar, fields};

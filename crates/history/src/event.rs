@@ -1,5 +1,5 @@
 //! Events as they are stored: history events of records, and system events. Types, categories and source types are
-//! stored as numbers and answered as names (document 3, "Events"; document 4, section 6).
+//! stored as numbers and answered as names (`docs/reference/history.md`).
 
 use uuid::Uuid;
 
@@ -71,8 +71,7 @@ pub struct HistoryEvent {
 
 impl HistoryEvent {
     /// The order of events of the same moment: lists are ordered by `(at, rank, bytes of the id)`, each descending. So
-    /// `record_created` comes last in a record's history, and `owner_initialized` just before it (document 4, section
-    /// 6, "order").
+    /// `record_created` comes last in a record's history, and `owner_initialized` just before it.
     pub fn rank(&self) -> u8 {
         match self.event_type {
             1 => 0,

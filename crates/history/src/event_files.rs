@@ -1,4 +1,4 @@
-//! `GET /api/history/events/{event_id}/file` and `GET /api/files/upload-url` (document 4, section 6).
+//! `GET /api/history/events/{event_id}/file` and `GET /api/files/upload-url` (`docs/reference/history.md`).
 
 use crate::engine::Error;
 use crate::event::{HISTORY_TYPES, HistoryEvent, name_of};

@@ -150,7 +150,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// A moment of the years 1900 to 2299, in microseconds since 1970 (document 4, section 6, row "ranges").
+/// A moment of the years 1900 to 2299, in microseconds since 1970 (`docs/reference/history.md`).
 pub fn moment(text: &str) -> Option<i64> {
     resource::time::parse(text).filter(|at| (EARLIEST..=LATEST).contains(at))
 }

@@ -1,5 +1,4 @@
-//! The history service keeps what happened, per tenant, for years (document 3, "History service"; document 4, section
-//! 6).
+//! The history service keeps what happened, per tenant, for years (`docs/reference/history.md`).
 //!
 //! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both stand
 //! behind [`engine::Engine`]; everything above it (headers, validation, answers, filters, files) is written once. A

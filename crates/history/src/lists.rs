@@ -1,6 +1,5 @@
-//! `GET /api/history/events` and `GET /api/system-events` (document 3, "History event list rules"; document 4, section
-//! 6, rows "list parameters" and "order"). Each list declares its filters; parameters and their description follow from
-//! them.
+//! `GET /api/history/events` and `GET /api/system-events` (`docs/reference/history.md`). Each list declares its
+//! filters; parameters and their description follow from them.
 
 use crate::engine::Listed;
 use crate::event::{CATEGORIES, HISTORY_TYPES, HistoryEvent, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent, name_of};

@@ -2,7 +2,7 @@
 
 use crate::files::CONTENT_PATH;
 use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
-use crate::routes::{API_KEY, Access, CLIENT_ID, EVENT_ID, Endpoint, ROUTES, Route};
+use crate::routes::{API_KEY, Access, CLIENT_ID, EVENT_ID, Endpoint, ROUTES, Route, SERVICE_ID};
 use crate::schema::{int, object, one_of, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
 use serde_json::{Map, Value as Json, json};
@@ -68,6 +68,9 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
         Endpoint::Health => reads("Whether the process answers", status()),
         Endpoint::Readiness => reads("Whether the engine answers", status()),
         Endpoint::Description => reads("This description", json!({"type": "object"})),
+        Endpoint::Service => {
+            reads("The id that tells this service from every other one", object([("id", required(uuid()))]))
+        }
         Endpoint::CreateEvent => creates("Store a history event", create_event::schemas()),
         Endpoint::Batch => creates("Store system events", batch::schemas(batch_events)),
         Endpoint::Initialize => creates("Make a tenant", tenants::schemas()),
@@ -94,13 +97,18 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
 }
 
 fn operation(route: &Route, batch_events: usize) -> Json {
-    let Description { summary, parameters, body, status, answer } = describe(route.endpoint, batch_events);
+    let Description { summary, mut parameters, body, status, answer } = describe(route.endpoint, batch_events);
     let mut responses = Map::new();
     responses.insert(status.to_string(), response("Done", answer));
     if status == 302 {
         responses["302"]["headers"]["Location"] = json!({"required": true, "schema": text()});
     }
     let has_key = route.access != Access::Public;
+    if has_key {
+        let text = "The id of the service that the request is meant for; any other one refuses it";
+        let header = json!({"name": SERVICE_ID.as_str(), "in": "header", "description": text, "schema": uuid()});
+        parameters.push(header);
+    }
     let has_tenant = matches!(route.access, Access::Client | Access::KeyOrClient);
     let is_list = matches!(route.endpoint, Endpoint::HistoryEvents | Endpoint::SystemEvents);
     let refusals = [
@@ -110,6 +118,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         (408, "The body did not come in time", body.is_some()),
         (413, "The body is too large", body.is_some()),
         (415, "An unknown content encoding", body.is_some()),
+        (421, "Not the service that X-History-Service names", has_key),
         (422, "What is wrong with the values", body.is_some() || is_list),
         (500, "The engine failed", has_key),
         (503, "Out of reach; try again", has_key),

@@ -1,5 +1,4 @@
-//! Answers and refusals: `{"detail": "…"}` for a refusal, a list of problems for 422 (document 3, "History service";
-//! document 4, section 6, row "errors").
+//! Answers and refusals: `{"detail": "…"}` for a refusal, a list of problems for 422 (`docs/reference/history.md`).
 
 use crate::engine::{self, MAX_PAGE_BYTES};
 use bytes::Bytes;
@@ -148,7 +147,7 @@ impl Refusal {
     }
 }
 
-/// The detail of a 503 of either engine, as document 3 has it.
+/// The detail of a 503 of either engine.
 const ENGINE_UNAVAILABLE: &str = "ClickHouse temporarily unavailable.";
 
 impl From<Problems> for Refusal {
@@ -214,7 +213,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The message and the type, as document 3 has them.
+    /// The message and the type.
     fn message_and_type(self) -> (String, &'static str) {
         let (message, kind) = match self {
             Problem::Missing => ("field required", "value_error.missing"),

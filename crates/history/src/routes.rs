@@ -8,12 +8,16 @@ pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header of the tenant's client id.
 pub const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 
+/// The header of the service's id (`GET /api/service`): a service with another id refuses the request.
+pub const SERVICE_ID: HeaderName = HeaderName::from_static("x-history-service");
+
 /// The handlers of `serve.rs`; the names are the `operationId`s of the OpenAPI document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Endpoint {
     Health,
     Readiness,
     Description,
+    Service,
     CreateEvent,
     Batch,
     HistoryEvents,
@@ -54,10 +58,11 @@ impl Route {
 /// Stands in a path for the id of an event.
 pub const EVENT_ID: &str = "{event_id}";
 
-pub static ROUTES: [Route; 11] = [
+pub static ROUTES: [Route; 12] = [
     Route::new(Endpoint::Health, Method::GET, "/healthz", Access::Public),
     Route::new(Endpoint::Readiness, Method::GET, "/readyz", Access::Public),
     Route::new(Endpoint::Description, Method::GET, "/api/openapi.json", Access::Public),
+    Route::new(Endpoint::Service, Method::GET, "/api/service", Access::Key),
     Route::new(Endpoint::CreateEvent, Method::POST, "/api/event-bridge/create-event", Access::KeyOrClient),
     Route::new(Endpoint::Batch, Method::POST, "/api/system-events/batch", Access::Client),
     Route::new(Endpoint::SystemEvents, Method::GET, "/api/system-events", Access::Client),

@@ -1,9 +1,9 @@
-//! The path of a request: route → method → key → client id → handler → answer.
+//! The path of a request: route → method → key → service id → client id → handler → answer.
 
 use crate::engine::Error;
 use crate::files::CONTENT_PATH;
 use crate::reply::{Outcome, Refusal, Reply};
-use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint};
+use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint, SERVICE_ID};
 use crate::service::Service;
 use crate::{batch, create_event, event_files, lists, openapi, tenants};
 use http::header::{self, HeaderValue};
@@ -80,6 +80,9 @@ async fn respond(service: &Service, parts: http::request::Parts, body: Incoming)
     if route.access != Access::Public && !has_key(&parts.headers, &service.settings.api_key) {
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
     }
+    if route.access != Access::Public && parts.headers.contains_key(SERVICE_ID) {
+        check_service_id(service, &parts.headers).await?;
+    }
     let client = match route.access {
         Access::Public | Access::Key => None,
         Access::KeyOrClient => client_id(&parts.headers)?,
@@ -93,6 +96,10 @@ async fn respond(service: &Service, parts: http::request::Parts, body: Incoming)
         Endpoint::Description => {
             let describe = || openapi::document(service.settings.batch_events);
             Ok(Reply::json(StatusCode::OK, service.description.get_or_init(describe)))
+        }
+        Endpoint::Service => {
+            let id = service.id().await.map_err(Refusal::unreadable)?;
+            Ok(Reply::json(StatusCode::OK, &json!({"id": id})))
         }
         Endpoint::CreateEvent => create_event::create(service, client, &parts.headers, body).await,
         Endpoint::Initialize => tenants::initialize(service, &parts.headers, body).await,
@@ -112,6 +119,16 @@ fn has_key(headers: &HeaderMap, api_key: &str) -> bool {
         (Some(key), None) => key.as_bytes().ct_eq(api_key.as_bytes()).into(),
         _ => false,
     }
+}
+
+/// Refuses a request that is meant for another history service. So a caller that knows the id of its own service deletes
+/// and stores nothing in another one, even if that one took over the address a moment ago.
+async fn check_service_id(service: &Service, headers: &HeaderMap) -> Result<(), Refusal> {
+    let id = service.id().await.map_err(Refusal::unreadable)?;
+    if headers.get_all(SERVICE_ID).iter().all(|sent| sent.as_bytes() == id.as_bytes()) {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "This is another history service."))
 }
 
 /// The header `X-Client-Id`, if it was sent: one UUID of version 4.

@@ -1,7 +1,7 @@
 //! What the endpoints stand on: the engine, the files, bodies of requests, and the tenants, which are cached.
 
 use crate::body::Bodies;
-use crate::engine::{Engine, Tenant};
+use crate::engine::{self, Engine, Tenant};
 use crate::files::Files;
 use crate::reply::Refusal;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use uuid::Uuid;
 
 /// How long a cached tenant is used without asking the engine, since another process may delete the tenant.
@@ -37,6 +37,7 @@ pub struct Service {
     /// The OpenAPI document, made once since anybody may ask for it.
     pub(crate) description: OnceLock<Json>,
     pub(crate) bodies: Bodies,
+    id: OnceCell<String>,
     parsing: Semaphore,
     /// Tenants, and when the engine was asked for them.
     cached_tenants: Mutex<HashMap<Uuid, (Instant, Arc<Tenant>)>>,
@@ -53,10 +54,16 @@ impl Service {
             settings,
             description: OnceLock::new(),
             bodies: Bodies::default(),
+            id: OnceCell::new(),
             parsing: Semaphore::new(PARSED_AT_A_TIME),
             cached_tenants: Mutex::default(),
             deletions: Mutex::default(),
         }
+    }
+
+    /// The id of the service (see [`Engine::id`]).
+    pub async fn id(&self) -> Result<&str, engine::Error> {
+        Ok(self.id.get_or_try_init(|| self.engine.id()).await?)
     }
 
     /// Parses a body: a short one at once, a long one as [`Service::parse_aside`] does.

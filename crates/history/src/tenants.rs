@@ -1,5 +1,4 @@
-//! `POST /api/initialize-tenant` and `DELETE /api/delete-tenant` (document 3, "History service"; document 4, section
-//! 6).
+//! `POST /api/initialize-tenant` and `DELETE /api/delete-tenant` (`docs/reference/history.md`).
 
 use crate::engine::{self, Tenant};
 use crate::fields::{self, Scalar, fields};

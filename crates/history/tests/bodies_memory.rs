@@ -1,5 +1,5 @@
-//! Many hostile bodies at once, in a process of their own, whose memory is measured (security.md, row "resources stay
-//! bounded"). They are sent with the key, since without it no body is read.
+//! Many hostile bodies at once, in a process of their own, whose memory is measured. They are sent with
+//! the key, since without it no body is read.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,5 +1,4 @@
-//! Many uploads at once, in a process of their own, whose memory is measured (security.md, row "resources stay
-//! bounded").
+//! Many uploads at once, in a process of their own, whose memory is measured.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! Access tokens: signed JWTs for one build (document 4, section 3, row "access token").
+//! Access tokens: signed JWTs for one build (`docs/reference/sign-in.md`).
 //!
 //! A token names a user and a session and is valid for some minutes. `authenticate.rs` checks on each request that the
 //! session has not ended, so that ending a session takes effect at once.

@@ -1,5 +1,5 @@
 //! An account as far as signing in needs it: its state, its password, how and from where it may sign in, and the
-//! permissions of its roles (document 4, section 3).
+//! permissions of its roles (`docs/reference/sign-in.md`).
 
 use crate::settings::Settings;
 use crate::system_events::{self, Event};
@@ -154,9 +154,9 @@ impl Account {
             && self.may_call_from(request)
     }
 
-    /// Counts a wrong password; too many in a row within the window lock the account (document 4, section 7, "wrong
-    /// passwords"). The row is locked, so that parallel guesses count one by one. When no password would sign the
-    /// account in, none counts, so that strangers cannot lock an account whose password they could not use.
+    /// Counts a wrong password; too many in a row within the window lock the account. The row is locked, so that
+    /// parallel guesses count one by one. When no password would sign the account in, none counts, so that strangers
+    /// cannot lock an account whose password they could not use.
     pub fn count_wrong_password(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         if !self.is_open_to_passwords(request) {
             return Ok(());

@@ -1,6 +1,5 @@
 //! Collections of users or groups that are changed by arrays of ids: the assignees of a permission set, and the members
-//! and owners of a group (document 1, "User group assignee records" and "Assignees"; document 4, section 4; the
-//! specification repeats them for groups, classes and records).
+//! and owners of a group (`docs/reference/permission-sets.md`), likewise those of classes and records.
 //!
 //! This file has what the collections share: how a record looks, the checks of each id, the limit, the audit fields and
 //! the log. The resource that has a collection finds the parent, decides whether the caller may, and locks the parent's
@@ -89,7 +88,7 @@ pub struct Handlers {
 /// The declaration of a collection of users.
 pub fn user_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let fields = [
-        // A column of OPTIONS, but not in the records (document 1, "Assignees", OPTIONS).
+        // A column of OPTIONS, but not in the records (`docs/reference/permission-sets.md`).
         Field::id().filter_only(),
         Field::new("user", Kind::User).column("user_id").read_only().list_only(),
         Field::new("created_at", Kind::DateTime).read_only().list_only(),
@@ -149,7 +148,7 @@ impl Collection {
 
     /// The records of a parent, in the order in which they were made.
     pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
-        rows::list(request, conn, &self.shape, Scope::of(self.of_parent(parent)))
+        rows::list(request, conn, &self.shape, Scope::of(self.of_parent(parent)).cacheable())
     }
 
     /// Adds the ids of the body to a parent whose row is locked. Existing records stay as they are. The answer has the
@@ -275,7 +274,7 @@ impl Principals {
         }
     }
 
-    /// The users or groups with these ids (document 1, "Assignees", rule 5). Anonymized users are left out, since
+    /// The users or groups with these ids (`docs/reference/permission-sets.md`). Anonymized users are left out, since
     /// nothing can be given to them. The rows are locked, so that none is deleted or anonymized before the insert.
     fn look_up(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, Error> {
         if ids.is_empty() {

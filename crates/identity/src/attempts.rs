@@ -1,5 +1,5 @@
-//! Attempts to sign in, counted by the address that makes them (`CHANCERY_ADDRESS_ATTEMPTS`; document 4, section 7,
-//! "attempts of one address"): failed sign-ins, failed tokens of links, and reset requests.
+//! Attempts to sign in, counted by the address that makes them (`CHANCERY_ADDRESS_ATTEMPTS`;
+//! `docs/reference/sign-in.md`): failed sign-ins, failed tokens of links, and reset requests.
 //!
 //! They are counted twice. Each process counts an attempt before its password is hashed, and takes it off again when it
 //! succeeds, so that parallel guesses never exceed the limit. A failed attempt is counted in the database too, for the

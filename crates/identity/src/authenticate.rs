@@ -1,4 +1,5 @@
-//! Identifies the caller of an access token: its session, account, roles and address ranges (document 4, section 3).
+//! Identifies the caller of an access token: its session, account, roles and address ranges
+//! (`docs/reference/sign-in.md`).
 
 use crate::access_tokens::AccessTokens;
 use crate::account::{columns, permissions_of_roles, read_account_type, read_ranges};

@@ -1,8 +1,8 @@
 //! Passwords: slow hashing on its own threads, and the complexity rules.
 //!
-//! A hash takes some 50 ms and 19 MiB (security.md, row "passwords"), so hashes run on a pool of threads of their own,
+//! A hash takes some 50 ms and 19 MiB, so hashes run on a pool of threads of their own,
 //! one hash for each thread, and a bounded number of them waits. The queue serves the builds in turn, and within a
-//! build the networks that its requests come from (document 4, section 7, "attempts of one address").
+//! build the networks that its requests come from (`docs/reference/sign-in.md`).
 
 use crate::attempts::{network_name, networks_of};
 use crate::fair_queue::FairQueue;
@@ -205,7 +205,7 @@ fn argon2() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
-/// The password rules of a build (document 1, security resource). A rule of zero or less is off.
+/// The password rules of a build (`docs/reference/security-rules.md`). A rule of zero or less is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Complexity {
     /// The longest run of one character.
@@ -223,8 +223,8 @@ pub struct Complexity {
 }
 
 impl Complexity {
-    /// The messages of the rules that a password breaks, in the order of the fields (document 4, section 3, rows
-    /// "complexity messages" and "what complexity counts").
+    /// The messages of the rules that a password breaks, in the order of the fields
+    /// (`docs/reference/security-rules.md`).
     pub fn broken(&self, password: &str) -> Vec<String> {
         let count = |counts: fn(char) -> bool| password.chars().filter(|&c| counts(c)).count() as i64;
         let mut messages = Vec::new();

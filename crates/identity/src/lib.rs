@@ -1,5 +1,5 @@
 //! The domain of accounts and their rights: users, roles, groups and their permission sets, the security rules,
-//! sessions, and signing in with a password or at a provider (document 4, sections 3 to 5).
+//! sessions, and signing in with a password or at a provider (`docs/reference/`).
 
 pub mod access_tokens;
 mod account;

@@ -1,6 +1,6 @@
-//! Links in mails that let people set a password: activation and reset (document 4, section 3). A link has a random
-//! token of which the database stores only the hash. It is made when its mail is sent, so that only the mail has the
-//! token.
+//! Links in mails that let people set a password: activation and reset (`docs/reference/sign-in.md`). A link has a
+//! random token of which the database stores only the hash. It is made when its mail is sent, so that only the mail has
+//! the token.
 //!
 //! A link is valid until it expires or a password is set, also when later ones are sent. The mails of an account are
 //! limited (section 7, "reset and activation links"): activation mails when they are requested, and the answer says so;
@@ -191,7 +191,7 @@ fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> 
     conn.exec(&sql.arg(user).arg(kind.name()).arg(MAX_LINKS - 1)).map(drop)
 }
 
-/// The address of a build's pages: that of the front end, otherwise its own (document 4, section 3, "links in mails").
+/// The address of a build's pages: that of the front end, otherwise its own.
 fn base(app: &App, build: &Build) -> String {
     app.front_end_of(build).unwrap_or_else(|| app.address_of(build))
 }

@@ -1,5 +1,5 @@
-//! Setting a password: complexity, reuse, history (document 4, section 3). Hashing takes tens of milliseconds, so it
-//! happens before the transaction; the rules are checked inside it.
+//! Setting a password: complexity, reuse, history (`docs/reference/security-rules.md`). Hashing takes tens of
+//! milliseconds, so it happens before the transaction; the rules are checked inside it.
 
 use crate::hasher::{Complexity, Hasher, QueuePath};
 use crate::mailed_links;
@@ -8,7 +8,7 @@ use kit::refusal::Refusal;
 use store::{Arg, Conn, Error, Sql};
 use web::clock::random_token;
 
-/// The most characters of a password (document 4, section 3, "complexity messages").
+/// The most characters of a password.
 pub const MAX_LENGTH: usize = 512;
 /// How many earlier passwords of a user may not be used again.
 const HISTORY_LENGTH: i64 = 24;

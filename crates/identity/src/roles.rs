@@ -1,4 +1,4 @@
-//! Roles: `/api/roles/` (document 4, section 4, "roles").
+//! Roles: `/api/roles/` (`docs/reference/roles.md`).
 
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -74,7 +74,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn complete(request: &Request, conn: &mut Conn) -> Outcome {
-    let scope = if request.caller()?.may("roles", "list") { Scope::of("1 = 1") } else { Scope::of("1 = 0") };
+    let scope = Scope::of(if request.caller()?.may("roles", "list") { "1 = 1" } else { "1 = 0" }).cacheable();
     autocomplete::answer(
         request,
         conn,
@@ -84,7 +84,7 @@ fn complete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -151,7 +151,7 @@ fn with_grants(
     Ok(changes)
 }
 
-/// Refuses permissions that the caller does not hold: nobody gives more than that (document 4, section 4).
+/// Refuses permissions that the caller does not hold: nobody gives more than that.
 fn check_covered(caller: &Caller, granted: Permissions) -> Result<(), Refusal> {
     if caller.permissions.covers(granted) { Ok(()) } else { Err(Refusal::forbidden()) }
 }

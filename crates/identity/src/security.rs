@@ -1,4 +1,4 @@
-//! Security rules: `/api/security/` (document 1, "Security rules"; document 4, section 5).
+//! Security rules: `/api/security/` (`docs/reference/security-rules.md`).
 
 use crate::super_admin_access::{self, NO_WAY_IN};
 use http::{Method, StatusCode};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
-/// The one address of the rules. Without a sign-in it shows only the rules for passwords (document 4, section 5).
+/// The one address of the rules. Without a sign-in it shows only the rules for passwords.
 const PATH: &str = "/api/security/";
 
 const METHODS: &[(&str, &str)] = &[("any", "Any"), ("password", "Password"), ("sso", "Single Sign-On")];
@@ -171,8 +171,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// Refuses other methods than passwords for services, and a method under which no super admin could sign in (document
-/// 4, section 7).
+/// Refuses other methods than passwords for services, and a method under which no super admin could sign in.
 fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
     for service in SERVICES {
         if changes.value(service).is_some_and(|method| *method != Value::from("password")) {

@@ -1,5 +1,5 @@
 //! Sessions: each has an access token and a refresh token, which are replaced at each refresh. A refresh token that is
-//! used twice ends its session (document 4, section 3).
+//! used twice ends its session (`docs/reference/sign-in.md`).
 
 use crate::access_tokens::AccessTokens;
 use crate::account::Account;
@@ -90,7 +90,7 @@ fn end_misused(request: &Request, conn: &mut Conn, session: i64) -> Result<Redee
     Ok(Redeemed::Ended)
 }
 
-/// Whether a session could still begin in the way it began (document 4, section 7, "refresh").
+/// Whether a session could still begin in the way it began.
 fn could_begin(conn: &mut Conn, account: &Account, single_sign_on: Option<i64>) -> Result<bool, Error> {
     match single_sign_on {
         None => Ok(account.may_use_password()),

@@ -1,4 +1,4 @@
-/// What an operator sets, named as in document 4, section 1.
+/// What an operator sets, named as in `docs/operations.md`.
 #[derive(Clone)]
 pub struct Settings {
     pub lock_attempts: i64,

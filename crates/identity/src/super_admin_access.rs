@@ -1,5 +1,5 @@
-//! Keeps a way to sign in for super admins (document 4, section 7, "super admins' last way in"). One rule serves every
-//! change of an authentication method, a configuration, an identity, a username, an account type or a state.
+//! Keeps a way to sign in for super admins (`docs/reference/security-rules.md`). One rule serves every change of an
+//! authentication method, a configuration, an identity, a username, an account type or a state.
 
 use crate::account::authentication_method;
 use crate::single_sign_on::configuration::enabled_issuers;

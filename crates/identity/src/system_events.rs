@@ -1,4 +1,4 @@
-//! System events: the outcome of each attempt to sign in, for the history service (document 3, "System events").
+//! System events: the outcome of each attempt to sign in, for the history service (`docs/reference/history.md`).
 //!
 //! The reasons for which a login is refused get the same 401 and differ only here. An attacker can cause any number of
 //! failures, so they are folded into fewer events when many events wait (`outbox.rs`). Successes are never folded.
@@ -19,7 +19,7 @@ const CATEGORY_AUTH: i64 = 1;
 /// The `source_type` of an event about a user; that of other events is 0.
 const SOURCE_TYPE_USER: i64 = 1;
 
-/// The events of the category `auth`, named and numbered as in document 3.
+/// The events of the category `auth`, named and numbered as the history service has them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     LoginSuccess = 1,

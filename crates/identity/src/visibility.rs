@@ -1,4 +1,4 @@
-//! Which users a caller may list (document 4, section 4, "who may list whom").
+//! Which users a caller may list (`docs/reference/users.md`).
 
 use crate::user_groups::rights::may_view;
 use kit::caller::Caller;

@@ -1,6 +1,6 @@
-//! The types of accounts (document 1, "User").
+//! The types of accounts (`docs/reference/users.md`).
 
-/// What kind of account a user is.
+/// The type of a user's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountType {
     Internal,
@@ -14,7 +14,7 @@ pub enum AccountType {
 
 use AccountType::{External, Full, Internal, OneTimeCompletion, ServiceExternal, ServiceInternal, SuperAdmin};
 
-/// Each type with its name and its display text, in the order of document 1.
+/// Each type with its name and its display text, in the order in which they are shown.
 const ALL: [(AccountType, &str, &str); 7] = [
     (Internal, "internal", "Internal"),
     (External, "external", "External"),
@@ -26,7 +26,7 @@ const ALL: [(AccountType, &str, &str); 7] = [
 ];
 
 impl AccountType {
-    /// Names and display texts, for declarations.
+    /// The names and display texts of all types, for declarations.
     pub const CHOICES: &'static [(&'static str, &'static str)] = &{
         let mut choices = [("", ""); ALL.len()];
         let mut n = 0;
@@ -42,37 +42,37 @@ impl AccountType {
         ALL.iter().map(|(account_type, ..)| *account_type)
     }
 
-    /// The type of a name.
+    /// The type with a name.
     pub fn of(name: &str) -> Option<AccountType> {
         ALL.iter().find(|(_, known, _)| *known == name).map(|(account_type, ..)| *account_type)
     }
 
-    /// As it is stored, sent and shown.
+    /// The name, as it is stored, sent and returned.
     pub fn name(self) -> &'static str {
         ALL[self as usize].1
     }
 
-    /// What people read.
+    /// The display text.
     pub fn text(self) -> &'static str {
         ALL[self as usize].2
     }
 
-    /// Whether it holds everything, so that only its like may make or change it.
+    /// Whether accounts of the type hold all permissions, so that only such accounts may create or change them.
     pub fn is_super(self) -> bool {
         matches!(self, SuperAdmin | ServiceInternal)
     }
 
-    /// Whether it is an account of a program.
+    /// Whether it is the type of an account for a program.
     pub fn is_service(self) -> bool {
         matches!(self, ServiceInternal | ServiceExternal)
     }
 
-    /// Whether it needs no activation (document 4, section 4, "status", "one_time_completion accounts").
+    /// Whether accounts of the type need no activation.
     pub fn is_active_from_creation(self) -> bool {
         self.is_service() || self == OneTimeCompletion
     }
 
-    /// Whether it is an account of a person with a mailbox, who sets a password by a mailed link.
+    /// Whether the owner of an account of the type sets a password by a mailed link.
     pub fn is_invited(self) -> bool {
         !self.is_active_from_creation()
     }

@@ -1,7 +1,7 @@
-//! Addresses: the networks a user may call from, and whose address a request has.
+//! Internet addresses: sets of networks, and the address of a request's client behind proxies.
 //!
 //! An IPv4 address may arrive as an IPv4-mapped IPv6 one (`::ffff:10.0.0.1`); both sides of each comparison are made
-//! canonical first, so that the spelling decides nothing (security.md, row "IP ranges").
+//! canonical first, so that the spelling makes no difference (security.md, row "IP ranges").
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -12,14 +12,14 @@ use ipnet::{IpNet, Ipv4Net};
 pub struct Ranges(Vec<IpNet>);
 
 impl Ranges {
-    /// Reads addresses with a network prefix (`10.0.0.0/8`, `2001:db8::/32`). Bits of the host may be set, as in
-    /// `10.1.2.3/8`. `None` when one of them is anything else, an address without a prefix included.
+    /// Parses networks with a prefix length (`10.0.0.0/8`, `2001:db8::/32`). Host bits may be set, as in `10.1.2.3/8`.
+    /// `None` when an entry is anything else, such as an address without a prefix length.
     pub fn parse(ranges: &[String]) -> Option<Ranges> {
         ranges.iter().map(|range| parse_network(range)).collect::<Option<_>>().map(Ranges)
     }
 
-    /// Reads a comma-separated list of addresses and networks, as settings have it; an empty list is no network. The
-    /// error names the first bad entry.
+    /// Parses a comma-separated list of addresses and networks, as in settings; it may be empty. The error names the
+    /// first bad entry.
     pub fn parse_list(list: &str) -> Result<Ranges, String> {
         let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         let network = |entry: &str| {
@@ -30,19 +30,19 @@ impl Ranges {
         entries.map(network).collect::<Result<_, _>>().map(Ranges)
     }
 
-    /// Whether one of the networks holds the address.
+    /// Whether one of the networks contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Whether there is no network at all.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// An address and its prefix. Not by ipnet's own parser, which takes `010.0.0.0` for ten: elsewhere that is eight.
+/// Parses an address with its prefix length. ipnet's own parser is not used, since it reads the octal `010` as ten.
 fn parse_network(text: &str) -> Option<IpNet> {
     let (address, prefix) = text.split_once('/')?;
     if !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -51,8 +51,8 @@ fn parse_network(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, prefix.parse().ok()?).ok().map(canonical)
 }
 
-/// A network of IPv4-mapped addresses as the IPv4 network that it is. One that is wider than all of them, such as `::/0`,
-/// is a network of IPv6: no address of IPv4 is in it, however it is spelt.
+/// Turns a network of IPv4-mapped addresses into the IPv4 network. A wider one, such as `::/0`, stays an IPv6 network,
+/// which contains no IPv4 address in either spelling.
 fn canonical(network: IpNet) -> IpNet {
     const MAPPED: u8 = 96;
     match network {
@@ -64,35 +64,35 @@ fn canonical(network: IpNet) -> IpNet {
     }
 }
 
-/// The proxies whose `X-Forwarded-For` counts (`CHANCERY_TRUSTED_PROXIES`).
+/// The proxies whose `X-Forwarded-…` headers are trusted (`CHANCERY_TRUSTED_PROXIES`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trusted(Ranges);
 
 impl Trusted {
-    /// Reads a comma-separated list of addresses and networks; the error names the first bad entry.
+    /// Parses a comma-separated list of addresses and networks; the error names the first bad entry.
     pub fn parse(list: &str) -> Result<Trusted, String> {
         Ranges::parse_list(list).map(Trusted)
     }
 
-    /// Whether this address is one of a trusted proxy.
+    /// Whether the address is that of a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(address)
     }
 }
 
-/// The address that a request comes from (document 4, section 3, row "IP restriction"): the peer's, or, when the peer is
-/// a trusted proxy, the last entry of `X-Forwarded-For` that is not one.
+/// The address of a request's client (`docs/reference/sign-in.md`): the peer's, or, when the peer is a
+/// trusted proxy, the last entry of `X-Forwarded-For` that is not one.
 ///
 /// `forwarded_for` gives the values of the header's lines in order. Each proxy appends the address that it saw, so the
-/// list is walked from its end as long as its entries are trusted; an entry that is no address stops the walk at the
-/// one behind it. Entries may have ports and brackets. The answer is canonical.
+/// list is read from its end as long as its entries are trusted. At an entry that is no address, the entry after it is
+/// the answer. Entries may have ports and brackets. The answer is canonical.
 pub fn client_address<'a>(peer: IpAddr, forwarded_for: impl Iterator<Item = &'a str>, trusted: &Trusted) -> IpAddr {
     let peer = peer.to_canonical();
     if !trusted.contains(peer) {
         return peer;
     }
-    // The walk from the end, told from the start, since header lines come in that order: an untrusted entry is the
-    // answer unless another follows, and behind garbage (or at the start) a trusted one is where the walk stops.
+    // The lines come in order, so the list is read forwards, with the same result: the last untrusted entry, or the
+    // first trusted one after the last entry that is no address (or after the start).
     let mut answer = None;
     for entry in forwarded_for.flat_map(|line| line.split(',')).map(str::trim).filter(|entry| !entry.is_empty()) {
         answer = match parse_entry(entry) {
@@ -104,7 +104,7 @@ pub fn client_address<'a>(peer: IpAddr, forwarded_for: impl Iterator<Item = &'a 
     answer.unwrap_or(peer)
 }
 
-/// `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`.
+/// Parses `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`.
 fn parse_entry(entry: &str) -> Option<IpAddr> {
     let in_brackets = |text: &str| text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
     let address = entry

@@ -1,4 +1,4 @@
-//! The application: what every request shares, and the builds that it serves.
+//! The application: the state that all requests share, and the builds that it serves.
 
 use crate::bodies::Bodies;
 use crate::build::{Build, MAX_DOMAIN, database_name};
@@ -15,11 +15,11 @@ use std::time::Instant;
 use store::{Conn, Error, Migrations, Sql, Store};
 use web::clock::Clock;
 
-/// A cheap handle on everything shared.
+/// A handle on the state that all requests share, cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
-/// See [`App`].
+/// The state behind [`App`].
 pub struct Shared {
     pub settings: Settings,
     pub store: Store,
@@ -27,28 +27,30 @@ pub struct Shared {
     pub clock: Clock,
     pub bodies: Bodies,
     pub unnamed_proxy: UnnamedProxy,
-    /// What the domains keep.
+    /// The domains' state of the process.
     slots: Slots,
     for_builds: ForBuilds,
     builds: Mutex<KnownBuilds>,
 }
 
-/// What the domains do with each build that this process meets.
+/// The hooks that run for each build that this process finds.
 #[derive(Default)]
 pub struct ForBuilds {
+    /// Put the domains' state of a build into its slots.
     pub slots: Vec<fn(&mut Slots)>,
+    /// Called when a build was found for the first time.
     pub found: Vec<fn(&App, &Arc<Build>)>,
 }
 
-/// What a process remembers of the domains in the control database, each with when it asked.
+/// The cache of builds by domain, each entry with the time at which the control database was asked.
 #[derive(Default)]
 struct KnownBuilds {
     found: HashMap<String, (Instant, Arc<Build>)>,
-    /// Domains that no build has: a fallback build is asked for by one all the time.
+    /// Domains that no build has. Every request to a fallback build may come by such a domain.
     unknown: HashMap<String, Instant>,
 }
 
-/// More unknown domains than this are forgotten together: anybody may send them.
+/// The size of the cache of unknown domains, which is cleared when it is full, since anybody may send them.
 const MAX_UNKNOWN: usize = 1024;
 
 impl Deref for App {
@@ -59,14 +61,14 @@ impl Deref for App {
 }
 
 impl Shared {
-    /// What a domain keeps in the process.
+    /// A domain's state of the process, found by its type.
     pub fn slot<T: 'static>(&self) -> &T {
         self.slots.get()
     }
 }
 
 impl App {
-    /// Opens the stores and checks that the key is the one that the database knows.
+    /// Opens the store and checks that the secret key is the one that the databases know.
     pub(crate) async fn open(
         settings: Settings,
         keys: Keys,
@@ -101,8 +103,8 @@ impl App {
         }
     }
 
-    /// The build of a domain. What is remembered, also that there is none, is asked for again after [`STALE_AFTER`], so
-    /// that a build made or deleted by another process is seen within a second.
+    /// The build of a domain; `None` when there is none. Cached answers of either kind are read again after
+    /// [`STALE_AFTER`], so that a build created or deleted by another process is seen within a second.
     pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, Error> {
         if let Some(known) = self.builds().lately(domain) {
             return Ok(known);
@@ -113,13 +115,13 @@ impl App {
             self.builds().remember_unknown(domain, asked);
             return Ok(None);
         };
-        // What this process would seal, nobody could open.
+        // Other processes could not decrypt what this one would write.
         if key.is_none_or(|key| key != self.keys.fingerprint()) {
             return Err(Error::Unavailable("the secret key was changed; this process must be ended".to_owned()));
         }
         let (build, is_new) = self.remember(domain, asked, id, uid);
         if is_new {
-            // A process that died may have left work behind.
+            // A process that died may have left jobs.
             self.for_builds.found.iter().for_each(|found| found(self, &build));
         }
         Ok(Some(build))
@@ -131,20 +133,21 @@ impl App {
         let read = move |conn: &mut Conn| conn.all(&sql, |row| Ok(row.text(0)?.to_owned()));
         let mut builds = Vec::new();
         for domain in self.store.control().read::<_, Error>(read).await? {
-            // One that cannot be found now is looked at when it is asked for.
+            // A build that cannot be read now is found when it is asked for.
             builds.extend(self.build(&domain).await.ok().flatten());
         }
         Ok(builds)
     }
 
-    /// A build of which nothing is known yet.
+    /// A new handle on a build, with empty caches.
     pub fn new_build(&self, id: i64, domain: &str, uid: String) -> Build {
         let mut slots = Slots::default();
         self.for_builds.slots.iter().for_each(|fill| fill(&mut slots));
         Build::new(domain, uid, self.store.database(&database_name(id)), slots)
     }
 
-    /// One build of a uid, however many ask for it at once: what it remembers is shared.
+    /// Caches a build and says whether it is new here. Concurrent callers get the same build, so that its caches are
+    /// shared.
     fn remember(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
         let mut builds = self.builds();
         let known = builds.found.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
@@ -155,7 +158,7 @@ impl App {
         (build, is_new)
     }
 
-    /// A build has been made in this process: that its domain is unknown is not true any more.
+    /// Drops the cached fact that no build has a domain. To be called when this process has created one.
     pub fn forget_unknown(&self, domain: &str) {
         self.builds().unknown.remove(domain);
     }
@@ -164,7 +167,7 @@ impl App {
         self.0.builds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The public address of a build (document 4, section 1, "public address of a build"), without a slash at its end.
+    /// The public address of a build (`docs/operations.md`), without a slash at its end.
     pub fn address_of(&self, build: &Build) -> String {
         let base = self.settings.base_url.trim_end_matches('/');
         if self.settings.fallback_build.as_deref() == Some(&build.domain) {
@@ -182,7 +185,7 @@ impl App {
         }
     }
 
-    /// The front end of a build, if it has one of its own, without a slash at its end.
+    /// The address of a build's own front end, without a slash at its end; `None` when none is set.
     pub fn front_end_of(&self, build: &Build) -> Option<String> {
         let url = self.settings.sign_in_url.as_ref()?;
         Some(url.replace("{build}", &build.domain).trim_end_matches('/').to_owned())
@@ -190,7 +193,7 @@ impl App {
 }
 
 impl KnownBuilds {
-    /// What was learnt of a domain less than [`STALE_AFTER`] ago; `Some(None)` if no build has it.
+    /// The entry of a domain that was read less than [`STALE_AFTER`] ago; `Some(None)` if no build has the domain.
     fn lately(&self, domain: &str) -> Option<Option<Arc<Build>>> {
         match self.found.get(domain) {
             Some((asked, build)) => (asked.elapsed() < STALE_AFTER).then(|| Some(build.clone())),
@@ -210,7 +213,7 @@ impl KnownBuilds {
     }
 }
 
-/// The id and the uid of a build that is served, and the fingerprint of the key that the databases know.
+/// Reads the id and the uid of a domain's active build, and the fingerprint of the key that the databases know.
 fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<String>)>, Error> {
     let sql = Sql::new(
         "SELECT id, uid, (SELECT value FROM settings WHERE name = 'key') FROM builds WHERE domain = $1 AND state = 'active'",
@@ -218,13 +221,13 @@ fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<Str
     conn.opt(&sql.arg(domain), |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_text(2)?.map(str::to_owned))))
 }
 
-/// Why the application does not start.
+/// The reason why the application does not start.
 #[derive(Debug)]
 pub enum OpenError {
     Key(KeyError),
-    /// A setting of a domain cannot be right: a line that names it.
+    /// A setting of a domain is wrong; the line names it.
     Setting(String),
-    /// The store's own words.
+    /// The store could not be opened.
     Store(Error),
 }
 

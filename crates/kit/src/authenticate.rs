@@ -1,4 +1,4 @@
-//! How a credential is read, and which account stands behind it: a domain says so.
+//! Authentication: how domains read credentials and find the accounts behind them.
 
 use crate::app::App;
 use crate::build::Build;
@@ -9,29 +9,40 @@ use std::pin::Pin;
 use std::sync::Arc;
 use store::{Conn, Error};
 
-/// Where a credential stands.
+/// A kind of credentials, by which a request's credential is matched to its [`Authenticate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// Any token behind `Authorization: JWT` or `Bearer`, which mean the same.
+    /// Any token after `Authorization: JWT` or `Bearer`, which mean the same.
     Token,
-    /// One that begins with this.
+    /// A token that begins with this text.
     Prefix(&'static str),
 }
 
-/// The account behind a credential, still being looked for.
+/// The boxed future of [`Authenticate::identify`].
 pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Option<Arc<Caller>>, Error>> + Send + 'a>>;
 
-/// How one kind of credentials is read.
+/// The functions that authenticate one kind of credentials. Their last argument is the time in microseconds since 1970.
 pub struct Authenticate {
-    /// What a credential says at a moment; `None` for one that does not hold.
+    /// Reads and checks a credential; `None` when it is not valid.
     pub read: fn(&App, &Build, &str, i64) -> Option<Claims>,
-    /// The account behind it as it is now; `None` when it may no longer call.
+    /// Finds the account of a credential, in the cache or the database; `None` when it may no longer call.
     pub identify: for<'a> fn(&'a Arc<Build>, Claims, i64) -> Identifying<'a>,
-    /// The same in a transaction, never from memory.
+    /// Reads the account of a credential in a transaction, never from the cache; `None` when it may no longer call.
     pub load: fn(&mut Conn, Claims, i64) -> Result<Option<Caller>, Error>,
 }
 
-/// By what a caller was admitted.
+/// The functions for a token: those of its prefix if a domain has named it, otherwise those of any token.
+pub fn of_token(
+    kinds: impl Iterator<Item = &'static (Credential, Authenticate)> + Clone,
+    token: &str,
+) -> Option<&'static Authenticate> {
+    let mut prefixes = kinds.clone();
+    let of_prefix = prefixes.find(|(kind, _)| matches!(kind, Credential::Prefix(prefix) if token.starts_with(prefix)));
+    let mut all = kinds;
+    of_prefix.or_else(|| all.find(|(kind, _)| *kind == Credential::Token)).map(|(_, functions)| functions)
+}
+
+/// The claims by which a caller was authenticated, and the functions that read them.
 #[derive(Clone, Copy)]
 pub struct Admission {
     pub claims: Claims,
@@ -39,7 +50,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Who calls, if he may call from where he is, and may call a route that asks this of him.
+    /// The caller, if allowed to call from this address and meeting the requirement; 401 or 403 otherwise.
     pub async fn caller(
         &self,
         app: &App,
@@ -56,9 +67,34 @@ impl Admission {
         Ok(caller)
     }
 
-    /// The admission of an upload that has begun: the token counts no more, the session does (document 4, section 7).
+    /// The admission of a started upload: the token may expire, the session may not (`docs/reference/conventions.md`).
     pub fn of_upload(mut self) -> Admission {
         self.claims.expires_at = i64::MAX;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOBODY: Authenticate =
+        Authenticate { read: |_, _, _, _| None, identify: |_, _, _| unreachable!(), load: |_, _, _| Ok(None) };
+
+    static KINDS: [(Credential, Authenticate); 3] =
+        [(Credential::Token, NOBODY), (Credential::Prefix("chk_"), NOBODY), (Credential::Prefix("chg_"), NOBODY)];
+
+    #[test]
+    fn a_token_is_read_by_its_prefix_and_as_any_token_without_a_known_one() {
+        let chosen = |token| {
+            let functions = of_token(KINDS.iter(), token).unwrap();
+            KINDS.iter().find(|(_, known)| std::ptr::eq(known, functions)).map(|(kind, _)| *kind).unwrap()
+        };
+        assert_eq!(chosen("chk_1234"), Credential::Prefix("chk_"));
+        assert_eq!(chosen("chg_1234"), Credential::Prefix("chg_"));
+        assert_eq!(chosen("eyJhbGciOi.e30.x"), Credential::Token);
+        assert_eq!(chosen("xchk_1234"), Credential::Token);
+        assert_eq!(chosen(""), Credential::Token);
+        assert!(of_token(KINDS[1..].iter(), "eyJhbGciOi.e30.x").is_none());
     }
 }

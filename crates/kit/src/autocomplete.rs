@@ -1,4 +1,5 @@
-//! `{"value": id, "text": label}` of what the caller may list, by a part of its name (document 4, section 2).
+//! Autocomplete: lists `{"value": id, "text": label}` of the rows that the caller may list and whose names contain a
+//! text (`docs/reference/conventions.md`).
 
 use crate::answer::{Answer, Outcome};
 use crate::request::Request;
@@ -13,16 +14,16 @@ use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// The table and the columns of the labels.
+/// The table and the columns from which labels are read.
 pub struct Source {
     pub table: &'static str,
     pub text: &'static str,
     pub fold: &'static str,
 }
 
-/// The parameters that filter, on any autocomplete path.
+/// The query parameters that filter.
 const FILTERS: [&str; 2] = ["text__icontains", ACCOUNT_TYPE_EXCLUDE];
-/// Leaves users of an account type out; for users alone.
+/// The query parameter that excludes users of an account type, on the path of users only.
 pub const ACCOUNT_TYPE_EXCLUDE: &str = "account_type__exclude";
 
 /// The parameters of every autocomplete path, for paging and OpenAPI.
@@ -46,7 +47,7 @@ pub fn route(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) ->
     route
 }
 
-/// The page of labels within a scope over the table `t`, by id as every list.
+/// Answers a page of labels within a scope over the table `t`, ordered by id.
 pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope) -> Outcome {
     bound_filters(&request.query, MAX_FILTERS, |name| FILTERS.contains(&name))?;
     let select = select(&PARAMETERS, &request.query)?;

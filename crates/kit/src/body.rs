@@ -1,11 +1,11 @@
-//! The body of a request: read within bounds, and found to be JSON or not. Those of uploads are in `upload.rs`.
+//! Reads and parses the body of a request within bounds. Uploads are read in `upload.rs`.
 //!
-//! What a byte of it costs is bounded in four ways (document 4, section 7): by the route (a stranger sends 16 KiB), by the
-//! room that all bodies in flight share (and those of a build among them), by depth and number of values, and by what is
-//! made of it: its text is kept, and no tree ([`resource::sent`]).
+//! The memory of bodies is bounded in four ways (`docs/reference/conventions.md`): by a maximum size (16 KiB on a public route),
+//! by a total for all bodies in flight of the process and of each build, by the depth and the number of values, and by
+//! keeping the text instead of a tree of values ([`resource::sent`]).
 
 use crate::app::App;
-use crate::bodies::{ANSWERS_OF_BUILD, PROGRESS, SLOWEST_LONG, busy, refuse};
+use crate::bodies::{ANSWERS_OF_BUILD, IDLE_TIMEOUT, MIN_LONG_RATE, busy, refuse};
 use crate::build::Build;
 use crate::caller::Access;
 use crate::refusal::Refusal;
@@ -19,39 +19,41 @@ use std::time::Duration;
 use web::listener::{BodyError, BodyReader};
 use web::room::Taken;
 
-/// The largest body but of uploads (document 4, section 2).
+/// The maximum size of a body that is not an upload, in bytes.
 const MAX_BODY: usize = 2 * 1024 * 1024;
-/// The largest body of a route that anybody may call, and its most values (document 4, section 7).
+/// The maximum size of a body on a public route, in bytes.
 const MAX_PUBLIC_BODY: usize = 16 * 1024;
+/// The maximum number of values in a body on a public route.
 const MAX_PUBLIC_VALUES: usize = 1000;
-/// How much more memory a body is given at a time.
-const STEP: usize = 64 * 1024;
-/// Bodies up to this size are read where the request is; larger ones would hold up what else runs there.
-const SHORT: usize = 64 * 1024;
-/// How long a body waits for room.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// An answer with more bytes than this takes room until it is sent.
-const LARGE_ANSWER: usize = 64 * 1024;
-/// The room of an answer until it is sent, which a slow reader may hold up; 503 where there is none. What was done is
-/// not refused afterwards: the answer to a write waits, and goes out all the same.
+/// By how many bytes the buffer of a long body grows at a time.
+const BUFFER_STEP: usize = 64 * 1024;
+/// The largest body, in bytes, that is parsed on the thread of its request. A larger one would block other requests.
+const MAX_PARSED_INLINE: usize = 64 * 1024;
+/// How long a body or an answer waits for memory.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(20);
+/// The largest answer, in bytes, that is sent without reserving memory.
+const MAX_UNRESERVED_ANSWER: usize = 64 * 1024;
+
+/// Reserves memory for an answer until it is sent, which may take long with a slow client. When none becomes free, a
+/// read is refused with 503; the answer to a write, which is committed already, is sent without.
 pub async fn of_answer(app: &App, build: &Build, bytes: usize, is_read: bool) -> Result<Taken, Refusal> {
     let (mut taken, all, own) = (Taken::default(), &app.bodies.answers, &build.bodies.answers);
-    // One that is larger than all the room has the whole of it.
+    // An answer that is larger than the total reserves all of it.
     let bytes = bytes.min(ANSWERS_OF_BUILD);
-    let has_room = bytes <= LARGE_ANSWER
-        || own.take(bytes, PATIENCE, &mut taken).await && all.take(bytes, PATIENCE, &mut taken).await;
+    let has_room = bytes <= MAX_UNRESERVED_ANSWER
+        || own.take(bytes, ROOM_TIMEOUT, &mut taken).await && all.take(bytes, ROOM_TIMEOUT, &mut taken).await;
     if has_room || !is_read { Ok(taken) } else { Err(busy()) }
 }
 
-/// A body, or the status and text of what is wrong with it, and the room that it takes.
+/// A body, or the status and message of what is wrong with it, and the memory that it has reserved.
 pub type Read = (Result<Body, (StatusCode, String)>, Taken);
 
-/// Whether a route looks at bodies.
+/// Whether a route reads a body.
 pub fn has_body(route: &Route) -> bool {
     !matches!(route.method, Method::GET | Method::OPTIONS)
 }
 
-/// Reads the body of a request.
+/// Reads and parses the body of a request.
 pub async fn read(
     app: &App,
     build: &Build,
@@ -68,7 +70,8 @@ pub async fn read(
     if bytes.is_empty() {
         return Ok((Ok(Body::of(&Json::Object(Map::new()))), taken));
     }
-    // What programs send without a type is JSON; what a page of another site may send without asking is not taken.
+    // A body without a type is JSON, but not on a public route, where a page of another site could send it without a
+    // preflight request.
     let untyped = if is_public { "" } else { "application/json" };
     let media_type = headers.get(header::CONTENT_TYPE).map_or(untyped, |value| value.to_str().unwrap_or("?"));
     let essence = media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
@@ -83,19 +86,19 @@ pub async fn read(
     })
 }
 
-/// The bytes of a body, in memory for which there is room.
+/// Reads the bytes of a body, reserving the memory first.
 async fn bytes(app: &App, build: &Build, most: usize, body: Incoming) -> Result<(Vec<u8>, Taken), Refusal> {
     let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    let mut reader = BodyReader::new(body, most as u64, PROGRESS).map_err(refuse)?;
+    let mut reader = BodyReader::new(body, most as u64, IDLE_TIMEOUT).map_err(refuse)?;
     let (mut bytes, mut taken) = (Vec::new(), Taken::default());
     if announced.is_none_or(|announced| announced <= MAX_PUBLIC_BODY) {
-        // As its bytes come: one that drips has little.
+        // Memory is reserved as the bytes arrive, so that a slow sender holds little of it.
         loop {
             let Some(chunk) = reader.chunk().await.map_err(refuse)? else { return Ok((bytes, taken)) };
             let needed = bytes.len() + chunk.len();
             let larger = needed.next_power_of_two();
             if needed > bytes.capacity() {
-                if !app.bodies.short.take(larger - bytes.capacity(), PATIENCE, &mut taken).await {
+                if !app.bodies.short.take(larger - bytes.capacity(), ROOM_TIMEOUT, &mut taken).await {
                     return Err(busy());
                 }
                 reader.begin_anew();
@@ -107,13 +110,13 @@ async fn bytes(app: &App, build: &Build, most: usize, body: Incoming) -> Result<
             }
         }
     }
-    // All of it before the next byte, in turns: of many that had a part each, none would come to its end.
+    // All of the memory is reserved before the next byte is read: many bodies with a part each would block each other.
     let (long, all, own) = (announced.unwrap_or(most), &app.bodies.long, &build.bodies.long);
-    if !(own.take(long, PATIENCE, &mut taken).await && all.take(long, PATIENCE, &mut taken).await) {
+    if !(own.take(long, ROOM_TIMEOUT, &mut taken).await && all.take(long, ROOM_TIMEOUT, &mut taken).await) {
         return Err(busy());
     }
     reader.begin_anew();
-    let time = PROGRESS + Duration::from_secs_f64(long as f64 / SLOWEST_LONG);
+    let time = IDLE_TIMEOUT + Duration::from_secs_f64(long as f64 / MIN_LONG_RATE);
     let read = tokio::time::timeout(time, rest(reader, bytes)).await;
     Ok((read.map_err(|_| refuse(BodyError::Slow))?.map_err(refuse)?, taken))
 }
@@ -122,7 +125,7 @@ async fn rest(mut reader: BodyReader, mut bytes: Vec<u8>) -> Result<Vec<u8>, Bod
     while let Some(chunk) = reader.chunk().await? {
         let needed = bytes.len() + chunk.len();
         if needed > bytes.capacity() {
-            bytes.reserve_exact(needed.next_multiple_of(STEP) - bytes.len());
+            bytes.reserve_exact(needed.next_multiple_of(BUFFER_STEP) - bytes.len());
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -130,14 +133,14 @@ async fn rest(mut reader: BodyReader, mut bytes: Vec<u8>) -> Result<Vec<u8>, Bod
 }
 
 async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, taken: Taken) -> Read {
-    let (parsed, taken) = if bytes.len() <= SHORT {
+    let (parsed, taken) = if bytes.len() <= MAX_PARSED_INLINE {
         (Body::parse(bytes, most_values), taken)
     } else {
-        // It is never closed. The turn and the room stay with the bytes, also when the client hangs up meanwhile.
-        let turn = app.bodies.parsing.clone().acquire_owned().await;
+        // The semaphore is never closed. The task owns permit and memory, since it goes on when the client disconnects.
+        let permit = app.bodies.parsing.clone().acquire_owned().await;
         let parsing = tokio::task::spawn_blocking(move || {
             let parsed = Body::parse(bytes, most_values);
-            drop(turn);
+            drop(permit);
             (parsed, taken)
         });
         parsing.await.unwrap_or_else(|error| (Err(error.to_string()), Taken::default()))
@@ -145,7 +148,7 @@ async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, taken: Taken) -> R
     (parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}"))), taken)
 }
 
-/// The fields of a form, as the object that they are.
+/// Parses the fields of a form into an object of texts.
 fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> {
     let text = String::from_utf8_lossy(bytes);
     let fields = Query::parse_first(&text, most_values);

@@ -5,33 +5,33 @@ use crate::callers::Callers;
 use crate::slots::Slots;
 use store::Database;
 
-/// The longest domain, in bytes.
+/// The maximum length of a domain, in bytes.
 pub const MAX_DOMAIN: usize = 253;
 
 /// A tenant: a domain with a database of its own.
 pub struct Build {
-    /// The host by which it is reached.
+    /// The host name at which it is served.
     pub domain: String,
-    /// What tokens and sealed secrets are bound to; never used twice, unlike a domain.
+    /// The unique id that tokens and encrypted values are bound to. Unlike a domain, it is never used again.
     pub uid: String,
-    /// The only way to its rows.
+    /// Its database.
     pub db: Database,
-    /// Who calls, as far as known.
+    /// The cache of its callers.
     pub callers: Callers,
-    /// What its bodies in flight may take of what those of all builds may.
+    /// The bounds on the memory of its bodies in flight.
     pub bodies: BodiesOfBuild,
-    /// What the domains keep.
+    /// The domains' state of this build.
     slots: Slots,
 }
 
 impl Build {
-    /// A build of which nothing is known yet, with what the domains keep in it.
+    /// A build with empty caches and the given state of the domains.
     pub(crate) fn new(domain: &str, uid: String, db: Database, slots: Slots) -> Build {
         let (callers, bodies) = (Callers::default(), BodiesOfBuild::default());
         Build { domain: domain.to_owned(), uid, db, callers, bodies, slots }
     }
 
-    /// What a domain keeps in the build.
+    /// A domain's state of this build, found by its type.
     pub fn slot<T: 'static>(&self) -> &T {
         self.slots.get()
     }

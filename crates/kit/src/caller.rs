@@ -1,4 +1,4 @@
-//! Who calls: an account with its rights, and what a route asks of it.
+//! The caller of a request: an account with its rights, and the requirement of a route that it must meet.
 
 use crate::account_type::AccountType;
 use crate::address::Ranges;
@@ -15,52 +15,52 @@ pub enum Access {
     Public,
     /// Anyone who is signed in.
     Authenticated,
-    /// Holders of a global permission.
+    /// Holders of a global permission: resource and action.
     Permission(&'static str, &'static str),
-    /// Decided by the instance, in the handler; the name is for people.
+    /// Callers with a right on the instance, which the handler checks. The text describes the right in OpenAPI.
     Instance(&'static str),
-    /// Operators with the deployment's `X-API-Key`: no account of a build.
+    /// Operators with the deployment's `X-API-Key`, who have no account in a build.
     ApiKey,
 }
 
-/// What a route asks of its caller before its handler is called.
+/// The requirement of a route that its caller must meet before the handler is called.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirement {
     pub access: Access,
-    /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
+    /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
 }
 
-/// What a credential says by itself.
+/// The claims of a credential: what it says without a look into the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// The user's id in the build.
     pub user: i64,
     /// The session's id in the build.
     pub session: i64,
-    /// When the credential ends, in microseconds since 1970.
+    /// When the credential expires, in microseconds since 1970.
     pub expires_at: i64,
 }
 
-/// An account that is signed in.
+/// The caller of a request: a signed-in account with its rights. Times are in microseconds since 1970.
 #[derive(Debug)]
 pub struct Caller {
-    /// The user.
+    /// The user's id.
     pub user: i64,
-    /// The session.
+    /// The session's id.
     pub session: i64,
     pub account_type: AccountType,
-    /// What it may do globally: of the account type and of its roles.
+    /// The global permissions of its account type and its roles.
     pub permissions: Permissions,
     /// The version of the build's rights under which this was read.
     pub version: i64,
     /// When the password must be changed.
     pub password_expires_at: Option<i64>,
-    /// When the session ends unless it is refreshed; it may have been since this was read.
+    /// When the session expires unless it is refreshed; it may have been since this was read.
     pub session_expires_at: i64,
-    /// The addresses from which it may call; `None`: from everywhere.
+    /// The addresses from which it may call; `None`: any.
     pub ranges: Option<Ranges>,
-    /// When the session was last noted as used.
+    /// When the use of the session was last recorded.
     pub last_used_at: AtomicI64,
 }
 
@@ -69,22 +69,22 @@ impl Caller {
     pub fn may(&self, resource: &str, action: &str) -> bool {
         self.permissions.has(resource, action)
     }
-    /// 403 unless the caller holds it.
+    /// 403 unless the caller holds a global permission.
     pub fn needs(&self, resource: &str, action: &str) -> Result<(), Refusal> {
         if self.may(resource, action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
-    /// Super admins and `service_internal` (document 1, users, rule 2).
+    /// Whether the caller is a super admin or `service_internal` (`docs/reference/users.md`).
     pub fn is_super(&self) -> bool {
         self.account_type.is_super()
     }
-    /// 403 unless calls from the address are allowed.
+    /// 403 unless the caller may call from the address.
     pub fn is_called_from(&self, address: IpAddr) -> Result<(), Refusal> {
         match self.ranges.as_ref().is_none_or(|ranges| ranges.contains(address)) {
             true => Ok(()),
             false => Err(Refusal::detail(StatusCode::FORBIDDEN, "Access from this address is not allowed.")),
         }
     }
-    /// 403 unless the caller fulfils what a route asks; what depends on the instance is decided there.
+    /// 403 unless the caller meets a route's requirement. The handler checks rights on the instance.
     pub fn fulfils(&self, requirement: Requirement, now: i64) -> Result<(), Refusal> {
         if !requirement.while_expired && self.password_expires_at.is_some_and(|expires_at| expires_at <= now) {
             return Err(Refusal::detail(StatusCode::FORBIDDEN, "Password change required."));

@@ -1,18 +1,18 @@
-//! What a process remembers of a build's callers, which answers most requests without a look into the database.
+//! The cache of a build's callers in a process, which lets most requests be authenticated without the database.
 //!
-//! It is exact in the process that changes something, and at most [`STALE_AFTER`] old in the others: every transaction
-//! that changes rights raises the version of the rights (`rights.rs`); the process that commits forgets what is older, and
-//! every process asks for the version again when it last did so [`STALE_AFTER`] ago.
+//! Every transaction that changes rights raises the version of the rights (`rights.rs`). The process that commits drops
+//! what it cached under earlier versions, so it is never stale. Every process reads the version again when it last did
+//! so [`STALE_AFTER`] ago, so in others the cache is stale for no longer than that.
 
 use crate::caller::Caller;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long another process's changes may go unseen (document 4, section 3: within one second).
+/// How long changes made by another process may go unseen (`docs/reference/sign-in.md`).
 pub const STALE_AFTER: Duration = Duration::from_millis(500);
 
-/// What a process knows of a build's callers, by session.
+/// The cache of a build's callers, by session.
 #[derive(Default)]
 pub struct Callers(Mutex<KnownCallers>);
 
@@ -23,20 +23,20 @@ struct KnownCallers {
     sessions: HashMap<i64, Arc<Caller>>,
 }
 
-/// More sessions than this are forgotten together, which costs each of them one statement.
+/// The size of the cache. When it is full it is cleared, which costs each session one statement.
 const MAX_SESSIONS: usize = 20_000;
 
 impl Callers {
     fn known(&self) -> MutexGuard<'_, KnownCallers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// What is known of a session, and whether the version of the rights was asked for lately enough.
+    /// The cached caller of a session, and whether the version of the rights was read less than [`STALE_AFTER`] ago.
     pub fn get(&self, session: i64) -> (Option<Arc<Caller>>, bool) {
         let known = self.known();
         let is_fresh = known.asked.is_some_and(|asked| asked.elapsed() < STALE_AFTER);
         (known.sessions.get(&session).cloned(), is_fresh)
     }
-    /// The rights have reached this version: what is older is forgotten.
+    /// Drops the callers cached under a version of the rights before this one.
     pub fn reached(&self, version: i64) {
         let mut known = self.known();
         if version > known.version {
@@ -44,12 +44,12 @@ impl Callers {
             known.version = version;
         }
     }
-    /// The database has just told this version.
+    /// Notes that this version of the rights has just been read from the database.
     pub fn asked(&self, version: i64) {
         self.reached(version);
         self.known().asked = Some(Instant::now());
     }
-    /// Keeps a caller, unless something newer is known.
+    /// Caches a caller, unless a later version of the rights is known.
     pub fn keep(&self, caller: &Arc<Caller>) {
         self.asked(caller.version);
         let mut known = self.known();

@@ -1,4 +1,5 @@
-//! One transaction of a request, for whoever may still do it when it takes effect, and what follows its commit.
+//! Runs the write of a request: one transaction, in which the caller's rights are checked again, and the effects after
+//! its commit.
 
 use crate::caller::Caller;
 use crate::refusal::Refusal;
@@ -8,17 +9,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Conn;
 
-/// A write that took longer may have waited for others.
-const WAITED: Duration = Duration::from_millis(5);
+/// The duration from which on a write is taken to have waited for other transactions.
+const MIN_WAIT: Duration = Duration::from_millis(5);
 
-/// What a transaction has come to that is kept either way: what was counted of a wrong password stays counted.
+/// The outcome of a transaction that is committed even if it refuses, for instance to keep the count of wrong
+/// passwords.
 pub enum Kept<T> {
     Done(T),
     Refused(Refusal),
 }
 
 impl<T> Kept<T> {
-    /// What the caller is told.
+    /// The outcome as a result.
     pub fn told(self) -> Result<T, Refusal> {
         match self {
             Kept::Done(done) => Ok(done),
@@ -27,7 +29,7 @@ impl<T> Kept<T> {
     }
 }
 
-/// Runs a script in one transaction, once the caller is found to be still allowed what the request asks.
+/// Runs a script in one transaction, after checking that the caller may still do what the request asks.
 pub async fn write<T: Send + 'static>(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + 'static,
@@ -38,19 +40,19 @@ pub async fn write<T: Send + 'static>(
         let readmitted = readmit(&shared, conn)?;
         let admitted = readmitted.as_ref().unwrap_or(&shared);
         let done = script(admitted, conn)?;
-        // On PostgreSQL it may have waited for others, who may have taken the right meanwhile.
-        if !shared.app.store.is_embedded() && started.elapsed() > WAITED {
+        // On PostgreSQL it may have waited for a transaction that took the caller's right away.
+        if !shared.app.store.is_embedded() && started.elapsed() > MIN_WAIT {
             readmit(admitted, conn)?;
         }
         Ok(done)
     };
     let outcome = request.build.db.write(work).await;
-    follow(request);
+    run_effects(request);
     outcome
 }
 
-/// What follows the commit.
-fn follow(request: &Request) {
+/// Runs the effects of a write after its commit.
+fn run_effects(request: &Request) {
     let (rights, work) = request.effects.take();
     if rights > 0 {
         request.build.callers.reached(rights);
@@ -58,8 +60,7 @@ fn follow(request: &Request) {
     work.iter().for_each(|work| work(&request.app, &request.build));
 }
 
-/// What a write asks first in its transaction: whether whom it was admitted for may still do it (document 4, section 7,
-/// row "what a request may do"). The request to go on with, if his rights have changed.
+/// Checks in the transaction of a write that the caller may still do what the request asks (`docs/reference/conventions.md`). Returns the request with the caller read again, if the rights have changed.
 pub fn readmit(request: &Request, conn: &mut Conn) -> Result<Option<Request>, Refusal> {
     let (Some(caller), Some(admission)) = (&request.caller, &request.admission) else { return Ok(None) };
     let now = request.app.clock.now();
@@ -75,8 +76,8 @@ pub fn readmit(request: &Request, conn: &mut Conn) -> Result<Option<Request>, Re
     Ok(Some(request.by(Arc::new(found))))
 }
 
-/// Whether a caller has to be read again: whatever ends a session but its time, or narrows addresses or rights, raises the
-/// version of the rights; the write itself may have, too.
+/// Whether a caller must be read again: the session has expired, or another transaction has raised the version of the
+/// rights, as every change of rights, addresses and sessions does. The write may have raised it by one itself.
 fn is_outdated(request: &Request, caller: &Caller, version: i64, now: i64) -> bool {
     let own = request.effects.raised_to();
     let is_known = version == caller.version.max(own) && (own == 0 || own == caller.version + 1);

@@ -1,5 +1,5 @@
-//! What a part of the specification hands over to the kit. A domain is a crate with one [`Domain`]; the list of all of
-//! them stands in `platform`, and nothing below it knows which there are.
+//! The interface between the kit and the domains. A domain is a crate that implements a part of the specification and
+//! has one [`Domain`]. The list of all domains stands in `platform`; no lower crate knows it.
 
 use crate::answer_cache::AnswerCache;
 use crate::app::{App, ForBuilds, OpenError};
@@ -16,9 +16,9 @@ use serde_json::Value as Json;
 use std::sync::OnceLock;
 use store::{Conn, Error, Migrations};
 
-/// A part of the specification. A list that stays empty is left out by `..Domain::EMPTY`.
+/// The description of a domain: its routes, permissions, limits, jobs and hooks. `..Domain::EMPTY` leaves out the rest.
 pub struct Domain {
-    /// As the crate is called.
+    /// The name of its crate.
     pub name: &'static str,
     pub routes: fn() -> Vec<Route>,
     pub permissions: &'static [PermissionResource],
@@ -26,27 +26,27 @@ pub struct Domain {
     pub reactions: &'static [Reaction],
     pub jobs: &'static [&'static JobKind],
     pub standing_jobs: &'static [&'static StandingJob],
-    /// What rights on single objects an account can hold here, beside what its type and roles give.
+    /// Checks for rights on single objects, which an account may hold beside those of its type and roles.
     pub object_rights: &'static [ObjectRights],
-    /// The columns of builds whose values are sealed.
+    /// The columns in the databases of builds whose values are encrypted.
     pub sealed_columns: &'static [Column],
-    /// How credentials are read that name an account.
+    /// The kinds of credentials that it authenticates.
     pub callers: &'static [(Credential, Authenticate)],
-    /// What it keeps in the process; an error is a line that names the setting.
+    /// Puts its state of the process into the slots. An error is a line that names the wrong setting.
     pub slots: fn(&Settings, &Keys, &mut Slots) -> Result<(), String>,
-    /// What it keeps in each build.
+    /// Puts its state of one build into the build's slots.
     pub build_slots: fn(&mut Slots),
-    /// What it tells in `/readyz`.
+    /// Its health details in `/readyz`.
     pub health: Option<Health>,
-    /// What it begins when a server starts.
+    /// Called when a server starts.
     pub start: fn(&App),
 }
 
-/// Whether an account holds rights on single objects.
+/// A function that says whether the user with an id holds rights on single objects.
 pub type ObjectRights = fn(&mut Conn, i64) -> Result<bool, Error>;
 
 impl Domain {
-    /// A domain without anything.
+    /// A domain without routes, permissions, jobs or anything else.
     pub const EMPTY: Domain = Domain {
         name: "",
         routes: Vec::new,
@@ -67,8 +67,8 @@ impl Domain {
 
 static DOMAINS: OnceLock<&'static [&'static Domain]> = OnceLock::new();
 
-/// Tells the kit which domains there are, once in a process: permissions, limits and reactions are looked up in them.
-/// The first list counts.
+/// Registers the domains of the process, in which permissions, limits and reactions are looked up. Further calls have
+/// no effect.
 pub fn register(domains: &'static [&'static Domain]) {
     DOMAINS.get_or_init(|| domains);
     permissions::register(domains.iter().flat_map(|domain| domain.permissions));
@@ -102,10 +102,10 @@ pub fn registered() -> &'static [&'static Domain] {
     DOMAINS.get().copied().unwrap_or_default()
 }
 
-/// The health details of a domain and their name; `None`: there are none now.
+/// A function that returns the health details of a domain and their name; `None` when there are none now.
 pub type Health = fn(&App) -> Option<(&'static str, Json)>;
 
-/// Whether an account holds rights on single objects in any domain.
+/// Whether a user holds rights on single objects in any domain.
 pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, Error> {
     for holds in registered().iter().flat_map(|domain| domain.object_rights) {
         if holds(conn, user)? {

@@ -1,5 +1,5 @@
-//! The kit: what every endpoint and every job of the main API is made of. It knows no resource; a part of the
-//! specification hands over what it has as a [`domain::Domain`]. `docs/architecture.md` draws the path of a request.
+//! The kit: the framework of all endpoints and jobs of the main API. It knows no resource; each domain, a part of the
+//! specification, describes itself as a [`domain::Domain`]. `docs/architecture.md` draws the path of a request.
 
 pub mod account_type;
 pub mod address;

@@ -1,6 +1,6 @@
-//! Count limits, decided by the database inside the transaction that creates (document 4, section 4, "26th, 11th,
-//! 1001st …"): a row of counters for each, changed in one statement with its check, so that parallel creates never
-//! exceed a limit. Each is read in the transaction that it bounds, so a changed one holds in every process at once.
+//! Count limits (`docs/reference/limits.md`). The transaction that creates a row checks and raises a
+//! counter in the database by one statement, so that concurrent creates never exceed a limit. It also reads the limit,
+//! so that a changed limit applies in every process at once.
 
 use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};
@@ -10,14 +10,14 @@ use store::{Conn, Error, Sql};
 /// The key of the file extensions in the build limits.
 pub const FILE_EXTENSIONS: &str = "allowed_file_extensions";
 
-/// The file extensions that may be uploaded where a build has no list of its own (document 3, "Files").
+/// The file extensions that may be uploaded unless a build has its own list.
 pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
     "csv", "doc", "docx", "dot", "gif", "jfif", "jpe", "jpeg", "jpg", "json", "odf", "ods", "odt", "pdf", "png", "pot",
     "potx", "ppa", "pps", "ppsx", "ppt", "pptx", "pwz", "rdf", "rtf", "rtx", "text", "txt", "wiz", "wsdl", "xla",
     "xlb", "xlc", "xlm", "xls", "xlsx", "xlt", "xlw", "xml", "xpdl", "xsl",
 ];
 
-/// Takes one place under a limit, or refuses when none is left.
+/// Counts one more row under a limit; refuses when the limit is reached.
 pub fn take(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
     if !count_up(conn, limit)? {
         return Err(exceeded(limit, value(conn, limit)?));
@@ -33,18 +33,18 @@ fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, Error> {
     if conn.exec(&sql)? == 1 {
         return Ok(true);
     }
-    // Either full, or the first of its kind.
+    // The limit is reached, or there is no counter yet.
     conn.exec(&Sql::new("INSERT INTO counters(name, n) VALUES ($1, 0) ON CONFLICT DO NOTHING").arg(limit.name))?;
     Ok(conn.exec(&sql)? == 1)
 }
 
-/// Gives a place back.
+/// Counts one row less under a limit.
 pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), Error> {
     conn.exec(&Sql::new("UPDATE counters SET n = n - 1 WHERE name = $1").arg(limit.name)).map(|_| ())
 }
 
-/// What took a place under one limit takes one under another. Counters are changed in the order of their names, so that
-/// two that go opposite ways do not wait for each other.
+/// Moves a row from one limit to another. Counters are locked in the order of their names, so that two transactions
+/// that move rows in opposite directions do not deadlock.
 pub fn change(conn: &mut Conn, from: &Limit, to: &Limit) -> Result<(), Refusal> {
     if from.name < to.name {
         give_back(conn, from)?;
@@ -54,31 +54,31 @@ pub fn change(conn: &mut Conn, from: &Limit, to: &Limit) -> Result<(), Refusal> 
     Ok(give_back(conn, from)?)
 }
 
-/// The limit's value in this build.
+/// A limit's value in this build.
 pub fn value(conn: &mut Conn, limit: &Limit) -> Result<i64, Error> {
     let sql = Sql::new("SELECT value FROM limits WHERE name = $1").arg(limit.name);
     Ok(conn.opt(&sql, |row| row.int(0))?.unwrap_or(limit.default))
 }
 
-/// How many places are taken.
+/// The number of rows counted under a limit.
 pub fn taken(conn: &mut Conn, limit: &Limit) -> Result<i64, Error> {
     let sql = Sql::new("SELECT n FROM counters WHERE name = $1").arg(limit.name);
     Ok(conn.opt(&sql, |row| row.int(0))?.unwrap_or(0))
 }
 
-/// Refuses when `count` rows are there already and `more` come, for limits within one parent, whose row the caller
-/// has locked.
+/// Refuses when `count` rows and `more` exceed a limit. For limits within one parent, whose row the calling code must
+/// have locked.
 pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<(), Refusal> {
     let most = value(conn, limit)?;
     if count + more > most { Err(exceeded(limit, most)) } else { Ok(()) }
 }
 
-/// The refusal of what would be one too many.
+/// The refusal of a create beyond a limit.
 fn exceeded(limit: &Limit, value: i64) -> Refusal {
     Refusal::limit(format!("Limit of {value} {} has been exceeded.", limit.many))
 }
 
-/// What a build has of its limits: the values of its own, and how many places are taken.
+/// A build's limits: its own values, and how many rows are counted under each.
 pub struct BuildLimits {
     values: HashMap<String, i64>,
     taken: HashMap<String, i64>,
@@ -86,7 +86,7 @@ pub struct BuildLimits {
 }
 
 impl BuildLimits {
-    /// Reads all of them.
+    /// Reads the limits of a build.
     pub fn read(conn: &mut Conn) -> Result<BuildLimits, Error> {
         let numbers = |conn: &mut Conn, sql: &'static str| {
             let rows = conn.all(&Sql::new(sql), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
@@ -99,9 +99,9 @@ impl BuildLimits {
         })
     }
 
-    /// As [`BuildLimits::read`], for a transaction that changes some: others that do wait for its end.
+    /// Reads the limits of a build and locks them against other transactions that change limits.
     pub fn read_for_change(conn: &mut Conn) -> Result<BuildLimits, Error> {
-        // A limit may have no row of its own to be locked, and this one is always there.
+        // A limit may have no row to lock; this row always exists.
         conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'rights' FOR UPDATE"), |row| row.int(0))?;
         BuildLimits::read(conn)
     }
@@ -127,7 +127,7 @@ impl BuildLimits {
     }
 }
 
-/// Gives the build a value of its own, or with `None` the default again.
+/// Sets the build's value of a limit; `None`: the default.
 pub fn set(conn: &mut Conn, limit: &Limit, value: Option<i64>) -> Result<(), Error> {
     let sql = match value {
         Some(value) => {
@@ -140,12 +140,12 @@ pub fn set(conn: &mut Conn, limit: &Limit, value: Option<i64>) -> Result<(), Err
     conn.exec(&sql).map(|_| ())
 }
 
-/// The file extensions that may be uploaded.
+/// The file extensions that may be uploaded in this build.
 pub fn file_extensions(conn: &mut Conn) -> Result<Vec<String>, Error> {
     Ok(own_file_extensions(conn)?.unwrap_or_else(default_file_extensions))
 }
 
-/// Gives the build a list of its own, or with `None` the default again.
+/// Sets the build's list of file extensions; `None`: the default.
 pub fn set_file_extensions(conn: &mut Conn, extensions: Option<&[String]>) -> Result<(), Error> {
     let sql = match extensions {
         Some(extensions) => Sql::new(
@@ -159,7 +159,7 @@ pub fn set_file_extensions(conn: &mut Conn, extensions: Option<&[String]>) -> Re
 
 fn own_file_extensions(conn: &mut Conn) -> Result<Option<Vec<String>>, Error> {
     let sql = Sql::new("SELECT allowed FROM file_extensions");
-    // What cannot be read allows nothing.
+    // A list that cannot be parsed allows no extension.
     conn.opt(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))
 }
 

@@ -1,5 +1,5 @@
-//! The administration log: who changed what (document 4, section 4). It is written in the transaction of the change, by
-//! [`crate::rows`] and by whoever does more than that; its endpoint stands in the domain `administration`.
+//! Writes the administration log: who changed what (`docs/reference/administration-log.md`). An entry is written in the transaction of
+//! the change, mostly by [`crate::rows`]; the domain `administration` has its endpoint.
 
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -7,10 +7,10 @@ use resource::{Access, Changes, Field, Kind, Resource, Source, Value};
 use serde_json::{Map, Value as Json, json};
 use store::{Conn, Error, Sql};
 
-/// What changed, by field: `[old, new]`.
+/// The changed fields of a row, each as `[old, new]`.
 pub type Diff = Map<String, Json>;
 
-/// Writes an entry. `id` is `None` where a row is known by its name alone.
+/// Writes an entry for the caller of a request. `id` is `None` for a row that has only a name.
 pub fn write(
     request: &Request,
     conn: &mut Conn,
@@ -24,7 +24,7 @@ pub fn write(
     write_by(request, conn, by, action, resource, id, name, changes)
 }
 
-/// As [`write`], where the request does not say who calls, but what it brings does.
+/// Writes an entry for the user `by`, where the request has no caller but its body identifies a user.
 #[allow(clippy::too_many_arguments, reason = "the columns of the row")]
 pub fn write_by(
     request: &Request,
@@ -40,7 +40,7 @@ pub fn write_by(
     Ok(())
 }
 
-/// Writes an entry of the command line: by nobody, from nowhere.
+/// Writes an entry for the command line, without a user and an address.
 pub fn write_by_operator(
     conn: &mut Conn,
     now: i64,
@@ -54,7 +54,7 @@ pub fn write_by_operator(
     Ok(())
 }
 
-/// Writes the row, unless the log leaves the resource out.
+/// Inserts an entry, unless changes of the resource are not logged.
 #[allow(clippy::too_many_arguments, reason = "the columns of the row")]
 fn insert(
     conn: &mut Conn,
@@ -80,8 +80,7 @@ fn insert(
     conn.exec(&sql.arg(changes)).map(|_| ())
 }
 
-/// Takes a person out of the entries about a row, which stay: the name is then that of nobody, and of personal fields the
-/// old and the new value are null.
+/// Anonymizes the entries about a row: its name becomes `nobody`, and the old and new values of personal fields null.
 pub fn forget(conn: &mut Conn, resource: &Resource, id: i64, nobody: &str) -> Result<(), Error> {
     let name: &str = &resource.name;
     let sql = Sql::new(
@@ -104,7 +103,7 @@ pub fn forget(conn: &mut Conn, resource: &Resource, id: i64, nobody: &str) -> Re
     Ok(())
 }
 
-/// The name by which people know a row.
+/// The display name of a row: its `name` or `username`, or an empty text.
 pub fn name_of(values: &Changes) -> String {
     ["name", "username"]
         .iter()
@@ -115,28 +114,29 @@ pub fn name_of(values: &Changes) -> String {
         .unwrap_or_default()
 }
 
-/// What a create leaves in the log.
+/// The diff of a create.
 pub fn created(resource: &Resource, changes: &Changes) -> Diff {
-    let noted = changes.iter().filter_map(|(name, value)| Some((name, logged(resource, name)?, value)));
-    noted.map(|(name, field, value)| (name.to_owned(), json!([null, shown(field, value)]))).collect()
+    let fields = changes.iter().filter_map(|(name, value)| Some((name, logged(resource, name)?, value)));
+    fields.map(|(name, field, value)| (name.to_owned(), json!([null, logged_value(field, value)]))).collect()
 }
 
-/// What a PATCH leaves in the log: the fields that really changed; secrets always, as `***`.
+/// The diff of a PATCH: the fields whose values differ, and every secret that was sent, as `***`.
 pub fn changed(resource: &Resource, before: &Changes, changes: &Changes) -> Diff {
     let mut diff = Diff::new();
     for (name, value) in changes.iter() {
         let Some(field) = logged(resource, name) else { continue };
         let old = before.value(name);
         if is_secret(field) || old.unwrap_or(&Value::Null) != value {
-            // Whether there was a secret before is one, too.
-            let old = if is_secret(field) { "***".into() } else { old.map_or(Json::Null, |old| shown(field, old)) };
-            diff.insert(name.to_owned(), json!([old, shown(field, value)]));
+            // The log does not even tell whether there was a secret before.
+            let old =
+                if is_secret(field) { "***".into() } else { old.map_or(Json::Null, |old| logged_value(field, old)) };
+            diff.insert(name.to_owned(), json!([old, logged_value(field, value)]));
         }
     }
     diff
 }
 
-/// What people set: neither what follows from it nor what is not kept, that is neither shown nor stored.
+/// The field of a name, if its changes are logged: writable fields, except those that are neither stored nor shown.
 fn logged<'r>(resource: &'r Resource, name: &str) -> Option<&'r Field> {
     let is_kept = |field: &Field| field.access != Access::WriteOnly || !matches!(field.source, Source::None);
     resource.field(name).filter(|field| field.is_writable() && (is_secret(field) || is_kept(field)))
@@ -146,7 +146,8 @@ fn is_secret(field: &Field) -> bool {
     matches!(field.kind, Kind::Secret { .. })
 }
 
-fn shown(field: &Field, value: &Value) -> Json {
+/// A field's value as the log shows it.
+fn logged_value(field: &Field, value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
         _ if is_secret(field) => "***".into(),

@@ -1,5 +1,4 @@
-//! Where a request says that it comes from and goes to: the host, the address behind proxies, and the origin of the page
-//! that sent it (document 4, sections 1 and 7).
+//! The host and the scheme of a request, and the origin of the page that sent it (`docs/reference/conventions.md`): CORS.
 
 use crate::answer::Answer;
 use crate::app::App;
@@ -9,11 +8,11 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use url::Url;
 
-/// The header by which a browser says how the page that sends a request is related to this server.
+/// The header by which a browser tells how the site of the page that sends a request is related to this server.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// The host of a request with its port: what a trusted proxy was asked for, else the absolute address in the request
-/// line, else `Host`, which must be there once.
+/// The host of a request with its port: from a trusted proxy's `X-Forwarded-Host`, else from the absolute address in
+/// the request line, else from `Host`, which must be sent exactly once.
 pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
     let mut sent = parts.headers.get_all(header::HOST).iter();
     let (Some(sent), None) = (sent.next(), sent.next()) else {
@@ -23,13 +22,13 @@ pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
         .or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
         .or_else(|| sent.to_str().ok())
         .unwrap_or("");
-    // No build has a name of other characters, and what is answered repeats it in links.
+    // No build's domain has other characters, and answers repeat the host in links.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let is_name = !named.is_empty() && named.bytes().all(is_plain);
     if is_name { Ok(named.to_owned()) } else { Err(Refusal::not_found()) }
 }
 
-/// The scheme by which a request was sent to us, or to a trusted proxy.
+/// The scheme of a request: from a trusted proxy's `X-Forwarded-Proto`, else `http`.
 pub fn scheme(parts: &Parts, trusted: bool) -> &'static str {
     match forwarded(&parts.headers, "x-forwarded-proto", trusted) {
         Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
@@ -50,8 +49,8 @@ pub fn without_port(host: &str) -> &str {
     }
 }
 
-/// 403 when the page of another site calls a public POST: in a visitor's name, or to use up his attempts. Programs send
-/// neither header, and pass.
+/// 403 when a page of another site calls a public POST, which could act in a visitor's name or use up login attempts.
+/// Clients other than browsers send neither header and are let through.
 pub fn may_call_public(app: &App, parts: &Parts, host: &str) -> Result<(), Refusal> {
     let sent = parts.headers.get(header::ORIGIN);
     let may_call = configured(app, &parts.headers).is_some()
@@ -62,8 +61,8 @@ pub fn may_call_public(app: &App, parts: &Parts, host: &str) -> Result<(), Refus
     if may_call { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// Whether an origin has the host and port of a request. The scheme may differ, since a proxy may end TLS; a default
-/// port is none.
+/// Whether an origin has the host and port of a request. The scheme may differ, since a proxy may terminate TLS, and
+/// default ports count as none.
 fn names_host(origin: &HeaderValue, host: &str) -> bool {
     let authority = |url: &str| {
         let url = Url::parse(url).ok()?;
@@ -73,14 +72,15 @@ fn names_host(origin: &HeaderValue, host: &str) -> bool {
     origin.is_some() && origin == authority(&format!("http://{host}"))
 }
 
-/// The origin of a request, if it is a configured one (`CHANCERY_CORS_ORIGINS`).
+/// The origin of a request, if it is configured in `CHANCERY_CORS_ORIGINS`.
 pub fn configured<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
     let origin = headers.get(header::ORIGIN)?;
     let text = origin.to_str().ok()?;
     app.settings.cors_origins.iter().any(|known| known.trim_end_matches('/') == text).then_some(origin)
 }
 
-/// The answer to a preflight request of a configured origin, without authentication (document 4, section 1).
+/// The answer to a preflight request of a configured origin, without authentication; `None` for any other
+/// request.
 pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> {
     let is_preflight =
         parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -99,7 +99,7 @@ pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> 
     Some(answer)
 }
 
-/// Tells a browser what a page of a configured origin may see of an answer.
+/// Adds the CORS headers to an answer, when any origins are configured.
 pub fn allow(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
     if app.settings.cors_origins.is_empty() {
         return;
@@ -107,7 +107,7 @@ pub fn allow(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
     if let Some(origin) = origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        // The cookie of a single sign-on; nothing else that we answer heeds cookies.
+        // For the cookie of a single sign-on; nothing else reads cookies.
         headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,

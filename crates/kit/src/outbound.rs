@@ -1,10 +1,9 @@
-//! Connections to addresses that tenants name: mail hosts, token addresses, repositories. None of them may lead to what
-//! the deployment keeps for itself (document 4, section 1, `CHANCERY_OUTBOUND_ALLOW`; security.md, row "no request
-//! forgery from the server").
+//! Outbound connections to hosts that tenants name, such as mail servers and identity providers. They must not reach
+//! the deployment's internal networks, except those in `CHANCERY_OUTBOUND_ALLOW` (`docs/operations.md`).
 //!
 //! A name is resolved once, each of its addresses is checked, and the connection goes to a checked address, so that a
-//! second answer of the resolver cannot lead elsewhere. Whatever spelling an address has (`127.1`, `0x7f.1`,
-//! `[::ffff:127.0.0.1]`), it is checked as the address that the system would connect to.
+//! second answer of the resolver cannot lead elsewhere. An address in any spelling (`127.1`, `0x7f.1`,
+//! `[::ffff:127.0.0.1]`) is checked as the address that the system would connect to.
 
 use crate::address::Ranges;
 use reqwest::{Client, ClientBuilder, Response, Url, redirect};
@@ -18,28 +17,29 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How many addresses of a name are tried to connect to.
-const TRIED: usize = 4;
-/// How long the attempt to connect to one address may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How many addresses of a host are tried at most.
+const MAX_ADDRESSES: usize = 4;
+/// The timeout of the attempt to connect to one address.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The networks that tenants may not connect to unless an operator allows it: private, loopback, link-local, shared, reserved, multicast.
+/// The networks that tenants may not connect to unless an operator allows it: private, loopback, link-local, shared,
+/// reserved, multicast.
 static CLOSED: LazyLock<Ranges> = LazyLock::new(|| {
     let list = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, \
                 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3, 2001::/23, 2001:db8::/32, 2002::/16";
     Ranges::parse_list(list).unwrap_or_default()
 });
 
-/// Why there is no connection. An address that is not allowed reads like one where nobody answers.
+/// The reason why there is no connection. It does not reveal whether an address is forbidden or unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoConnection {
-    /// Nobody answers there.
+    /// The host does not answer, or its address is not allowed.
     Unreachable,
-    /// Somebody answers, but not whom the certificate must name.
+    /// The TLS handshake failed, mostly since the certificate is not valid for the host.
     Insecure,
 }
 
-/// Whether a tenant's address may lead here.
+/// Whether a tenant may connect to an address: it is public, or in a network that the operator allows.
 pub fn is_allowed(address: IpAddr, allow: &Ranges) -> bool {
     let address = address.to_canonical();
     allow.contains(address) || is_public(address)
@@ -60,7 +60,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address that a translator would connect to (RFC 6052, `64:ff9b::/96`).
+/// The IPv4 address behind a NAT64 address (RFC 6052, `64:ff9b::/96`).
 fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))),
@@ -68,15 +68,16 @@ fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The addresses of a host that a tenant may connect to; at least one.
+/// Resolves a host to the addresses that a tenant may connect to, at least one.
 pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
     let bare = bare(host);
     let found = lookup_host((bare, port)).await.map_err(|_| NoConnection::Unreachable)?;
-    let allowed: Vec<SocketAddr> = found.filter(|address| is_allowed(address.ip(), allow)).take(TRIED).collect();
+    let allowed: Vec<SocketAddr> =
+        found.filter(|address| is_allowed(address.ip(), allow)).take(MAX_ADDRESSES).collect();
     if allowed.is_empty() { Err(NoConnection::Unreachable) } else { Ok(allowed) }
 }
 
-/// A host without the brackets that an IPv6 address has in an address.
+/// A host without the brackets that an IPv6 address has in a URL.
 fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
@@ -84,14 +85,14 @@ fn bare(host: &str) -> &str {
 /// Connects to the first of a host's allowed addresses that answers.
 pub async fn connect(host: &str, port: u16, allow: &Ranges) -> Result<TcpStream, NoConnection> {
     for address in resolve(host, port, allow).await? {
-        if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+        if let Ok(Ok(stream)) = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             return Ok(stream);
         }
     }
     Err(NoConnection::Unreachable)
 }
 
-/// What certificates are checked against: the system's roots, or those of `SSL_CERT_FILE`; read once.
+/// The TLS configuration, with the system's root certificates or those of `SSL_CERT_FILE`, which are read once.
 pub fn tls() -> Arc<ClientConfig> {
     static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
         let mut roots = rustls::RootCertStore::empty();
@@ -109,7 +110,7 @@ pub fn tls() -> Arc<ClientConfig> {
     TLS.clone()
 }
 
-/// Secures a connection: the certificate must be valid and name the host.
+/// Starts TLS on a connection. The certificate must be valid and name the host.
 pub async fn secure(stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream>, NoConnection> {
     let name = ServerName::try_from(bare(host).to_owned()).map_err(|_| NoConnection::Insecure)?;
     TlsConnector::from(tls()).connect(name, stream).await.map_err(|_| NoConnection::Insecure)
@@ -124,8 +125,8 @@ pub fn http_client() -> ClientBuilder {
         .tls_backend_preconfigured(ClientConfig::clone(&tls()))
 }
 
-/// A client for one address that a tenant named, bound to what that resolves to now. Without encryption it is allowed
-/// only inside networks that the operator has opened.
+/// An HTTP client for one URL of a tenant, bound to the addresses that its host has now. `http` is allowed only inside
+/// networks that the operator allows.
 pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConnection> {
     let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(NoConnection::Unreachable)?;
     let mut addresses = resolve(host, port, allow).await?;
@@ -141,7 +142,7 @@ pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConn
     client.map_err(|_| NoConnection::Unreachable)
 }
 
-/// What kept a request from being answered.
+/// The reason why a request had no answer.
 pub fn reason(error: &reqwest::Error) -> NoConnection {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -154,7 +155,7 @@ pub fn reason(error: &reqwest::Error) -> NoConnection {
     NoConnection::Unreachable
 }
 
-/// An error with its causes, without the address that was called, since that of a callback holds a code.
+/// The text of an error with its causes, without the URL, which may contain a secret code.
 pub fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();
@@ -166,7 +167,7 @@ pub fn in_words(error: reqwest::Error) -> String {
     words
 }
 
-/// The body of an answer; `None` when it is larger or breaks off.
+/// Reads the body of an answer; `None` when it is larger than `most` bytes or incomplete.
 pub async fn body(mut response: Response, most: usize) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.ok()? {

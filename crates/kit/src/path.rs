@@ -1,4 +1,4 @@
-//! The values in a path, by their kinds: what stands between braces in a route's path names the kind.
+//! The values in a path. The name of a placeholder in a route's path determines the kind of its value.
 //!
 //! | In the path | Kind |
 //! |---|---|
@@ -8,26 +8,26 @@
 //! | `{*rest}` | the rest of the path |
 //! | anything else | a name |
 //!
-//! A value that is not of its kind leads nowhere: 404.
+//! A value that is not of its kind is answered with 404.
 
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 
-/// The longest name of a path, in bytes.
+/// The maximum length of a name in a path, in bytes.
 const MAX_NAME: usize = 255;
 
-/// What a value of a path is.
+/// The kind of a value in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     Integer,
     Uuid,
     Name,
-    /// A name that chooses the build on routes of the deployment.
+    /// A build's domain, which selects the build on routes of the deployment.
     Domain,
     Rest,
 }
 
-/// A value of a path.
+/// A value in a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathValue {
     Integer(i64),
@@ -48,7 +48,7 @@ impl PathValue {
 }
 
 impl PathKind {
-    /// The kind that a placeholder names.
+    /// The kind of a placeholder's value.
     pub fn of(placeholder: &str) -> PathKind {
         let is = |word: &str| placeholder == word || placeholder.strip_suffix(word).is_some_and(|it| it.ends_with('_'));
         match placeholder {
@@ -65,11 +65,11 @@ impl PathKind {
         match self {
             PathKind::Integer => {
                 let is_digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
-                // More digits than fit are an id that nothing has.
+                // An integer too large for an id: no row has it, as none has 0.
                 is_digits.then(|| PathValue::Integer(sent.parse().unwrap_or(0)))
             }
             PathKind::Uuid => {
-                // One spelling, since others are no addresses of ours.
+                // Only the hyphenated form: each address has one spelling.
                 let is_hyphenated = sent.len() == 36;
                 Uuid::parse_str(sent).ok().filter(|_| is_hyphenated).map(PathValue::Uuid)
             }
@@ -78,7 +78,7 @@ impl PathKind {
         }
     }
 
-    /// As OpenAPI has it.
+    /// The JSON schema for OpenAPI.
     pub fn schema(self) -> serde_json::Value {
         match self {
             PathKind::Integer => serde_json::json!({"type": "integer", "minimum": 1}),
@@ -95,7 +95,7 @@ pub fn placeholders(path: &str) -> impl Iterator<Item = (&str, PathKind)> {
     named.map(|name| (name.trim_start_matches('*'), PathKind::of(name)))
 }
 
-/// Text without percent signs that stand for bytes; neither empty nor with control characters.
+/// Decodes percent-encoded text; `None` when it is not UTF-8, empty, or has control characters.
 fn text(sent: &str) -> Option<String> {
     let text = percent_decode_str(sent).decode_utf8().ok()?;
     (!text.is_empty() && !text.chars().any(char::is_control)).then(|| text.into_owned())

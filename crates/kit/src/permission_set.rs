@@ -1,6 +1,5 @@
-//! What the permission sets of groups, classes and records have in common: names that nobody may give them, actions
-//! that need one another, and what a PATCH leaves of those that were there (document 1, "User group permission sets";
-//! the specification repeats the rules at each level). Roles read their lists of actions here too.
+//! The common rules of the permission sets of groups, classes and records: reserved names, actions that need others,
+//! and how a PATCH changes the actions (`docs/reference/permission-sets.md`). Roles read their lists of actions here too.
 //!
 //! A set stores its actions as bits, so that SQL can test them.
 
@@ -13,10 +12,10 @@ use resource::{
 use serde_json::{Map, Value as Json, json};
 use store::Conn;
 
-/// Names that no set may be given (document 1; compared as document 4, section 4 says).
+/// The names that users may not give to a set (`docs/reference/permission-sets.md`).
 pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 
-/// The field of the actions.
+/// The name of the field with the actions.
 pub const PERMISSIONS: &str = "permissions";
 
 /// An action that a set can give.
@@ -31,21 +30,19 @@ pub struct Action {
     pub needs: i64,
 }
 
-/// A key of `permissions` with its actions, in the order in which they are shown.
-pub struct Key {
-    /// The permission resource.
+/// A key of `permissions`: a permission resource with its actions, in the order in which they are shown.
+pub struct PermissionKey {
     pub name: &'static str,
-    /// Its actions.
     pub actions: &'static [Action],
 }
 
-/// What the sets of a level can give.
-pub struct Vocabulary(pub &'static [Key]);
+/// The actions that the permission sets of a level (groups, classes or records) can give.
+pub struct Vocabulary(pub &'static [PermissionKey]);
 
 impl Vocabulary {
-    /// The bits of a set after a body's `permissions`: a key that is not sent stays as it is; a sent list takes the
-    /// place of the current one; then everything that another action needs is added. `allowed` are the bits that the
-    /// type of the set accepts. The errors stand under the field's name.
+    /// Applies a body's `permissions` to the bits of a set: a sent list replaces the current one of its key, a key that
+    /// is not sent is kept, then the actions that others need are added. `allowed` are the bits that the type of the
+    /// set accepts. The errors stand under the field's name.
     pub fn merge(&self, sent: &Map<String, Json>, current: i64, allowed: i64) -> Result<i64, Errors> {
         let mut bits = current;
         let (mut errors, mut by_key) = (Errors::new(), Errors::new());
@@ -67,21 +64,21 @@ impl Vocabulary {
         if errors.is_empty() { Ok(self.expanded(bits)) } else { Err(errors) }
     }
 
-    /// The bits together with those of all actions that they need, directly or indirectly.
+    /// Adds the bits of all actions that are needed, directly or indirectly.
     fn expanded(&self, bits: i64) -> i64 {
         let held = self.0.iter().flat_map(|key| key.actions).filter(|action| action.bit & bits != 0);
         let all = held.fold(bits, |all, action| all | action.needs);
         if all == bits { bits } else { self.expanded(all) }
     }
 
-    /// `{key: [action, …]}`, as answers and the administration log show a set.
+    /// The actions of a set as `{key: [action, …]}`, the form in answers and the administration log.
     pub fn to_json(&self, bits: i64) -> Json {
         Json::Object(
             self.0.iter().map(|key| (key.name.to_owned(), json!(key.held(bits).collect::<Vec<_>>()))).collect(),
         )
     }
 
-    /// As [`Vocabulary::to_json`], straight into an answer.
+    /// Writes the form of [`Vocabulary::to_json`] into an answer.
     pub fn write(&self, out: &mut Writer, bits: i64) {
         out.raw("{");
         for key in self.0 {
@@ -94,9 +91,9 @@ impl Vocabulary {
         out.raw("}");
     }
 
-    /// Tells the keys and their actions in a schema document, as the nested schema of the field.
+    /// Adds the keys and their actions to a schema document, as the nested schema of the field.
     pub fn describe(&self, document: &mut Json) {
-        let nested: Vec<Json> = self.0.iter().map(Key::schema).collect();
+        let nested: Vec<Json> = self.0.iter().map(PermissionKey::schema).collect();
         let entries = document["details"]["schema"].as_array_mut();
         for entry in entries.into_iter().flatten().filter(|entry| entry["alias"] == PERMISSIONS) {
             entry["schema"] = json!(nested);
@@ -104,7 +101,7 @@ impl Vocabulary {
     }
 }
 
-impl Key {
+impl PermissionKey {
     fn bits(&self, wanted: impl Fn(&Action) -> bool) -> i64 {
         self.actions.iter().filter(|action| wanted(action)).fold(0, |bits, action| bits | action.bit)
     }
@@ -119,7 +116,7 @@ impl Key {
     }
 }
 
-/// The actions of a sent list, each known; the message when it is no such list.
+/// Reads a sent list of known actions, or returns the message of what is wrong with it.
 pub fn actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, String> {
     if sent.is_null() {
         return Err(message::NULL.to_owned());
@@ -136,8 +133,8 @@ pub fn actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, Strin
     if wrong.is_empty() { Ok(actions) } else { Err(format!("Invalid actions {}.", wrong.join(","))) }
 }
 
-/// Checks the body of a set against its declaration, where names are unique among the rows of one parent
-/// (`scope`: column and id). `own` is the name of a set that the system made, which it keeps.
+/// Checks the body of a set against its declaration. Names are unique among the rows of one parent (`scope`: column and
+/// id). `own` is the name of a set that the system made, which cannot be changed.
 pub fn accepted(
     conn: &mut Conn,
     resource: &Resource,
@@ -149,7 +146,7 @@ pub fn accepted(
     let Some(refused) = refused_name(body, own) else {
         return rows::accepted_within(conn, resource, body, id, scope);
     };
-    // One message for the name: that it is reserved, and not also that a set of the system has it.
+    // The name gets one message, that it is reserved, and not also that it is taken.
     let others = body.clone().only(|name| name != "name");
     let mut accepted = rows::accepted_within(conn, resource, &others, Some(id.unwrap_or(0)), scope)?;
     accepted.errors.add("name", refused);
@@ -166,7 +163,7 @@ fn refused_name(body: &Object<'_>, own: Option<&str>) -> Option<String> {
     }
 }
 
-/// Whether a name is reserved, in whatever spelling.
+/// Whether a name is reserved; letter case and compatible characters make no difference.
 fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&fold_compatible(name).as_str())
 }
@@ -182,16 +179,16 @@ mod tests {
     const TASKS_ASSIGN: i64 = 16;
     const ALL: i64 = 31;
 
-    /// As record sets have it: tasks are seen by those alone who see their record.
+    /// The vocabulary of record sets: a task can be viewed only with its record.
     static RECORDS: Vocabulary = Vocabulary(&[
-        Key {
+        PermissionKey {
             name: "object_records",
             actions: &[
                 Action { name: "view", text: "View", bit: VIEW, needs: 0 },
                 Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
             ],
         },
-        Key {
+        PermissionKey {
             name: "tasks",
             actions: &[
                 Action { name: "view", text: "View", bit: TASKS_VIEW, needs: VIEW },

@@ -1,17 +1,18 @@
-//! Which permissions exist, which a role can give, and what an account holds without one (document 4, section 4).
+//! The global permissions: which exist, which a role can give, and which an account type holds without a role (document
+//! 4, section 4).
 
 use crate::account_type::AccountType;
 use resource::Errors;
 use serde_json::{Map, Value as Json, json};
 use std::sync::OnceLock;
 
-/// A permission resource: what a domain's routes ask of a caller.
+/// A permission resource with its actions; a permission is a pair of both.
 pub struct PermissionResource {
     pub name: &'static str,
     pub actions: &'static [&'static str],
-    /// Those of the actions that a role can give.
+    /// The actions that a role can give.
     pub assignable: &'static [&'static str],
-    /// What accounts of a type hold without a role, beside super admins, who hold everything.
+    /// The actions that account types hold without a role. Super admins hold all anyway.
     pub held_by: &'static [(AccountType, &'static [&'static str])],
 }
 
@@ -47,15 +48,15 @@ fn catalogue() -> impl Iterator<Item = &'static PermissionResource> {
 pub struct Permissions(u128);
 
 impl Permissions {
-    /// None.
+    /// The empty set.
     pub const NONE: Permissions = Permissions(0);
 
-    /// Every permission: what super admins and `service_internal` hold.
+    /// Every permission, as super admins and `service_internal` hold them.
     pub fn all() -> Permissions {
         Permissions((1 << catalogue().map(|group| group.actions.len()).sum::<usize>()) - 1)
     }
 
-    /// What an account type holds without a role.
+    /// The permissions that an account type holds without a role.
     pub fn of_account(account_type: AccountType) -> Permissions {
         if account_type.is_super() {
             return Permissions::all();
@@ -67,27 +68,27 @@ impl Permissions {
             .fold(Permissions::NONE, |set, (resource, action)| set.with(resource, action))
     }
 
-    /// With one more; unchanged when there is no such permission.
+    /// The set with one more permission; unchanged when there is no such permission.
     pub fn with(self, resource: &str, action: &str) -> Permissions {
         Permissions(self.0 | bit(resource, action).unwrap_or(0))
     }
 
-    /// All that either holds.
+    /// The permissions of both sets.
     pub fn union(self, other: Permissions) -> Permissions {
         Permissions(self.0 | other.0)
     }
 
-    /// Whether it holds the permission.
+    /// Whether the set holds a permission.
     pub fn has(self, resource: &str, action: &str) -> bool {
         bit(resource, action).is_some_and(|bit| self.0 & bit != 0)
     }
 
-    /// Whether it holds everything that the other does.
+    /// Whether the set holds every permission of another one.
     pub fn covers(self, other: Permissions) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// `{resource: {action: bool}}`, as `GET /api/users/permissions/` answers.
+    /// The set as `{resource: {action: bool}}`, the answer of `GET /api/users/permissions/`.
     pub fn to_json(self) -> Json {
         let actions = |group: &PermissionResource| -> Map<String, Json> {
             group.actions.iter().map(|action| ((*action).to_owned(), self.has(group.name, action).into())).collect()
@@ -95,7 +96,7 @@ impl Permissions {
         Json::Object(catalogue().map(|group| (group.name.to_owned(), actions(group).into())).collect())
     }
 
-    /// `{resource: [action, …]}` without the resources of which it holds nothing: how a role stores and shows them.
+    /// The set as `{resource: [action, …]}` without empty resources, as a role stores and shows it.
     pub fn to_grants(self) -> Json {
         let mut grants = Map::new();
         for group in catalogue() {
@@ -107,7 +108,7 @@ impl Permissions {
         Json::Object(grants)
     }
 
-    /// Reads what [`Permissions::to_grants`] wrote; unknown names give nothing.
+    /// Reads the form of [`Permissions::to_grants`]. Unknown names are ignored.
     pub fn from_grants(grants: &Json) -> Permissions {
         let mut set = Permissions::NONE;
         for (resource, actions) in grants.as_object().into_iter().flatten() {
@@ -118,7 +119,7 @@ impl Permissions {
         set
     }
 
-    /// Without the permissions of one resource.
+    /// The set without the permissions of one resource.
     fn without(self, group: &PermissionResource) -> Permissions {
         Permissions(
             group.actions.iter().filter_map(|action| bit(group.name, action)).fold(self.0, |set, bit| set & !bit),
@@ -137,8 +138,8 @@ fn bit(resource: &str, action: &str) -> Option<u128> {
     None
 }
 
-/// The permissions that a role's body asks for, expanded by the dependencies (`view`, `edit`, `create` and `delete`
-/// need `list` and `view`, where the resource has them). A resource that is not sent keeps what it had in `before`.
+/// Reads the permissions in a role's body and adds those that they need: `view`, `edit`, `create` and `delete` need
+/// `list` and `view`, where the resource has them. A resource that is not sent keeps its permissions in `before`.
 pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Permissions, Errors> {
     let mut errors = Errors::new();
     let mut set = before;
@@ -169,7 +170,7 @@ pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Pe
     Err(nested)
 }
 
-/// What a role can give, for OPTIONS: `{resource: [action, …]}`.
+/// The permissions that a role can give as `{resource: [action, …]}`, for OPTIONS.
 pub fn assignable() -> Json {
     Json::Object(catalogue().map(|group| (group.name.to_owned(), json!(group.assignable))).collect())
 }

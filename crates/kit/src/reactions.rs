@@ -1,28 +1,28 @@
-//! What else happens when a row is made, changed or leaves, in the same transaction: so a lower domain need not know the
-//! higher ones that refer to its rows.
+//! Reactions: hooks that run in the transaction in which a row is created, changed or deleted, so that a lower domain
+//! need not know the higher ones that refer to its rows.
 
 use crate::refusal::Refusal;
 use crate::request::Request;
 use std::sync::OnceLock;
 use store::Conn;
 
-/// Something that a domain does when a row of a resource is made, changed or leaves. It may refuse: "is in use".
+/// A hook of a domain on the rows of a resource. It may refuse the change, for instance because the row is in use.
 pub struct Reaction {
     /// The name of the resource.
     pub resource: &'static str,
     pub when: When,
-    /// With the id of the row.
+    /// The function that runs, with the id of the row.
     pub run: fn(&Request, &mut Conn, i64) -> Result<(), Refusal>,
 }
 
 /// When a reaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// The row has just been inserted.
+    /// After the row was inserted.
     Created,
-    /// It has just been updated.
+    /// After the row was updated.
     Changed,
-    /// It is about to be deleted, or, where its row stays, to lose everything that hangs on it.
+    /// Before the row is deleted, or, where the row stays, before everything that belongs to it is deleted.
     Leaving,
 }
 

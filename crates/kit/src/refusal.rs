@@ -1,24 +1,22 @@
-//! Why a request is refused: a status, a body, and for the log alone what the store said.
+//! Refusals: answers with a status of 400 or above.
 
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use resource::{Errors, SelectError};
 use serde_json::{Value as Json, json};
 
-/// Why a request is refused.
+/// A refusal of a request: an answer with a status of 400 or above.
 #[derive(Debug)]
 pub struct Refusal {
-    /// 400 and up.
     pub status: StatusCode,
-    /// The body.
     pub body: Json,
-    /// Further headers.
+    /// Headers beside those of every answer.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The store's own words, for the log alone.
+    /// The error of the store, which is logged and not sent.
     pub cause: Option<Box<store::Error>>,
 }
 
 impl Refusal {
-    /// A body with `detail`.
+    /// A refusal whose body is `{"detail": …}`.
     pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
         Refusal { status, body: json!({"detail": detail.into()}), headers: Vec::new(), cause: None }
     }
@@ -30,17 +28,17 @@ impl Refusal {
     pub fn field(field: &str, message: impl Into<String>) -> Refusal {
         Errors::of(field, message).into()
     }
-    /// 400 with `error_code` (document 1, "Errors": a count limit exceeded).
+    /// 400 with `error_code` (a count limit exceeded).
     pub fn limit(detail: impl Into<String>) -> Refusal {
         let mut refusal = Refusal::bad(detail);
         refusal.body["error_code"] = "ERR_LIMIT_EXCEEDED".into();
         refusal
     }
-    /// 401 without credentials.
+    /// 401 when no credentials were sent.
     pub fn unauthenticated() -> Refusal {
         Refusal::unauthorised("Authentication credentials were not provided.")
     }
-    /// 401 with a token that does not hold.
+    /// 401 when the token is not valid.
     pub fn bad_token() -> Refusal {
         Refusal::unauthorised("Invalid or expired token.")
     }
@@ -56,21 +54,21 @@ impl Refusal {
     pub fn not_found() -> Refusal {
         Refusal::detail(StatusCode::NOT_FOUND, "Not found.")
     }
-    /// 405 with what is allowed.
+    /// 405 with the allowed methods.
     pub fn method(method: &Method, allowed: &str) -> Refusal {
         Refusal::detail(StatusCode::METHOD_NOT_ALLOWED, format!("Method \"{method}\" not allowed."))
             .header(header::ALLOW, allowed)
     }
-    /// 503, to be tried again.
+    /// 503 with `Retry-After`.
     pub fn busy(detail: &str) -> Refusal {
         Refusal::detail(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "1")
     }
-    /// 429, to be tried again after so many microseconds, a second at least.
+    /// 429 with a `Retry-After` of `wait` microseconds, at least a second.
     pub fn too_many(wait: i64) -> Refusal {
         let seconds = (wait / 1_000_000).max(1).to_string();
         Refusal::detail(StatusCode::TOO_MANY_REQUESTS, "Too many requests.").header(header::RETRY_AFTER, &seconds)
     }
-    /// Whether a rule refuses, and not the store: the same request may be refused again, and what was counted stays right.
+    /// Whether a rule refuses the request, and not an error of the store.
     pub fn is_by_rule(&self) -> bool {
         self.cause.is_none()
     }

@@ -1,4 +1,4 @@
-//! A request as handlers see it: who calls, what was received, and what is left to do when its write is committed.
+//! A request as handlers see it: the caller, what was received, and the effects that follow the commit of its write.
 
 use crate::answer::Tag;
 use crate::app::App;
@@ -16,66 +16,64 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
-/// How many names that a route does not declare are told at most.
+/// How many undeclared names [`Request::undeclared`] returns at most.
 const MAX_UNDECLARED: usize = 100;
 
-/// An authorised request: who calls, and what was received.
+/// An authorised request: the caller, and what was received.
 #[derive(Clone)]
 pub struct Request {
-    /// Who calls, with the rights that hold now; `None` on public routes. A write looks at them again, first in its
+    /// The caller with the current rights; `None` on public routes. A write checks them again at the start of its
     /// transaction.
     pub caller: Option<Arc<Caller>>,
     received: Arc<Received>,
 }
 
-/// What a request brought: it stays the same, whatever becomes of its caller.
+/// The received parts of a request, which stay the same when its caller is read again.
 pub struct Received {
-    /// The application.
     pub app: App,
-    /// The build that the host names, or on a route of the deployment the path.
+    /// The build that the host names; on a route of the deployment, the one that the path names.
     pub build: Arc<Build>,
-    /// What the route asks of its caller.
+    /// The route's requirement on its caller.
     pub requirement: Requirement,
-    /// The members of a body that the route declares; `None`: any.
+    /// The names of a body's members that the route declares; `None`: any.
     pub declared_names: Option<&'static [String]>,
     /// The values of the path, in order.
     pub path_values: Vec<PathValue>,
-    /// The method.
     pub method: Method,
     /// The path as sent.
     pub path: String,
-    /// The parameters of the address.
+    /// The parameters of the query string.
     pub query: Query,
-    /// The JSON body, an empty object when none was sent; else the status and text of what is wrong with it, which
-    /// counts only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of checks").
+    /// The JSON body, an empty object when none was sent; or the status and message of what is wrong with it. The error
+    /// is raised only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of
+    /// checks").
     pub body: Result<Body, (StatusCode, String)>,
-    /// What the body takes of the bound on all of them, for as long as the request is worked on.
+    /// The memory reserved for the body, which is released with the request.
     pub room: web::room::Taken,
-    /// The headers.
     pub headers: HeaderMap,
-    /// Where the call comes from (document 4, section 3, "IP restriction").
+    /// The address of the client (document 4, section 3, "IP restriction").
     pub address: IpAddr,
     /// Scheme and host of the request, for links to it.
     pub origin: String,
-    /// The moment at which the whole request was there, microseconds since 1970.
+    /// The time at which the whole request had arrived, in microseconds since 1970.
     pub now: i64,
-    /// By what the caller was admitted; `None` on public routes.
+    /// How the caller was authenticated; `None` on public routes.
     pub admission: Option<Admission>,
-    /// What is to be done when the write has been committed.
+    /// What follows the commit of the write.
     pub effects: Effects,
 }
 
-/// The ids of a batch, up to the first item that is none: an id before it may be wrong too, and the first error in the
-/// order sent is the one that is told (document 4, section 2, "batches").
+/// The ids of a batch before its first item that is no id. One of them may be wrong too, and of several errors the
+/// first in the order sent is reported (document 4, section 2, "batches").
 pub struct Batch {
-    /// Each once, in the order sent.
+    /// The ids without repetitions, in the order sent.
     pub ids: Vec<i64>,
-    /// What is wrong with the item after them.
+    /// The error of the first item that is no id.
     pub wrong: Option<String>,
 }
 
 impl Batch {
-    /// Refuses for the item that is no id, when all before it are right.
+    /// The ids, or a refusal for the item that is no id. To be called when the ids have been checked.
     pub fn finish(self) -> Result<Vec<i64>, Refusal> {
         match self.wrong {
             Some(wrong) => Err(Refusal::bad(wrong)),
@@ -84,10 +82,10 @@ impl Batch {
     }
 }
 
-/// Something to be done after a commit.
+/// A function that is called after a commit.
 pub type AfterCommit = fn(&App, &Arc<Build>);
 
-/// What a write leaves to be done once it is committed.
+/// The effects of a write that follow its commit.
 #[derive(Default)]
 pub struct Effects {
     rights: AtomicI64,
@@ -95,22 +93,22 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Cached callers before this version of the rights are stale.
+    /// Notes that the write raises the rights to this version, which makes callers cached under earlier ones stale.
     pub fn rights_changed(&self, version: i64) {
         self.rights.fetch_max(version, Ordering::Relaxed);
     }
-    /// The version that the write has raised the rights to; 0 if it has not.
+    /// The version to which the write has raised the rights; 0 if it has not.
     pub fn raised_to(&self) -> i64 {
         self.rights.load(Ordering::Relaxed)
     }
-    /// Does something after the commit, once, however often it is asked for.
+    /// Registers a function to be called after the commit: once, even if it is registered several times.
     pub fn after_commit(&self, work: AfterCommit) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
         if !all.iter().any(|known| std::ptr::fn_addr_eq(*known, work)) {
             all.push(work);
         }
     }
-    /// The version of the rights and what is to be done, once.
+    /// Takes the raised version of the rights (0: none) and the functions to call, and leaves nothing behind.
     pub(crate) fn take(&self) -> (i64, Vec<AfterCommit>) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
         (self.rights.swap(0, Ordering::Relaxed), std::mem::take(&mut *all))
@@ -125,34 +123,34 @@ impl Deref for Request {
 }
 
 impl Request {
-    /// A request of a caller.
+    /// A request of this caller.
     pub fn new(caller: Option<Arc<Caller>>, received: Received) -> Request {
         Request { caller, received: Arc::new(received) }
     }
-    /// The same request of somebody whose rights were read anew.
+    /// The same request with its caller read again.
     pub fn by(&self, caller: Arc<Caller>) -> Request {
         Request { caller: Some(caller), received: self.received.clone() }
     }
-    /// The caller of a route that needs one.
+    /// The caller; 401 when there is none.
     pub fn caller(&self) -> Result<&Caller, Refusal> {
         self.caller.as_deref().ok_or_else(Refusal::unauthenticated)
     }
-    /// The first id of the path.
+    /// The first id in the path, 0 when there is none.
     pub fn id(&self) -> i64 {
         self.ids().next().unwrap_or(0)
     }
-    /// The second id of the path.
+    /// The second id in the path, 0 when there is none.
     pub fn second_id(&self) -> i64 {
         self.ids().nth(1).unwrap_or(0)
     }
     fn ids(&self) -> impl Iterator<Item = i64> {
         self.path_values.iter().filter_map(PathValue::integer)
     }
-    /// The uuid of the path.
+    /// The uuid in the path.
     pub fn uuid(&self) -> Uuid {
         self.path_values.iter().find_map(PathValue::uuid).unwrap_or_default()
     }
-    /// The name, domain or rest of the path.
+    /// The first text value in the path: a name, a domain or the rest.
     pub fn name(&self) -> &str {
         self.path_values.iter().find_map(PathValue::text).unwrap_or("")
     }
@@ -160,14 +158,14 @@ impl Request {
         let body = self.body.as_ref().map_err(|(status, detail)| Refusal::detail(*status, detail.clone()))?;
         Ok(body.sent())
     }
-    /// The body as an object, with the members that the route declares.
+    /// The body as an object of the members that the route declares.
     pub fn object(&self) -> Result<Object<'_>, Refusal> {
         let (body, declared) = (self.body()?, self.declared_names);
         let is_declared = |name: &str| declared.is_none_or(|names| names.iter().any(|known| known == name));
         let wrong = || Refusal::field("non_field_errors", message::not_an_object(body.type_name()));
         body.as_object(is_declared).ok_or_else(wrong)
     }
-    /// The names in the body that the route does not declare, each once, at most [`MAX_UNDECLARED`] of them.
+    /// The names in the body that the route does not declare, without repetitions, at most [`MAX_UNDECLARED`].
     pub fn undeclared(&self) -> Result<Vec<String>, Refusal> {
         let names = RefCell::new(Vec::<String>::new());
         if let Some(declared) = self.declared_names {
@@ -182,7 +180,7 @@ impl Request {
         }
         Ok(names.into_inner())
     }
-    /// The texts of a body that must all be there; every missing one is named.
+    /// The required texts of a body. The refusal names every one that is missing or wrong.
     pub fn texts<const N: usize>(&self, names: [&'static str; N]) -> Result<[String; N], Refusal> {
         let body = self.object()?;
         let mut errors = Errors::new();
@@ -214,7 +212,7 @@ impl Request {
         errors.refuse()?;
         Ok(texts)
     }
-    /// The body as a list of ids (documents 1 and 2, "Assignees"); the same id twice counts once.
+    /// The body as a list of at most `max` ids (documents 1 and 2, "Assignees").
     pub fn batch(&self, max: usize) -> Result<Batch, Refusal> {
         let body = self.body()?;
         let (items, count) = body.as_list(max).ok_or_else(|| Refusal::bad(message::not_a_list(body.type_name())))?;
@@ -234,12 +232,12 @@ impl Request {
         }
         Ok(Batch { ids, wrong: None })
     }
-    /// The caller's user agent, cut to a sane length.
+    /// The caller's user agent, cut to 255 characters.
     pub fn user_agent(&self) -> String {
         let text = self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
         text.chars().take(255).collect()
     }
-    /// Refuses when `If-Match` names another state than the current one (document 4, section 2).
+    /// 412 when `If-Match` names another state than the current one (document 4, section 2).
     pub fn check_if_match(&self, current: impl FnOnce() -> Result<Tag, Refusal>) -> Result<(), Refusal> {
         let Some(wanted) = self.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
             return Ok(());

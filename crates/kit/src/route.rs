@@ -1,5 +1,5 @@
-//! Routes are data: the dispatcher, OpenAPI and the tests walk the same table, so that no endpoint lacks a
-//! permission, a description or a proof.
+//! Routes as data: the dispatcher, OpenAPI and the tests read the same table, so that every endpoint has a permission,
+//! a description and tests.
 
 use crate::answer::Outcome;
 use crate::app::App;
@@ -17,65 +17,66 @@ use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::Conn;
 
-/// An answer that is still being worked on.
+/// The boxed future of an asynchronous handler.
 pub type Pending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// How a request is handled.
+/// The handler of a route, by its use of the database.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// Needs no database.
+    /// A handler without access to the database.
     NoDatabase(fn(&Request) -> Outcome),
-    /// A read so short that it may run where the request was received.
+    /// A read so short that it may run on the thread that received the request.
     ShortRead(fn(&Request, &mut Conn) -> Outcome),
-    /// Several statements that agree.
+    /// A read of several statements in one snapshot.
     Read(fn(&Request, &mut Conn) -> Outcome),
-    /// One transaction.
+    /// A write in one transaction.
     Write(fn(&Request, &mut Conn) -> Outcome),
-    /// Several steps, with transactions of its own: hashing a password, for instance, is no work for a database thread.
+    /// An asynchronous handler with transactions of its own, for slow work that must not hold a database thread, such
+    /// as hashing a password.
     Async(fn(Arc<Request>) -> Pending),
-    /// As [`Handler::Async`], with a body of at most so many bytes that the handler itself reads.
+    /// An asynchronous handler that reads its body itself, up to a number of bytes.
     Upload(u64, fn(Arc<Request>, Upload) -> Pending),
 }
 
-/// Refuses a request before its body is read.
+/// A function that may refuse a request before its body is read.
 pub type Guard = fn(&App, &Build, IpAddr) -> Result<(), Refusal>;
 
-/// A resource's declaration.
+/// The static declaration of a resource.
 pub type Declared = &'static LazyLock<Resource>;
 
-/// What OpenAPI tells of a body or an answer.
+/// The schema of a body or an answer in OpenAPI.
 #[derive(Clone)]
 pub enum Schema {
     /// No body.
     Nothing,
-    /// The body of a create or a PATCH.
+    /// The body of a create (`true`) or of a PATCH (`false`).
     Body(Declared, bool),
     /// One instance.
     One(Declared),
-    /// A page of them.
+    /// A page of a list.
     Page(Declared),
     /// One instance of a resource that tenants declare.
     OneOf(fn() -> Json),
-    /// A page of them, whatever their declaration.
+    /// A page of a list of a resource that tenants declare.
     PageOf(fn() -> Json),
     /// The records of a collection that is changed by arrays of ids.
     Records(Declared),
     /// An array of ids.
     Ids,
-    /// A schema of its own.
+    /// Any other JSON schema.
     Json(fn() -> Json),
-    /// A page for people.
+    /// An HTML page.
     Html,
-    /// Bytes.
+    /// A binary body.
     Binary,
-    /// Why not.
+    /// The body of a refusal.
     Refusal,
-    /// A form that a page sends.
+    /// The names of the fields of an HTML form.
     Form(&'static [&'static str]),
 }
 
 impl Schema {
-    /// As OpenAPI has it.
+    /// The JSON schema for OpenAPI.
     pub fn to_json(&self) -> Json {
         let list = |item: Json| json!({"type": "array", "items": item});
         match self {
@@ -114,41 +115,39 @@ pub fn envelope(item: Json) -> Json {
     })
 }
 
-/// One method of one path.
+/// A route: one method of one path.
 #[derive(Clone)]
 pub struct Route {
-    /// The method.
     pub method: Method,
-    /// The path with `{…}` for each id, with its trailing slash.
+    /// The path with its trailing slash and a placeholder (`{…}`) for each value (see `path.rs`).
     pub path: &'static str,
     /// Who may call it.
     pub access: Access,
-    /// What it does.
     pub handler: Handler,
-    /// A line for people.
+    /// The summary in OpenAPI.
     pub summary: &'static str,
-    /// What is sent.
+    /// The body of the request.
     pub body: Schema,
-    /// The status of success.
+    /// The status of a successful answer.
     pub status: u16,
-    /// What is answered.
+    /// The body of a successful answer.
     pub answer: Schema,
-    /// What may be answered instead, beyond what follows from the rest.
+    /// Other answers, beside those that OpenAPI derives from the rest of the route.
     pub otherwise: Vec<(u16, Schema)>,
-    /// The declaration whose filters and ordering a list has.
+    /// The declaration whose filters and ordering a list takes.
     pub selects: Option<Declared>,
-    /// See [`Route::declared_names`].
+    /// The cache of [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
     /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
     pub while_expired: bool,
-    /// Whether somebody who sends a credential is identified, though the route is public.
+    /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
-    /// What refuses a request before anything of its body is read.
+    /// A check that may refuse a request before its body is read.
     pub guard: Option<Guard>,
 }
 
 impl Route {
-    /// The names of what a body may have, as far as the route declares them; `None`: any.
+    /// The names of the members that a body may have; `None` when the route does not declare them.
     pub fn declared_names(&self) -> Option<&[String]> {
         let names = || match &self.body {
             Schema::Body(declared, _) => Some(declared.fields.iter().map(|field| field.name.to_string()).collect()),
@@ -177,111 +176,111 @@ impl Route {
             guard: None,
         }
     }
-    /// A list in the envelope.
+    /// A GET of a list in the envelope.
     pub fn list(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         let mut route = Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::Page(of));
         route.selects = Some(of);
         route
     }
-    /// A list in the envelope of a resource that tenants declare, so that its filters and ordering are not known here.
+    /// A GET of a list of a resource that tenants declare, whose filters and ordering are not known here.
     pub fn open_list(path: &'static str, item: fn() -> Json, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::PageOf(item))
     }
-    /// A POST whose body, of at most so many bytes, is not read before the handler is called.
+    /// A POST whose handler reads the body itself, up to `most` bytes.
     pub fn upload(path: &'static str, most: u64, handler: fn(Arc<Request>, Upload) -> Pending) -> Route {
         Route::new(Method::POST, path, "Upload", Handler::Upload(most, handler)).takes(Schema::Binary)
     }
-    /// A create.
+    /// A POST that creates an instance.
     pub fn create(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::POST, path, "Create", Handler::Write(handler))
             .takes(Schema::Body(of, true))
             .answers(201, Schema::One(of))
     }
-    /// A single read.
+    /// A GET of one instance.
     pub fn view(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::GET, path, "Get", Handler::ShortRead(handler)).answers(200, Schema::One(of))
     }
-    /// A PATCH.
+    /// A PATCH of one instance.
     pub fn edit(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::PATCH, path, "Change", Handler::Write(handler))
             .takes(Schema::Body(of, false))
             .answers(200, Schema::One(of))
     }
-    /// A DELETE.
+    /// A DELETE of one instance.
     pub fn delete(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::DELETE, path, "Delete", Handler::Write(handler)).answers(204, Schema::Nothing)
     }
-    /// A schema document.
+    /// An OPTIONS that answers a schema document.
     pub fn options(path: &'static str, handler: fn(&Request) -> Outcome) -> Route {
         Route::new(Method::OPTIONS, path, "Schema document", Handler::NoDatabase(handler))
             .answers(200, Schema::Json(|| json!({"type": "object"})))
     }
-    /// A schema document below an instance, which may be unknown.
+    /// An OPTIONS below an instance, which is read first and may not exist.
     pub fn options_below(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         let handler = Handler::ShortRead(handler);
         Route::new(Method::OPTIONS, path, "Schema document", handler)
             .answers(200, Schema::Json(|| json!({"type": "object"})))
     }
-    /// A path that has no method: 405 for each (document 1, "User group permission set assignees", rule 7).
+    /// A path that answers 405 to every method (document 1, "User group permission set assignees", rule 7).
     pub fn nothing(path: &'static str) -> Route {
         let refuse = Handler::NoDatabase(|request| Err(Refusal::method(&request.method, "")));
         Route::new(Method::OPTIONS, path, "", refuse).answers(405, Schema::Nothing)
     }
-    /// A POST that is more than a create.
+    /// A POST other than a plain create.
     pub fn post(path: &'static str, summary: &'static str, handler: Handler) -> Route {
         Route::new(Method::POST, path, summary, handler)
     }
-    /// Needs a global permission.
+    /// Requires a global permission.
     pub fn needs(mut self, resource: &'static str, action: &'static str) -> Route {
         self.access = Access::Permission(resource, action);
         self
     }
-    /// Decided by the instance.
+    /// Leaves the check of the caller's rights to the handler, which knows the instance.
     pub fn instance(mut self, permission: &'static str) -> Route {
         self.access = Access::Instance(permission);
         self
     }
-    /// Open to anyone.
+    /// Lets anyone call it without signing in.
     pub fn public(mut self) -> Route {
         self.access = Access::Public;
         self
     }
-    /// What is sent.
+    /// Sets the schema of the request's body.
     pub fn takes(mut self, body: Schema) -> Route {
         self.body = body;
         self
     }
-    /// What is answered.
+    /// Sets the status and the schema of a successful answer.
     pub fn answers(mut self, status: u16, answer: Schema) -> Route {
         self.status = status;
         self.answer = answer;
         self
     }
-    /// What may be answered instead.
+    /// Adds another possible answer.
     pub fn or(mut self, status: u16, answer: Schema) -> Route {
         self.otherwise.push((status, answer));
         self
     }
-    /// Handled in several steps.
+    /// Sets an asynchronous handler.
     pub fn steps(mut self, steps: fn(Arc<Request>) -> Pending) -> Route {
         self.handler = Handler::Async(steps);
         self
     }
-    /// For operators with the deployment's key; the build is the one whose domain stands in the path.
+    /// Restricts it to operators with the deployment's API key. The path names the build, if any.
     pub fn of_deployment(mut self) -> Route {
         self.access = Access::ApiKey;
         self
     }
-    /// Open to anyone, and to somebody who signs in as that.
+    /// Lets anyone call it, and authenticates a caller who sends a credential.
     pub fn optional_sign_in(mut self) -> Route {
         self.optional_sign_in = true;
         self.public()
     }
-    /// What it asks of its caller.
+    /// The requirement that its caller must meet.
     pub fn requirement(&self) -> Requirement {
         Requirement { access: self.access, while_expired: self.while_expired }
     }
-    /// Whether its answers are lists or instances, which may be kept and given again (`answer_cache.rs`).
+    /// Whether its answers are lists or instances, which may be cached (`answer_cache.rs`).
     pub fn is_cacheable(&self) -> bool {
         self.is_list() || self.is_instance()
     }
@@ -293,22 +292,22 @@ impl Route {
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
     }
-    /// Handled in a snapshot of several statements.
+    /// Sets a handler that reads in one snapshot.
     pub fn reads(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         self.handler = Handler::Read(handler);
         self
     }
-    /// May be called while the password must be changed.
+    /// Allows calls while the password must be changed.
     pub fn while_expired(mut self) -> Route {
         self.while_expired = true;
         self
     }
-    /// Refused by a guard before its body is read.
+    /// Sets the guard that may refuse a request before its body is read.
     pub fn guarded(mut self, guard: Guard) -> Route {
         self.guard = Some(guard);
         self
     }
-    /// A line for people.
+    /// Sets the summary in OpenAPI.
     pub fn summary(mut self, summary: &'static str) -> Route {
         self.summary = summary;
         self

@@ -1,8 +1,8 @@
-//! The deployment's key and what is sealed with it: client secrets, mail passwords, queued mails (security.md, row
-//! "secrets at rest").
+//! Encryption of values in the database with the deployment's key: client secrets, mail passwords, queued mails
+//! (security.md, row "secrets at rest").
 //!
-//! One key is set (`CHANCERY_SECRET_KEY`); a key for each purpose is derived from it, so that none can be used for
-//! another's. A sealed value is bound to its place: copied to another row, column or build it does not open.
+//! From the one key that is set (`CHANCERY_SECRET_KEY`) a key is derived for each purpose. A sealed (encrypted) value
+//! is bound to its place: copied to another row, column or build, it cannot be opened (decrypted).
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -24,18 +24,17 @@ pub struct Keys {
     tokens: [u8; 32],
     names: [u8; 32],
     fingerprint: String,
-    /// Stands in front of each sealed value, so that values of a later key can stand beside it.
+    /// The id of the sealing key, with which each sealed value begins, so that values of several keys can be told
+    /// apart.
     seal_id: String,
     cipher: Aes256GcmSiv,
 }
 
-/// A column of sealed values, NULL where there is none; in a build its rows have an `id`. Its domain names it, or nothing
-/// can be sealed for it in tests: so `chancery keys rotate` forgets none.
+/// A column of sealed values or NULL, in a table with an `id` (in the databases of builds). Each domain lists its
+/// columns, so that `chancery keys rotate` finds them all; in debug builds sealing for an unlisted column panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The table.
     pub table: &'static str,
-    /// The column.
     pub column: &'static str,
     /// The column with the random key of the row.
     pub row: &'static str,
@@ -55,19 +54,17 @@ pub fn sealed_columns() -> impl Iterator<Item = &'static Column> {
 
 /// The sealed column of the control database, whose rows name their build.
 pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
-/// The cookie of a single sign-on in progress: it is sealed, and stored in no table.
+/// The place of the sealed cookie of a single sign-on, which is stored in no table.
 const COOKIE: (&str, &str) = ("single_sign_on", "transaction");
 
-/// The place that a sealed value is bound to: it opens nowhere else. Its names are data, and stay.
+/// The place that a sealed value is bound to. The names must never change, or existing values cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context<'a> {
-    /// The build's domain or id.
+    /// The uid of the build.
     pub build: &'a str,
-    /// The table.
     pub table: &'a str,
-    /// The column.
     pub column: &'a str,
-    /// A random key that the row keeps, since its id is not known before the insert.
+    /// The random key of the row, which is stored in it; its id is not known before the insert.
     pub row: &'a str,
 }
 
@@ -98,20 +95,20 @@ impl Keys {
         self.tokens
     }
 
-    /// 32 hexadecimal digits that the database keeps, so that a start with another key is noticed. Tells nothing of the
-    /// key.
+    /// The fingerprint of the key: 32 hexadecimal digits that reveal nothing of it. The database stores it, so that a
+    /// start with another key is noticed.
     pub fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }
 
-    /// A keyed hash of a value for its place, as 32 hexadecimal digits: equal for equal values, and without the key
-    /// nobody learns the value from it.
+    /// A keyed hash of a value for its place, as 32 hexadecimal digits. Without the key nobody can learn the value from
+    /// it.
     pub fn name(&self, context: &Context, plain: &[u8]) -> String {
         let bytes = [&associated(context)[..], plain].concat();
         hex(&sub_key::<16>(&Hkdf::<Sha256>::new(Some(&self.names), &bytes), "name"))
     }
 
-    /// Seals a value for its place: key id, a dot, base64url of nonce and ciphertext. Sealing it twice gives two texts.
+    /// Seals a value for its place: key id, a dot, base64url of a random nonce and the ciphertext.
     pub fn seal(&self, context: &Context, plain: &[u8]) -> String {
         debug_assert!(
             sealed_columns().next().is_none() || context.is_known(),
@@ -130,12 +127,12 @@ impl Keys {
         format!("{}.{}", self.seal_id, URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Whether this key is the one that a sealed value names.
+    /// Whether a sealed value begins with the id of this key.
     pub fn is_named_by(&self, sealed: &str) -> bool {
         sealed.strip_prefix(&self.seal_id).is_some_and(|rest| rest.starts_with('.'))
     }
 
-    /// The value that was sealed for this place under this key; `None` for any other text, place or key.
+    /// Opens a value that was sealed for this place with this key; `None` for any other text, place or key.
     pub fn open(&self, context: &Context, sealed: &str) -> Option<Vec<u8>> {
         let bytes = sealed.strip_prefix(&self.seal_id)?.strip_prefix('.')?;
         let bytes = URL_SAFE_NO_PAD.decode(bytes).ok()?;
@@ -156,7 +153,7 @@ fn sub_key<const N: usize>(derive: &Hkdf<Sha256>, purpose: &str) -> [u8; N] {
     key
 }
 
-/// The bytes of a place. Each part has its length in front, so that no two places have the same bytes.
+/// The bytes of a place. Each part is preceded by its length, so that no two places have the same bytes.
 fn associated(context: &Context) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     for part in [context.build, context.table, context.column, context.row] {

@@ -1,30 +1,30 @@
-//! The deployment's key (`CHANCERY_SECRET_KEY`) and the databases that know it: a start with another key is refused
-//! (document 4, section 1).
+//! Checks the deployment's key (`CHANCERY_SECRET_KEY`) at the start: a key other than that of the databases is refused
+//! (`docs/operations.md`).
 //!
-//! The control database keeps the key's fingerprint as the setting `key`, or, while `chancery keys rotate` changes it,
-//! both: `OLD>NEW`, with which no process starts, not even one of an earlier version.
+//! The control database stores the key's fingerprint as the setting `key`. While `chancery keys rotate` changes the
+//! key, it stores both fingerprints as `OLD>NEW`, with which no process starts, not even one of an earlier version.
 
 use crate::secret::Keys;
 use store::{Conn, Error, Sql, Store};
 
-/// Characters of a key; shorter ones are kept, but no longer taken.
+/// The minimum length of a new key, in characters. Existing databases may have a shorter one.
 pub const SHORTEST: usize = 32;
-/// Why a key is not taken.
+/// The message when the key of a new database is too short.
 pub const TOO_SHORT: &str = "expected at least 32 characters for a new database";
 
-/// Whether a key is shorter than new ones may be.
+/// Whether a key is shorter than a new one may be.
 pub fn is_short(key: &str) -> bool {
     key.chars().count() < SHORTEST
 }
 
-/// Writes the line of the log at each start with a key that is too short.
+/// Logs a warning when the key is too short.
 pub fn warn_if_short(key: &str) {
     if is_short(key) {
         tracing::warn!("CHANCERY_SECRET_KEY has fewer than {SHORTEST} characters; change it by `chancery keys rotate`");
     }
 }
 
-/// Checks that the key is the one that the databases know; new ones learn it.
+/// Checks that the key is that of the databases, and stores the fingerprint in a new control database.
 pub async fn check(store: &Store, key: &str, keys: &Keys) -> Result<(), KeyError> {
     let known = match store.control().read(known).await? {
         Some(known) => known,
@@ -46,21 +46,21 @@ pub async fn check(store: &Store, key: &str, keys: &Keys) -> Result<(), KeyError
     }
 }
 
-/// The fingerprint in the setting `key`: of the control database, or of a build that another key was put into.
+/// Reads the setting `key` of the control database, or of a build that `chancery keys rotate` changed: the fingerprint.
 pub fn known(conn: &mut Conn) -> Result<Option<String>, Error> {
     conn.opt(&Sql::new("SELECT value FROM settings WHERE name = 'key'"), |row| Ok(row.text(0)?.to_owned()))
 }
 
-/// Why the key is not taken.
+/// The reason why a key is refused.
 #[derive(Debug)]
 pub enum KeyError {
-    /// The database knows another key (document 4, section 1, `CHANCERY_SECRET_KEY`).
+    /// The databases have another key.
     Other,
-    /// A new database is not made with so short a key.
+    /// The key is too short for a new database.
     Short,
-    /// The key is being changed, or that was not finished.
+    /// The key is being changed, or a change was interrupted.
     Changes,
-    /// The store's own words.
+    /// The database could not be read or written.
     Store(Error),
 }
 

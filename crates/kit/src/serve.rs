@@ -5,7 +5,7 @@ use crate::address::client_address;
 use crate::answer::{Answer, AnswerBody, Outcome, Produce};
 use crate::answer_cache;
 use crate::app::App;
-use crate::authenticate::{Admission, Authenticate, Credential};
+use crate::authenticate::{self, Admission};
 use crate::body::{self, has_body};
 use crate::build::Build;
 use crate::caller::Access;
@@ -226,16 +226,10 @@ fn admission(app: &App, build: &Build, headers: &HeaderMap) -> Result<Admission,
     if !["JWT", "Bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return Err(Refusal::unauthenticated());
     }
-    let by = authenticate(token.trim()).ok_or_else(Refusal::bad_token)?;
+    let kinds = registered().iter().flat_map(|domain| domain.callers);
+    let by = authenticate::of_token(kinds, token.trim()).ok_or_else(Refusal::bad_token)?;
     let claims = (by.read)(app, build, token.trim(), app.clock.now()).ok_or_else(Refusal::bad_token)?;
     Ok(Admission { claims, by })
-}
-
-/// How a token is read: by its prefix, if a domain has named it, else as any token.
-fn authenticate(token: &str) -> Option<&'static Authenticate> {
-    let kinds = || registered().iter().flat_map(|domain| domain.callers);
-    let named = kinds().find(|(kind, _)| matches!(kind, Credential::Prefix(prefix) if token.starts_with(prefix)));
-    named.or_else(|| kinds().find(|(kind, _)| *kind == Credential::Token)).map(|(_, authenticate)| authenticate)
 }
 
 /// 401 without the deployment's key, 403 with a wrong one.

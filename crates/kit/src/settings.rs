@@ -1,4 +1,4 @@
-//! What an operator sets (document 4, section 1), as far as the kit needs it; each domain has its own part.
+//! The settings that the kit needs (`docs/operations.md`), with those of the domains beside them.
 
 use crate::address::{Ranges, Trusted};
 use std::any::{Any, TypeId};
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use store::Engine;
 use web::clock::Clock;
 
-/// The settings of the kit, named as in document 4, and beside them those of the domains.
+/// The settings of the kit, named as in `docs/operations.md`, and those of the domains.
 #[derive(Clone)]
 pub struct Settings {
     pub engine: Engine,
     pub data: PathBuf,
     pub secret_key: String,
-    /// `None`: the routes of the deployment refuse everybody.
+    /// The key of the deployment's routes; `None`: they refuse everybody.
     pub api_key: Option<String>,
     pub base_url: String,
     pub sign_in_url: Option<String>,
@@ -46,12 +46,12 @@ impl Settings {
     }
 }
 
-/// The settings of each domain, found by their type; what is not there has its defaults.
+/// The settings of the domains, found by type. A domain without an entry has its defaults.
 #[derive(Clone, Default)]
 pub struct DomainSettings(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl DomainSettings {
-    /// With the settings of one more domain.
+    /// Adds the settings of a domain.
     pub fn with<T: Send + Sync + 'static>(mut self, settings: T) -> DomainSettings {
         self.0.insert(TypeId::of::<T>(), Arc::new(settings));
         self

@@ -1,13 +1,13 @@
-//! What domains keep in the process and in each build, found by its type, so that the kit need not know it.
+//! The domains' state of the process and of each build, found by type, so that the kit need not know the types.
 
 use std::any::{Any, TypeId, type_name};
 
-/// One value of each type.
+/// A map from a type to the one value of that type.
 #[derive(Default)]
 pub struct Slots(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
 
 impl Slots {
-    /// Puts a value in the place of the one of its type.
+    /// Stores a value, in place of an earlier one of its type.
     pub fn put<T: Send + Sync + 'static>(&mut self, value: T) {
         self.0.retain(|(of, _)| *of != TypeId::of::<T>());
         self.0.push((TypeId::of::<T>(), Box::new(value)));
@@ -19,7 +19,7 @@ impl Slots {
         value.downcast_ref()
     }
 
-    /// The value of a type, made if there is none.
+    /// The value of a type; its default is stored if there is none.
     pub fn entry<T: Default + Send + Sync + 'static>(&mut self) -> &mut T {
         if self.find::<T>().is_none() {
             self.put(T::default());
@@ -31,7 +31,7 @@ impl Slots {
     /// The value of a type.
     ///
     /// # Panics
-    /// When no domain has put one there: its `slots` is missing in the list of domains.
+    /// When no domain has stored one.
     pub fn get<T: 'static>(&self) -> &T {
         self.find().unwrap_or_else(|| panic!("no domain keeps a {}", type_name::<T>()))
     }

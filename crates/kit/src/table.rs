@@ -1,20 +1,20 @@
-//! The table of routes: which of them a path leads to.
+//! The table of routes, in which a request's path is looked up.
 
 use crate::caller::Access;
 use crate::path::{PathKind, PathValue, placeholders};
 use crate::route::Route;
 
-/// All routes, with their paths in a tree.
+/// All routes by path, in a radix tree.
 pub struct Table {
     tree: matchit::Router<usize>,
     paths: Vec<(Vec<&'static Route>, Vec<PathKind>)>,
 }
 
 impl Table {
-    /// The table of all routes.
+    /// Makes the table of all routes.
     ///
     /// # Panics
-    /// When two routes share a method and a path, at the start of the process.
+    /// When the paths of two routes conflict, at the start of the process.
     pub fn new(routes: Vec<Route>) -> Table {
         let mut table = Table { tree: matchit::Router::new(), paths: Vec::new() };
         for route in routes {
@@ -24,7 +24,7 @@ impl Table {
             match known {
                 Some(n) => table.paths[n].0.push(route),
                 None => {
-                    // Both forms of every path are served (document 4, section 2, "trailing slash").
+                    // Both forms of every path are served (`docs/reference/conventions.md`).
                     let both = [bare.to_owned(), format!("{bare}/")];
                     let takes_rest = bare.ends_with('}') && bare.contains("{*");
                     for path in both.into_iter().take(if takes_rest { 1 } else { 2 }) {
@@ -45,7 +45,7 @@ impl Table {
         self.paths.iter().flat_map(|(routes, _)| routes).copied()
     }
 
-    /// The routes of a path and its values; a value that is not of its kind leads nowhere.
+    /// The routes of a path and its values; `None` when there are no routes, or a value is not of its kind.
     pub fn find(&self, path: &str) -> Option<Found<'_>> {
         let found = self.tree.at(path).ok()?;
         let (routes, kinds) = &self.paths[*found.value];
@@ -55,26 +55,26 @@ impl Table {
     }
 }
 
-/// What a path leads to.
+/// The routes that a path matches, with the values in the path.
 pub struct Found<'a> {
-    /// One for each method; none where each is refused.
+    /// One route for each method; none where every method is refused.
     pub routes: &'a [&'static Route],
     pub path_values: Vec<PathValue>,
 }
 
 impl Found<'_> {
-    /// Whether it is for operators, and on any host.
+    /// Whether the path is one of the deployment: for operators, and served on any host.
     pub fn is_of_deployment(&self) -> bool {
         self.routes.iter().any(|route| route.access == Access::ApiKey)
     }
 
-    /// The first name in the path.
+    /// The build's domain in a path of the deployment; empty when there is none.
     pub fn domain(&self) -> &str {
         self.path_values.iter().find_map(PathValue::text).unwrap_or("")
     }
 }
 
-/// The methods of a path, for `Allow`.
+/// The methods of a path, as the header `Allow` lists them.
 pub fn allowed(routes: &[&'static Route]) -> String {
     let mut methods: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
     if methods.contains(&"GET") {

@@ -1,10 +1,9 @@
-//! Bodies that a handler takes in pieces, because they are too long to be held: uploads.
+//! Uploads: bodies that a handler reads in chunks, because they are too long for memory.
 //!
-//! Of each there are never more than a few pieces in memory, however fast it comes and however slowly the handler takes
-//! them: what is not taken is not read. How many are in flight is bounded in the process and in each build, and so is the
-//! time that one takes.
+//! A chunk is read from the connection only when the handler asks for it, so that few of them are in memory. The number
+//! of uploads in flight is bounded in the process and in each build, and the time of each upload is bounded too.
 
-use crate::bodies::{PROGRESS, SLOWEST_LONG, busy, refuse};
+use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, busy, refuse};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use bytes::Bytes;
@@ -15,30 +14,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use web::listener::{BodyError, BodyReader};
 
-/// The body of an upload, which is read as it is asked for.
+/// The body of an upload, which is read chunk by chunk.
 pub struct Upload {
     request: Arc<Request>,
-    /// `None` before anything is read of a body that announces too much, and after its end.
+    /// `None` when the body has ended, or when its `Content-Length` is too large.
     reader: Option<BodyReader>,
     is_too_large: bool,
-    /// When the last piece must have come.
+    /// When the whole body must have arrived.
     deadline: Instant,
-    /// Since when the handler has the last piece. What it does with it is not the client's time.
+    /// When the handler was given the last chunk. The time that the handler takes extends the deadline.
     handed_over: Instant,
-    _places: [OwnedSemaphorePermit; 2],
+    _permits: [OwnedSemaphorePermit; 2],
 }
 
-/// Why an upload does not go on.
+/// The reason why an upload cannot be read further.
 #[derive(Debug)]
 pub enum UploadError {
-    /// It has more bytes than the route takes, announced or sent.
+    /// The body is larger than the route allows, by its `Content-Length` or by what was sent.
     TooLarge,
-    /// It came too slowly or not to its end, or its caller may not do this any more.
+    /// The body came too slowly or is incomplete, or its caller has lost the right to send it.
     Refused(Refusal),
 }
 
 impl From<UploadError> for Refusal {
-    /// A route that has words of its own for what is too large looks for it before.
+    /// The refusal with the standard message. A route with its own message for a large body handles that case itself.
     fn from(error: UploadError) -> Refusal {
         match error {
             UploadError::TooLarge => refuse(BodyError::TooLarge),
@@ -48,13 +47,13 @@ impl From<UploadError> for Refusal {
 }
 
 impl Upload {
-    /// The upload of a request, of at most `most` bytes; 503 when there are too many. Without a body it is at its end.
+    /// Begins the upload of at most `most` bytes; 503 when too many are in flight. Without a body it is at its end.
     pub(crate) fn begin(request: &Arc<Request>, most: u64, body: Option<Incoming>) -> Result<Upload, Refusal> {
-        let place = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(|_| busy());
-        let places = [place(&request.build.bodies.uploads)?, place(&request.app.bodies.uploads)?];
+        let permit = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(|_| busy());
+        let permits = [permit(&request.build.bodies.uploads)?, permit(&request.app.bodies.uploads)?];
         let announced = body.as_ref().and_then(|body| body.size_hint().exact()).unwrap_or(most).min(most);
-        let reader = body.map(|body| BodyReader::new(body, most, PROGRESS)).transpose();
-        let time = PROGRESS + Duration::from_secs_f64(announced as f64 / SLOWEST_LONG);
+        let reader = body.map(|body| BodyReader::new(body, most, IDLE_TIMEOUT)).transpose();
+        let time = IDLE_TIMEOUT + Duration::from_secs_f64(announced as f64 / MIN_LONG_RATE);
         let handed_over = Instant::now();
         Ok(Upload {
             request: request.clone(),
@@ -62,12 +61,11 @@ impl Upload {
             reader: reader.unwrap_or_default(),
             deadline: handed_over + time,
             handed_over,
-            _places: places,
+            _permits: permits,
         })
     }
 
-    /// The next bytes; `None` when all have come and the caller may still do what he asks for, which is looked at then
-    /// (document 4, section 7).
+    /// The next chunk; `None` at the end of the body, once the caller's rights have been checked again (`docs/reference/conventions.md`).
     pub async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         if self.is_too_large {
             return Err(UploadError::TooLarge);
@@ -76,10 +74,10 @@ impl Upload {
         let wait = self.handed_over.elapsed();
         reader.extend(wait);
         self.deadline += wait;
-        let piece = timeout_at(self.deadline, reader.chunk()).await.unwrap_or(Err(BodyError::Slow));
+        let chunk = timeout_at(self.deadline, reader.chunk()).await.unwrap_or(Err(BodyError::Slow));
         self.handed_over = Instant::now();
-        match piece {
-            Ok(Some(piece)) => Ok(Some(piece)),
+        match chunk {
+            Ok(Some(chunk)) => Ok(Some(chunk)),
             Ok(None) => {
                 self.reader = None;
                 self.end().await

@@ -1,7 +1,9 @@
-//! What operators do with builds (tenants) and their accounts (document 4, section 1, `chancery build …`,
-//! `chancery user …`). Any process may do it while others serve.
+//! The operations of operators on builds (tenants) and their accounts (`chancery build …`, `chancery user …`;
+//! `docs/operations.md`). They may run while other processes serve.
 
-use events::history_tenants::{self, Tenant};
+use events::history_client::{CALL_TIMEOUT, HistoryClient};
+use events::history_tenants::{self, Tenant, TenantError};
+use events::own_history;
 use identity::hasher::QueuePath;
 use identity::passwords;
 use identity::security;
@@ -18,11 +20,12 @@ use kit::rights;
 use kit::rows;
 use resource::Body;
 use serde_json::{Value as Json, json};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Error, Sql};
 
-/// Why a command failed, in one line.
+/// The reason why a command failed, in one line.
 pub type Failure = String;
 
 /// How long the creation of a build waits for its history tenant, which can be created later too.
@@ -38,7 +41,7 @@ pub struct Listed {
     pub history: Option<(String, Option<String>)>,
 }
 
-/// A domain as it is stored: in lower case, of letters, digits, hyphens and dots.
+/// Checks a domain, which consists of letters, digits, hyphens and dots, and returns it in lower case.
 fn parse_domain(text: &str) -> Result<String, Failure> {
     let domain = text.trim().to_ascii_lowercase();
     let label = |label: &str| {
@@ -88,11 +91,16 @@ pub async fn create(app: &App, name: &str, admin_username: &str, admin_password:
     let build =
         app.build(&domain).await.map_err(error_line)?.ok_or_else(|| format!("{domain}: the build is gone again"))?;
     if let Some(service) = events::client(app)
-        && let Err(reason) = history_tenants::ensure(app, service, &build, TENANT_TIMEOUT).await
+        && let Err(reason) = create_tenant(app, service, &build).await
     {
         tracing::warn!(%reason, build = domain, "the build has no history tenant yet");
     }
     Ok(build)
+}
+
+async fn create_tenant(app: &App, service: &HistoryClient, build: &Build) -> Result<(), TenantError> {
+    own_history::verify(app, service, TENANT_TIMEOUT).await?;
+    history_tenants::ensure(app, service, build, TENANT_TIMEOUT).await.map(drop)
 }
 
 /// Creates the database of a build and its first super admin.
@@ -102,7 +110,7 @@ async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, passw
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
-/// Removes a build of this domain whose creation or deletion a process has not finished.
+/// Removes a build of this domain whose creation or deletion was interrupted.
 async fn remove_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
     const CREATION_TIMEOUT_US: i64 = 60_000_000;
     let (domain, before) = (domain.to_owned(), app.clock.now() - CREATION_TIMEOUT_US);
@@ -154,18 +162,22 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
 
 /// Whether a build has its tenant in the history service. True when there is no history service.
 pub async fn has_history(app: &App, build: &Build) -> Result<bool, Failure> {
-    let tenant = history_tenants::find(app, &build.uid).await.map_err(error_line)?;
-    Ok(events::client(app).is_none() || tenant.is_some())
+    Ok(events::client(app).is_none() || history_of(app, &build.uid).await?.is_some())
 }
 
-/// Deletes a build, and its history first if `with_history`. Returns the history that is kept, if there is any. The
-/// build is no longer served before its data is deleted, so that a deletion that was interrupted can be repeated.
-pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<Option<Kept>, Failure> {
+async fn history_of(app: &App, uid: &str) -> Result<Option<Tenant>, Failure> {
+    history_tenants::find(app, uid).await.map_err(error_line)
+}
+
+/// Deletes a build, and its history first if `with_history`. Returns what became of the history. The build is no longer
+/// served before its data is deleted, so that a deletion that was interrupted can be repeated.
+pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<HistoryOfDeleted, Failure> {
     let domain = parse_domain(name)?;
     let uid = uid_of(app, &domain).await?.ok_or_else(|| format!("{domain}: there is no such build"))?;
-    let tenant = history_tenants::find(app, &uid).await.map_err(error_line)?;
+    let tenant = history_of(app, &uid).await?;
+    let mut history = HistoryOfDeleted::None;
     if let (true, Some(tenant)) = (with_history, &tenant) {
-        delete_history(app, &domain, &uid, tenant).await?;
+        history = delete_history(app, &domain, &uid, tenant).await?;
     }
     let deleted = domain.clone();
     let control = app.store.control();
@@ -176,21 +188,29 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<Option<
     let id = found.await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     // Waits until no other process serves the build from its cache.
     tokio::time::sleep(STALE_AFTER).await;
-    if with_history && let Some(tenant) = history_tenants::find(app, &uid).await.map_err(error_line)? {
-        // It was created meanwhile.
-        delete_history(app, &domain, &uid, &tenant).await?;
+    if with_history && let Some(tenant) = history_of(app, &uid).await? {
+        // The tenant was created meanwhile.
+        history = delete_history(app, &domain, &uid, &tenant).await?;
     }
     let undelivered = count_undelivered(app, id).await;
     remove(app, id).await?;
-    Ok(tenant.filter(|_| !with_history).map(|tenant| Kept { tenant, undelivered }))
+    Ok(match tenant {
+        Some(tenant) if !with_history => HistoryOfDeleted::Kept { tenant, undelivered },
+        _ => history,
+    })
 }
 
-/// The history of a deleted build that was kept.
-pub struct Kept {
-    /// The tenant that has it.
-    pub tenant: Tenant,
-    /// The number of events that were deleted with the build before the history service had them.
-    pub undelivered: i64,
+/// What became of the history of a deleted build.
+#[derive(Debug, PartialEq)]
+pub enum HistoryOfDeleted {
+    /// It had none.
+    None,
+    /// It was deleted, too.
+    Deleted,
+    /// The history service did not know its tenant, or no longer.
+    Unknown(Tenant),
+    /// It stays in its tenant. So many events were deleted with the build before the history service had them.
+    Kept { tenant: Tenant, undelivered: i64 },
 }
 
 async fn uid_of(app: &App, domain: &str) -> Result<Option<String>, Failure> {
@@ -205,12 +225,17 @@ async fn count_undelivered(app: &App, id: i64) -> i64 {
     app.store.database(&database_name(id)).read::<i64, Error>(count).await.unwrap_or(0)
 }
 
-async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> Result<(), Failure> {
-    let unable = |reason: &str| format!("{domain}: nothing was deleted, since its history was not: {reason}");
-    let service = events::client(app).ok_or_else(|| unable("there is no history service"))?;
-    service.delete_tenant(&tenant.client_id).await.map_err(|failure| unable(&failure.to_string()))?;
+async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> Result<HistoryOfDeleted, Failure> {
+    let unable = |reason: String| format!("{domain}: nothing was deleted, since its history was not: {reason}");
+    let service = events::client(app).ok_or_else(|| {
+        unable("set CHANCERY_HISTORY_URL and CHANCERY_HISTORY_API_KEY to its history service".to_owned())
+    })?;
+    let at_service = |reason: &dyn Display| unable(format!("CHANCERY_HISTORY_URL: {}: {reason}", service.url()));
+    own_history::verify(app, service, CALL_TIMEOUT).await.map_err(|reason| at_service(&reason))?;
+    let is_known = service.delete_tenant(&tenant.client_id).await.map_err(|reason| at_service(&reason))?;
     let uid = uid.to_owned();
-    app.store.control().write(move |conn| history_tenants::remove(conn, &uid)).await.map_err(error_line)
+    app.store.control().write(move |conn| history_tenants::remove(conn, &uid)).await.map_err(error_line)?;
+    Ok(if is_known { HistoryOfDeleted::Deleted } else { HistoryOfDeleted::Unknown(tenant.clone()) })
 }
 
 /// The build of a domain.
@@ -298,13 +323,13 @@ pub(crate) fn refusal_line(refusal: Refusal) -> Failure {
         return cause.to_string();
     }
     let body = refusal.body.as_object().cloned().unwrap_or_default();
-    let words = |value: &Json| match value {
+    let text = |value: &Json| match value {
         Json::Array(items) => items.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(" "),
         Json::String(text) => text.clone(),
         other => other.to_string(),
     };
     body.iter()
-        .map(|(field, value)| if field == "detail" { words(value) } else { format!("{field}: {}", words(value)) })
+        .map(|(field, value)| if field == "detail" { text(value) } else { format!("{field}: {}", text(value)) })
         .collect::<Vec<_>>()
         .join("; ")
 }

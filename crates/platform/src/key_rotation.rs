@@ -1,4 +1,4 @@
-//! `chancery keys rotate` replaces the key of the deployment (document 4, section 7).
+//! `chancery keys rotate` replaces the key of the deployment (`docs/operations.md`).
 //!
 //! Each build is done in one transaction, which writes the fingerprint of the new key to the build's own setting `key`.
 //! So a rotation that was interrupted continues where it was. No other process may use the databases meanwhile

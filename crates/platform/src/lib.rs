@@ -1,4 +1,4 @@
-//! The main API as a whole: the list of its domains, the migrations of all of them, and what operators do with builds.
+//! The whole main API: the list of its domains, all migrations, and the operations of operators on builds.
 
 pub mod builds;
 mod description;
@@ -15,10 +15,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
-/// Every domain, in the order in which they may use each other: the lower ones first.
+/// All domains. A domain uses only those before it.
 pub static DOMAINS: [&Domain; 3] = [&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN];
 
-/// The migrations, in order. Each is portable SQL, some with a step in Rust.
+/// The migrations of the control database and of builds, in order. Each is portable SQL, some with a step in Rust.
 pub const MIGRATIONS: Migrations = Migrations {
     control: &[
         Migration::sql("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
@@ -41,7 +41,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// What an operator sets (document 4, section 1): the settings of the kit, and those of each domain that has some.
+/// The settings of the main API (`docs/operations.md`): those of the kit and of the domains that have settings.
 #[derive(Clone)]
 pub struct Settings {
     pub kit: kit::settings::Settings,
@@ -81,14 +81,14 @@ pub fn start(app: &App) {
     DOMAINS.iter().for_each(|domain| (domain.start)(app));
 }
 
-/// Every route of the main API.
+/// Creates all routes of the main API.
 pub fn all_routes() -> Vec<Route> {
     domain::register(&DOMAINS);
-    let of_domains = DOMAINS.iter().rev().flat_map(|domain| (domain.routes)());
-    description::routes().into_iter().chain(of_domains).collect()
+    let domain_routes = DOMAINS.iter().rev().flat_map(|domain| (domain.routes)());
+    description::routes().into_iter().chain(domain_routes).collect()
 }
 
-/// The table of all routes.
+/// The table of all routes, created once.
 pub fn table() -> &'static Table {
     static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(all_routes()));
     &TABLE

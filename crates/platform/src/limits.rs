@@ -1,5 +1,5 @@
-//! The limits of a build for operators at the command line (document 5, section 12, "a changed limit"). They may set more
-//! than the API takes.
+//! The limits of a build on the command line (`docs/reference/limits.md`). Operators may set higher
+//! values than the API accepts.
 
 use crate::builds::{Failure, error_line, refusal_line};
 use administration::limits::{BUILD_LIMITS, all, find, is_extension, store};
@@ -13,14 +13,14 @@ use store::{Conn, Error};
 /// A row of `chancery build limits`.
 pub struct Listed {
     pub key: &'static str,
-    /// Of file extensions: all of them, separated by commas.
+    /// The value; file extensions are separated by commas.
     pub value: String,
     pub is_default: bool,
-    /// How many places are taken, where that is counted for the whole build.
+    /// The number of existing instances, if the limit counts those of the whole build.
     pub count: Option<i64>,
 }
 
-/// The limits of a build by their keys, or the one with a key.
+/// Lists the limits of a build, ordered by key; with `key` only that one.
 pub async fn list(build: &Build, key: Option<&str>) -> Result<Vec<Listed>, Failure> {
     let limits = build.db.read::<_, Error>(|conn: &mut Conn| BuildLimits::read(conn)).await.map_err(error_line)?;
     let mut listed: Vec<Listed> = all()
@@ -47,7 +47,7 @@ pub async fn list(build: &Build, key: Option<&str>) -> Result<Vec<Listed>, Failu
     Ok(listed)
 }
 
-/// Sets a limit, or with `default` takes the build's own value away.
+/// Sets a limit of a build; the value `default` resets it.
 pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(), Failure> {
     let mut changes = Changes::new();
     changes.insert(key.to_owned(), read(key, value)?);
@@ -62,7 +62,7 @@ pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(),
     build.db.write(write).await.map_err(refusal_line)
 }
 
-/// The value that a text stands for; null is the default.
+/// Parses the value of a limit; null stands for the default.
 fn read(key: &str, text: &str) -> Result<Value, Failure> {
     let is_number = find(key).is_some();
     if !is_number && key != FILE_EXTENSIONS {
@@ -77,8 +77,8 @@ fn read(key: &str, text: &str) -> Result<Value, Failure> {
     }
     let extensions: Vec<&str> = text.split(',').map(str::trim).filter(|text| !text.is_empty()).collect();
     match extensions.iter().find(|extension| !is_extension(extension)) {
-        Some(wrong) => {
-            Err(format!("{key}: {wrong}: expected lower-case letters and digits, at most 10, without a dot"))
+        Some(invalid) => {
+            Err(format!("{key}: {invalid}: expected lower-case letters and digits, at most 10, without a dot"))
         }
         None => Ok(Value::List(extensions.into_iter().map(Value::from).collect())),
     }

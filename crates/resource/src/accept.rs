@@ -40,7 +40,7 @@ pub struct Accepted {
 }
 
 /// Checks a body against the declaration: types, bounds, uniqueness and unknown ids together. Fields that the
-/// declaration does not know and those that are read-only are ignored (document 1, users, rule 3).
+/// declaration does not know and those that are read-only are ignored (`docs/reference/conventions.md`).
 pub fn accept<L: Lookup>(
     resource: &Resource,
     body: &Object<'_>,

@@ -1,4 +1,4 @@
-//! Checking one value of a body against its field (document 1, "Errors"; document 4, section 2, "JSON types").
+//! Checking one value of a body against its field (`docs/reference/conventions.md`).
 
 use crate::errors::message;
 use crate::field::{Field, Kind};

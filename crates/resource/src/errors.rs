@@ -1,4 +1,4 @@
-//! The errors of fields, collected, and the standard messages (document 1, "Errors").
+//! The errors of fields, collected, and the standard messages (`docs/reference/conventions.md`).
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
@@ -73,7 +73,7 @@ impl Errors {
     }
 }
 
-/// The standard messages, word for word (document 1, "Errors").
+/// The standard messages, word for word.
 pub mod message {
     pub use fixed::*;
     use std::fmt::Display;
@@ -127,7 +127,7 @@ pub mod message {
     pub fn too_many_filters(max: usize) -> String {
         format!("Limit of {max} filter{} has been exceeded.", if max == 1 { "" } else { "s" })
     }
-    /// A value of another type stands where an id belongs; `type_name` as in document 4, section 2.
+    /// A value of another type stands where an id belongs; `type_name` is one of `str`, `int`, `dict`, ….
     pub fn pk_type(type_name: &str) -> String {
         format!("Incorrect type. Expected pk value, received {type_name}.")
     }

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How many parameters of a request may be filters, unless a declaration says otherwise (document 4, section 7).
+/// How many parameters of a request may be filters, unless a declaration says otherwise
+/// (`docs/reference/conventions.md`).
 pub const MAX_FILTERS: usize = 50;
 
 /// A name or text that is static for our own resources and owned for those that a tenant declares.
@@ -20,7 +21,8 @@ pub struct Choice {
     pub value: Name,
     /// The display text.
     pub text: Name,
-    /// Whether only the system makes things of this type (document 1, set types). Shown in OPTIONS if it is set.
+    /// Whether only the system makes things of this type (`docs/reference/conventions.md`). Shown in OPTIONS if it is
+    /// set.
     pub system: Option<bool>,
 }
 
@@ -51,7 +53,7 @@ pub struct Charset {
 /// One line: no line ends and no other control characters. Texts that may become part of a header must be so.
 pub const LINE: Charset = Charset { allows: |c| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}'), regex: "" };
 
-/// Letters, digits and hyphens, as in the credentials of document 1.
+/// Letters, digits and hyphens, as in credentials.
 pub const TOKEN: Charset = Charset { allows: |c| c.is_ascii_alphanumeric() || c == '-', regex: "^[a-zA-Z0-9-]*$" };
 
 /// The kind of value that a field holds, with its bounds. Lengths are in characters, and bounds are inclusive.
@@ -69,7 +71,7 @@ pub enum Kind {
     Url {
         max: usize,
     },
-    /// A text that is never trimmed, shown or logged (document 4, section 2, row "JSON types").
+    /// A text that is never trimmed, shown or logged (`docs/reference/conventions.md`).
     Secret {
         max: usize,
     },
@@ -115,7 +117,7 @@ pub enum Kind {
         are_valid: fn(&[String]) -> bool,
         invalid: &'static str,
     },
-    /// The id of a user, shown as a user reference (document 1, "Shared shapes").
+    /// The id of a user, shown as a user reference (`docs/reference/conventions.md`).
     User,
     /// Files, as tokens or ids (document 5, section 2, `document`).
     Files {
@@ -141,7 +143,7 @@ impl Kind {
     pub fn choices(choices: &[(&'static str, &'static str)]) -> Kind {
         Kind::Enum { choices: choices.iter().map(|(value, text)| Choice::new(*value, *text)).collect() }
     }
-    /// The name of the type in OPTIONS (document 4, section 2, row "schema document").
+    /// The name of the type in OPTIONS (`docs/reference/conventions.md`).
     pub fn type_name(&self) -> &'static str {
         match self {
             Kind::Text { .. } | Kind::Secret { .. } => "string",
@@ -239,7 +241,7 @@ pub struct Field {
     pub default: Option<Value>,
     /// The characters that a secret may hold.
     pub charset: Option<Charset>,
-    /// The maximal length that OPTIONS shows, if it differs from the enforced one (document 1, single sign-on).
+    /// The maximal length that OPTIONS shows, if it differs from the enforced one (`docs/reference/conventions.md`).
     pub advertised_max: Option<usize>,
     /// Names that are refused, shown in OPTIONS.
     pub reserved: Vec<Name>,
@@ -283,7 +285,8 @@ impl Field {
     pub fn id() -> Field {
         Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only().filter().sort()
     }
-    /// The fields `created_at`, `created_by`, `modified_at` and `modified_by` (document 1, "Shared shapes"), with filters.
+    /// The fields `created_at`, `created_by`, `modified_at` and `modified_by` (`docs/reference/conventions.md`), with
+    /// filters.
     pub fn audit() -> [Field; 4] {
         [
             Field::new("created_at", Kind::DateTime).read_only().filter(),

@@ -1,4 +1,4 @@
-//! Case folding for all of Unicode (document 4, section 2, row "string predicates ending in i…").
+//! Case folding for all of Unicode (`docs/reference/conventions.md`).
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -8,8 +8,7 @@ pub fn fold(text: &str) -> String {
     if text.is_ascii() { text.to_ascii_lowercase() } else { caseless::default_case_fold_str(text) }
 }
 
-/// The case-folded text, trimmed and in its compatible form (NFKC), by which reserved names are compared (document 4,
-/// section 4).
+/// The case-folded text, trimmed and in its compatible form (NFKC), by which reserved names are compared.
 pub fn fold_compatible(text: &str) -> String {
     let folded: String = caseless::default_case_fold_str(&text.nfkc().collect::<String>()).nfkc().collect();
     folded.trim().to_owned()

@@ -142,7 +142,7 @@ impl Field {
     }
 }
 
-/// The members of a user reference (document 1, "Shared shapes"), which are columns of the table of users.
+/// The members of a user reference (`docs/reference/conventions.md`), which are columns of the table of users.
 pub const USER_REFERENCE: [&str; 7] =
     ["id", "first_name", "last_name", "username", "company_name", "is_deleted", "account_type"];
 

@@ -1,9 +1,9 @@
-/// How many rows of a kind a build, or a row that they hang on, may have (document 3, "Limits").
+/// How many rows of a kind a build, or a row that they hang on, may have (`docs/reference/limits.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The name under which counters and changed limits are stored; it stays.
     pub name: &'static str,
-    /// What holds where a build has no value of its own (document 5, section 12).
+    /// What holds where a build has no value of its own (`docs/reference/limits.md`).
     pub default: i64,
     /// What is counted, in the words of the message: "Limit of 100 `Roles` has been exceeded."
     pub many: &'static str,
@@ -30,7 +30,7 @@ impl Limit {
     pub const EMPTY: Limit =
         Limit { name: "", default: 0, many: "", key: None, is_counted: false, summary: LimitSummary::Absent };
 
-    /// Its key in the build limits (document 3, "Limits").
+    /// Its key in the build limits (`docs/reference/limits.md`).
     pub fn key(&self) -> &'static str {
         self.key.unwrap_or(self.name)
     }

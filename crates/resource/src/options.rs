@@ -1,4 +1,4 @@
-//! The schema document that `OPTIONS` answers (document 1, convention 6; document 4, section 2, "schema document").
+//! The schema document that `OPTIONS` answers (`docs/reference/conventions.md`).
 
 use crate::field::{Access, Choice, Field, Kind, Resource};
 use serde_json::{Value as Json, json};

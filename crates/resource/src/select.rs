@@ -1,5 +1,5 @@
-//! The parameters of a list: filters, ordering and paging, checked against the declaration (document 1, conventions 3 to 5;
-//! document 4, section 2). The result refers to fields of the declaration only, and contains no SQL.
+//! The parameters of a list: filters, ordering and paging, checked against the declaration
+//! (`docs/reference/conventions.md`). The result refers to fields of the declaration only, and contains no SQL.
 
 use crate::errors::{Errors, message};
 use crate::field::{Field, Kind, Resource, Source};
@@ -61,7 +61,7 @@ impl Query {
     }
 }
 
-/// How a filter compares (document 1, convention 5).
+/// How a filter compares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Predicate {
     Exact,
@@ -220,7 +220,7 @@ pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, S
     let offset = bounded(query, "offset", 0, 0, None, &mut errors);
     let mut select = Select { filters: Vec::new(), ordering: Vec::new(), limit, offset };
     if resource.is_selectable {
-        // A list without sorting ignores the parameter (document 4, section 2, "nulls, text").
+        // A list without sorting ignores the parameter.
         if resource.fields.iter().any(|field| field.sort) {
             select.ordering = ordering(resource, query, &mut errors);
         }

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt;
 
-/// How deep a body may nest (document 4, section 7).
+/// How deep a body may nest (`docs/reference/conventions.md`).
 pub const MAX_DEPTH: usize = 100;
 
 /// How many characters of a value are repeated in a message.
@@ -358,7 +358,7 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// The name of the type in messages (document 4, section 2, row "{type} in messages").
+    /// The name of the type in messages (`docs/reference/conventions.md`).
     pub fn type_name(self) -> &'static str {
         match self.0.as_bytes().first() {
             Some(b'"') => "str",

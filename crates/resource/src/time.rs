@@ -1,4 +1,4 @@
-//! Reading and writing moments and dates: UTC, microseconds, `Z` (document 4, section 2, row "datetimes").
+//! Reading and writing moments and dates: UTC, microseconds, `Z` (`docs/reference/conventions.md`).
 
 use jiff::Timestamp;
 use jiff::civil::{self, DateTime};

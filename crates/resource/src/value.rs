@@ -77,7 +77,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// The name of a JSON type in messages (document 4, section 2, row "{type} in messages").
+/// The name of a JSON type in messages (`docs/reference/conventions.md`).
 pub fn type_name(value: &Json) -> &'static str {
     match value {
         Json::Null => "NoneType",

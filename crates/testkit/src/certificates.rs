@@ -1,16 +1,16 @@
-//! Certificates that tests make for themselves.
+//! Certificate authorities and certificates for tests.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::{Path, PathBuf};
 
-/// Somebody whose certificates are trusted by those who know its root.
+/// A certificate authority.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: String,
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority with a new key and a self-signed root certificate.
     pub fn new(name: &str) -> Authority {
         let key = KeyPair::generate().expect("a key can be made");
         let mut params = CertificateParams::new(Vec::new()).expect("no names are no wrong names");
@@ -20,14 +20,14 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), root }
     }
 
-    /// Writes its root as `root.pem` into a directory: what `SSL_CERT_FILE` names.
+    /// Writes the root certificate to `root.pem` in a directory and returns the path, as for `SSL_CERT_FILE`.
     pub fn write_root(&self, directory: &Path) -> PathBuf {
         let path = directory.join("root.pem");
         write(&path, &self.root);
         path
     }
 
-    /// Writes a certificate for these names and addresses, and its key.
+    /// Writes a certificate for these names and addresses, and its key, and returns both paths.
     pub(crate) fn write_certificate(&self, directory: &Path, names: &[String]) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().expect("a key can be made");
         let params = CertificateParams::new(names.to_vec()).expect("names or addresses");

@@ -1,4 +1,5 @@
-//! The ClickHouse engine, as a process of its own: the library of npm's `chdb`, which serves ClickHouse's HTTP interface.
+//! A ClickHouse server in a separate process: the library of the npm package `chdb`, which serves ClickHouse's HTTP
+//! interface.
 //!
 //! It needs `python3` and `npm`; the library is installed once below the target directory, from the lock file in
 //! `crates/testkit/clickhouse/`.
@@ -10,15 +11,15 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const PROGRAM: &str = include_str!("clickhouse.py");
+const SCRIPT: &str = include_str!("clickhouse.py");
 const SOURCES: [(&str, &str); 2] = [
     ("package.json", include_str!("../clickhouse/package.json")),
     ("package-lock.json", include_str!("../clickhouse/package-lock.json")),
 ];
 const LIBRARY: &str = "node_modules/@chdb/lib-linux-x64-gnu/libchdb.so";
 
-/// A server with its data, gone when this is dropped. It also ends with the process that started it, since its standard
-/// input ends then.
+/// A ClickHouse server. Dropping it ends the server and deletes its data. The server also ends with the process that
+/// started it, since its standard input is closed then.
 pub struct ClickHouse {
     directory: TempDir,
     process: Option<Child>,
@@ -26,13 +27,13 @@ pub struct ClickHouse {
 }
 
 impl ClickHouse {
-    /// The address of a server that all tests of this process share.
+    /// Starts a server that all tests of this process share, and returns its URL.
     pub fn start() -> String {
         static SHARED: OnceLock<ClickHouse> = OnceLock::new();
         SHARED.get_or_init(ClickHouse::start_private).url()
     }
 
-    /// One that can be killed, and started again on the same data and port.
+    /// Starts a private server, which can be killed and restarted with the same data and port.
     pub fn start_private() -> ClickHouse {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -43,12 +44,12 @@ impl ClickHouse {
         server
     }
 
-    /// Where it listens.
+    /// The URL of the server.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Ends it at once, wherever it stands.
+    /// Kills the server (SIGKILL).
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -56,7 +57,7 @@ impl ClickHouse {
         }
     }
 
-    /// Stops it in good order, and waits.
+    /// Shuts the server down cleanly, and waits until it has ended.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             drop(process.stdin.take());
@@ -64,12 +65,12 @@ impl ClickHouse {
         }
     }
 
-    /// Starts it again after [`ClickHouse::kill`] or [`ClickHouse::stop`], and waits until it answers.
+    /// Restarts the server after [`ClickHouse::kill`] or [`ClickHouse::stop`], and waits until it accepts connections.
     pub fn restart(&mut self) {
         self.kill();
         let log = std::fs::File::create(self.directory.path().join("log")).expect("the directory can be written");
         let mut process = Command::new("python3")
-            .args(["-c", PROGRAM])
+            .args(["-c", SCRIPT])
             .arg(npm::installed("clickhouse", &SOURCES).join(LIBRARY))
             .arg(format!("--path={}", self.directory.path().join("data").display()))
             .arg("--listen_host=127.0.0.1")

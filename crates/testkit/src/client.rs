@@ -1,4 +1,4 @@
-//! A client of the main API.
+//! An HTTP client for tests.
 
 use crate::reply::Reply;
 use base64::Engine;
@@ -8,24 +8,24 @@ use http::Method;
 use serde_json::{Value as Json, json};
 use std::net::SocketAddr;
 
-/// Calls a build of a server, signed in or not. Clones have the same token.
+/// A client of one build of a server, signed in or not. Clones have the same token.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     address: SocketAddr,
     headers: Vec<(String, String)>,
-    /// The caller's user id; 0 when nobody is signed in.
+    /// The id of the signed-in user, or 0.
     pub id: i64,
-    /// The caller's username.
+    /// The username of the signed-in user.
     pub username: String,
-    /// The access token.
+    /// The access token; empty when not signed in.
     pub token: String,
-    /// The refresh token.
+    /// The refresh token; empty when not signed in.
     pub refresh_token: String,
 }
 
 impl Client {
-    /// A client that is not signed in, of the build that serves `host`.
+    /// A client of the build that serves `host`, not signed in.
     pub fn new(address: SocketAddr, host: &str) -> Client {
         Client {
             http: http(),
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// The same client, but with this header in every call.
+    /// The same client, with a header in every call.
     pub fn with_header(&self, name: &str, value: &str) -> Client {
         let mut client = self.clone();
         client.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -53,12 +53,12 @@ impl Client {
         client
     }
 
-    /// The same client of another server of the same build.
+    /// The same client, for another server of the same build.
     pub fn at(&self, address: SocketAddr) -> Client {
         Client { address, ..self.clone() }
     }
 
-    /// Where its server listens.
+    /// The address of its server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -71,12 +71,12 @@ impl Client {
         client
     }
 
-    /// Asks to sign in.
+    /// Calls the sign-in endpoint.
     pub async fn login(&self, username: &str, password: &str) -> Reply {
         self.post("/api/auth/login/", json!({"username": username, "password": password})).await
     }
 
-    /// The same client, signed in.
+    /// The same client, signed in with a password. Panics when the sign-in fails.
     #[track_caller]
     pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = Client> + use<> {
         let (client, username, password) = (self.anonymous(), username.to_owned(), password.to_owned());
@@ -87,7 +87,7 @@ impl Client {
         }
     }
 
-    /// The same client with the pair that a sign-in or a refresh answered.
+    /// The same client, with the pair of tokens in the answer to a sign-in or a refresh.
     pub fn with_pair(&self, username: &str, pair: &Json) -> Client {
         let mut client = self.with_token(pair["access_token"].as_str().unwrap_or(""));
         client.id = user_of(&client.token);
@@ -96,37 +96,37 @@ impl Client {
         client
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Reply {
         self.call("GET", path).send().await
     }
 
-    /// OPTIONS.
+    /// Sends an OPTIONS request.
     pub async fn options(&self, path: &str) -> Reply {
         self.call("OPTIONS", path).send().await
     }
 
-    /// DELETE without a body.
+    /// Sends a DELETE request without a body.
     pub async fn delete(&self, path: &str) -> Reply {
         self.call("DELETE", path).send().await
     }
 
-    /// DELETE with a body, as batches have it.
+    /// Sends a DELETE request with a JSON body, as for a batch.
     pub async fn delete_all(&self, path: &str, body: Json) -> Reply {
         self.call("DELETE", path).json(&body).send().await
     }
 
-    /// POST.
+    /// Sends a POST request with a JSON body.
     pub async fn post(&self, path: &str, body: Json) -> Reply {
         self.call("POST", path).json(&body).send().await
     }
 
-    /// PATCH.
+    /// Sends a PATCH request with a JSON body.
     pub async fn patch(&self, path: &str, body: Json) -> Reply {
         self.call("PATCH", path).json(&body).send().await
     }
 
-    /// Any other call.
+    /// Begins a request with any method, to be sent by [`Call::send`].
     pub fn call(&self, method: &str, path: &str) -> Call {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_else(|_| panic!("{method} is no method"));
         let mut request = self.http.request(method, format!("http://{}{path}", self.address));
@@ -137,52 +137,52 @@ impl Client {
     }
 }
 
-/// A client that goes where it is told.
+/// A plain HTTP client that ignores proxies and follows no redirects.
 pub(crate) fn http() -> reqwest::Client {
-    // The workspace chooses the provider of cryptography itself; a second choice of the same is no harm.
+    // Fails when the provider is installed already, which is no error.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     http.build().expect("a client of plain HTTP needs nothing that could fail")
 }
 
-/// The `sub` of a token.
+/// The user id in the `sub` of a token.
 fn user_of(token: &str) -> i64 {
     let payload = token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
     let claims: Option<Json> = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
     claims.and_then(|claims| claims["sub"].as_str()?.parse().ok()).unwrap_or(0)
 }
 
-/// A call that is being put together.
+/// A request before it is sent.
 pub struct Call(reqwest::RequestBuilder);
 
 impl Call {
-    /// One more header.
+    /// Adds a header.
     pub fn header(self, name: &str, value: &str) -> Call {
         Call(self.0.header(name, value))
     }
 
-    /// A JSON body.
+    /// Sets a JSON body.
     pub fn json(self, body: &Json) -> Call {
         self.body("application/json", body.to_string())
     }
 
-    /// A form as a browser sends it.
+    /// Sets a form as the body, encoded as browsers do.
     pub fn form(self, fields: &[(&str, &str)]) -> Call {
         let encoded: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         self.body("application/x-www-form-urlencoded", encoded.join("&"))
     }
 
-    /// Any body.
+    /// Sets the body and its content type.
     pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Call {
         Call(self.0.header("content-type", content_type).body(body.into()))
     }
 
-    /// Sends it.
+    /// Sends the request. Panics when there is no complete answer.
     pub async fn send(self) -> Reply {
         self.send_if_connected().await.unwrap_or_else(|| panic!("no connection"))
     }
 
-    /// Sends it; `None` when no connection was made, so that a balancer would send it elsewhere.
+    /// Sends the request; `None` when no connection was made, so that a load balancer would try another server.
     pub async fn send_if_connected(self) -> Option<Reply> {
         match self.reply().await {
             Ok(reply) => Some(reply),
@@ -191,7 +191,7 @@ impl Call {
         }
     }
 
-    /// Sends it; `None` when the server is gone.
+    /// Sends the request; `None` when it fails in any way.
     pub async fn try_send(self) -> Option<Reply> {
         self.reply().await.ok()
     }
@@ -203,7 +203,7 @@ impl Call {
     }
 }
 
-/// Every byte but the plainest as `%XX`.
+/// Percent-encodes every byte that is not an ASCII letter or digit.
 pub(crate) fn encode(text: &str) -> String {
     let byte =
         |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -1,25 +1,25 @@
-//! Databases of tests on PostgreSQL.
+//! Databases for tests on PostgreSQL.
 //!
-//! Who starts a server claims a database for as long as it lives, by a lock of the session that the claim keeps open.
-//! The next one to claim it finds it empty. So there are no more databases than servers at once, and a test that was
-//! killed leaves nothing locked; making and dropping one for each test would cost a checkpoint of the whole server.
+//! Each test server claims a database for its lifetime, by an advisory lock of an open session, and empties it first.
+//! So there are only as many databases as concurrent servers, and a killed test leaves no lock behind. Creating and
+//! dropping a database for each test would cost a checkpoint of the whole server.
 
 use postgres::{Client, Error, NoTls};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The first key of the locks; the second is the database's number.
-const LOCK: i32 = 0x6368_616e;
+/// The first key of the advisory locks; the second is the number of the database.
+const LOCK_KEY: i32 = 0x6368_616e;
 
-/// The server where databases may be made (`CHANCERY_TEST_DATABASE_URL`); `None`: tests run on the embedded engine.
+/// The URL of the PostgreSQL server for tests (`CHANCERY_TEST_DATABASE_URL`); `None`: tests use the embedded engine.
 pub fn test_database() -> Option<String> {
     std::env::var("CHANCERY_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty())
 }
 
-/// An empty database for one server, free for the next when this is dropped.
+/// A claimed database of one test server. Dropping it releases the claim.
 pub struct Database {
-    /// Its address.
+    /// The URL of the database.
     pub url: String,
     name: String,
     server: String,
@@ -29,7 +29,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Claims one; `None` when there is no server to have it on.
+    /// Claims an empty database; `None` when tests use the embedded engine.
     pub fn claim() -> Option<Database> {
         let server = test_database()?;
         let (claimed, answer) = channel();
@@ -42,7 +42,7 @@ impl Database {
         Some(Database { url: with_database(&server, &name), name, server, claim: Some(claim), holder: Some(holder) })
     }
 
-    /// Removes it, whoever uses it, as an outage would.
+    /// Drops the database even while it is in use, as an outage would.
     pub fn lose(self) {
         let (server, sql) = (self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
         let lost = std::thread::spawn(move || Client::connect(&server, NoTls)?.batch_execute(&sql));
@@ -59,7 +59,7 @@ impl Drop for Database {
     }
 }
 
-/// The life of a claim.
+/// Holds a claim from its session until it is released.
 fn hold(server: &str, claimed: &Sender<Result<String, String>>, released: &Receiver<()>) {
     let found = Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, &mut client)?, client)));
     let _client = match found {
@@ -72,14 +72,14 @@ fn hold(server: &str, claimed: &Sender<Result<String, String>>, released: &Recei
             return;
         }
     };
-    // Nothing is ever sent: this ends when the other side is dropped.
+    // Nothing is ever sent; this returns when the sender is dropped.
     let _ = released.recv();
 }
 
-/// Locks the first number that is free and empties its database.
+/// Locks the first free number, and creates or empties its database.
 fn find(server: &str, client: &mut Client) -> Result<String, Error> {
     let mut number = 1;
-    while !client.query_one("SELECT pg_try_advisory_lock($1, $2)", &[&LOCK, &number])?.get::<_, bool>(0) {
+    while !client.query_one("SELECT pg_try_advisory_lock($1, $2)", &[&LOCK_KEY, &number])?.get::<_, bool>(0) {
         number += 1;
     }
     let name = format!("chancery_test_{number}");
@@ -87,7 +87,7 @@ fn find(server: &str, client: &mut Client) -> Result<String, Error> {
         client.batch_execute(&format!("CREATE DATABASE {name}"))?;
         return Ok(name);
     }
-    // What a killed process left may still be at work.
+    // Sessions of a killed process may still be running.
     let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1";
     while client.query_one(others, &[&name])?.get::<_, i64>(0) > 0 {
         std::thread::sleep(Duration::from_millis(5));
@@ -101,7 +101,7 @@ fn find(server: &str, client: &mut Client) -> Result<String, Error> {
     Ok(name)
 }
 
-/// The same server's other database.
+/// The URL of another database on the same server.
 fn with_database(url: &str, name: &str) -> String {
     let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", address));

@@ -1,5 +1,5 @@
-//! A history service that does as little as the main API needs (document 3, "History service"), behaves as badly as it
-//! is told, and remembers what it got.
+//! A fake history service with the calls that the main API uses (`docs/reference/history.md`). It can be made to
+//! fail, and records the events that it receives.
 
 use crate::history::HISTORY_KEY;
 use bytes::Bytes;
@@ -16,42 +16,44 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use web::listener::{self, Limits};
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for expected events or calls.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How it behaves.
+/// How the fake service behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Behaviour {
-    /// As it should.
+    /// It serves every call.
     Serves,
-    /// Says 503, and does nothing.
+    /// It answers 503 and does nothing.
     Refuses,
-    /// Says nothing, and does nothing.
+    /// It never answers and does nothing.
     Hangs,
-    /// Does what it should, and then says 502.
+    /// It serves the call but answers 502.
     LosesAnswers,
 }
 
-/// A tenant that was made.
+/// A tenant of the fake service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryTenant {
-    /// The `X-Client-Id`.
+    /// The `X-Client-Id` of the tenant.
     pub client_id: String,
-    /// Its name.
+    /// The `database_name` of the tenant.
     pub database_name: String,
-    /// Its label.
+    /// The `client_label` of the tenant.
     pub label: String,
 }
 
-/// A running service. Nobody listens there any more once this is dropped.
+/// A running fake service. Dropping it closes its listener.
 pub struct FakeHistory {
-    /// Where it listens.
+    /// The address of its listener.
     pub address: SocketAddr,
     listening: JoinHandle<()>,
     state: Arc<Mutex<State>>,
 }
 
 struct State {
+    /// `None`: as a former version, it has none.
+    id: Option<&'static str>,
     behaviour: Behaviour,
     calls: usize,
     tenants: Vec<HistoryTenant>,
@@ -60,23 +62,24 @@ struct State {
     repeated: usize,
     system_events: Vec<Json>,
     envelopes: Vec<Json>,
-    /// An event of which the service says that it is wrong, by a text in it.
+    /// A text that makes every event that contains it invalid.
     poison: Option<String>,
-    /// The longest body.
+    /// The longest accepted body, in bytes.
     max_body: usize,
 }
 
 impl FakeHistory {
-    /// Starts one on a free port.
+    /// Starts a fake service on a free port.
     pub async fn start() -> FakeHistory {
         FakeHistory::at(0).await
     }
 
-    /// Starts one on this port, where it may have been expected for some time.
+    /// Starts a fake service on a given port, which a server may have been calling before.
     pub async fn at(port: u16) -> FakeHistory {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
         let state = State {
+            id: Some("7c9e6679-7425-40de-944b-e07fc1f90ae7"),
             behaviour: Behaviour::Serves,
             calls: 0,
             tenants: Vec::new(),
@@ -96,72 +99,77 @@ impl FakeHistory {
         FakeHistory { address, listening, state }
     }
 
-    /// Where a server finds it.
+    /// The setting by which a server calls this service.
     pub fn service(&self) -> Option<HistoryAddress> {
         FakeHistory::service_at(self.address.port())
     }
 
-    /// Where a server looks for one on this port.
+    /// The setting by which a server calls a service on a port.
     pub fn service_at(port: u16) -> Option<HistoryAddress> {
         Some(HistoryAddress { url: format!("http://127.0.0.1:{port}"), api_key: HISTORY_KEY.to_owned() })
     }
 
-    /// Changes how it behaves.
+    /// Changes the behaviour of the service.
     pub fn is(&self, behaviour: Behaviour) {
         self.state().behaviour = behaviour;
     }
 
-    /// From now on every event with this text in it is wrong.
+    /// Makes it another service, or one of a former version, which has no id.
+    pub fn has_id(&self, id: Option<&'static str>) {
+        self.state().id = id;
+    }
+
+    /// Makes the service reject every event that contains a text.
     pub fn poison(&self, text: &str) {
         self.state().poison = Some(text.to_owned());
     }
 
-    /// From now on longer bodies are too large.
+    /// Sets the longest accepted body, in bytes.
     pub fn max_body(&self, bytes: usize) {
         self.state().max_body = bytes;
     }
 
-    /// The tenants, in the order in which they were made.
+    /// The tenants, in order of creation.
     pub fn tenants(&self) -> Vec<HistoryTenant> {
         self.state().tenants.clone()
     }
 
-    /// Forgets a tenant, as an operator's mistake would.
+    /// Removes a tenant, as an operator may do by mistake.
     pub fn forget(&self, client_id: &str) {
         self.state().tenants.retain(|tenant| tenant.client_id != client_id);
     }
 
-    /// The client ids of the tenants that were deleted.
+    /// The client ids of the tenants that were deleted by a call.
     pub fn deleted(&self) -> Vec<String> {
         self.state().deleted.clone()
     }
 
-    /// The system events, each once, in the order in which they arrived.
+    /// The system events without duplicates, in order of arrival.
     pub fn system_events(&self) -> Vec<Json> {
         self.state().system_events.clone()
     }
 
-    /// The envelopes of the history events, likewise.
+    /// The envelopes of the history events without duplicates, in order of arrival.
     pub fn envelopes(&self) -> Vec<Json> {
         self.state().envelopes.clone()
     }
 
-    /// How many events arrived again.
+    /// The number of duplicate events.
     pub fn repeated(&self) -> usize {
         self.state().repeated
     }
 
-    /// How often it was called.
+    /// The number of calls so far.
     pub fn calls(&self) -> usize {
         self.state().calls
     }
 
-    /// Waits until so many system events have arrived; all of them.
+    /// Waits until `count` system events have arrived, and returns all of them.
     #[track_caller]
     pub fn arrived(&self, count: usize) -> impl Future<Output = Vec<Json>> + '_ {
         let caller = std::panic::Location::caller();
         async move {
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + WAIT_TIMEOUT;
             while self.system_events().len() < count {
                 let events = self.system_events();
                 assert!(Instant::now() < end, "{caller}: {count} events are expected, but these arrived: {events:#?}");
@@ -171,9 +179,9 @@ impl FakeHistory {
         }
     }
 
-    /// Waits until it has been called so often.
+    /// Waits until there have been `count` calls.
     pub async fn called(&self, count: usize) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         while self.calls() < count {
             assert!(Instant::now() < end, "{count} calls are expected, and there were {}", self.calls());
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -207,6 +215,7 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
         Behaviour::Serves => lock(&state).serve(&parts, &body),
         Behaviour::Refuses => (503, detail("ClickHouse temporarily unavailable")),
         Behaviour::Hangs => std::future::pending().await,
+        Behaviour::LosesAnswers if parts.uri.path() == "/api/service" => lock(&state).serve(&parts, &body),
         Behaviour::LosesAnswers => {
             lock(&state).serve(&parts, &body);
             (502, detail("Bad gateway"))
@@ -228,12 +237,19 @@ impl State {
         if header("x-api-key") != HISTORY_KEY {
             return (401, detail("Unauthorized API Key."));
         }
+        let service = header("x-history-service");
+        if !service.is_empty() && self.id.is_some_and(|id| id != service) {
+            return (421, detail("This is another history service."));
+        }
         if body.len() > self.max_body {
             return (413, detail("Request body is too large."));
         }
         let client_id = header("x-client-id");
         let json = serde_json::from_slice(body);
         match (&parts.method, parts.uri.path()) {
+            (&Method::GET, "/api/service") => {
+                return self.id.map_or((404, detail("Not found.")), |id| (200, json!({"id": id})));
+            }
             (&Method::DELETE, "/api/delete-tenant") => return self.delete(client_id),
             (_, path) if json.is_err() => return (400, detail(format!("Invalid JSON body. {path}"))),
             _ => {}
@@ -271,10 +287,11 @@ impl State {
         (204, Json::Null)
     }
 
-    fn is_wrong(&self, event: &Json) -> bool {
+    fn is_invalid(&self, event: &Json) -> bool {
         self.poison.as_ref().is_some_and(|poison| event.to_string().contains(poison))
     }
 
+    /// Records the id of an event and returns whether it is new.
     fn is_new(&mut self, id: &Json) -> bool {
         let is_new = self.ids.insert(id.as_str().unwrap_or_default().to_owned());
         self.repeated += usize::from(!is_new);
@@ -283,7 +300,7 @@ impl State {
 
     fn batch(&mut self, body: &Json) -> (u16, Json) {
         let events = body["events"].as_array().cloned().unwrap_or_default();
-        if let Some(at) = events.iter().position(|event| self.is_wrong(event)) {
+        if let Some(at) = events.iter().position(|event| self.is_invalid(event)) {
             let message = json!({"loc": ["body", "events", at, "id"], "msg": "value is not a valid uuid"});
             return (422, json!({"detail": [message]}));
         }
@@ -297,7 +314,7 @@ impl State {
     }
 
     fn create_event(&mut self, envelope: Json) -> (u16, Json) {
-        if self.is_wrong(&envelope) {
+        if self.is_invalid(&envelope) {
             return (422, json!({"detail": [{"loc": ["body", "detail"], "msg": "value is not valid"}]}));
         }
         if self.is_new(&envelope["detail"]["event_id"]) {

@@ -1,4 +1,4 @@
-//! Servers that behave badly: they say what they are told to say, and remember what they hear.
+//! A fake server of a line-based protocol such as SMTP, with scripted answers. It records the lines that it receives.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,19 +6,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What a server answers to a line; `None`: nothing.
+/// The answer to a received line; `None`: the server does not answer.
 pub type Answers = fn(&str) -> Option<&'static str>;
 
-/// A server of lines on a free port. Nobody listens there any more once this is dropped.
+/// A running fake server. Dropping it closes its listener.
 pub struct FakeServer {
-    /// Where it listens.
+    /// The address of its listener.
     pub address: SocketAddr,
     listening: JoinHandle<()>,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeServer {
-    /// A server that greets so (or not at all, when empty), and answers each line.
+    /// Starts a server on a free port. It sends `greeting` to each connection, and `answers` gives the answer to each
+    /// line.
     pub async fn start(greeting: &'static str, answers: Answers) -> FakeServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
@@ -26,19 +27,19 @@ impl FakeServer {
         let shared = heard.clone();
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(talk(stream, greeting, answers, shared.clone()));
+                tokio::spawn(serve_connection(stream, greeting, answers, shared.clone()));
             }
         });
         FakeServer { address, listening, heard }
     }
 
-    /// A port where nobody listens.
+    /// A port on which nothing listens.
     pub async fn closed_port() -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         listener.local_addr().expect("a bound listener has an address").port()
     }
 
-    /// The lines that it heard; `connected` for each connection.
+    /// The received lines, and `connected` for each connection.
     pub fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -50,27 +51,32 @@ impl Drop for FakeServer {
     }
 }
 
-async fn talk(mut stream: TcpStream, greeting: &'static str, answers: Answers, heard: Arc<Mutex<Vec<String>>>) {
-    let note = |line: &str| heard.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
-    note("connected");
-    let mut said = stream.write_all(greeting.as_bytes()).await;
+async fn serve_connection(
+    mut stream: TcpStream,
+    greeting: &'static str,
+    answers: Answers,
+    heard: Arc<Mutex<Vec<String>>>,
+) {
+    let record = |line: &str| heard.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
+    record("connected");
+    let mut sent = stream.write_all(greeting.as_bytes()).await;
     let (mut buffer, mut chunk) = (Vec::new(), [0; 1024]);
-    while said.is_ok() {
+    while sent.is_ok() {
         match stream.read(&mut chunk).await {
             Ok(read) if read > 0 => buffer.extend_from_slice(&chunk[..read]),
             _ => return,
         }
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(&buffer.drain(..=end).collect::<Vec<_>>()).trim_end().to_owned();
-            note(&line);
+            record(&line);
             if let Some(answer) = answers(&line) {
-                said = stream.write_all(answer.as_bytes()).await;
+                sent = stream.write_all(answer.as_bytes()).await;
             }
         }
     }
 }
 
-/// The answers of a mail server without encryption that takes every message.
+/// The answers of a mail server without encryption that accepts every message.
 pub fn takes_all(line: &str) -> Option<&'static str> {
     Some(match line.split(' ').next().unwrap_or("") {
         "EHLO" => "250-mail.test\r\n250 AUTH PLAIN\r\n",

@@ -1,4 +1,4 @@
-//! A provider that does what a certified one cannot be made to: it says and signs whatever a test wants.
+//! A fake OpenID provider that a test can make return and sign anything, unlike the certified one.
 
 use crate::openid::{CLIENT_ID, CLIENT_SECRET, TENANT_ID};
 use crate::server::NOW;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 use web::listener::{self, Limits};
 
-/// Two keys that are good for nothing but tests: PKCS #8, and the public point.
+/// Two key pairs for tests: the private key in PKCS #8, and the two coordinates of the public key.
 const KEYS: [[&str; 3]; 2] = [
     [
         "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgKqbWC+2tLbpzeTdW8BvkBQ2FXpltB0ZhyQ1mznurE3GhRANCAATYEpS7OxS5fi3I0U2yd09cT/ys2DvDGrmThArLlNrjPufaFhLxsVA0QpQqDghoc0YzEkMYRFCFYaKitctO/Sbu",
@@ -30,47 +30,47 @@ const KEYS: [[&str; 3]; 2] = [
     ],
 ];
 
-/// A running one; it ends with the test's runtime.
+/// A running fake provider; it ends with the test's runtime.
 #[derive(Clone)]
 pub struct Forger {
     port: u16,
     state: Arc<Mutex<State>>,
 }
 
-/// How it behaves; well, until a test changes it.
+/// The behaviour of the fake provider, which is correct until a test changes it.
 pub struct State {
-    /// Laid over the claims of every ID token; null takes one away.
+    /// Members that replace claims of every ID token; null removes a claim.
     pub claims: Json,
-    /// Laid over the header of every ID token.
+    /// Members that replace those of the header of every ID token.
     pub header: Json,
-    /// Laid over the discovery document.
+    /// Members that replace those of the discovery document.
     pub discovery: Json,
-    /// What the user-info endpoint answers.
+    /// The answer of the user-info endpoint.
     pub user_info: Json,
-    /// Which key signs: 0 or 1.
+    /// The key that signs: 0 or 1.
     pub signs_with: usize,
-    /// Which keys are published.
+    /// The keys that are published.
     pub publishes: Vec<usize>,
-    /// Signs with HMAC and this secret instead; empty: not at all.
+    /// A secret with which tokens are signed by HMAC instead; empty: tokens are not signed.
     pub hmac: Option<String>,
-    /// Takes a code any number of times.
+    /// Whether a code can be used any number of times.
     pub repeats_codes: bool,
-    /// Answers everything with this status.
+    /// The status of answers to valid requests.
     pub status: u16,
-    /// Pads the discovery document by so many bytes.
+    /// The number of spaces that are appended to answers to valid requests.
     pub padding: usize,
-    /// Where a redirect of everything leads.
+    /// An address to which every request is redirected, if any.
     pub redirects_to: Option<String>,
-    /// Its clock, in seconds.
+    /// The time of its clock, in seconds since 1970.
     pub now: i64,
-    /// How often each path was asked for.
+    /// The number of requests for each path.
     pub calls: HashMap<String, u32>,
     codes: HashMap<String, HashMap<String, String>>,
     issued: u32,
 }
 
 impl Forger {
-    /// Starts one.
+    /// Starts a fake provider on a free port.
     pub async fn start() -> Forger {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
@@ -101,22 +101,22 @@ impl Forger {
         forger
     }
 
-    /// How it behaves.
+    /// The state of the provider, to be read or changed.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As `CHANCERY_SSO_PROVIDER_B_ISSUER` has it.
+    /// The value for `CHANCERY_SSO_PROVIDER_B_ISSUER`.
     pub fn issuer_setting(&self) -> String {
         format!("http://127.0.0.1:{}/{{tenant_id}}", self.port)
     }
 
-    /// The issuer of the tenant.
+    /// The issuer of [`TENANT_ID`].
     pub fn issuer(&self) -> String {
         format!("http://127.0.0.1:{}/{TENANT_ID}", self.port)
     }
 
-    /// As if somebody had signed in at an authorization address: the code.
+    /// Returns the code that a sign-in at an authorization address would give.
     pub fn authorize(&self, authorization: &str) -> String {
         let query = parameters(authorization);
         let mut state = self.state();
@@ -140,7 +140,7 @@ impl Forger {
         }
         let answer = match path.as_str() {
             "/.well-known/openid-configuration" => Some(self.discovery(&state)),
-            "/keys" => Some(json!({"keys": state.publishes.iter().map(|n| published(*n)).collect::<Vec<_>>()})),
+            "/keys" => Some(json!({"keys": state.publishes.iter().map(|n| public_key(*n)).collect::<Vec<_>>()})),
             "/me" => Some(state.user_info.clone()),
             "/token" if is_client => self.token(&mut state, &String::from_utf8_lossy(&body)),
             _ => None,
@@ -162,7 +162,7 @@ impl Forger {
             "jwks_uri": format!("{issuer}/keys"),
             "end_session_endpoint": format!("{issuer}/end"),
         });
-        laid_over(document, &state.discovery)
+        overlaid(document, &state.discovery)
     }
 
     fn token(&self, state: &mut State, form: &str) -> Option<Json> {
@@ -170,25 +170,26 @@ impl Forger {
         let code = sent.get("code")?;
         let asked = if state.repeats_codes { state.codes.get(code)?.clone() } else { state.codes.remove(code)? };
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(sent.get("code_verifier")?.as_bytes()));
-        let is_right =
+        let is_valid =
             asked.get("code_challenge") == Some(&challenge) && sent.get("redirect_uri") == asked.get("redirect_uri");
-        if !is_right || sent.get("grant_type").map(String::as_str) != Some("authorization_code") {
+        if !is_valid || sent.get("grant_type").map(String::as_str) != Some("authorization_code") {
             return None;
         }
         let claims = json!({
             "iss": self.issuer(), "aud": CLIENT_ID, "sub": "subject-1", "nonce": asked.get("nonce"),
             "email": "ann@example.com", "email_verified": true, "iat": state.now, "exp": state.now + 300,
         });
-        let token = signed(state, &laid_over(claims, &state.claims));
+        let token = signed(state, &overlaid(claims, &state.claims));
         Some(json!({"access_token": "access", "token_type": "Bearer", "id_token": token}))
     }
 }
 
-fn published(n: usize) -> Json {
+fn public_key(n: usize) -> Json {
     let [_, x, y] = KEYS[n];
     json!({"kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": format!("key-{n}"), "use": "sig"})
 }
 
+/// A token with these claims, signed as the state says.
 fn signed(state: &State, claims: &Json) -> String {
     let algorithm = match &state.hmac {
         None => "ES256",
@@ -197,7 +198,7 @@ fn signed(state: &State, claims: &Json) -> String {
     };
     let header = json!({"alg": algorithm, "kid": format!("key-{}", state.signs_with)});
     let part = |json: &Json| URL_SAFE_NO_PAD.encode(json.to_string());
-    let message = format!("{}.{}", part(&laid_over(header, &state.header)), part(claims));
+    let message = format!("{}.{}", part(&overlaid(header, &state.header)), part(claims));
     let signature = match &state.hmac {
         None => {
             let der = STANDARD.decode(KEYS[state.signs_with][0]).unwrap_or_default();
@@ -213,7 +214,8 @@ fn signed(state: &State, claims: &Json) -> String {
     format!("{message}.{}", signature.expect("a test key signs"))
 }
 
-fn laid_over(below: Json, above: &Json) -> Json {
+/// The members of `below`, replaced by those of `above`; null removes a member.
+fn overlaid(below: Json, above: &Json) -> Json {
     let mut all: Map<String, Json> = below.as_object().cloned().unwrap_or_default();
     for (name, value) in above.as_object().into_iter().flatten() {
         if value.is_null() {
@@ -225,7 +227,7 @@ fn laid_over(below: Json, above: &Json) -> Json {
     Json::Object(all)
 }
 
-/// The parameters of an address, decoded.
+/// The decoded query parameters of a URL.
 pub fn parameters(url: &str) -> HashMap<String, String> {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let query = resource::Query::parse(query.split('#').next().unwrap_or(""));

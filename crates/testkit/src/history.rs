@@ -1,4 +1,4 @@
-//! The history service inside the test's own process.
+//! The history service, run inside the test's own process.
 
 use crate::clickhouse::ClickHouse;
 use crate::client::Client;
@@ -16,11 +16,11 @@ use tokio::net::TcpListener;
 use web::clock::Clock;
 use web::listener::{self, Limits};
 
-/// What callers of history services in tests send as `X-API-Key`.
+/// The `X-API-Key` of history services in tests.
 pub const HISTORY_KEY: &str = "a-history-key-for-tests";
 
-/// A ClickHouse with a registry of its own, when tests of the history service run there (`CHANCERY_TEST_HISTORY` is
-/// `clickhouse`); `None`: they run on the embedded engine.
+/// The URL of a ClickHouse server with a new registry, if `CHANCERY_TEST_HISTORY` is `clickhouse`; `None`: tests of the
+/// history service use the embedded engine.
 pub fn history_database_url() -> Option<String> {
     static REGISTRIES: AtomicU32 = AtomicU32::new(1);
     let is_wanted = std::env::var("CHANCERY_TEST_HISTORY").is_ok_and(|engine| engine == "clickhouse");
@@ -28,11 +28,12 @@ pub fn history_database_url() -> Option<String> {
     is_wanted.then(registry)
 }
 
-/// A history service, gone with its data when this is dropped. Its clock stands still until a test advances it.
+/// A running history service. Its clock stands still until a test advances it, and its data is deleted when it is
+/// dropped.
 pub struct HistoryServer {
     /// The service.
     pub service: Arc<Service>,
-    /// Where it listens.
+    /// The address of its listener.
     pub address: SocketAddr,
     /// Its clock.
     pub clock: Clock,
@@ -40,7 +41,7 @@ pub struct HistoryServer {
 }
 
 impl HistoryServer {
-    /// Starts one.
+    /// Starts a history service on a free port.
     pub async fn start() -> HistoryServer {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let clock = Clock::fixed(NOW);
@@ -58,22 +59,22 @@ impl HistoryServer {
         let service = Arc::new(Service::new(engine, files, settings));
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
-        // It ends with the runtime of the test.
+        // The task ends with the runtime of the test.
         tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
         HistoryServer { service, address, clock, data }
     }
 
-    /// A caller without a key.
+    /// A client without the key.
     pub fn stranger(&self) -> Client {
         Client::new(self.address, "history.example")
     }
 
-    /// A caller with the key.
+    /// A client with the key.
     pub fn keyed(&self) -> Client {
         self.stranger().with_header("x-api-key", HISTORY_KEY)
     }
 
-    /// A caller with the key and a new tenant.
+    /// Creates a tenant and returns its client, with the key.
     pub async fn tenant(&self, database_name: &str) -> Client {
         let wanted = json!({"database_name": database_name, "client_label": format!("label of {database_name}")});
         let tenant = self.keyed().post("/api/initialize-tenant", wanted).await.created();

@@ -1,6 +1,6 @@
 //! Real servers for tests, and clients that call them.
 //!
-//! A test reads as an example: it starts a [`Server`], signs somebody in, calls, and compares the whole answer.
+//! A test reads as an example: it starts a [`Server`], signs a user in, calls the API, and compares the whole answer.
 //!
 //! ```no_run
 //! # async fn example() {
@@ -11,8 +11,8 @@
 //! # }
 //! ```
 //!
-//! Servers are embedded by default. With `CHANCERY_TEST_DATABASE_URL`, the address of a PostgreSQL server where databases
-//! may be made, each has a database to itself there, and the same tests hold.
+//! Servers use the embedded engine by default. With `CHANCERY_TEST_DATABASE_URL`, the URL of a PostgreSQL server on
+//! which databases may be created, each server has its own database there, and the tests are the same.
 
 mod certificates;
 mod clickhouse;
@@ -59,26 +59,26 @@ pub use small_disk::SmallDisk;
 pub use stored::TextRow;
 pub use trace::{Call as SystemCall, Trace};
 
-/// The binary's own. The usual one keeps what each thread has freed, which after a hundred servers is gigabytes.
+/// The same allocator as in the binary. The default one keeps the freed memory of each thread, which after a hundred
+/// servers is gigabytes.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A second on a [`Server`]'s clock, in its microseconds.
+/// A second in microseconds, the unit of a [`Server`]'s clock.
 pub const SECOND: i64 = 1_000_000;
-/// A minute.
+/// A minute in microseconds.
 pub const MINUTE: i64 = 60 * SECOND;
-/// An hour.
+/// An hour in microseconds.
 pub const HOUR: i64 = 60 * MINUTE;
-/// A day.
+/// A day in microseconds.
 pub const DAY: i64 = 24 * HOUR;
 
-/// Whether root runs the tests.
+/// Whether the tests run as root.
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// How many rounds a test that may go on for long does: a few in the ordinary suite, or as many as
-/// `CHANCERY_TEST_ROUNDS` says.
-pub fn rounds(short: usize) -> usize {
-    std::env::var("CHANCERY_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(short)
+/// The number of rounds of a repeatable test: `CHANCERY_TEST_ROUNDS`, or `default` in the ordinary suite.
+pub fn rounds(default: usize) -> usize {
+    std::env::var("CHANCERY_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(default)
 }

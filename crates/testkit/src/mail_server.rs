@@ -1,6 +1,6 @@
 //! A real mail server (aiosmtpd) with encryption, sign-in and a token endpoint.
 //!
-//! It needs `python3` with `pip`; the library is fetched once, beside what cargo builds.
+//! It needs `python3` with `pip`, which installs the library once below the target directory.
 
 use crate::certificates::Authority;
 use serde_json::{Value as Json, json};
@@ -12,38 +12,38 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const PROGRAM: &str = include_str!("mail_server.py");
+const SCRIPT: &str = include_str!("mail_server.py");
 const LIBRARY: &str = "aiosmtpd==1.4.6";
 
-/// Who may sign in.
+/// The username for the mail server.
 pub const MAIL_USERNAME: &str = "mailer@a.example";
-/// By this password, which is the secret of the client `client` at the token endpoint, too.
+/// The password for the mail server, which is also the secret of the client `client` at the token endpoint.
 pub const MAIL_PASSWORD: &str = "päss wörd: \\\"=";
-/// The token that the endpoint gives.
+/// The access token that the token endpoint issues.
 pub const MAIL_TOKEN: &str = "t0ken.of-the_endpoint";
 
-/// How connections are secured.
+/// How connections to a mail server are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// Not at all.
+    /// Connections are not encrypted.
     Plain,
-    /// By STARTTLS, without which nothing goes.
+    /// STARTTLS is required.
     StartTls,
-    /// From the first byte.
+    /// TLS from the first byte.
     Implicit,
 }
 
-/// How a mail server is to be.
+/// The options of a mail server.
 pub struct MailOptions<'a> {
-    /// See [`Mode`].
+    /// How connections are encrypted.
     pub mode: Mode,
-    /// Of `PLAIN`, `LOGIN`, `XOAUTH2`.
+    /// The sign-in mechanisms, of `PLAIN`, `LOGIN` and `XOAUTH2`.
     pub mechanisms: &'a [&'a str],
-    /// Where it listens.
+    /// The address of its listener.
     pub address: &'a str,
-    /// 0: any that is free.
+    /// The port of its listener; 0: any free port.
     pub port: u16,
-    /// Whom its certificate names; `localhost` and the address when empty.
+    /// The names in its certificate; empty: `localhost` and the address.
     pub names: &'a [&'a str],
 }
 
@@ -54,52 +54,52 @@ impl Default for MailOptions<'_> {
     }
 }
 
-/// A message as it arrived.
+/// A message that the mail server received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
     /// The sender of the envelope.
     pub from: String,
     /// The receivers of the envelope.
     pub to: Vec<String>,
-    /// Head and body.
+    /// The headers and the body.
     pub data: String,
-    /// The name by which the sender introduced itself.
+    /// The name in the sender's `EHLO`.
     pub hello: String,
-    /// Whether it came over an encrypted connection.
+    /// Whether the connection was encrypted.
     pub is_secured: bool,
     /// Whether the sender had signed in.
     pub is_signed_in: bool,
 }
 
 impl Received {
-    /// A header's value; empty when there is none.
+    /// The value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         let head = self.data.split("\r\n\r\n").next().unwrap_or("");
         head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("")
     }
 
-    /// The text below the head, with `\n` line ends.
+    /// The body, with `\n` line ends.
     pub fn text(&self) -> String {
         self.data.split_once("\r\n\r\n").map_or("", |(_, text)| text).replace("\r\n", "\n")
     }
 }
 
-/// A mail server in a process of its own; gone when this is dropped.
+/// A mail server in a separate process. Dropping it ends the process.
 pub struct MailServer {
     child: Child,
     directory: TempDir,
-    /// Where it listens.
+    /// The port of its SMTP listener.
     pub port: u16,
-    /// Where its token endpoint listens: `POST /token`.
+    /// The port of its token endpoint, `POST /token`.
     pub token_port: u16,
 }
 
 impl MailServer {
-    /// Starts one; its certificate is of the authority.
+    /// Starts a mail server whose certificate the authority signs.
     pub fn start(authority: &Authority, options: &MailOptions) -> MailServer {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let own = ["localhost", options.address];
-        let names = if options.names.is_empty() { &own[..] } else { options.names };
+        let default_names = ["localhost", options.address];
+        let names = if options.names.is_empty() { &default_names[..] } else { options.names };
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let (certificate, key) = authority.write_certificate(directory.path(), &names);
         let mode = match options.mode {
@@ -113,7 +113,7 @@ impl MailServer {
             "username": MAIL_USERNAME, "password": MAIL_PASSWORD, "token": MAIL_TOKEN,
         });
         let mut command = Command::new("python3");
-        command.args(["-W", "ignore", "-c", PROGRAM, &settings.to_string()]).env("PYTHONPATH", library());
+        command.args(["-W", "ignore", "-c", SCRIPT, &settings.to_string()]).env("PYTHONPATH", library());
         let log = directory.path().join("log");
         let log_file = File::create(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).spawn();
@@ -133,7 +133,7 @@ impl MailServer {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Every message so far, the first one first.
+    /// All messages so far, in order of arrival.
     pub fn messages(&self) -> Vec<Received> {
         let text = |value: &Json| value.as_str().unwrap_or("").to_owned();
         let received = |message: Json| Received {
@@ -147,7 +147,7 @@ impl MailServer {
         self.lines("messages").into_iter().map(received).collect()
     }
 
-    /// The messages, once there are so many.
+    /// Waits until `count` messages have arrived, and returns all messages.
     #[track_caller]
     pub fn wait_for(&self, count: usize) -> impl Future<Output = Vec<Received>> + '_ {
         let caller = std::panic::Location::caller();
@@ -163,13 +163,13 @@ impl MailServer {
         }
     }
 
-    /// Every sign-in so far: mechanism, and whether it was accepted.
+    /// All sign-ins so far: the mechanism, and whether it was accepted.
     pub fn sign_ins(&self) -> Vec<(String, bool)> {
         let sign_in = |entry: Json| (entry["mechanism"].as_str().unwrap_or("").to_owned(), entry["accepted"] == true);
         self.lines("sign_ins").into_iter().map(sign_in).collect()
     }
 
-    /// The fields of every request for a token so far.
+    /// The fields of all token requests so far.
     pub fn token_requests(&self) -> Vec<Json> {
         self.lines("token_requests")
     }
@@ -182,7 +182,7 @@ impl Drop for MailServer {
     }
 }
 
-/// Where the library is; it is fetched by the first who needs it.
+/// The directory of the library, which is installed on first use.
 fn library() -> &'static Path {
     static LIBRARY_PATH: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY_PATH.get_or_init(|| {
@@ -198,7 +198,7 @@ fn library() -> &'static Path {
         pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&fetched).arg(LIBRARY);
         let status = pip.status().unwrap_or_else(|error| panic!("python3 does not start: {error}"));
         assert!(status.success(), "{LIBRARY} is needed for the tests of mail, and pip did not fetch it");
-        // Another process may have been quicker.
+        // Another process may have installed it meanwhile.
         if std::fs::rename(&fetched, &library).is_err() {
             let _ = std::fs::remove_dir_all(&fetched);
         }

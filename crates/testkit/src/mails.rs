@@ -1,25 +1,25 @@
-//! The messages that a build without mail settings writes as files.
+//! Reads the messages that a build without mail settings writes to files.
 
 use std::path::Path;
 
-/// A message.
+/// A message from a mail file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mail {
-    /// Its receiver.
+    /// The receiver of the message.
     pub to: String,
-    /// Its subject.
+    /// The subject of the message.
     pub subject: String,
-    /// Its text.
+    /// The text of the message.
     pub text: String,
 }
 
 impl Mail {
-    /// Every message that was written for a build, the first one first.
+    /// All messages of a build, in order of creation.
     pub fn all(data: &Path, domain: &str) -> Vec<Mail> {
         let entries = std::fs::read_dir(data.join("mail").join(domain)).into_iter().flatten().flatten();
         let mut files: Vec<_> =
             entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "eml")).collect();
-        // Their names are the moment and the number of the message.
+        // A file name is the time and the number of the message.
         files.sort_by_key(|path| {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or("").to_owned();
             name.split('-').map(|part| part.parse::<i64>().unwrap_or(0)).collect::<Vec<_>>()
@@ -36,14 +36,14 @@ impl Mail {
         Mail { to: header("To"), subject: header("Subject"), text: text.replace("\r\n", "\n") }
     }
 
-    /// The address in it.
+    /// The link with a token in the message.
     #[track_caller]
     pub fn link(&self) -> &str {
         let link = self.text.split_whitespace().find(|word| word.contains("?token="));
         link.unwrap_or_else(|| panic!("no link in {self:?}"))
     }
 
-    /// The token of that address.
+    /// The token in the link of the message.
     #[track_caller]
     pub fn token(&self) -> String {
         self.link().split_once("?token=").map(|(_, token)| token.to_owned()).unwrap_or_default()

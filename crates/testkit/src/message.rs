@@ -1,4 +1,4 @@
-//! The messages that many tests expect.
+//! Bodies of refusals that many tests expect.
 
 use serde_json::{Value, json};
 

@@ -1,14 +1,14 @@
-//! Programs of npm that tests need, each installed once below the target directory, from a lock file in this crate.
+//! Installs npm packages that tests need, once below the target directory, from lock files in this crate.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Where a program is installed, by whichever test comes first. `sources` are the names and texts of its files:
-/// `package.json`, `package-lock.json` and its own.
+/// Installs a program unless it is installed, and returns its directory. `sources` are the names and contents of its
+/// files, among them `package.json` and `package-lock.json`.
 pub fn installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
-    let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _lock = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let texts: String = sources.iter().map(|(_, text)| *text).collect();
     let version = texts.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let executable = std::env::current_exe().expect("a test is a program");
@@ -18,7 +18,7 @@ pub fn installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
     if !directory.exists() {
         let fresh = target.join(format!("{name}-{}.new", std::process::id()));
         install(&fresh, sources);
-        // Another test program may have been faster.
+        // Another test program may have installed it meanwhile.
         if std::fs::rename(&fresh, &directory).is_err() {
             let _ = std::fs::remove_dir_all(&fresh);
         }

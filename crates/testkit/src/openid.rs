@@ -1,4 +1,5 @@
-//! The certified OpenID provider (`oidc-provider` of npm) as a process of its own, and a browser that signs in there.
+//! A certified OpenID provider (the npm package `oidc-provider`) in a separate process, and a browser that signs in
+//! there.
 //!
 //! It is installed once below the target directory, by npm, from the lock file in `crates/testkit/openid/`.
 
@@ -11,11 +12,11 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// What the provider's client is called.
+/// The client id at providers in tests.
 pub const CLIENT_ID: &str = "chancery";
-/// The secret of that client.
+/// The client secret at providers in tests.
 pub const CLIENT_SECRET: &str = "a-secret-for-tests";
-/// The tenant that providers for tests have.
+/// The tenant id of providers in tests.
 pub const TENANT_ID: &str = "tenant-1";
 
 const SOURCES: [(&str, &str); 3] = [
@@ -24,17 +25,17 @@ const SOURCES: [(&str, &str); 3] = [
     ("provider.mjs", include_str!("../openid/provider.mjs")),
 ];
 
-/// A running provider, gone when this is dropped.
+/// A running provider. Dropping it ends its process.
 pub struct OpenIdProvider {
     process: Child,
     port: u16,
-    /// What it says further; closed, it would die of saying it.
+    /// Its standard output, kept open since the provider would end when it cannot write.
     _output: BufReader<ChildStdout>,
 }
 
 impl OpenIdProvider {
-    /// Starts one that knows the configuration 1 of the build `a.example`. `claims_in_token`: whether addresses and
-    /// names stand in the ID token, or are asked for at the user-info endpoint.
+    /// Starts a provider whose client is configuration 1 of the build `a.example`. With `claims_in_token`, the ID token
+    /// has the email address and the names; otherwise only the user-info endpoint does.
     pub fn start(claims_in_token: bool) -> OpenIdProvider {
         let directory = npm::installed("openid-provider", &SOURCES);
         let address = "https://a.example/api/single-sign-on/1";
@@ -60,7 +61,7 @@ impl OpenIdProvider {
         OpenIdProvider { process, port, _output: output }
     }
 
-    /// As `CHANCERY_SSO_PROVIDER_A_ISSUER` has it.
+    /// The value for `CHANCERY_SSO_PROVIDER_A_ISSUER`.
     pub fn issuer_setting(&self) -> String {
         format!("http://127.0.0.1:{}/{{tenant_id}}", self.port)
     }
@@ -70,7 +71,7 @@ impl OpenIdProvider {
         format!("http://127.0.0.1:{}/{TENANT_ID}", self.port)
     }
 
-    /// Changes the signing key.
+    /// Makes the provider sign with a new key.
     pub async fn rotate(&self) {
         let done = http().post(format!("http://127.0.0.1:{}/rotate", self.port)).send().await;
         assert!(done.is_ok_and(|reply| reply.status().is_success()), "the provider does not change its key");
@@ -84,7 +85,7 @@ impl Drop for OpenIdProvider {
     }
 }
 
-/// A browser: it keeps cookies by host and follows redirects, to providers and to a build's public address.
+/// A browser that keeps cookies for each host. It opens the public address of a build at the test's server.
 pub struct Browser {
     http: reqwest::Client,
     tenant: Tenant,
@@ -92,18 +93,18 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A fresh one.
+    /// A browser without cookies.
     pub fn new(tenant: &Tenant) -> Browser {
         Browser { http: http(), tenant: tenant.clone(), cookies: HashMap::new() }
     }
 
-    /// Takes over the cookies that an answer of the build sets, as if the browser had called.
+    /// Stores the cookies of an answer of the build, as if the browser had sent the request.
     pub fn keep(&mut self, reply: &Reply) {
         let host = self.tenant.build.domain.clone();
-        self.keep_of(&host, &reply.headers);
+        self.store_cookies(&host, &reply.headers);
     }
 
-    fn keep_of(&mut self, host: &str, headers: &http::HeaderMap) {
+    fn store_cookies(&mut self, host: &str, headers: &http::HeaderMap) {
         let jar = self.cookies.entry(host.to_owned()).or_default();
         for line in headers.get_all("set-cookie").iter().filter_map(|value| value.to_str().ok()) {
             let (name, value) = line.split(';').next().and_then(|pair| pair.split_once('=')).unwrap_or((line, ""));
@@ -115,12 +116,12 @@ impl Browser {
         }
     }
 
-    /// How many cookies it has of the build.
+    /// The number of cookies of the build.
     pub fn cookies_of_build(&self) -> usize {
         self.cookies.get(&self.tenant.build.domain).map_or(0, HashMap::len)
     }
 
-    /// Gets an address or sends a form, without following a redirect.
+    /// Opens a URL, by GET or with a form by POST, without following a redirect.
     pub async fn open(&mut self, url: &str, form: Option<&[(&str, &str)]>) -> Reply {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -144,12 +145,12 @@ impl Browser {
         }
         let response = request.send().await.unwrap_or_else(|error| panic!("{url} does not answer: {error:?}"));
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        self.keep_of(host, &headers);
+        self.store_cookies(host, &headers);
         Reply::new(status, headers, &response.bytes().await.unwrap_or_default())
     }
 
-    /// Signs in at the certified provider as `SUBJECT,ADDRESS,VERIFIED`, consents, and returns the address that the
-    /// provider sends it back to, not opened yet.
+    /// Signs in at the certified provider as `SUBJECT,ADDRESS,VERIFIED`, consents, and returns the address to which the
+    /// provider redirects, without opening it.
     pub async fn sign_in_at_provider(&mut self, authorization: &str, person: &str) -> String {
         let origin: String = authorization.split('/').take(3).collect::<Vec<_>>().join("/");
         let mut url = authorization.to_owned();

@@ -1,4 +1,4 @@
-//! What waits in a build's outbox.
+//! Reads the system events in a build's outbox.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -6,7 +6,7 @@ use crate::server::Tenant;
 use serde_json::Value;
 use store::{Conn, Error, Sql};
 
-/// A system event.
+/// A system event as it waits in the outbox.
 #[derive(Debug)]
 pub struct Event {
     pub event_type: i64,
@@ -17,7 +17,7 @@ pub struct Event {
     pub at: i64,
 }
 
-/// Every event that waits, in order: as the history service takes it.
+/// All waiting events of a build, in order. Panics when one is no system event.
 pub async fn events(tenant: &Tenant) -> Vec<Event> {
     let read = |conn: &mut Conn| {
         conn.all(&Sql::new("SELECT id, kind, body FROM outbox ORDER BY n"), |row| {

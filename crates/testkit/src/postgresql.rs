@@ -1,5 +1,5 @@
-//! A PostgreSQL server of a test's own, which may be killed, stopped and frozen. Unlike the one that tests share, it
-//! waits for the disk.
+//! A private PostgreSQL server for a test, which can be killed, stopped and frozen. Unlike the shared one, it syncs to
+//! disk.
 
 use crate::certificates::Authority;
 use crate::database::test_database;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use web::clock::random_token;
 
-/// How long a start or a stop may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest time that a start may take.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The server with its data, gone when this is dropped.
+/// A private PostgreSQL server. Dropping it ends the server and deletes its data.
 pub struct PostgreSql {
     directory: TempDir,
     programs: PathBuf,
@@ -28,7 +28,7 @@ pub struct PostgreSql {
 }
 
 impl PostgreSql {
-    /// Starts one; `None` when tests run on the embedded engine, unless they are to go on for long.
+    /// Starts a server; `None` when tests use the embedded engine and `CHANCERY_TEST_ROUNDS` is not set.
     pub fn start() -> Option<PostgreSql> {
         PostgreSql::made(None)
     }
@@ -48,7 +48,7 @@ impl PostgreSql {
         drop(listener);
         let (password, is_encrypted) = (random_token(), authority.is_some());
         let mut server = PostgreSql { directory, programs: programs(), password, port, process: None, is_encrypted };
-        server.initialise();
+        server.initialize();
         if let Some(authority) = authority {
             let (certificate, key) = authority.write_certificate(server.directory.path(), &["127.0.0.1".to_owned()]);
             std::fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("it is ours");
@@ -62,7 +62,7 @@ impl PostgreSql {
         Some(server)
     }
 
-    /// Where it listens.
+    /// The URL of its database.
     pub fn url(&self) -> String {
         format!("postgres://tests:{}@127.0.0.1:{}/postgres", self.password, self.port)
     }
@@ -73,7 +73,7 @@ impl PostgreSql {
         format!("postgres:///postgres?host={directory}&port={port}&user=tests&password={password}")
     }
 
-    fn initialise(&self) {
+    fn initialize(&self) {
         let password = self.directory.path().join("password");
         std::fs::write(&password, &self.password).expect("the directory can be written");
         if let Some((user, group)) = server_user() {
@@ -81,7 +81,7 @@ impl PostgreSql {
                 chown(path, Some(user), Some(group)).expect("root may give files away");
             }
         }
-        // What initdb wrote is in the page cache, which outlives all that tests do.
+        // No sync is needed: the page cache survives everything that tests do.
         let arguments =
             ["--no-sync", "--username=tests", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--pgdata=data"];
         let made = self.command("initdb").args(arguments).arg("--pwfile=password").output();
@@ -89,7 +89,7 @@ impl PostgreSql {
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
     }
 
-    /// PostgreSQL refuses to be run by root.
+    /// A command of the server's programs. Root runs it as another user, since PostgreSQL refuses to run as root.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         if let Some((user, group)) = server_user() {
@@ -99,7 +99,8 @@ impl PostgreSql {
         command
     }
 
-    /// Starts it again after [`PostgreSql::kill`] or [`PostgreSql::stop`]; when it accepted connections.
+    /// Restarts the server after [`PostgreSql::kill`] or [`PostgreSql::stop`], and returns the time at which it
+    /// accepted connections.
     pub fn restart(&mut self) -> Instant {
         let log = self.directory.path().join("log");
         let port = format!("port={}", self.port);
@@ -119,7 +120,7 @@ impl PostgreSql {
         let url = self.url();
         // The blocking driver must not run inside a test's runtime.
         let connected = std::thread::spawn(move || {
-            let until = Instant::now() + PATIENCE;
+            let until = Instant::now() + START_TIMEOUT;
             while Client::connect(&url, NoTls).is_err() {
                 if Instant::now() > until {
                     return None;
@@ -132,31 +133,31 @@ impl PostgreSql {
         connected.unwrap_or_else(|| panic!("it does not start: {}", std::fs::read_to_string(log).unwrap_or_default()))
     }
 
-    /// Ends it and all its processes at once, wherever they stand (SIGKILL).
+    /// Kills the server and all its processes (SIGKILL).
     pub fn kill(&mut self) {
         if self.process.is_some() {
-            // First it is kept from starting more of them.
+            // It is stopped first, so that it starts no more processes.
             self.signal("STOP", &[self.id()]);
-            self.signal("KILL", &self.family());
+            self.signal("KILL", &self.process_ids());
             self.reap();
         }
     }
 
-    /// Stops it in good order, but without waiting for its clients (a fast shutdown).
+    /// Stops the server cleanly, without waiting for its clients (a fast shutdown).
     pub fn stop(&mut self) {
         self.signal("INT", &[self.id()]);
         self.reap();
     }
 
-    /// Makes it stand still, as a disk that does not answer would: connections stay, and nothing comes from them.
+    /// Suspends the server, as a hanging disk would: connections stay open, but nothing is answered.
     pub fn freeze(&self) {
         self.signal("STOP", &[self.id()]);
-        self.signal("STOP", &self.family());
+        self.signal("STOP", &self.process_ids());
     }
 
-    /// Ends [`PostgreSql::freeze`].
+    /// Continues the server after [`PostgreSql::freeze`].
     pub fn thaw(&self) {
-        self.signal("CONT", &self.family());
+        self.signal("CONT", &self.process_ids());
     }
 
     fn reap(&mut self) {
@@ -169,8 +170,8 @@ impl PostgreSql {
         self.process.as_ref().unwrap_or_else(|| panic!("it does not run")).id()
     }
 
-    /// It and the processes that it started.
-    fn family(&self) -> Vec<u32> {
+    /// The ids of the server's process and its child processes.
+    fn process_ids(&self) -> Vec<u32> {
         let parent = self.id();
         let entries = std::fs::read_dir("/proc").expect("Linux tells its processes");
         let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -178,7 +179,7 @@ impl PostgreSql {
     }
 
     fn signal(&self, name: &str, ids: &[u32]) {
-        // One of them may have ended just now.
+        // A process may have ended meanwhile, which is no error.
         let _ = Command::new("kill").arg(format!("-{name}")).args(ids.iter().map(u32::to_string)).output();
     }
 }
@@ -194,21 +195,21 @@ fn parent_of(id: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
-/// The directory of the server's programs, which Debian keeps out of the path.
+/// The directory of PostgreSQL's server programs, which on Debian is not in `PATH`.
 pub(crate) fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut kept: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
-    kept.sort();
-    let found = std::env::split_paths(&path).chain(kept.into_iter().rev()).find_map(|directory| {
-        // A link in the path leads to where the others are.
+    let mut installed: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    installed.sort();
+    let found = std::env::split_paths(&path).chain(installed.into_iter().rev()).find_map(|directory| {
+        // A link in `PATH` leads to the directory of the other programs.
         let program = directory.join("initdb").canonicalize().ok()?;
         program.parent().map(Path::to_path_buf).filter(|programs| programs.join("postgres").exists())
     });
     found.unwrap_or_else(|| panic!("PostgreSQL is not installed: there is no initdb"))
 }
 
-/// Whom root runs the server as, and that user's group.
+/// The user and group as which root runs the server; `None` when the tests do not run as root.
 fn server_user() -> Option<(u32, u32)> {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let find = |name: &str| {

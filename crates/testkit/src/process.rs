@@ -1,4 +1,4 @@
-//! The real binary as a child process, for what only a process shows: commands, signals, kills.
+//! Runs the real binary as a child process, for tests of commands, signals and kills.
 
 use crate::client::Client;
 use crate::database::Database;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use store::{Engine, Store};
 use tempfile::TempDir;
 
-/// How long a start or a stop may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest time that a start or a stop may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The binary with a working directory and settings of its own.
+/// An installation of the binary with its own working directory and settings.
 pub struct Installation {
     binary: PathBuf,
     home: TempDir,
@@ -29,20 +29,20 @@ pub struct Installation {
     descriptors: Option<u32>,
 }
 
-/// What a command wrote before it ended.
+/// The exit code and the output of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// Its exit code; -1 when a signal ended it.
+    /// The exit code; -1 when a signal ended the command.
     pub code: i32,
-    /// What it wrote to standard output.
+    /// The text on standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// The text on standard error.
     pub stderr: String,
 }
 
 impl Installation {
-    /// On the embedded engine, whatever the other tests run on. `binary` is `env!("CARGO_BIN_EXE_chancery")`; where times
-    /// count, `CHANCERY_TEST_BINARY` names a release build instead.
+    /// An installation on the embedded engine, whatever engine the other tests use. `binary` is
+    /// `env!("CARGO_BIN_EXE_chancery")`; `CHANCERY_TEST_BINARY` replaces it by a release build for measurements.
     pub fn embedded(binary: &str) -> Installation {
         let home = tempfile::tempdir().expect("a temporary directory can be made");
         Installation {
@@ -58,7 +58,7 @@ impl Installation {
         }
     }
 
-    /// On PostgreSQL; `None` when tests run on the embedded engine.
+    /// An installation on PostgreSQL; `None` when tests use the embedded engine.
     pub fn postgresql(binary: &str) -> Option<Installation> {
         let database = Database::claim()?;
         let mut installation = Installation::on(binary, &database.url);
@@ -66,18 +66,18 @@ impl Installation {
         Some(installation)
     }
 
-    /// On a PostgreSQL of one's own.
+    /// An installation on a given PostgreSQL database.
     pub fn on(binary: &str, database_url: &str) -> Installation {
         let installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", database_url);
         installation.set("CHANCERY_SECRET_KEY", crate::SECRET_KEY)
     }
 
-    /// On the engine that tests run on, with the builds `localhost` and the super admin's usual name and password.
+    /// An installation on the engine that tests use, with the build `localhost` and the usual super admin.
     pub fn with_build(binary: &str) -> Installation {
         Installation::postgresql(binary).unwrap_or_else(|| Installation::embedded(binary)).and_build()
     }
 
-    /// With the build `localhost`, as [`Installation::with_build`] says.
+    /// Creates the build `localhost` with the usual super admin.
     pub fn and_build(self) -> Installation {
         let installation =
             self.set("CHANCERY_FALLBACK_BUILD", "localhost").set("CHANCERY_ADMIN_PASSWORD", crate::PASSWORD);
@@ -85,56 +85,56 @@ impl Installation {
         installation
     }
 
-    /// With an environment variable.
+    /// Sets an environment variable of its processes.
     pub fn set(mut self, name: &str, value: &str) -> Installation {
         self.environment.retain(|(known, _)| known != name);
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Listens at this address, with port 0 for any that is free.
+    /// Makes the main API listen on an address; port 0 is any free port.
     pub fn listening_at(mut self, address: &str) -> Installation {
         self.listen = address.to_owned();
         self
     }
 
-    /// Gives its processes so many file descriptors, and no way to more (`ulimit -n`).
-    pub fn with_descriptors(mut self, most: u32) -> Installation {
-        self.descriptors = Some(most);
+    /// Limits the file descriptors of its processes, both softly and hard (`ulimit -n`).
+    pub fn with_descriptors(mut self, max: u32) -> Installation {
+        self.descriptors = Some(max);
         self
     }
 
-    /// Where its database is, when it is on PostgreSQL.
+    /// The URL of its PostgreSQL database; `None` on the embedded engine.
     pub fn database_url(&self) -> Option<&str> {
         let setting = self.environment.iter().find(|(name, _)| name == "CHANCERY_DATABASE_URL");
         setting.map(|(_, url)| url.as_str())
     }
 
-    /// With a trace of the system calls by which its processes write, sync, name and send ([`Installation::trace`]). Needs
-    /// `strace`, and leave to trace.
+    /// Traces the system calls by which its processes write, sync, rename and send (see [`Installation::trace`]). It
+    /// needs `strace` and the permission to trace.
     pub fn traced(mut self) -> Installation {
         self.is_traced = true;
         self
     }
 
-    /// The calls so far, each on a line or two.
+    /// The system calls of its processes so far.
     pub fn trace(&self) -> Trace {
         Trace::read(&self.home().join("trace"))
     }
 
-    /// With a small disk for the data directory, which can be filled ([`Installation::disk`]).
+    /// Mounts a small disk as its data directory, which can be filled (see [`Installation::disk`]).
     pub fn on_small_disk(mut self, mebibytes: u32) -> Installation {
         std::fs::create_dir(self.data()).expect("the temporary directory can be written");
         self.disk = Some(SmallDisk::mount(&self.data(), mebibytes));
         self
     }
 
-    /// The small disk.
+    /// The small disk of its data directory.
     pub fn disk(&self) -> &SmallDisk {
         self.disk.as_ref().unwrap_or_else(|| panic!("the data directory is on no small disk"))
     }
 
-    /// Its databases, opened beside its processes.
+    /// Opens its databases, also while its processes use them.
     pub async fn store(&self) -> Store {
         let engine = match self.variable("CHANCERY_DATABASE_URL") {
             Some(url) => Engine::Postgres { url: url.to_owned() },
@@ -144,14 +144,14 @@ impl Installation {
         store.unwrap_or_else(|error| panic!("the databases do not open: {error}"))
     }
 
-    /// Takes the database away, as an outage would.
+    /// Drops its PostgreSQL database, as an outage would.
     pub fn lose_database(&mut self) {
         if let Some(database) = self.database.take() {
             database.lose();
         }
     }
 
-    /// The working directory.
+    /// The working directory of its processes.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
@@ -166,9 +166,9 @@ impl Installation {
             Some(disk) => disk.command(self.home(), &self.binary),
             None if self.is_traced => Trace::command(&self.home().join("trace"), &self.binary),
             None => match self.descriptors {
-                Some(most) => {
+                Some(max) => {
                     let mut command = Command::new("sh");
-                    command.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]).arg(&self.binary);
+                    command.args(["-c", &format!("ulimit -n {max} && exec \"$0\" \"$@\"")]).arg(&self.binary);
                     command
                 }
                 None => Command::new(&self.binary),
@@ -184,7 +184,7 @@ impl Installation {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command and waits for its end.
     pub fn run(&self, args: &[&str]) -> Output {
         Self::ended(self.command(args))
     }
@@ -216,7 +216,7 @@ impl Installation {
         Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Runs a command and kills it after a while (SIGKILL); what it wrote if it had ended before.
+    /// Runs a command and kills it after a time (SIGKILL); returns its output only if it had ended before.
     pub fn run_killed(&self, args: &[&str], after: Duration) -> Option<Output> {
         let mut command = self.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -229,12 +229,12 @@ impl Installation {
         Some(Output { code, stdout: text(output.stdout), stderr: text(output.stderr) })
     }
 
-    /// An environment variable as it was set.
+    /// The value of an environment variable that was set.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Runs a command that succeeds; its standard output.
+    /// Runs a command that must succeed, and returns its standard output.
     #[track_caller]
     pub fn succeeds(&self, args: &[&str]) -> String {
         let output = self.run(args);
@@ -242,7 +242,7 @@ impl Installation {
         output.stdout
     }
 
-    /// Runs a command that fails; its standard error.
+    /// Runs a command that must fail, and returns its standard error.
     #[track_caller]
     pub fn fails(&self, args: &[&str]) -> String {
         let output = self.run(args);
@@ -250,13 +250,13 @@ impl Installation {
         output.stderr
     }
 
-    /// Serves both services on free ports, and returns when they listen.
+    /// Starts both services on free ports, and returns when they listen.
     #[track_caller]
     pub fn serve(&self) -> Process {
         self.serve_with(&[])
     }
 
-    /// As [`Installation::serve`], with flags.
+    /// Starts both services with additional flags; see [`Installation::serve`].
     #[track_caller]
     pub fn serve_with(&self, flags: &[&str]) -> Process {
         let mut process = self.spawn(&[&["serve"], flags].concat());
@@ -264,7 +264,7 @@ impl Installation {
         process
     }
 
-    /// Serves the main API alone.
+    /// Starts the main API alone.
     #[track_caller]
     pub fn serve_api(&self) -> Process {
         let mut process = self.spawn(&["serve", "api"]);
@@ -272,7 +272,7 @@ impl Installation {
         process
     }
 
-    /// Serves the history service alone.
+    /// Starts the history service alone.
     #[track_caller]
     pub fn serve_history(&self) -> Process {
         let mut process = self.spawn(&["serve", "history"]);
@@ -292,7 +292,7 @@ impl Installation {
     }
 }
 
-/// A serving process; killed when this is dropped.
+/// A serving process. Dropping it kills the process.
 pub struct Process {
     child: Child,
     stdout: PathBuf,
@@ -304,7 +304,7 @@ pub struct Process {
 impl Process {
     #[track_caller]
     fn wait_until(&mut self, listens: fn(&Process) -> bool) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             let printed = self.stdout();
             self.api = address(&printed, "The main API listens on http://");
@@ -317,7 +317,7 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("it does not listen after {PATIENCE:?}: {}{}", self.stdout(), self.stderr());
+        panic!("it does not listen after {TIMEOUT:?}: {}{}", self.stdout(), self.stderr());
     }
 
     /// A client of the main API that is not signed in.
@@ -325,32 +325,32 @@ impl Process {
         Client::new(self.api(), host)
     }
 
-    /// Where the main API listens.
+    /// The address of the main API's listener.
     pub fn api(&self) -> SocketAddr {
         self.api.unwrap_or_else(|| panic!("the main API does not listen"))
     }
 
-    /// Where the history service listens.
+    /// The address of the history service's listener.
     pub fn history(&self) -> SocketAddr {
         self.history.unwrap_or_else(|| panic!("the history service does not listen"))
     }
 
-    /// What it has written to standard output so far.
+    /// The text on its standard output so far.
     pub fn stdout(&self) -> String {
         std::fs::read_to_string(&self.stdout).unwrap_or_default()
     }
 
-    /// What it has written to standard error so far: the log.
+    /// The text on its standard error so far, which is the log.
     pub fn stderr(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// The most memory that it has held, in MiB, as Linux tells it.
+    /// The most resident memory that the process has had, in MiB.
     pub fn peak_memory(&self) -> u64 {
         self.memory("VmHWM:")
     }
 
-    /// The memory that it holds now, in MiB.
+    /// The current resident memory of the process, in MiB.
     pub fn held_memory(&self) -> u64 {
         self.memory("VmRSS:")
     }
@@ -362,32 +362,32 @@ impl Process {
         kib.unwrap_or_else(|| panic!("its memory is not told: {status}")) / 1024
     }
 
-    /// Sends a signal by its name (`TERM`, `INT`).
+    /// Sends a signal to the process by name (`TERM`, `INT`).
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
         assert!(sent.is_ok_and(|status| status.success()), "the signal {name} was not sent");
     }
 
-    /// Ends it at once, as a crash would (SIGKILL).
+    /// Kills the process, as a crash would (SIGKILL).
     pub fn kill(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Waits for its end.
+    /// Waits until the process has ended.
     #[track_caller]
     pub fn end(&mut self) -> ExitStatus {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return status;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("it does not end after {PATIENCE:?}: {}", self.stderr());
+        panic!("it does not end after {TIMEOUT:?}: {}", self.stderr());
     }
 
-    /// Asks it to stop and waits until it has, with exit code 0.
+    /// Stops the process by SIGTERM, and checks that it exits with code 0.
     #[track_caller]
     pub fn stop(mut self) {
         self.signal("TERM");
@@ -403,8 +403,8 @@ impl Drop for Process {
     }
 }
 
+/// The address behind a printed text, if the line is complete.
 fn address(printed: &str, line: &str) -> Option<SocketAddr> {
-    // A line counts when it is whole.
     let (line, _) = printed.split_once(line)?.1.split_once('\n')?;
     line.parse().ok()
 }

@@ -1,20 +1,20 @@
-//! What a server answered, and how tests compare it.
+//! The answer to a request, and checks of it.
 
 use http::HeaderMap;
 use serde_json::Value as Json;
 use std::fmt;
 use std::ops::Index;
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, PartialEq)]
 pub struct Reply {
-    /// Its status.
+    /// The status of the answer.
     pub status: u16,
-    /// Its headers.
+    /// The headers of the answer.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body of the answer.
     pub text: String,
-    /// Its body as JSON; null when it is none.
+    /// The body as JSON; null when it is not JSON.
     pub json: Json,
 }
 
@@ -25,55 +25,55 @@ impl Reply {
         Reply { status, headers, text, json }
     }
 
-    /// The answer is exactly this.
+    /// Checks the status and the whole body.
     #[track_caller]
     pub fn is(&self, status: u16, body: Json) {
         assert!(self.status == status && self.json == body, "expected {status} {body:#}\n\nbut the answer is {self:?}");
     }
 
-    /// The answer is 400 with exactly these messages.
+    /// Checks that the answer is 400 with exactly these messages.
     #[track_caller]
     pub fn refuses(&self, errors: Json) {
         self.is(400, errors);
     }
 
-    /// The answer has this status; its body.
+    /// Checks the status and returns the body.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Json {
         assert!(self.status == status, "expected {status}\n\nbut the answer is {self:?}");
         self.json.clone()
     }
 
-    /// 200, and what was answered.
+    /// Checks that the status is 200 and returns the body.
     #[track_caller]
     pub fn ok(&self) -> Json {
         self.expect(200)
     }
 
-    /// 201, and what was created.
+    /// Checks that the status is 201 and returns the body.
     #[track_caller]
     pub fn created(&self) -> Json {
         self.expect(201)
     }
 
-    /// 204 without a body.
+    /// Checks that the answer is 204 without a body.
     #[track_caller]
     pub fn is_empty(&self) {
         assert!(self.status == 204 && self.text.is_empty(), "expected 204\n\nbut the answer is {self:?}");
     }
 
-    /// The id of what was answered.
+    /// The `id` in the body.
     #[track_caller]
     pub fn id(&self) -> i64 {
         self.json["id"].as_i64().unwrap_or_else(|| panic!("expected an id\n\nbut the answer is {self:?}"))
     }
 
-    /// A header's value; empty when there is none.
+    /// The value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
     }
 
-    /// One member of each result of a list, in order.
+    /// A member of each result in a list, in order.
     #[track_caller]
     pub fn column(&self, name: &str) -> Vec<Json> {
         let results = self.json["results"].as_array();
@@ -81,7 +81,7 @@ impl Reply {
         results.iter().map(|result| result[name].clone()).collect()
     }
 
-    /// The ids of a list, in order.
+    /// The ids of the results in a list, in order.
     #[track_caller]
     pub fn ids(&self) -> Vec<i64> {
         self.column("id").iter().filter_map(Json::as_i64).collect()
@@ -110,7 +110,7 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// An answer without what differs from answer to answer.
+/// An answer without the headers that differ in every answer: request id and date.
 pub fn without_its_id(mut reply: Reply) -> Reply {
     reply.headers.remove("x-request-id");
     reply.headers.remove("date");

@@ -1,5 +1,5 @@
-//! A server of the S3 protocol (a maintained fork of `s3rver` of npm, which checks signatures of version 4 and their
-//! expiry) as a process of its own.
+//! An S3 server in a separate process: a maintained fork of the npm package `s3rver`, which checks signatures of
+//! version 4 and their expiry.
 
 use crate::npm;
 use serde_json::json;
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// Its one bucket.
+/// The name of the server's only bucket.
 const BUCKET: &str = "files";
-/// What the server appends to the name of a file with an object's content.
-const CONTENT: &str = "._S3rver_object";
+/// The suffix of the files in which the server stores the contents of objects.
+const CONTENT_SUFFIX: &str = "._S3rver_object";
 
 const SOURCES: [(&str, &str); 3] = [
     ("package.json", include_str!("../s3/package.json")),
@@ -19,7 +19,7 @@ const SOURCES: [(&str, &str); 3] = [
     ("server.mjs", include_str!("../s3/server.mjs")),
 ];
 
-/// A running server with an empty bucket; gone when this is dropped.
+/// A running S3 server. Dropping it ends the process and deletes its objects.
 pub struct S3 {
     process: Child,
     port: u16,
@@ -27,7 +27,7 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// Starts one.
+    /// Starts a server with an empty bucket.
     pub fn start() -> S3 {
         let program = npm::installed("s3-server", &SOURCES).join("server.mjs");
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
@@ -47,12 +47,12 @@ impl S3 {
         S3 { process, port, directory }
     }
 
-    /// As `CHANCERY_FILES_URL` has it.
+    /// The value for `CHANCERY_FILES_URL` with a prefix of keys.
     pub fn url(&self, prefix: &str) -> String {
         format!("s3://{BUCKET}/{prefix}")
     }
 
-    /// What the environment must say of it.
+    /// The environment variables that a client of the server needs.
     pub fn environment(&self) -> Vec<(String, String)> {
         let endpoint = format!("http://127.0.0.1:{}", self.port);
         [
@@ -82,12 +82,15 @@ impl Drop for S3 {
     }
 }
 
+/// Collects the keys of the objects below a directory.
 fn collect(bucket: &Path, directory: &Path, keys: &mut Vec<String>) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             collect(bucket, &path, keys);
-        } else if let Some(key) = path.strip_prefix(bucket).ok().and_then(|key| key.to_str()?.strip_suffix(CONTENT)) {
+        } else if let Some(key) =
+            path.strip_prefix(bucket).ok().and_then(|key| key.to_str()?.strip_suffix(CONTENT_SUFFIX))
+        {
             keys.push(key.to_owned());
         }
     }

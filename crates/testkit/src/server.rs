@@ -1,4 +1,4 @@
-//! A server inside the test's own process.
+//! The main API, run inside the test's own process.
 
 use crate::client::Client;
 use crate::database::Database;
@@ -29,19 +29,19 @@ use web::room::Taken;
 
 /// The domain of a server's first build.
 pub const DOMAIN: &str = "a.example";
-/// The first super admin of each build.
+/// The username of each build's first super admin.
 pub const ADMIN: &str = "admin@example.com";
-/// Everybody's password.
+/// The password of every account.
 pub const PASSWORD: &str = "correct horse battery";
-/// The secret key of every server.
+/// The secret key of test servers.
 pub const SECRET_KEY: &str = "a key for tests, long enough for a new database";
-/// The key of its operators.
+/// The `X-API-Key` of test servers.
 pub const API_KEY: &str = "a key of the deployment, for tests";
-/// Where a server's clock stands at its start: 2026-01-31T09:30:00Z.
+/// The time of a server's clock at its start: 2026-01-31T09:30:00Z.
 pub const NOW: i64 = 1_769_851_800_000_000;
 
-/// A server with the build [`DOMAIN`], gone with its data when this is dropped. Its clock stands still until a test
-/// advances it.
+/// A server with the build [`DOMAIN`]. Its clock stands still until a test advances it, and its data is deleted when it
+/// is dropped.
 pub struct Server {
     first: Tenant,
 }
@@ -50,17 +50,17 @@ pub struct Server {
 #[derive(Clone)]
 pub struct Tenant {
     inner: Arc<Inner>,
-    /// The build.
+    /// The build as the application has it.
     pub build: Arc<Build>,
 }
 
-/// What the builds of a server share.
+/// The state that all builds of a server share.
 pub struct Inner {
     /// The application.
     pub app: App,
-    /// Its clock.
+    /// The clock of the application.
     pub clock: Clock,
-    /// Where it listens.
+    /// The address of the listener.
     pub address: SocketAddr,
     accounts: Mutex<HashMap<String, u32>>,
     data: TempDir,
@@ -68,12 +68,12 @@ pub struct Inner {
 }
 
 impl Server {
-    /// Starts one with the usual settings.
+    /// Starts a server with the usual settings.
     pub async fn start() -> Server {
         Server::with(|_| {}).await
     }
 
-    /// Starts one with settings of its own.
+    /// Starts a server with changed settings.
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Server {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let database = Database::claim();
@@ -89,26 +89,26 @@ impl Server {
         let address = listener.local_addr().expect("a bound listener has an address");
         let served = app.clone();
         let handler = move |request, peer| serve::answer(served.clone(), platform::table(), request, peer);
-        // It ends with the runtime of the test.
+        // The task ends with the runtime of the test.
         tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
         let inner =
             Arc::new(Inner { clock: app.clock.clone(), app, address, accounts: Mutex::default(), data, database });
         Server { first: Tenant::create(inner, DOMAIN).await }
     }
 
-    /// Makes one more build, with a super admin like the first one's.
+    /// Creates another build, with the usual super admin.
     pub async fn build(&self, domain: &str) -> Tenant {
         Tenant::create(self.inner.clone(), domain).await
     }
 
-    /// Moves the clock.
+    /// Advances the clock.
     pub fn advance(&self, micros: i64) {
         self.clock.advance(micros);
     }
 }
 
 impl Drop for Inner {
-    /// The database is the next server's only when nothing of this one works on it any more.
+    /// Closes the store before the database is released, so that the next server does not share it.
     fn drop(&mut self) {
         if self.database.is_none() {
             return;
@@ -155,20 +155,20 @@ impl Tenant {
         Client::new(self.address, &self.build.domain)
     }
 
-    /// Somebody signed in by name and password.
+    /// Signs in with a username and a password.
     #[track_caller]
     pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = Client> + use<> {
         self.anonymous().sign_in(username, password)
     }
 
-    /// The first super admin, signed in. Its id is 1.
+    /// Signs in as the first super admin, whose id is 1.
     #[track_caller]
     pub fn admin(&self) -> impl Future<Output = Client> + use<> {
         self.sign_in(ADMIN, PASSWORD)
     }
 
-    /// A new account of a type, active and with the usual password; its username. The first one's is
-    /// `internal@example.com`, the second one's `internal-2@example.com`.
+    /// Creates an active account of a type with the usual password, and returns its username, such as
+    /// `internal@example.com` for the first and `internal-2@example.com` for the second one.
     pub async fn account(&self, account_type: &str) -> String {
         let name = format!("{}/{account_type}", self.build.domain);
         let n = {
@@ -191,13 +191,14 @@ impl Tenant {
         username
     }
 
-    /// As [`Tenant::account`], signed in.
+    /// Creates an account as [`Tenant::account`] does, and signs in.
     pub async fn as_type(&self, account_type: &str) -> Client {
         let username = self.account(account_type).await;
         self.sign_in(&username, PASSWORD).await
     }
 
-    /// A new configuration administrator with one role that gives these permissions (`{resource: [action, …]}`).
+    /// Creates a configuration administrator whose only role has these permissions (`{resource: [action, …]}`), and
+    /// signs in.
     pub async fn with_role(&self, permissions: Json) -> Client {
         let admin = self.admin().await;
         let username = self.account("full").await;
@@ -210,8 +211,8 @@ impl Tenant {
         user
     }
 
-    /// A request of a route as its handler gets it, of somebody who is signed in or of nobody, for what is tested below
-    /// HTTP. Its path is that of the first instances, and each member of its body is a text.
+    /// A request as the handler of a route gets it, for tests without HTTP. `None`: the caller is not signed in. Each
+    /// path value is 1, and each member of the body is a text.
     pub async fn request(&self, caller: Option<&Client>, route: &'static Route, query: &str) -> Request {
         let (build, now) = (&self.build, self.clock.now());
         let (_, by) = &platform::identity::DOMAIN.callers[0];
@@ -242,7 +243,7 @@ impl Tenant {
         Request::new(caller, received)
     }
 
-    /// Every mail that the build has sent, once none is waiting.
+    /// Waits until no mail of the build is queued, and returns all that were sent.
     pub async fn mails(&self) -> Vec<Mail> {
         let sql = "SELECT (SELECT count(*) FROM jobs WHERE kind = 'mail') + (SELECT count(*) FROM mail_jobs)";
         let waiting = move |conn: &mut Conn| conn.one(&Sql::new(sql), |row| row.int(0));
@@ -255,7 +256,7 @@ impl Tenant {
         panic!("mails are still waiting after ten seconds");
     }
 
-    /// The last mail to a receiver.
+    /// The latest mail to a receiver.
     pub async fn mail_to(&self, receiver: &str) -> Mail {
         let mails = self.mails().await;
         let last = mails.iter().rev().find(|mail| mail.to == receiver);

@@ -1,12 +1,12 @@
-//! What many answers hold.
+//! Parts of answers that many tests expect.
 
 use crate::client::Client;
 use serde_json::{Value, json};
 
-/// Where a server's clock stands at its start.
+/// The time of a server's clock at its start, as answers show it.
 pub const START: &str = "2026-01-31T09:30:00.000000Z";
 
-/// The user reference (document 1, "Shared shapes") of an account that the test kit made.
+/// The user reference (`docs/reference/conventions.md`) of an account that the test kit created.
 pub fn user(user: &Client, account_type: &str) -> Value {
     let last_name = match account_type {
         "internal" => "Internal",
@@ -24,7 +24,7 @@ pub fn user(user: &Client, account_type: &str) -> Value {
     })
 }
 
-/// The reference of the first super admin.
+/// The user reference of the first super admin.
 pub fn admin() -> Value {
     json!({
         "id": 1, "first_name": "admin", "last_name": "Super Admin", "username": "admin@example.com",
@@ -32,7 +32,7 @@ pub fn admin() -> Value {
     })
 }
 
-/// A list in its envelope, all of it on one page.
+/// The envelope of a list that fits on one page.
 pub fn page(results: Value) -> Value {
     let count = results.as_array().expect("results are a list").len();
     json!({

@@ -1,21 +1,21 @@
-//! A small file system of a test's own, which can be filled. It is mounted where no other process sees it but those that
-//! are started there, so that root is not needed where Linux lets users have such mounts.
+//! A small file system that a test can fill. It is mounted in a separate mount namespace, which only processes of the
+//! test enter, so root is not needed where Linux lets users create such namespaces.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A mounted file system, gone with its files when this is dropped.
+/// A small mounted file system. Dropping it unmounts it and deletes its files.
 pub struct SmallDisk {
-    /// Keeps the mount, and ends with the process that started it, since its standard input ends then.
+    /// The process that keeps the mount. It ends with the test process, since its standard input is closed then.
     keeper: Child,
     path: PathBuf,
     is_root: bool,
 }
 
 impl SmallDisk {
-    /// Mounts one over a directory.
+    /// Mounts a small file system on a directory.
     pub fn mount(path: &Path, mebibytes: u32) -> SmallDisk {
         let is_root = crate::is_root();
         let mut command = Command::new("unshare");
@@ -35,7 +35,7 @@ impl SmallDisk {
         SmallDisk { keeper, path: path.to_owned(), is_root }
     }
 
-    /// A program that sees it, in a working directory.
+    /// A command that runs a program in the mount namespace, with a working directory.
     pub(crate) fn command(&self, directory: &Path, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={}", self.keeper.id())).arg("--mount");
@@ -46,7 +46,7 @@ impl SmallDisk {
         command
     }
 
-    /// Takes all the room that is left.
+    /// Fills the file system completely.
     pub fn fill(&self) {
         let mut file = File::options().append(true).create(true).open(self.filler()).expect("the disk can be written");
         for size in [1 << 16, 1 << 12, 1] {
@@ -54,11 +54,12 @@ impl SmallDisk {
         }
     }
 
-    /// Gives it back.
+    /// Frees the space that [`SmallDisk::fill`] took.
     pub fn free(&self) {
         std::fs::remove_file(self.filler()).expect("the disk was filled");
     }
 
+    /// The path of the file that fills the disk, as seen from outside the mount namespace.
     fn filler(&self) -> PathBuf {
         let inside = self.path.strip_prefix("/").expect("temporary directories are named from the root");
         Path::new("/proc").join(self.keeper.id().to_string()).join("root").join(inside).join("filler")

@@ -1,5 +1,5 @@
-//! What a version of the binary left behind, kept as files, and put before another version: a data directory, or a dump
-//! of a PostgreSQL database. `reliability/stored-data` makes them.
+//! Saves and restores the data of an installation, so that tests open data of an older version: a data directory, or a
+//! dump of a PostgreSQL database. `reliability/stored-data` creates these files.
 
 use crate::postgresql;
 use crate::process::Installation;
@@ -12,8 +12,8 @@ use std::process::Command;
 pub type TextRow = Vec<Option<String>>;
 
 impl Installation {
-    /// Keeps everything that is stored as `{stem}.tar.gz` (the data directory) or `{stem}.sql.gz` (a dump that
-    /// PostgreSQL 14 and later take). No process may serve it meanwhile.
+    /// Saves all data as `{stem}.tar.gz` (the data directory) or `{stem}.sql.gz` (a dump that PostgreSQL 14 and later
+    /// accept). No process may serve the installation meanwhile.
     pub fn keep(&self, stem: &Path) {
         match self.database_url() {
             None => {
@@ -22,11 +22,11 @@ impl Installation {
                 succeeds(Command::new("tar").args(tar).arg(kept).arg("-C").arg(self.home()).arg("chancery-data"));
             }
             Some(url) => {
-                // Statements alone, so that any client can run it.
+                // The dump consists of statements only, so that any client can run it.
                 let options = ["--no-owner", "--no-privileges", "--inserts", "--rows-per-insert=100"];
                 let mut dump = Command::new(postgresql::programs().join("pg_dump"));
                 let text = succeeds(dump.args(options).arg(url));
-                // Settings that not every version knows, and commands of psql.
+                // Removes commands of psql, and settings that not every version knows.
                 let is_kept = |line: &&str| {
                     let is_setting = line.starts_with("SET ") || line.contains("pg_catalog.set_config");
                     !is_setting && !line.starts_with('\\') && !line.starts_with("--") && !line.is_empty()
@@ -39,7 +39,7 @@ impl Installation {
         }
     }
 
-    /// Puts there what [`Installation::keep`] has kept; nothing else may be stored.
+    /// Restores the data that [`Installation::keep`] has saved, into an empty installation.
     pub fn restore(&self, stem: &Path) {
         if self.database_url().is_none() {
             let kept = with_extension(stem, "tar.gz");
@@ -50,14 +50,14 @@ impl Installation {
         }
     }
 
-    /// Runs one statement of SQL on `control` or a build (`build_1`), beside a server or without one, and without
-    /// migrating it: its rows.
+    /// Runs an SQL statement on `control` or a build (`build_1`) and returns its rows. The database is not migrated,
+    /// and a server may be running.
     pub fn sql(&self, database: &str, statement: &str) -> Vec<TextRow> {
         let statement = statement.to_owned();
         self.query(database, move |query| query(&statement))
     }
 
-    /// Every row of a build's tables, for comparisons: each table's rows in the order of their texts.
+    /// All rows of a build by table, sorted, so that they can be compared.
     pub fn tables(&self, build: &str) -> BTreeMap<String, Vec<TextRow>> {
         let names = match self.database_url() {
             Some(_) => format!("SELECT tablename FROM pg_tables WHERE schemaname = '{build}'"),
@@ -75,7 +75,7 @@ impl Installation {
         })
     }
 
-    /// Hands out a connection to a database, as a function of statements.
+    /// Calls `script` with a function that runs a statement on a database.
     fn query<T: Send + 'static>(
         &self,
         database: &str,
@@ -106,7 +106,8 @@ impl Installation {
         script(&mut query)
     }
 
-    /// The blocking driver must not run inside a test's runtime.
+    /// Runs `script` with a connection to PostgreSQL, in a thread of its own, since the blocking driver must not run
+    /// inside a test's runtime.
     fn postgresql_client<T: Send + 'static>(
         &self,
         script: impl FnOnce(&mut postgres::Client) -> Result<T, postgres::Error> + Send + 'static,
@@ -147,7 +148,7 @@ fn with_extension(stem: &Path, extension: &str) -> std::path::PathBuf {
     stem.with_file_name(format!("{name}.{extension}"))
 }
 
-/// Runs a program that succeeds; what it wrote.
+/// Runs a program that must succeed, and returns its standard output.
 #[track_caller]
 fn succeeds(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));

@@ -1,68 +1,69 @@
-//! What a process asked of the system, in what order, as `strace` saw it.
+//! The system calls of a process in their order, as traced by `strace`.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The calls that tell what reaches the disk, under what name, and who is told.
-const CALLS: &str = "trace=write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,fsync,fdatasync,openat,mkdir,mkdirat,\
+/// The system calls that are traced: writes, syncs, changes of names, and sends.
+const TRACED_CALLS: &str = "trace=write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,fsync,fdatasync,openat,mkdir,mkdirat,\
                      rename,renameat,renameat2,link,linkat,unlink,unlinkat";
 
-/// Calls in the order of their beginnings.
+/// A trace of system calls.
 pub struct Trace {
-    /// All that are done.
+    /// The completed calls, in the order in which they began.
     pub calls: Vec<Call>,
 }
 
-/// A call.
+/// A system call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its name.
+    /// The name of the system call.
     pub name: String,
-    /// Its arguments; open files with their paths in angle brackets, texts in quotes.
+    /// The arguments; file descriptors have their paths in angle brackets, and texts are in quotes.
     pub arguments: String,
-    /// What it returned; errors have their names with it.
+    /// The returned value; with an error, also its name.
     pub result: String,
-    /// The line on which it began.
+    /// The line of the trace on which the call began.
     pub began: usize,
-    /// The line on which it was done.
+    /// The line of the trace on which the call ended.
     pub ended: usize,
 }
 
 impl Call {
-    /// Whether its data are on the disk when it has ended.
+    /// Whether the call has synced the file whose path ends with `file`.
     pub fn syncs(&self, file: &str) -> bool {
         matches!(self.name.as_str(), "fsync" | "fdatasync") && self.result == "0" && self.is_on(file)
     }
 
-    /// Whether it writes to an open file.
+    /// Whether the call writes to the file whose path ends with `file`.
     pub fn writes(&self, file: &str) -> bool {
         let is_write = matches!(self.name.as_str(), "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2");
         is_write && self.is_on(file)
     }
 
-    /// Whether its open file is the one whose path ends like this.
+    /// Whether the call is on the file whose path ends with `file`.
     fn is_on(&self, file: &str) -> bool {
         let path = self.arguments.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
         path.is_some_and(|(path, _)| path.ends_with(file))
     }
 
-    /// Whether it succeeded.
+    /// Whether the call succeeded.
     pub fn is_done(&self) -> bool {
         !self.result.starts_with('-')
     }
 
-    /// The texts among its arguments.
+    /// The quoted texts in the arguments.
     pub fn texts(&self) -> Vec<&str> {
         self.arguments.split('"').skip(1).step_by(2).collect()
     }
 }
 
 impl Trace {
-    /// A program whose calls are added to a file. The tracer stands aside, so that the program is the caller's own child.
+    /// A command that runs a program and appends its calls to a file. The tracer runs detached, so that the program is
+    /// a direct child of the test.
     pub(crate) fn command(file: &Path, program: &Path) -> Command {
         let mut command = Command::new("strace");
-        command.args(["-D", "-f", "-y", "-A", "-s", "200", "-e", CALLS, "-e", "signal=none", "-o"]).arg(file);
+        command.args(["-D", "-f", "-y", "-A", "-s", "200", "-e", TRACED_CALLS, "-e", "signal=none", "-o"]).arg(file);
         command.arg("--").arg(program);
         command
     }
@@ -71,18 +72,18 @@ impl Trace {
         let text = std::fs::read(file).unwrap_or_else(|error| panic!("strace wrote nothing: {error}"));
         let text = String::from_utf8_lossy(&text);
         let mut calls: Vec<Call> = Vec::new();
-        // By thread, what has begun and not ended.
-        let mut open: HashMap<&str, (usize, String)> = HashMap::new();
+        // The unfinished call of each thread.
+        let mut unfinished: HashMap<&str, (usize, String)> = HashMap::new();
         for (at, line) in text.lines().enumerate() {
             let Some((thread, call)) = line.split_once(' ') else { continue };
             let call = call.trim_start();
             let (began, whole) = match call.strip_suffix(" <unfinished ...>") {
                 Some(begun) => {
-                    open.insert(thread, (at, begun.to_owned()));
+                    unfinished.insert(thread, (at, begun.to_owned()));
                     continue;
                 }
                 None if call.starts_with("<... ") => {
-                    let Some((began, begun)) = open.remove(thread) else { continue };
+                    let Some((began, begun)) = unfinished.remove(thread) else { continue };
                     (began, begun + call.split_once("resumed>").map_or("", |(_, rest)| rest))
                 }
                 None => (at, call.to_owned()),

@@ -1,5 +1,4 @@
-//! Composes mail messages, and writes them as files while a build has no mail settings (document 4, section 1, row
-//! "mail in the embedded default").
+//! Composes mail messages, and writes them as files while a build has no mail settings (`docs/reference/mail.md`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! The mail queue: messages wait in the build's database until they are sent. So no request waits for mail, its
-//! response time does not reveal whether a receiver exists, and a crash loses no mail (document 4, section 3, "a
-//! message that a request causes"). Waiting messages are encrypted, and the link in a message is made when it is sent.
+//! response time does not reveal whether a receiver exists, and a crash loses no mail (`docs/reference/mail.md`).
+//! Waiting messages are encrypted, and the link in a message is made when it is sent.
 //!
 //! Each message is a job ([`kit::jobs`]), and a build sends one at a time: by its mail server, or into a file while it
 //! has no mail settings. A message that cannot be sent is retried with growing delays for three days; then it is given

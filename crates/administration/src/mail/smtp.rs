@@ -59,7 +59,7 @@ pub enum SignIn {
     Token(ClientCredentials),
 }
 
-/// The step at which sending failed; the texts are those of document 4, section 5, row "test endpoint".
+/// The step at which sending failed; the texts are those of the test endpoint (`docs/reference/mail.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The server does not answer, is no mail server, or has an address that is not allowed.

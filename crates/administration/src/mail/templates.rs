@@ -1,5 +1,5 @@
 //! The standard messages and their merge fields: those of the kind of message, and the company details
-//! (document 1, "Company details").
+//! (`docs/reference/company-details.md`).
 //!
 //! Merging replaces text once: a value is inserted as it is, even when it looks like a field. A line whose fields are
 //! all empty is left out, and so is a paragraph without lines.

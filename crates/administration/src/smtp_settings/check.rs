@@ -1,4 +1,4 @@
-//! The rules that a PATCH and a test of the settings share (document 4, sections 5 and 7).
+//! The rules that a PATCH and a test of the settings share (`docs/reference/mail.md`).
 
 use super::settings::{
     BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SETTINGS, TLS, USERNAME,
@@ -11,7 +11,7 @@ use kit::rows;
 use resource::{After, Changes, Errors, Key, LINE, Object, message};
 use store::{Conn, Error, Sql};
 
-/// The most `failure_email` addresses (document 1, "Limits").
+/// The most `failure_email` addresses.
 const MAX_FAILURE_ADDRESSES: usize = 10;
 const TLS_REQUIRED: &str = "TLS is required for this authorization method.";
 
@@ -68,8 +68,7 @@ pub fn checked(
 }
 
 /// The fields that decide which server receives all mail and the links in it: only super admins may change them or test
-/// other values (document 4, section 7, "mail settings"). The password is not among them, since it is valid only for
-/// the stored server and username.
+/// other values. The password is not among them, since it is valid only for the stored server and username.
 fn super_admin_fields() -> [&'static str; 6] {
     [HOST.name(), PORT.name(), TLS.name(), USERNAME.name(), METHOD.name(), OBJECT.name()]
 }

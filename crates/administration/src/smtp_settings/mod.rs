@@ -1,5 +1,5 @@
-//! Outbound mail settings: `/api/administration/smtp-settings/` (document 1, "Outbound mail settings"; document 4,
-//! section 5). They are empty before the first PATCH, and messages are then written as files.
+//! Outbound mail settings: `/api/administration/smtp-settings/` (`docs/reference/mail.md`). They are empty before the
+//! first PATCH, and messages are then written as files.
 
 mod check;
 pub mod server;

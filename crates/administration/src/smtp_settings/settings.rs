@@ -1,4 +1,4 @@
-//! The declaration of the outbound mail settings (document 1, "Outbound mail settings").
+//! The declaration of the outbound mail settings (`docs/reference/mail.md`).
 
 use crate::client_credentials::{self, VENDOR};
 use kit::rows::{Declaration, Shape};

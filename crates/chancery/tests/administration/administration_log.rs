@@ -1,4 +1,4 @@
-//! `GET /api/administration/log/` (document 4, section 4, "administration log").
+//! `GET /api/administration/log/` (`docs/reference/administration-log.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page};

@@ -1,4 +1,4 @@
-//! `/api/authentication-objects/` (document 4, section 5, "authentication objects").
+//! `/api/authentication-objects/` (`docs/reference/mail.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page, user};

@@ -1,4 +1,4 @@
-//! `/api/administration/company-details/` (document 1, "Company details").
+//! `/api/administration/company-details/` (`docs/reference/company-details.md`).
 
 use crate::message;
 use serde_json::{Value, json};

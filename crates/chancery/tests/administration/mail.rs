@@ -1,5 +1,5 @@
 //! What becomes of messages: the mail server that a build has settings for, the queue before it, and the test of the
-//! settings (document 4, section 5; section 3, "a message that a request causes"; security, "mail test").
+//! settings (`docs/reference/mail.md`).
 
 use crate::{BINARY, message};
 use platform::kit::secret::Context;

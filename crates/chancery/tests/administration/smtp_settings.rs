@@ -1,5 +1,4 @@
-//! `/api/administration/smtp-settings/` (document 1, "Outbound mail settings"; document 4, section 5). What becomes of
-//! the messages is in `mail.rs`.
+//! `/api/administration/smtp-settings/` (`docs/reference/mail.md`). What becomes of the messages is in `mail.rs`.
 
 use crate::message;
 use serde_json::{Value, json};

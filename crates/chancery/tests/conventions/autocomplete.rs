@@ -1,4 +1,4 @@
-//! `…/autocomplete/` (document 4, section 2, "autocomplete").
+//! `…/autocomplete/` (`docs/reference/conventions.md`).
 
 use crate::message;
 use crate::shown::page;

@@ -1,5 +1,5 @@
-//! What a body may cost: bytes, depth, values and types, for strangers and for those who are signed in (document 4,
-//! section 7). `reliability/bodies` measures the memory.
+//! What a body may cost: bytes, depth, values and types, for strangers and for those who are signed in
+//! (`docs/reference/conventions.md`). `reliability/bodies` measures the memory.
 
 use crate::message;
 use http::Method;

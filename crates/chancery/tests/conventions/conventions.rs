@@ -1,4 +1,4 @@
-//! What every endpoint has in common (document 1, "Conventions"; document 4, section 2), shown on users and roles.
+//! What every endpoint has in common (`docs/reference/conventions.md`), shown on users and roles.
 
 use crate::message;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Filters without number (document 4, section 7, row "many filters"), on every list; and what else makes a statement
-//! long within an address that the listener takes.
+//! Filters without number (`docs/reference/conventions.md`), on every list; and what else makes a statement long within
+//! an address that the listener takes.
 
 use crate::message;
 use crate::routes::with_ids;

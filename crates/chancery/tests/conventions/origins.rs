@@ -1,5 +1,5 @@
-//! Who may call what anybody may call: the build's own pages, configured front ends and programs, and no page of another
-//! site; and by which host a build is reached (document 4, section 7, rows "public POSTs" and "Host").
+//! Who may call what anybody may call: the build's own pages, configured front ends and programs, and no page of
+//! another site; and by which host a build is reached (`docs/reference/conventions.md`).
 
 use crate::bodies::raw;
 use crate::message;

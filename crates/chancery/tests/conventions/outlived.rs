@@ -1,6 +1,5 @@
 //! No request outlives its caller's rights: whoever loses them while the body of his write is still on its way changes
-//! nothing, on any route (security, promise "a right that ended does nothing more"; document 4, section 7, "what a request
-//! may do").
+//! nothing, on any route (`docs/reference/conventions.md`).
 //!
 //! The callers are served by one process; on PostgreSQL another one takes their rights, too, and everywhere the command
 //! line does.

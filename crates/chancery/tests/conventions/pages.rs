@@ -149,7 +149,7 @@ async fn many_who_write_see_at_once_what_they_wrote() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_process_writes_is_in_the_next_page() {
-    let installation = Installation::with_build(BINARY);
+    let Some(installation) = Installation::postgresql(BINARY).map(Installation::and_build) else { return };
     let (one, two) = (installation.serve_api(), installation.serve_api());
     let here = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let there = two.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -167,6 +167,22 @@ async fn what_another_process_writes_is_in_the_next_page() {
         let name = format!("Changed {n}");
         writer.patch(&changing, json!({"name": name})).await.ok();
         assert_eq!(reader.get(&changing).await["name"], name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_writes_is_in_the_next_page() {
+    let installation = Installation::with_build(BINARY);
+    let process = installation.serve_api();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    for n in 0..5 {
+        for _ in 0..10 {
+            assert_eq!(api.get(USERS).await["total_count"], n + 1);
+        }
+        let username = format!("new-{n}@example.com");
+        let create = ["user", "create", "--build", "localhost", "--account-type", "internal", "--password", PASSWORD];
+        installation.succeeds(&[&create[..], &["--username", &username]].concat());
+        assert_eq!(api.get(USERS).await["total_count"], n + 2);
     }
 }
 

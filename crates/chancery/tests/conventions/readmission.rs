@@ -1,5 +1,5 @@
-//! What a request may do is decided by what holds when it takes effect: each write looks first in its transaction whether
-//! its caller may still do it (document 4, section 7).
+//! What a request may do is decided by what holds when it takes effect: each write looks first in its transaction
+//! whether its caller may still do it (`docs/reference/conventions.md`).
 
 use crate::message;
 use http::StatusCode;

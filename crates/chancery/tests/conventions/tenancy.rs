@@ -1,5 +1,5 @@
-//! Builds know nothing of one another: an id of another build is an unknown id, wherever it is sent (document 4,
-//! section 2, "ids"; the same answer, byte for byte).
+//! Builds know nothing of one another: an id of another build is an unknown id, wherever it is sent, with the
+//! same answer, byte for byte.
 
 use crate::message;
 use crate::routes::{fill, with_ids};

@@ -17,7 +17,7 @@ fn installation() -> Installation {
 }
 
 /// A caller of the history service with the tenant of a build, which `build list` tells.
-fn tenant(installation: &Installation, process: &Process, domain: &str) -> Client {
+pub fn tenant(installation: &Installation, process: &Process, domain: &str) -> Client {
     let listed = installation.succeeds(&["build", "list"]);
     let line = listed.lines().find(|line| line.starts_with(&format!("{domain}\t"))).unwrap();
     let client_id = line.split('\t').nth(4).unwrap();
@@ -27,7 +27,7 @@ fn tenant(installation: &Installation, process: &Process, domain: &str) -> Clien
 }
 
 /// The first list of system events that is long enough.
-async fn events(history: &Client, count: usize) -> Vec<Json> {
+pub async fn events(history: &Client, count: usize) -> Vec<Json> {
     for _ in 0..400 {
         let listed = history.get("/api/system-events").await.ok();
         let results = listed["results"].as_array().unwrap().clone();

@@ -1,5 +1,5 @@
-//! The main API delivers its events to the history service: in order, none lost, none twice (document 3, "History
-//! service"; document 4, section 6).
+//! The main API delivers its events to the history service: in order, none lost, none twice
+//! (`docs/reference/history.md`).
 
 use crate::{BINARY, message};
 use platform::events::outbox::{self, HistoryEvent, Uuid};
@@ -530,8 +530,9 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
     assert_ne!(first.database_name, second.database_name);
     history.is(Behaviour::Refuses);
     let refused = installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
-    let expected = "chancery: b.example: nothing was deleted, since its history was not: 503 Service Unavailable: ";
-    assert!(refused.starts_with(expected) && refused.lines().count() == 1, "{refused}");
+    let nothing = "chancery: b.example: nothing was deleted, since its history was not: CHANCERY_HISTORY_URL: ";
+    let expected = format!("{nothing}http://{}: 503 Service Unavailable: ", history.address);
+    assert!(refused.starts_with(&expected) && refused.lines().count() == 1, "{refused}");
     assert!(installation.succeeds(&["build", "list"]).contains("b.example\tactive"));
 
     // As if an earlier attempt had come half-way.
@@ -539,7 +540,9 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
     installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
     history.is(Behaviour::Serves);
     let gone = installation.succeeds(&["build", "delete", "b.example", "--yes", "--with-history"]);
-    assert_eq!(gone, "The build b.example was deleted.\n");
+    let unknown = format!("database {}, client id {}", second.database_name, second.client_id);
+    let told = format!("The build b.example was deleted.\nIts history service knows no history of it: {unknown}.\n");
+    assert_eq!(gone, told);
     assert_eq!(history.deleted(), [second.client_id]);
     assert!(!installation.succeeds(&["build", "list"]).contains("b.example"));
 }

@@ -7,6 +7,7 @@
 mod history;
 mod history_delivery;
 mod jobs;
+mod own_history;
 mod system_events;
 
 use testkit::message;

@@ -1,4 +1,4 @@
-//! System events (document 3, "System events"): what becomes of each sign-in is one of ten events, in the outbox.
+//! System events (`docs/reference/history.md`): what becomes of each sign-in is one of ten events, in the outbox.
 
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};

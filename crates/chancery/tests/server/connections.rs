@@ -1,5 +1,5 @@
-//! What holds while others hold connections for nothing: half-sent headers, idle ones, bodies that drip (security.md, row
-//! "resources stay bounded"). `reliability/connections` tries it with thousands, against a release build.
+//! What holds while others hold connections for nothing: half-sent headers, idle ones, bodies that drip.
+//! `reliability/connections` tries it with thousands, against a release build.
 
 use crate::BINARY;
 use serde_json::json;

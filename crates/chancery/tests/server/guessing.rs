@@ -1,5 +1,5 @@
 //! Whoever guesses learns nothing: no answer tells an account that there is from one that there is not, neither by its
-//! bytes nor by its time (security.md, row "no enumeration"). Times are compared by `reliability/guessing` alone.
+//! bytes nor by its time. Times are compared by `reliability/guessing` alone.
 
 use serde_json::json;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The deployment's keys (document 4, section 1 and section 7, "keys" and "chancery keys rotate"): how long they are, what
-//! happens when one is lost, and what becomes of everything sealed when the secret key is changed.
+//! The deployment's keys (`docs/operations.md`): how long they are, what happens when one is lost, and what becomes of
+//! everything sealed when the secret key is changed.
 
 use crate::{BINARY, message};
 use platform::kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS};

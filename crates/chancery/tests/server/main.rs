@@ -6,6 +6,7 @@
 
 mod connections;
 mod crash;
+mod data_directory;
 mod durability;
 mod encryption;
 mod guessing;

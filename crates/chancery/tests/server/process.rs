@@ -1,4 +1,4 @@
-//! The binary as operators use it (document 4, section 1).
+//! The binary as operators use it (`docs/operations.md`).
 
 use crate::{BINARY, message};
 use http::Method;

@@ -35,6 +35,14 @@ impl Engine {
         delegate!(self, engine => engine.ready().await)
     }
 
+    /// The id of the service whose data this is: a UUID that is made with the data and tells it from every other one.
+    pub async fn id(&self) -> Result<String, Error> {
+        match self {
+            Engine::Sqlite(engine) => Ok(engine.id().to_owned()),
+            Engine::ClickHouse(engine) => engine.id().await,
+        }
+    }
+
     /// The tenant with a client id, unless it is unknown or being deleted.
     pub async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
         delegate!(self, engine => engine.tenant(client_id).await)

@@ -13,7 +13,10 @@ use uuid::Uuid;
 use web::clock::Clock;
 
 const MIGRATIONS: Migrations = Migrations {
-    control: &[Migration::sql("0001_tenants", include_str!("../../migrations/control.sql"))],
+    control: &[
+        Migration::sql("0001_tenants", include_str!("../../migrations/control.sql")),
+        Migration::sql("0002_settings", include_str!("../../migrations/settings.sql")),
+    ],
     build: &[Migration::sql("0001_events", include_str!("../../migrations/tenant.sql"))],
 };
 
@@ -28,6 +31,7 @@ const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 pub struct Sqlite {
     store: Store,
     clock: Clock,
+    id: String,
 }
 
 impl From<store::Error> for Error {
@@ -45,10 +49,25 @@ impl From<store::Error> for Error {
 impl Sqlite {
     /// Opens the databases below a directory, and makes them if they are missing.
     pub async fn open(directory: PathBuf, clock: Clock) -> Result<Sqlite, Error> {
-        // Each writer may take the memory of a large batch.
-        let options = Options { folder: "tenants", writers: 2, ..Options::default() };
-        let store = Store::open(store::Engine::Sqlite { directory }, MIGRATIONS, options).await?;
-        Ok(Sqlite { store, clock })
+        let store = open_store(directory).await?;
+        let id = match store.control().read(stored_id).await? {
+            Some(id) => id,
+            None => {
+                let new = Uuid::new_v4().to_string();
+                let insert = move |conn: &mut Conn| {
+                    let sql = "INSERT INTO settings(name, value) VALUES ('id', $1) ON CONFLICT DO NOTHING";
+                    conn.exec(&Sql::new(sql).arg(&new))?;
+                    stored_id(conn)
+                };
+                store.control().write(insert).await?.ok_or(store::Error::NotFound)?
+            }
+        };
+        Ok(Sqlite { store, clock, id })
+    }
+
+    /// The id of the service whose data this is, made with the data.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {
@@ -142,11 +161,14 @@ impl Sqlite {
         self.database(tenant).read(move |conn| list(conn, &SYSTEM_LIST, &page, system_event, SystemEvent::size)).await
     }
 
-    /// Makes a consistent copy of everything, for `chancery backup`. The directories of the copy exist already. The
-    /// list of tenants is copied first, so that each tenant in it is copied after it. `progress` gets the number of
-    /// tenants that are copied, and the number of all.
+    /// Makes a consistent copy of everything, for `chancery backup`: another service, whose id is made when it is first
+    /// opened. The directories of the copy exist already. The list of tenants is copied first, so that each tenant in it
+    /// is copied after it. `progress` gets the number of tenants that are copied, and the number of all.
     pub async fn backup(&self, target: &Path, progress: impl Fn(u64, u64)) -> Result<(), Error> {
         self.store.backup(None, target.join("control.db")).await?;
+        let copy = open_store(target.to_owned()).await?;
+        copy.control().write(|conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM settings WHERE name = 'id'"))).await?;
+        copy.close().await;
         let sql = Sql::new("SELECT client_id, secret_hash, database_name, client_label FROM tenants");
         let tenants: Vec<Tenant> = self.store.control().read(move |conn| conn.all(&sql, tenant)).await?;
         for (done, tenant) in tenants.iter().enumerate() {
@@ -190,6 +212,16 @@ impl Sqlite {
         }
         Ok(database.write(script).await?)
     }
+}
+
+async fn open_store(directory: PathBuf) -> Result<Store, store::Error> {
+    // Each writer may take the memory of a large batch.
+    let options = Options { folder: "tenants", writers: 2, ..Options::default() };
+    Store::open(store::Engine::Sqlite { directory }, MIGRATIONS, options).await
+}
+
+fn stored_id(conn: &mut Conn) -> Result<Option<String>, store::Error> {
+    conn.opt(&Sql::new("SELECT value FROM settings WHERE name = 'id'"), |row| Ok(row.text(0)?.to_owned()))
 }
 
 fn database_name(tenant: &Tenant) -> String {

@@ -1,5 +1,4 @@
-//! The files of events, in the data directory or in an S3 bucket (document 3, "Upload address"; document 4,
-//! section 6, rows "upload address" and `…/file`).
+//! The files of events, in the data directory or in an S3 bucket (`docs/reference/history.md`).
 //!
 //! The API itself transfers no files. It hands out signed addresses that are valid for 15 minutes: for S3 the bucket's
 //! own presigned addresses, for the data directory addresses of this service ([`address`]), which [`Files::answer`]

@@ -1,5 +1,5 @@
-//! `/api/auth/login/`, `refresh/` and `logout/` (document 4, section 3). Every failed login gets the same 401 after the
-//! same work (a read, a hash, a write), so that neither the answer nor its time tells what was wrong.
+//! `/api/auth/login/`, `refresh/` and `logout/` (`docs/reference/sign-in.md`). Every failed login gets the same 401
+//! after the same work (a read, a hash, a write), so that neither the answer nor its time tells what was wrong.
 
 use crate::account::{Account, sign_in_refused};
 use crate::attempts::{self, Attempt, check_address, count_failure};

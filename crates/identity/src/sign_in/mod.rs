@@ -1,4 +1,4 @@
-//! Signing in: `/api/auth/…` and the small pages (document 4, section 3).
+//! Signing in: `/api/auth/…` and the small pages (`docs/reference/sign-in.md`).
 
 pub mod login;
 pub mod pages;

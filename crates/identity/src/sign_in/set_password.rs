@@ -1,4 +1,5 @@
-//! Setting one's own password: `/api/auth/activate/`, `password-reset/` and `password-change/` (document 4, section 3).
+//! Setting one's own password: `/api/auth/activate/`, `password-reset/` and `password-change/`
+//! (`docs/reference/sign-in.md`).
 
 use crate::account::{Account, sign_in_refused};
 use crate::attempts::{self, Attempt, check_address, count_failure};

@@ -1,4 +1,4 @@
-//! The account of a person who signs in at a provider (document 4, section 3, "the user behind a sign-in"; section 7).
+//! The account of a person who signs in at a provider (`docs/reference/single-sign-on.md`).
 //!
 //! It is the account to which the identity (issuer and subject) is bound. At a first sign-in it is the account whose
 //! username is the person's verified address, if the configuration vouches for that (`vouching.rs`); the identity is
@@ -271,7 +271,7 @@ fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<i64>, Error>
     Ok(found.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
 }
 
-/// Whether two texts are the same address, compared in lower case, character by character (document 4, section 7).
+/// Whether two texts are the same address, compared in lower case, character by character.
 fn is_same_address(one: &str, other: &str) -> bool {
     one.chars().map(lower_case).eq(other.chars().map(lower_case))
 }
@@ -313,7 +313,7 @@ pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64,
     Ok(false)
 }
 
-/// Creates an account for a person without one (document 4, section 3, "auto-created users").
+/// Creates an account for a person without one.
 fn create_account(
     request: &Request,
     conn: &mut Conn,

@@ -1,6 +1,6 @@
 //! The way back from a provider: the callback exchanges the code for an ID token, finds the account of the person, and
-//! begins a session (document 4, section 3). It answers with the tokens of the session, or with a front end
-//! (`CHANCERY_SIGN_IN_URL`) by a redirect to it with a one-time ticket, which keeps tokens out of addresses.
+//! begins a session (`docs/reference/single-sign-on.md`). It answers with the tokens of the session, or with a front
+//! end (`CHANCERY_SIGN_IN_URL`) by a redirect to it with a one-time ticket, which keeps tokens out of addresses.
 
 use super::account::{self, Decision, Person};
 use super::configuration::{Configuration, endpoint_address};

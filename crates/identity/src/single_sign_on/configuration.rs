@@ -1,4 +1,4 @@
-//! What a single sign-on configuration is, and how signing in reads it (document 1, "Single sign-on configurations").
+//! What a single sign-on configuration is, and how signing in reads it (`docs/reference/single-sign-on.md`).
 
 use crate::account::columns;
 use crate::settings::Settings;

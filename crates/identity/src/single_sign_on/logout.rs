@@ -1,7 +1,7 @@
-//! Ends a session here and at its provider (document 4, section 3). A client sends `POST /api/auth/logout/` with
-//! `single_sign_on` and opens the `logout_url` of the answer in the browser. That address ends the session and
-//! redirects the browser to the provider, which ends its own. The provider may send the browser back to the same
-//! address without a ticket; it is then redirected to the sign-in page.
+//! Ends a session here and at its provider (`docs/reference/single-sign-on.md`). A client sends
+//! `POST /api/auth/logout/` with `single_sign_on` and opens the `logout_url` of the answer in the browser. That address
+//! ends the session and redirects the browser to the provider, which ends its own. The provider may send the browser
+//! back to the same address without a ticket; it is then redirected to the sign-in page.
 
 use super::account;
 use super::configuration::{Configuration, endpoint_address};

@@ -1,4 +1,4 @@
-//! Single sign-on: `/api/single-sign-on/` (document 1, "Single sign-on configurations"; document 4, sections 3 and 4).
+//! Single sign-on: `/api/single-sign-on/` (`docs/reference/single-sign-on.md`).
 //!
 //! This file has the configurations as a resource. Signing in has files of its own: `start.rs` (to the provider),
 //! `callback.rs` (back from it), `account.rs` (the account of the person) and `logout.rs`. They use `provider.rs`
@@ -38,7 +38,7 @@ use resource::{After, Changes, Errors, Key, Object, message};
 use serde_json::json;
 use store::{Conn, Error, Sql};
 
-/// The unique index that allows one add-in for a client and tenant (document 1: "at most one may be true").
+/// The unique index that allows one add-in for a client and tenant.
 const DOCS_ADDIN_INDEX: &str = "single_sign_on_docs_addin";
 static SHAPE: Shape = Shape::new(
     Declaration::Static(&SINGLE_SIGN_ON),
@@ -71,7 +71,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -153,7 +153,7 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
     },
 };
 
-/// The refusal of the limit with `detail` as an array and without a code, as document 1 has it for this resource only.
+/// The refusal of the limit with `detail` as an array and without a code, as this resource alone has it.
 fn limit_detail_as_list(mut refusal: Refusal) -> Refusal {
     if refusal.body.get("error_code").is_some() {
         refusal.body = json!({"detail": [refusal.body["detail"]]});

@@ -184,7 +184,7 @@ impl Provider {
         ];
         let mut request = http_client()?.post(&discovery.token_endpoint);
         if discovery.takes_basic {
-            // Client ids and secrets have only characters that need no encoding (document 1: letters, digits, hyphens).
+            // Client ids and secrets have only characters that need no encoding (letters, digits, hyphens).
             request =
                 request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(format!("{id}:{secret}"))));
         } else {

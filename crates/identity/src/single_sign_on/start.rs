@@ -1,5 +1,5 @@
-//! The way to a provider: the list of configurations, and the start of a sign-in or of linking an identity (document 4,
-//! section 3).
+//! The way to a provider: the list of configurations, and the start of a sign-in or of linking an identity
+//! (`docs/reference/single-sign-on.md`).
 
 use super::account;
 use super::configuration::Configuration;

@@ -1,5 +1,5 @@
-//! One-time tickets, which stand in an address instead of a token (document 4, section 3). A ticket is exchanged for a
-//! new session, or ends a session.
+//! One-time tickets, which stand in an address instead of a token (`docs/reference/single-sign-on.md`). A ticket is
+//! exchanged for a new session, or ends a session.
 
 use http::{HeaderValue, StatusCode, header};
 use kit::answer::Answer;

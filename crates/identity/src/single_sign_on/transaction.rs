@@ -1,7 +1,7 @@
-//! The state of a sign-in between its start and the callback (document 4, section 3). The browser keeps it as a sealed
-//! cookie, so that starting a sign-in stores nothing that an attacker could pile up. The callback needs both the cookie
-//! and the `state` that the provider sends back. The database keeps each used state until it would have expired, so
-//! that it works once.
+//! The state of a sign-in between its start and the callback (`docs/reference/single-sign-on.md`). The browser keeps it
+//! as a sealed cookie, so that starting a sign-in stores nothing that an attacker could pile up. The callback needs
+//! both the cookie and the `state` that the provider sends back. The database keeps each used state until it would have
+//! expired, so that it works once.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,6 +1,6 @@
-//! The accounts for which a configuration vouches (document 4, section 7). A user who configures a provider controls
-//! whose addresses it claims to have verified. So an address binds only accounts that hold no more than that user held
-//! when the configuration was last changed.
+//! The accounts for which a configuration vouches (`docs/reference/single-sign-on.md`). A user who configures a
+//! provider controls whose addresses it claims to have verified. So an address binds only accounts that hold no more
+//! than that user held when the configuration was last changed.
 
 use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;

@@ -1,5 +1,4 @@
-//! The users and groups that are assigned to a permission set of a group (document 1, "User group permission set
-//! assignees"; document 4, section 4, "group assignees GET and DELETE").
+//! The users and groups that are assigned to a permission set of a group (`docs/reference/permission-sets.md`).
 
 use super::permission_sets::{self, SET};
 use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, needs, with_global};
@@ -98,8 +97,8 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The id of the path's set, in a group that the caller may view. Only here an unknown group is 403 (document 1,
-/// "Assignees", "GET with unknown group"). It is one statement, since a list may take no more than three.
+/// The id of the path's set, in a group that the caller may view. Only here an unknown group is 403. It is one
+/// statement, since a list may take no more than three.
 fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     let (caller, set) = (request.caller()?, request.second_id());
     let mut sql = Sql::new("SELECT ");

@@ -1,4 +1,4 @@
-//! What a user group is (document 4, section 4, "user groups").
+//! What a user group is (`docs/reference/user-groups.md`).
 
 use kit::limits::{Limit, LimitSummary};
 use resource::{Field, Key, Resource};

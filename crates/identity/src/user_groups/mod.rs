@@ -1,5 +1,5 @@
-//! User groups: `/api/user-groups/` (document 4, section 4, "user groups", "rights on a group"), and below them the
-//! members and owners, the permission sets, and who is assigned to a set (document 1).
+//! User groups: `/api/user-groups/` (`docs/reference/user-groups.md`), and below them the members and owners, the
+//! permission sets, and who is assigned to a set (`docs/reference/user-groups.md`).
 
 pub(crate) mod assignees;
 pub mod group;
@@ -170,7 +170,7 @@ fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Re
 
 /// The groups that the caller may list. For those who may list every group, the counter gives the total.
 fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
-    let mut scope = Scope::of(visible_groups(caller));
+    let mut scope = Scope::of(visible_groups(caller)).cacheable();
     if caller.may("user_groups", "list") {
         scope.total = Some(limits::taken(conn, &USER_GROUPS)?);
     }

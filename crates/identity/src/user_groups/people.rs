@@ -1,4 +1,4 @@
-//! The members and owners of a group (document 4, section 4, "members and owners").
+//! The members and owners of a group (`docs/reference/user-groups.md`).
 
 use super::group::GROUP;
 use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};

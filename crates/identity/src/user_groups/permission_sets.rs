@@ -1,4 +1,4 @@
-//! The permission sets of a group (document 1, "User group permission sets"; document 4, section 4).
+//! The permission sets of a group (`docs/reference/permission-sets.md`).
 
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
 use kit::answer::{Answer, Outcome};
@@ -37,7 +37,7 @@ const TYPES: [(&str, &str, bool); 4] = [
     ("custom", "Custom", false),
 ];
 
-static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::Key {
+static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::PermissionKey {
     name: "user_groups",
     actions: &[
         Action { name: "view", text: "View", bit: VIEW, needs: 0 },
@@ -86,7 +86,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let group = request.id();
     needs(conn, request.caller()?, group, VIEW)?;
-    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.group_id = $1").arg(group)))
+    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.group_id = $1").arg(group)).cacheable())
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
@@ -152,7 +152,7 @@ impl Set {
         self.kind != "custom"
     }
 
-    /// The actions that the set's type accepts, as bits (document 1, sets, rule 2).
+    /// The actions that the set's type accepts, as bits.
     fn allowed(&self) -> i64 {
         if self.kind == "everyone" { VIEW } else { VIEW | EDIT | DELETE }
     }

@@ -1,4 +1,4 @@
-//! The rights of callers on a group, as SQL and as checks (document 4, section 4, "rights on a group").
+//! The rights of callers on a group, as SQL and as checks (`docs/reference/user-groups.md`).
 
 use kit::caller::Caller;
 use kit::refusal::Refusal;

@@ -1,5 +1,5 @@
-//! The endpoints of `next_actions`: what can be done with an account beyond changing its fields (document 4, section
-//! 4).
+//! The endpoints of `next_actions`: what can be done with an account beyond changing its fields
+//! (`docs/reference/users.md`).
 
 use super::create::type_in;
 use super::rules::{self, limit_of};

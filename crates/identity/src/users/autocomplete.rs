@@ -1,4 +1,4 @@
-//! `GET /api/users/autocomplete/` (document 4, section 2, "autocomplete").
+//! `GET /api/users/autocomplete/` (`docs/reference/users.md`).
 
 use super::view::scope;
 use kit::answer::Outcome;
@@ -12,7 +12,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// `account_type__exclude` leaves out the users of an account type. The schema documents of assignees name an address
-/// with it, since some types cannot be assignees (document 1, "User group permission set assignees").
+/// with it, since some types cannot be assignees.
 fn answer(request: &Request, conn: &mut Conn) -> Outcome {
     let mut scope = scope(request.caller()?, conn, request.now)?;
     for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == ACCOUNT_TYPE_EXCLUDE) {

@@ -1,5 +1,4 @@
-//! Inserts accounts: for a request, for the command line, and at a first single sign-on (document 4,
-//! sections 3 and 4).
+//! Inserts accounts: for a request, for the command line, and at a first single sign-on (`docs/reference/users.md`).
 
 use super::rules;
 use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FULL_NAME, PASSWORD, USER, account_type};

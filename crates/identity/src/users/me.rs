@@ -1,4 +1,4 @@
-//! The caller's own user and sessions: `/api/users/me/…` (document 4, section 3).
+//! The caller's own user and sessions: `/api/users/me/…` (`docs/reference/users.md`).
 
 use super::rules;
 use super::user::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, TIMEZONE, USER};
@@ -10,7 +10,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Cacheable, Cell, Declaration, Scope, Shape};
+use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
 use resource::{Access, After, Field, Kind, Resource, options};
 use std::sync::LazyLock;
@@ -31,7 +31,7 @@ static ME: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("users", "Me", "users", fields)
 });
 
-/// A session of the caller (document 4, section 3, `me/sessions/`).
+/// A session of the caller (`docs/reference/sign-in.md`).
 static SESSION: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
         "sessions",
@@ -85,7 +85,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn list_sessions(request: &Request, conn: &mut Conn) -> Outcome {
     let mut condition = Sql::new("t.ended_at IS NULL AND t.user_id = ");
     condition.bind(request.caller()?.user).push(" AND t.expires_at > ").bind(request.now);
-    rows::list(request, conn, &SESSIONS, Scope { cacheable: Cacheable::Unknown, ..Scope::of(condition) })
+    rows::list(request, conn, &SESSIONS, Scope::of(condition))
 }
 
 fn write_is_current(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Users: `/api/users/` (document 1, "User" and "Users"; document 4, section 4).
+//! Users: `/api/users/` (`docs/reference/users.md`).
 
 pub mod actions;
 mod autocomplete;

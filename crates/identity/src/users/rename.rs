@@ -1,7 +1,7 @@
-//! Changing a username (document 4, section 7). It is the address to which an account's links are mailed and by which
-//! single sign-on finds the account, so a caller who changes it can take the account over. The caller must therefore
-//! hold all that the account holds, and the sessions and links of its former owner end. A change of letter case counts
-//! too.
+//! Changing a username (`docs/reference/users.md`). It is the address to which an account's links are mailed and by
+//! which single sign-on finds the account, so a caller who changes it can take the account over. The caller must
+//! therefore hold all that the account holds, and the sessions and links of its former owner end. A change of letter
+//! case counts too.
 
 use super::create::type_in;
 use super::user::{FIRST_NAME, USERNAME};

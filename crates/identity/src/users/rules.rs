@@ -1,4 +1,4 @@
-//! The rules of users that concern several fields, other rows or the rights of the caller (document 4, section 4).
+//! The rules of users that concern several fields, other rows or the rights of the caller (`docs/reference/users.md`).
 
 use super::user::{
     ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, RANGES, ROLES, USER_RANGES, account_type,
@@ -13,11 +13,11 @@ use resource::{After, Changes, Errors, Object, message};
 use serde_json::Value as Json;
 use store::{Conn, Error, Sql};
 
-/// The types that may be changed into one another (document 4, section 4, "account type changes").
+/// The types that may be changed into one another.
 const CHANGEABLE: [AccountType; 4] =
     [AccountType::Internal, AccountType::External, AccountType::Full, AccountType::SuperAdmin];
 
-/// How many accounts of each type a build may have (document 1, "Limits").
+/// How many accounts of each type a build may have.
 pub static ACCOUNTS: [Limit; 7] = [
     Limit { name: "users_internal", default: 1000, many: "internal accounts", ..Limit::EMPTY },
     Limit { name: "users_external", default: 2500, many: "external accounts", ..Limit::EMPTY },
@@ -92,7 +92,7 @@ pub fn full_name(after: &After) -> String {
     format!("{first} {last}").trim().to_owned()
 }
 
-/// Refuses to give a role with a permission that the caller does not hold (document 4, section 4).
+/// Refuses to give a role with a permission that the caller does not hold.
 pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
     for role in given.iter().filter(|role| !held.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
@@ -104,8 +104,7 @@ pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i
     Ok(())
 }
 
-/// Checks the password of a new service account, which needs one. For other accounts it is ignored (document 4,
-/// section 4).
+/// Checks the password of a new service account, which needs one. For other accounts it is ignored.
 pub fn password_on_create(
     conn: &mut Conn,
     changes: &Changes,

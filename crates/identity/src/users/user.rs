@@ -1,4 +1,4 @@
-//! What a user is (document 1, "User").
+//! What a user is (`docs/reference/users.md`).
 
 use crate::passwords;
 use crate::timezones;

@@ -1,4 +1,4 @@
-//! How users are shown, and which of them a caller may list (document 4, section 4).
+//! How users are shown, and which of them a caller may list (`docs/reference/users.md`).
 
 use super::rules;
 use super::user::USER;
@@ -37,7 +37,7 @@ pub fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance,
 
 /// The users whom the caller may list. For those who may list everyone, the counters give the total.
 pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error> {
-    let mut scope = Scope { cacheable: Cacheable::Unknown, ..Scope::of(visible_users(caller)) };
+    let mut scope = Scope::of(visible_users(caller));
     if caller.may("users", "list") {
         // The end of a lock is the only thing that time alone changes in a list of users.
         let sql = Sql::new(

@@ -1,4 +1,4 @@
-//! `/api/auth/…` and the pages of a build (document 4, section 3).
+//! `/api/auth/…` and the pages of a build (`docs/reference/sign-in.md`).
 
 use crate::message;
 use serde_json::{Value, json};

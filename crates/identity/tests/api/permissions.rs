@@ -1,5 +1,5 @@
 //! What callers may do: `GET /api/users/permissions/`, what `_meta.permissions` tells and what then succeeds, and what
-//! nobody gives or takes (document 4, section 4).
+//! nobody gives or takes (`docs/reference/users.md`).
 
 use crate::message;
 use serde_json::{Value, json};

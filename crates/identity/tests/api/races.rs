@@ -1,5 +1,5 @@
 //! What holds however many call at once: limits, unique names, tokens that work once, last owners and last super
-//! admins, counters (document 4, sections 3 and 4; the promises of exact limits and of sessions that die at once).
+//! admins, counters (the promises of exact limits and of sessions that die at once).
 //! `reliability/races` repeats them.
 
 use crate::message;

@@ -1,4 +1,4 @@
-//! `/api/roles/` (document 4, section 4, "roles", "permissions that a role can give", "nobody gives what he lacks").
+//! `/api/roles/` (`docs/reference/roles.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page, user};

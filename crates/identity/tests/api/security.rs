@@ -1,4 +1,4 @@
-//! `/api/security/` (document 1, "Security rules"; document 4, sections 3 and 5), and what the rules do to sign-in.
+//! `/api/security/` (`docs/reference/security-rules.md`), and what the rules do to sign-in.
 
 use crate::message;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `/api/single-sign-on/`: the configurations (document 1, "Single sign-on configurations"; document 4, section 4).
+//! `/api/single-sign-on/`: the configurations (`docs/reference/single-sign-on.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page, user};

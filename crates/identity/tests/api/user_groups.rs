@@ -1,4 +1,4 @@
-//! `/api/user-groups/` (document 4, section 4, "user groups", "rights on a group", "new group").
+//! `/api/user-groups/` (`docs/reference/user-groups.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page, user};

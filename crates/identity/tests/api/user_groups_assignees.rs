@@ -1,5 +1,4 @@
-//! `…/permission-sets/{id}/assignees/` of a group: users and groups (document 1, "User group permission set assignees";
-//! document 4, section 4).
+//! `…/permission-sets/{id}/assignees/` of a group: users and groups (`docs/reference/permission-sets.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page, user};
@@ -294,7 +293,7 @@ async fn refusals_come_in_their_order() {
         let at = |group: i64, set: i64| format!("/api/user-groups/{group}/permission-sets/{set}/assignees/{kind}/");
         server.anonymous().post(&at(999, 999), json!(5)).await.is(401, message::unauthenticated());
         for caller in [&stranger, &api] {
-            // GET alone answers 403 for an unknown group (document 1, "Assignees").
+            // GET alone answers 403 for an unknown group.
             caller.get(&at(999, 3)).await.is(403, message::forbidden());
             caller.post(&at(999, 3), json!(5)).await.is(404, message::not_found());
             caller.delete_all(&at(999, 3), json!(5)).await.is(404, message::not_found());

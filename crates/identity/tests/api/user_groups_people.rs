@@ -1,4 +1,4 @@
-//! Members and owners of a group (document 4, section 4, "members and owners").
+//! Members and owners of a group (`docs/reference/permission-sets.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page, user};

@@ -1,4 +1,4 @@
-//! `/api/user-groups/{id}/permission-sets/` (document 1, "User group permission sets"; document 4, section 4).
+//! `/api/user-groups/{id}/permission-sets/` (`docs/reference/permission-sets.md`).
 
 use crate::message;
 use crate::shown::{START, admin, page};

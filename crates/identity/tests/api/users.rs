@@ -1,4 +1,4 @@
-//! `/api/users/` and `/api/users/{id}/` (document 1, "Users"; document 4, section 4).
+//! `/api/users/` and `/api/users/{id}/` (`docs/reference/users.md`).
 
 use crate::message;
 use crate::shown::{START, admin as admin_reference, page};

@@ -1,4 +1,4 @@
-//! `/api/users/{id}/deactivate/` and the other actions (document 4, section 4, "next_actions and their endpoints").
+//! `/api/users/{id}/deactivate/` and the other actions (`docs/reference/users.md`).
 
 use crate::message;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `/api/users/me/` and the caller's sessions (document 4, section 3).
+//! `/api/users/me/` and the caller's sessions (`docs/reference/users.md`).
 
 use crate::message;
 use crate::shown::{START, page};

@@ -1,18 +1,19 @@
-//! A body checked against its declaration inside the transaction of the write: the rules of its fields, uniqueness and
-//! unknown ids together.
+//! Checks a body against its declaration in the transaction of the write: the rules of its fields, uniqueness and
+//! unknown ids, with all errors together.
 
 use super::sql::stored;
 use crate::refusal::Refusal;
 use resource::{Accepted, Field, Kind, Lookup, Mode, Object, Resource, Source, Value, accept, fold};
 use store::{Arg, Conn, Error, Sql};
 
-/// Checks a body against the declaration, inside the write's transaction.
+/// Checks a body against the declaration, in the transaction of the write. `id` is the row that a PATCH changes.
 pub fn accepted(conn: &mut Conn, resource: &Resource, body: &Object<'_>, id: Option<i64>) -> Result<Accepted, Refusal> {
     let mode = if id.is_some() { Mode::Edit } else { Mode::Create };
     Ok(accept(resource, body, mode, &mut InTransaction { conn, resource, id, scope: None })?)
 }
 
-/// As [`accepted`], where names are unique among the rows with `column = value` alone.
+/// Checks a body as [`accepted`] does, with names that are unique only among the rows where `scope` holds (column and
+/// value).
 pub fn accepted_within(
     conn: &mut Conn,
     resource: &Resource,
@@ -34,7 +35,8 @@ struct InTransaction<'a> {
 impl Lookup for InTransaction<'_> {
     type Error = Error;
 
-    /// What is there stays as it is until the write is over: it is neither deleted nor, as a role, made stronger.
+    /// The ids that do not exist. Rows that exist are locked until the end of the write, so that they cannot be deleted
+    /// or changed, as a role could be given more permissions.
     fn missing(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Error> {
         let table = match &field.kind {
             Kind::Reference { target } | Kind::References { target, .. } => target.table.as_ref(),
@@ -63,7 +65,7 @@ impl Lookup for InTransaction<'_> {
     }
 }
 
-/// Those of the ids that exist in a table (deleted users do not).
+/// The ids that exist in a table; deleted users do not exist.
 pub fn existing(conn: &mut Conn, table: &str, ids: &[i64]) -> Result<Vec<i64>, Error> {
     known(conn, table, ids, "")
 }

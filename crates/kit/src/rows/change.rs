@@ -1,4 +1,4 @@
-//! The stored row, and the three ways to change it, each with its audit fields and its entry in the administration log.
+//! Loads, inserts, updates and deletes a row, with its audit fields and its entry in the administration log.
 
 use super::sealed;
 use super::shape::{NOW, Shape};
@@ -14,24 +14,25 @@ use resource::{Changes, Field, Kind, Resource, Source, Value, fold, message};
 use serde_json::{Map, Value as Json};
 use store::{Arg, Conn, Error, Row, Sql};
 
-/// The stored row that a change lies over, locked, once `If-Match` is found to name its state; 404 when there is none.
+/// Loads and locks the row that a PATCH changes, and checks `If-Match`; 404 when there is no row, 412 when its state is
+/// another.
 pub fn load_for_change(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Changes, Refusal> {
     let stored = load(conn, shape, id)?.ok_or_else(Refusal::not_found)?;
     check_if_match(request, conn, shape, id)?;
     Ok(stored)
 }
 
-/// Refuses when `If-Match` names another state of a row than the one that its instance shows: 412.
+/// 412 when `If-Match` names another state of a row than the current one.
 pub fn check_if_match(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<(), Refusal> {
     request.check_if_match(|| Ok(etag(&view_id(request, conn, shape, id)?)))
 }
 
-/// The stored row as values, locked for a change to lay over. `None` when there is none.
+/// Loads the stored values of a row and locks it for a change; `None` when there is no row.
 pub fn load(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Changes>, Error> {
     values(conn, shape, id, " FOR UPDATE")
 }
 
-/// As [`load`], to be shown alone.
+/// Loads the stored values of a row without a lock; `None` when there is no row.
 pub fn load_shared(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Changes>, Error> {
     values(conn, shape, id, "")
 }
@@ -92,8 +93,8 @@ fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
     })
 }
 
-/// Inserts a row with its secrets, audit fields and place under its limit, and an entry in the administration log; then
-/// whoever reacts to it. `extra` are columns that no field of the declaration writes.
+/// Inserts a row with its secrets and audit fields, writes the administration log, runs the reactions and counts the
+/// row under its limit. `extra` are columns that no field of the declaration writes.
 pub fn insert(
     request: &Request,
     conn: &mut Conn,
@@ -108,13 +109,13 @@ pub fn insert(
     log::write(request, conn, "create", resource, id, &log::name_of(changes), log::created(resource, changes))?;
     reactions::run(request, conn, &resource.name, When::Created, id)?;
     if let Some(limit) = resource.limit {
-        // Last, since other creates wait for the counter's row until this is committed.
+        // Last, since it locks the counter's row: other creates wait for it until the commit.
         limits::take(conn, limit)?;
     }
     Ok(id)
 }
 
-/// As [`insert`], without a request: the command line.
+/// Inserts a row with its audit fields alone, where there is no request: on the command line.
 pub fn insert_row(
     conn: &mut Conn,
     resource: &Resource,
@@ -147,8 +148,8 @@ pub fn insert_row(
     Ok(id)
 }
 
-/// Changes a row with its secrets, its `modified_at` and `modified_by`; what really changed stands in the administration
-/// log. Then whoever reacts to it.
+/// Updates a row with its secrets and audit fields, logs the fields whose values differ from `before`, and runs the
+/// reactions.
 pub fn update(
     request: &Request,
     conn: &mut Conn,
@@ -178,8 +179,8 @@ pub fn update(
     reactions::run(request, conn, &resource.name, When::Changed, id)
 }
 
-/// Deletes a row, once whoever reacts to it has let it go; gives its place under its limit back, with an entry in the
-/// administration log.
+/// Runs the reactions, which may refuse, then deletes a row, uncounts it under its limit and writes the administration
+/// log.
 pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, name: &str) -> Result<(), Refusal> {
     reactions::run(request, conn, &resource.name, When::Leaving, id)?;
     let mut sql = Sql::new("DELETE FROM ");
@@ -193,7 +194,7 @@ pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, 
     log::write(request, conn, "delete", resource, id, name, Map::new())
 }
 
-/// The columns that changes write: each field's own, and its folded text.
+/// The columns that changes write: those of the fields, and those of their folded texts.
 fn stored_columns(resource: &Resource, changes: &Changes) -> Vec<(String, Arg)> {
     let mut columns = Vec::new();
     for (name, value) in changes.iter() {
@@ -224,7 +225,7 @@ fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes)
     Ok(())
 }
 
-/// What the database refuses as a duplicate, as the standard message on the field that its index keeps unique.
+/// Turns a violation of a unique index into the standard message on the index's field.
 fn unique(resource: &Resource, error: Error) -> Refusal {
     match &error {
         Error::Unique(index) => match resource.field_of_index(index) {

@@ -1,4 +1,4 @@
-//! A page of a list in its envelope.
+//! Answers a page of a list in the envelope.
 
 use super::shape::{Cell, Shape};
 use super::sql::{conditions, is_of_the_moment, order};
@@ -10,35 +10,41 @@ use resource::json::{Form, Writer};
 use resource::{Resource, Select, select};
 use store::{Conn, Error, Sql};
 
-/// The rows of a list that the caller may see: SQL over the table `t`.
+/// The rows of a list that the caller may see.
 pub struct Scope {
-    /// The condition.
+    /// The condition in SQL, over the table `t`.
     pub condition: Sql,
-    /// How many there are, when that is kept; counted otherwise.
+    /// The number of the rows, when it is stored; `None`: they are counted.
     pub total: Option<i64>,
-    /// How long it lasts.
+    /// How long the list may be cached.
     pub cacheable: Cacheable,
 }
 
-/// How long a list would be the same if nothing were written, for `answer_cache.rs`.
+/// How long a list stays the same if nothing is written, for `answer_cache.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cacheable {
-    /// Nobody knows.
-    Unknown,
-    /// For ever, unless a moment is compared in what is shown or in a filter.
+    /// The list is not cached.
+    Never,
+    /// For ever, unless a column or a filter depends on the time of the request.
     Always,
-    /// Until a moment, in microseconds since 1970, or for ever when none is given, whatever is compared.
+    /// Until a time, in microseconds since 1970, or for ever (`None`), also if a column or a filter depends on the time
+    /// of the request.
     Until(Option<i64>),
 }
 
 impl Scope {
-    /// All rows that fulfil a condition, which does not compare the moment of the request.
+    /// All rows that fulfil a condition. The list is not cached.
     pub fn of(condition: impl Into<Sql>) -> Scope {
-        Scope { condition: condition.into(), total: None, cacheable: Cacheable::Always }
+        Scope { condition: condition.into(), total: None, cacheable: Cacheable::Never }
+    }
+
+    /// Lets the list be cached. Its condition must not depend on the time of the request.
+    pub fn cacheable(self) -> Scope {
+        Scope { cacheable: Cacheable::Always, ..self }
     }
 }
 
-/// A page of a list in its envelope: at most three statements, whatever its size.
+/// Answers a page of a list in its envelope, by at most three statements.
 pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> Outcome {
     let select = select(&shape.resource, &request.query)?;
     let mut out = Writer::with_capacity(1024 + 900 * select.limit.min(100) as usize);
@@ -69,7 +75,7 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
     Ok(answer)
 }
 
-/// The envelope (document 1, convention 3) around items that are written already.
+/// Writes the envelope (`docs/reference/conventions.md`) around a page that is already written as a JSON array.
 pub fn envelope(request: &Request, limit: i64, offset: i64, total: i64, filtered: i64, results: &[u8]) -> Vec<u8> {
     let mut out = Writer::with_capacity(results.len() + 512);
     out.raw("{").name("limit").int(limit).name("offset").int(offset);
@@ -82,7 +88,7 @@ pub fn envelope(request: &Request, limit: i64, offset: i64, total: i64, filtered
     out.into_bytes()
 }
 
-/// The address of another page: the request's own in its documented form, with the other parameters kept.
+/// The address of another page: that of the request with a slash at the path's end and its other parameters.
 fn address(request: &Request, limit: i64, offset: i64) -> String {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     let mut address = format!("{}{}/?limit={limit}", request.origin, request.path.trim_end_matches('/'));
@@ -100,7 +106,7 @@ fn address(request: &Request, limit: i64, offset: i64) -> String {
         &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b',').remove(b':').remove(b'@');
 }
 
-/// The statement of a page: first its ids, from an index where there is one, then their rows with what they refer to.
+/// The statement of a page. A subquery selects the ids, so that an index can serve it; then their rows are joined.
 fn page(request: &Request, shape: &Shape, scope: &Scope, select: &Select) -> Sql {
     let resource: &Resource = &shape.resource;
     let mut sql = Sql::new("SELECT ");

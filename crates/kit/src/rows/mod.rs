@@ -1,6 +1,6 @@
-//! Between declarations and the database: the list, the single row, and the three ways to change one. Everything a
-//! resource does not decide by itself happens here: columns, joins of user references, filters as SQL, counts, audit
-//! fields, uniqueness, limits, secrets, `If-Match`, reactions and the administration log.
+//! Reads and writes the rows of declared resources: lists, single rows, inserts, updates and deletes. It does all that
+//! is the same for every resource: columns, user references, filters as SQL, counts, audit fields, uniqueness, limits,
+//! secrets, `If-Match`, reactions and the administration log.
 
 mod accept;
 mod change;

@@ -1,4 +1,4 @@
-//! Secrets of rows: sealed with the deployment's key for their place, which the random key of the row is part of.
+//! Secret fields of rows, which are encrypted and bound to their place by a random key of the row.
 
 use crate::build::Build;
 use crate::request::Request;
@@ -7,7 +7,7 @@ use resource::{Changes, Key, Resource, Sealed, Source, Value};
 use store::{Arg, Error, Row};
 use web::clock::random_token;
 
-/// The columns of the secrets that changes set. Of a new row each secret has its columns.
+/// The columns of the secrets that changes set; for a new row, the columns of all its secrets.
 pub(super) fn columns(
     request: &Request,
     resource: &Resource,
@@ -32,7 +32,8 @@ pub(super) fn columns(
     columns
 }
 
-/// Opens the secret of a row of which the columns of key and secret were selected, in this order, from a position on.
+/// Decrypts the secret of a row; `None` when there is none. The columns of the row's key and of the secret stand at
+/// `at` and after it.
 pub fn open(
     keys: &Keys,
     build: &Build,

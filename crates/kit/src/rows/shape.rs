@@ -1,4 +1,4 @@
-//! How the rows of a resource are shown: the declaration, and what it cannot say.
+//! Shapes: how the rows of a resource are written as JSON.
 
 use super::sql::{tokens, value};
 use crate::request::Request;
@@ -8,9 +8,8 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::{Arg, Error, Row, Sql};
 
-/// A declaration that is static, or one that a tenant made while the server runs.
+/// A declaration that is static, or one that a tenant made at run time.
 #[derive(Clone)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Declaration {
     Static(&'static LazyLock<Resource>),
     Owned(Arc<Resource>),
@@ -26,19 +25,19 @@ impl Deref for Declaration {
     }
 }
 
-/// How the rows of a resource are shown: the declaration, and what it cannot say.
+/// The shape of a resource's rows in answers: the declaration, and a function that writes what it cannot express.
 pub struct Shape {
-    /// The declaration.
     pub resource: Declaration,
+    /// Further columns for `meta`.
     extra: &'static str,
-    /// Further columns of a shape that is made while the server runs.
+    /// Further columns for `meta` of a shape that is made at run time.
     extra_sql: Option<Sql>,
     meta: Meta,
-    /// The moment at which a row is shown differently though nothing is written, or NULL.
+    /// The column with the time at which a row's instance changes although nothing is written, or NULL.
     pub(super) changes_at: Option<&'static str>,
-    /// The columns of each form, written at its first use, with [`NOW`] and [`CALLER`] as arguments.
+    /// The cached columns of each form, with [`NOW`] and [`CALLER`] as arguments.
     columns: [OnceLock<Sql>; 2],
-    /// Selects what is stored of the row with an id.
+    /// The cached statement that selects the stored values of a row.
     pub(super) stored: OnceLock<Sql>,
 }
 
@@ -47,24 +46,25 @@ enum Meta {
     Owned(Box<WriteOwnedMeta>),
 }
 
-/// As [`WriteMeta`], for a shape that is made while the server runs, and knows what it is made for.
+/// A closure in place of a [`WriteMeta`], for a shape that is made at run time.
 pub type WriteOwnedMeta =
     dyn Fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result<(), Error> + Send + Sync + 'static;
 
-/// Writes what a declaration cannot: `_meta`, and fields that are stored elsewhere. The extra columns of the shape begin
-/// at the position given.
+/// A function that writes what a declaration cannot express: `_meta`, and fields that are stored elsewhere. Its
+/// position is that of the first extra column of the shape.
 pub type WriteMeta = fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result<(), Error>;
 
 impl Shape {
-    /// `extra` are further columns for `meta`, of the table `t`; `{caller}` in it stands for the caller's user id.
+    /// A shape with further columns of the table `t` (`extra`) for `meta`, in which `{caller}` stands for the caller's
+    /// user id and `{now}` for the time of the request.
     pub const fn new(resource: Declaration, extra: &'static str, meta: WriteMeta) -> Shape {
         let columns = [const { OnceLock::new() }; 2];
         let meta = Meta::Static(meta);
         Shape { resource, extra, extra_sql: None, meta, changes_at: None, columns, stored: OnceLock::new() }
     }
 
-    /// Of a resource that is declared while the server runs. `extra` are further columns for `meta`, in which [`NOW`] and
-    /// [`CALLER`] stand for the moment of the request and for the caller's user id; without any it is empty.
+    /// The shape of a resource that is declared at run time. `extra` are further columns for `meta`, or empty; [`NOW`]
+    /// and [`CALLER`] among its arguments stand for the time of the request and the caller's user id.
     pub fn owned(
         resource: Arc<Resource>,
         extra: Sql,
@@ -76,7 +76,7 @@ impl Shape {
         shape
     }
 
-    /// Writes what the declaration cannot.
+    /// Writes what the declaration cannot express.
     pub(super) fn write_meta(
         &self,
         out: &mut Writer,
@@ -91,13 +91,13 @@ impl Shape {
         }
     }
 
-    /// The column of `t` that holds the only moment with which that of the request is compared.
+    /// Sets the column of `t` with the only time that the shape compares with that of the request.
     pub const fn changes_at(mut self, column: &'static str) -> Shape {
         self.changes_at = Some(column);
         self
     }
 
-    /// Of a resource that shows what its declaration says, and no more.
+    /// A shape that writes what the declaration says, and no more.
     pub const fn plain(resource: Declaration) -> Shape {
         Shape::new(resource, "", |_, _, _, _, _| Ok(()))
     }
@@ -106,12 +106,12 @@ impl Shape {
         self.columns[form as usize].get_or_init(|| columns(self, form))
     }
 
-    /// Whether what is shown depends on the moment of the request.
+    /// Whether a form depends on the time of the request.
     pub(super) fn compares(&self, form: Form) -> bool {
         self.columns(form).args().contains(&Arg::Int(NOW))
     }
 
-    /// Appends the columns as a request sees them.
+    /// Appends the columns of a form, with the time and the caller of the request as arguments.
     pub(super) fn select(&self, form: Form, sql: &mut Sql, request: &Request) {
         let caller = request.caller.as_ref().map_or(0, |caller| caller.user);
         let columns = self.columns(form);
@@ -124,12 +124,12 @@ impl Shape {
     }
 }
 
-/// Stands for the moment of the request among the arguments of a shape's columns.
+/// A placeholder for the time of the request among the arguments of a shape's columns.
 pub const NOW: i64 = i64::MIN;
-/// Stands for the caller's user id there.
+/// A placeholder for the caller's user id among the arguments of a shape's columns.
 pub const CALLER: i64 = i64::MIN + 1;
 
-/// A row's cells, for the writer of the declaration kit.
+/// A row of the store as the cells that `resource::json` writes.
 pub struct Cell<'a>(pub &'a Row<'a>);
 
 impl Cells for Cell<'_> {
@@ -167,8 +167,8 @@ fn columns(shape: &Shape, form: Form) -> Sql {
     sql
 }
 
-/// The user whose id stands in a column, as one value: PostgreSQL begins a statement with three joins, each of all the
-/// columns before it, in 137 microseconds, and one with these in 84.
+/// Selects the user whose id stands in a column as one JSON value. PostgreSQL starts a statement with three such
+/// subqueries in 84 microseconds, and one with three joins in 137.
 fn user(sql: &mut Sql, column: &str) {
     sql.push("(SELECT CAST(json_build_array(");
     for (n, shown) in USER_REFERENCE.iter().enumerate() {
@@ -177,7 +177,7 @@ fn user(sql: &mut Sql, column: &str) {
     sql.push(") AS TEXT) FROM users u WHERE u.id = t.").name(column).push(")");
 }
 
-/// Writes `"permissions":{…}` of `_meta`.
+/// Writes the member `"permissions":{…}` of `_meta`.
 pub fn write_permissions(out: &mut Writer, permissions: &[(&str, bool)]) {
     out.name("permissions").raw("{");
     for (action, holds) in permissions {

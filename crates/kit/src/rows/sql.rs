@@ -1,10 +1,10 @@
-//! Checked filters and orders as SQL over the table `t`, and where a field's value stands (design: the store). What is
-//! pushed here is static text, names of declarations, and bound values.
+//! Fields, checked filters and orderings as SQL over the table `t`. The SQL consists of static text, names from
+//! declarations, and bound values.
 
 use resource::{Field, Kind, Members, Order, Predicate, Resource, Source, Value};
 use store::{Arg, Sql};
 
-/// Pushes SQL with the values of its tokens bound.
+/// Pushes SQL in which each token, such as `{now}`, is replaced by a bound value.
 pub fn tokens(sql: &mut Sql, text: &'static str, values: &[(&str, i64)]) {
     let mut rest = text;
     while let Some((at, token, value)) =
@@ -30,7 +30,7 @@ pub fn value(sql: &mut Sql, field: &Field, now: i64) {
             sql.push(" = t.id ORDER BY m.").name(members.item).push(") x)");
         }
         Source::Sealed(sealed) => {
-            // Whether there is one is all that is ever read of it.
+            // Only whether there is a secret is read, never its value.
             sql.push("(CASE WHEN t.").name(sealed.column).push(" IS NULL THEN NULL ELSE '' END)");
         }
         Source::None => {
@@ -39,7 +39,7 @@ pub fn value(sql: &mut Sql, field: &Field, now: i64) {
     }
 }
 
-/// Whether a field's value changes as time passes.
+/// Whether a field's value depends on the time of the request.
 pub fn is_of_the_moment(field: &Field) -> bool {
     matches!(&field.source, Source::Sql(expression) if expression.contains("{now}"))
 }
@@ -51,7 +51,7 @@ pub fn conditions(sql: &mut Sql, filters: &[resource::Filter], now: i64) {
     }
 }
 
-/// A checked filter as SQL.
+/// Pushes a checked filter as a condition.
 fn condition(sql: &mut Sql, filter: &resource::Filter, now: i64) {
     let (field, operands) = (filter.field(), filter.operands());
     let first = || operands.first().map_or(Arg::Null, |operand| stored(field, operand));
@@ -105,7 +105,8 @@ fn condition(sql: &mut Sql, filter: &resource::Filter, now: i64) {
             sql.push(", 1, length(CAST(").bind(first()).push(" AS TEXT))) = ").bind(first());
         }
         Predicate::Endswith | Predicate::Iendswith => {
-            // Counted from the start, since only SQLite counts from the end; a shorter text has no such end.
+            // The position is counted from the start, since only SQLite counts from the end; the length is checked,
+            // since the position would be wrong in a shorter text.
             sql.push("(length(");
             compared(sql);
             sql.push(") >= length(CAST(").bind(first()).push(" AS TEXT)) AND substr(");
@@ -117,7 +118,7 @@ fn condition(sql: &mut Sql, filter: &resource::Filter, now: i64) {
     }
 }
 
-/// `exact`: the same members; `in`: any of them (document 5, section 3).
+/// Pushes a filter on a list of members: `exact` means the same members, `in` any of them (document 5, section 3).
 fn condition_on_members(sql: &mut Sql, members: &Members, predicate: Predicate, operands: &[Value]) {
     let held = |sql: &mut Sql, what: &'static str| {
         sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = t.id");
@@ -141,7 +142,7 @@ fn condition_on_members(sql: &mut Sql, members: &Members, predicate: Predicate, 
     }
 }
 
-/// A set that is stored as the JSON array of its members, in the order of the choices.
+/// Pushes a filter on a set, which is stored as the JSON array of its members in the order of the choices.
 fn condition_on_set(sql: &mut Sql, field: &Field, predicate: Predicate, operands: &[Value], now: i64) {
     if let (Predicate::Exact, Kind::Set { choices, .. }) = (predicate, &field.kind) {
         let members =
@@ -165,7 +166,7 @@ fn listed(sql: &mut Sql, operands: &[Value]) {
     }
 }
 
-/// Nulls first; texts by their folded code points; ties by id in the direction of the last field.
+/// Pushes an ordering: nulls first, texts by their folded code points, ties by id in the direction of the last field.
 pub fn order(sql: &mut Sql, resource: &Resource, ordering: &[Order]) {
     sql.push(" ORDER BY ");
     let mut has_id = false;
@@ -191,7 +192,7 @@ pub fn order(sql: &mut Sql, resource: &Resource, ordering: &[Order]) {
     sql.push(if descending && !has_id { "t.id DESC" } else { "t.id" });
 }
 
-/// A value of a field as it is stored.
+/// A field's value as it is stored, as a statement's argument.
 pub fn stored(field: &Field, value: &Value) -> Arg {
     match (&field.kind, value) {
         (Kind::Decimal { .. }, Value::Text(text)) => resource::decimal::encode(text).into(),

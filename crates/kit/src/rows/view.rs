@@ -1,4 +1,4 @@
-//! One row as an instance shows it, and rows as a list shows them without its envelope.
+//! Writes one row as an instance, and rows as list items without the envelope.
 
 use super::shape::{Cell, Shape};
 use crate::answer::{Answer, Instance, Outcome};
@@ -11,8 +11,8 @@ use resource::{Resource, options};
 use serde_json::Value as Json;
 use store::{Conn, Error, Sql};
 
-/// One row as an instance shows it; `None` when there is none that fulfils the condition, which does not compare the
-/// moment of the request.
+/// Reads one row as an instance; `None` when no row fulfils the condition, which must not depend on the time of the
+/// request.
 pub fn view(request: &Request, conn: &mut Conn, shape: &Shape, condition: &Sql) -> Result<Option<Instance>, Error> {
     let mut sql = Sql::new("SELECT ");
     sql.push(shape.changes_at.unwrap_or("CAST(NULL AS BIGINT)")).push(", ");
@@ -23,14 +23,14 @@ pub fn view(request: &Request, conn: &mut Conn, shape: &Shape, condition: &Sql) 
         show(&mut out, shape, Form::Detail, &Cell(row), 1, request)?;
         row.opt_int(0)
     })?;
-    let is_vouched_for = shape.changes_at.is_some() || !shape.compares(Form::Detail);
+    let is_cacheable = shape.changes_at.is_some() || !shape.compares(Form::Detail);
     Ok(found.map(|changes_at| Instance {
         body: out.into_bytes(),
-        cacheable_until: is_vouched_for.then(|| changes_at.filter(|at| *at > request.now).unwrap_or(i64::MAX)),
+        cacheable_until: is_cacheable.then(|| changes_at.filter(|at| *at > request.now).unwrap_or(i64::MAX)),
     }))
 }
 
-/// The rows that fulfil a condition as a list shows them, each with the id in its column `key`.
+/// Reads the rows that fulfil a condition as list items, each with the id in its column `key`.
 pub fn records(
     request: &Request,
     conn: &mut Conn,
@@ -49,7 +49,7 @@ pub fn records(
     })
 }
 
-/// The answer to a change: the row as it is now.
+/// The answer to a PATCH: the row as it is now.
 pub fn changed(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Outcome {
     Ok(Answer::instance(StatusCode::OK, view_id(request, conn, shape, id)?))
 }
@@ -59,7 +59,7 @@ pub fn created(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Ou
     Ok(Answer::instance(StatusCode::CREATED, view_id(request, conn, shape, id)?))
 }
 
-/// As [`view`], by id.
+/// Reads one row by id as an instance; 404 when there is none.
 pub fn view_id(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Instance, Refusal> {
     view(request, conn, shape, &Sql::new("t.id = $1").arg(id))?.ok_or_else(Refusal::not_found)
 }
@@ -79,7 +79,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// The schema document of a collection, with the limit that the build has.
+/// The schema document of a collection, with the build's limit.
 pub fn document(conn: &mut Conn, resource: &Resource) -> Result<Json, Error> {
     let mut document = options::document(resource);
     if let Some(limit) = resource.limit {

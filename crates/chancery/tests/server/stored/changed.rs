@@ -178,3 +178,21 @@ async fn a_start_on_a_short_key_warns_each_time_and_any_key_can_be_changed() {
     assert!(!process.stderr().contains("CHANCERY_SECRET_KEY"), "{}", process.stderr());
     process.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_service_that_it_has_is_noted_as_its_own() {
+    let stored = of_0003().await;
+    let process = stored.installation.serve();
+    let history = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+    let id = history.get("/api/service").await.ok()["id"].as_str().unwrap().to_owned();
+    let notes = "SELECT name, value FROM settings WHERE name LIKE 'history_%' ORDER BY name";
+    let url = format!("http://{}", process.history());
+    let noted = [["history_id", &id], ["history_url", &url]].map(|note| note.map(|text| Some(text.to_owned())));
+    assert_eq!(stored.installation.sql("control", notes), noted);
+    process.stop();
+    // It is the same one after each start.
+    let process = stored.installation.serve();
+    let history = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+    assert_eq!(history.get("/api/service").await.ok()["id"], json!(id));
+    process.stop();
+}

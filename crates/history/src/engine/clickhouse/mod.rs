@@ -73,6 +73,10 @@ impl ClickHouse {
         Ok(self.server.rows_once::<u8>("SELECT 1").await.map(drop)?)
     }
 
+    pub async fn id(&self) -> Result<String, Error> {
+        self.tenants.service_id().await
+    }
+
     pub async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
         self.tenants.get(client_id).await
     }

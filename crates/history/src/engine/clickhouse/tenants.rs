@@ -6,6 +6,7 @@
 //! - `gone_name_ID` and `gone_label_ID`: a name or label that was released. Releasing is renaming to this, which
 //!   succeeds once for a tenant: so a process with outdated knowledge cannot release the name after another tenant took
 //!   it.
+//! - `service`: has the id of the service in the comment.
 //!
 //! A tenant is made by renaming `pending_ID` to `client_ID`. A tenant whose process died before that is removed by
 //! dropping `pending_ID`. Only one of both can succeed.
@@ -22,6 +23,8 @@ use uuid::Uuid;
 const MAX_PENDING_SECONDS: u64 = 30;
 /// How long the table of a released name or label is kept, in seconds.
 const KEEP_RELEASED_SECONDS: u64 = 3600;
+/// The table with the id of the service.
+const SERVICE: &str = "service";
 /// How often a name is tried that tenants hold which were left behind.
 const MAX_CLAIM_ATTEMPTS: usize = 20;
 
@@ -46,6 +49,21 @@ pub(super) fn database(client_id: Uuid) -> String {
 }
 
 impl Tenants {
+    /// The id of the service to which these tenants belong; made when it is first asked for.
+    pub(super) async fn service_id(&self) -> Result<String, Error> {
+        if let Some(id) = self.comment(SERVICE).await? {
+            return Ok(id);
+        }
+        self.run(&format!("CREATE DATABASE IF NOT EXISTS {}", self.registry)).await?;
+        match self.make(SERVICE, &Uuid::new_v4().to_string()).await {
+            // Another process was faster, or the first answer was lost.
+            Err(fault) if fault.already_exists() => {}
+            made => made?,
+        }
+        let missing = || Error::Unavailable("the id of the service is being made".to_owned());
+        self.comment(SERVICE).await?.ok_or_else(missing)
+    }
+
     /// The tenant with a client id.
     pub(super) async fn get(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
         self.read("client", client_id).await

@@ -1,4 +1,4 @@
-//! Signing in by single sign-on (document 4, section 3; security: "SSO", "SSO callback"), against the certified provider
+//! Signing in by single sign-on (`docs/reference/single-sign-on.md`), against the certified provider
 //! and against one that forges whatever a test wants.
 
 mod accounts;

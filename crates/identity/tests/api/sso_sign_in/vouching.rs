@@ -1,4 +1,4 @@
-//! For whom a configuration vouches, and so whom an address binds (document 4, section 7).
+//! For whom a configuration vouches, and so whom an address binds (`docs/reference/single-sign-on.md`).
 
 use super::*;
 use platform::kit::account_type::AccountType;

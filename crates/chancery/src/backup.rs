@@ -1,0 +1,174 @@
+//! `chancery backup`: a consistent copy of the embedded data directory (document 4, section 1).
+//!
+//! A copy that is not finished has the file [`UNFINISHED`], by which no server or command uses it, and the next backup
+//! begins it again. A finished one knows that it is a copy: its history service is another one than that of the original.
+
+use crate::commands::progress;
+use crate::data_directory::UNFINISHED;
+use crate::open::{Failure, open_for_command};
+use crate::secrets_file::{self, SECRET_KEY};
+use crate::settings::Settings;
+use history::sqlite::Sqlite;
+use platform::builds;
+use platform::events::own_history;
+use platform::kit::build::database_name;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use store::Store;
+use web::clock::Clock;
+
+/// Copies the list of builds first, so that every build in it is copied after it, then history, keys and mails.
+pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> Result<(), Failure> {
+    if settings.database_url.is_some() {
+        return Err("backup copies the embedded data directory; for PostgreSQL use its own tools".to_owned());
+    }
+    if !settings.data.join("control.db").exists() {
+        return Err(format!("{}: there is no data directory", settings.data.display()));
+    }
+    let app = open_for_command(settings).await?;
+    let mark = begin(&settings.data, target)?;
+    let copied = copy(settings, &app.store, builds::list(&app).await?, target, without_keys).await;
+    app.store.close().await;
+    copied.and_then(|()| finish(target)).map_err(|error| {
+        format!("{error}; the copy in {} is not finished: call it again, or remove the directory", target.display())
+    })?;
+    drop(mark);
+    if target.join(SECRET_KEY).exists() {
+        println!("The copy holds the secret key beside what it seals: keep it safe, or make one --without-keys.");
+    } else {
+        println!("The copy is of no use without the secret key, which is not in it: keep both, in different places.");
+    }
+    Ok(())
+}
+
+/// Makes the directory of the copy, or empties one that an earlier backup did not finish. The file that says so is locked
+/// until it is dropped, so that two backups do not write to one directory.
+fn begin(data: &Path, target: &Path) -> Result<File, Failure> {
+    let unfinished = target.join(UNFINISHED);
+    let above = target.ancestors().skip(1).find_map(|above| match above.as_os_str().is_empty() {
+        true => fs::canonicalize(".").ok(),
+        false => fs::canonicalize(above).ok(),
+    });
+    let data = fs::canonicalize(data).map_err(|error| words(data, &error))?;
+    if above.is_some_and(|above| above.starts_with(&data)) {
+        return Err(format!("{}: the copy must not be in the data directory", target.display()));
+    }
+    if !unfinished.exists() {
+        DirBuilder::new().mode(0o700).create(target).map_err(|error| words(target, &error))?;
+    }
+    let mark = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&unfinished);
+    let mark = mark.map_err(|error| words(&unfinished, &error))?;
+    mark.try_lock().map_err(|_| format!("{}: another backup is writing there", target.display()))?;
+    let begun = (|| {
+        mark.sync_all()?;
+        File::open(target)?.sync_all()?;
+        for entry in fs::read_dir(target)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else if entry.file_name() != UNFINISHED {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        // As private as the original.
+        DirBuilder::new().mode(0o700).create(target.join("builds"))
+    })();
+    begun.map(|()| mark).map_err(|error| words(target, &error))
+}
+
+/// Makes the copy one that can be served, once everything in it is on the disk.
+fn finish(target: &Path) -> Result<(), Failure> {
+    let finished = File::open(target)
+        .and_then(|directory| directory.sync_all())
+        .and_then(|()| fs::remove_file(target.join(UNFINISHED)))
+        .and_then(|()| File::open(target)?.sync_all());
+    finished.map_err(|error| words(target, &error))
+}
+
+async fn copy(
+    settings: &Settings,
+    store: &Store,
+    all: Vec<builds::Listed>,
+    target: &Path,
+    without_keys: bool,
+) -> Result<(), Failure> {
+    let text = |error: store::Error| error.to_string();
+    let bar = progress("databases", all.len() as u64 + 1);
+    store.backup(None, target.join("control.db")).await.map_err(text)?;
+    bar.inc(1);
+    for build in all.iter().filter(|build| build.state == "active") {
+        let name = database_name(build.id);
+        let copy = target.join("builds").join(format!("{name}.db"));
+        match store.backup(Some(&name), copy).await {
+            // Deleted meanwhile: then the copy is without it, too.
+            Ok(()) | Err(store::Error::Missing) => bar.inc(1),
+            Err(error) => return Err(format!("{}: {error}", build.domain)),
+        }
+    }
+    bar.finish();
+    // After the builds: what was delivered meanwhile is in both then, and the history service takes it once.
+    let embedded_history = copy_history(&settings.data, target).await?;
+    let engine = store::Engine::Sqlite { directory: target.to_owned() };
+    let copied = Store::open(engine, platform::MIGRATIONS, store::Options::default()).await.map_err(text)?;
+    // With these settings the history may be in another service, of which a former version noted nothing.
+    let is_usual = settings.history_url.is_none() && settings.history_database_url.is_none();
+    own_history::mark_copy(&copied, embedded_history.as_deref().filter(|_| is_usual)).await.map_err(text)?;
+    copied.close().await;
+    let left_out: &[&str] = if without_keys { &secrets_file::ALL } else { &[] };
+    copy_rest(&settings.data, target, left_out)
+}
+
+/// Copies the embedded history, if there is one; its id.
+async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, Failure> {
+    let (from, to) = (data.join("history"), target.join("history"));
+    if !from.join("control.db").exists() {
+        return Ok(None);
+    }
+    for directory in [&to, &to.join("tenants")] {
+        DirBuilder::new().mode(0o700).create(directory).map_err(|error| words(directory, &error))?;
+    }
+    let history = Sqlite::open(from, Clock::system()).await.map_err(|error| error.to_string())?;
+    let bar = progress("history", 0);
+    let copied = history.backup(&to, |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    copied.await.map_err(|error| format!("history: {error}"))?;
+    bar.finish();
+    history.close().await;
+    Ok(Some(history.id().to_owned()))
+}
+
+fn words(path: &Path, error: &io::Error) -> Failure {
+    format!("{}: {error}", path.display())
+}
+
+/// Copies everything that is no database, but for these files of the directory itself.
+fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), Failure> {
+    let entries = match fs::read_dir(from) {
+        // A tenant of the history service was deleted meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| words(from, &error))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| words(from, &error))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') || left_out.contains(&name.as_str()) {
+            // What is on its way in or out, or is not wanted.
+        } else if path.is_dir() {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&target);
+            made.map_err(|error| words(&target, &error))?;
+            copy_rest(&path, &target, &[])?;
+        } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {
+            match fs::copy(&path, &target) {
+                // A mail that was sent, or a temporary file, may be gone meanwhile.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(words(&path, &error)),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

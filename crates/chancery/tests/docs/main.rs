@@ -1,0 +1,96 @@
+//! The pages of `docs/reference/` are true: their requests are sent to real servers and answered as they say, their tables
+//! of fields are those of the schema documents, and every endpoint stands in one of them.
+//!
+//! `UPDATE=1 cargo test --workspace --test docs` writes the answers and the tables as they are now. How a page is written
+//! says `docs/reference/README.md`.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod answers;
+mod fields;
+mod page;
+mod pattern;
+mod session;
+
+use http::Method;
+use page::Page;
+use platform::table;
+use serde_json::Value as Json;
+use std::path::PathBuf;
+
+/// The binary under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
+
+/// The top of the repository.
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Whether pages are to be written anew.
+fn is_update() -> bool {
+    std::env::var("UPDATE").is_ok_and(|update| update == "1")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_says_what_is_so() {
+    let mut differences: Vec<String> = Page::all().into_iter().flat_map(fields::check).collect();
+    for page in Page::all() {
+        differences.extend(session::run(page).await);
+    }
+    assert!(differences.is_empty(), "{}\n\nUPDATE=1 writes the pages as it is now.", differences.join("\n"));
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = Page::all();
+    // As code hosts name the anchors of headings.
+    let anchor = |heading: &str| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    };
+    let anchors = |page: &Page| -> Vec<String> {
+        page.text
+            .lines()
+            .filter_map(|line| line.strip_prefix('#'))
+            .map(|line| anchor(line.trim_matches([' ', '#'])))
+            .collect()
+    };
+    let index = pages.iter().find(|page| page.name == "README.md").unwrap();
+    for page in pages.iter().filter(|page| page.name != index.name) {
+        assert!(
+            index.text.contains(&format!("]({})", page.name)),
+            "docs/reference/README.md does not list {}",
+            page.name
+        );
+    }
+    for page in &pages {
+        for link in page.text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let (file, wanted) = link.split_once('#').unwrap_or((link, ""));
+            let to = if file.is_empty() { Some(page) } else { pages.iter().find(|page| page.name == file) };
+            let leads = match to {
+                Some(to) => wanted.is_empty() || anchors(to).iter().any(|anchor| anchor == wanted),
+                None => root().join("docs/reference").join(file).exists(),
+            };
+            assert!(leads, "docs/reference/{}: the link {link} leads nowhere", page.name);
+        }
+    }
+}
+
+#[test]
+fn every_endpoint_stands_in_a_page() {
+    let pages: String = Page::all().into_iter().map(|page| page.text).collect();
+    let history: Json =
+        serde_json::from_str(&std::fs::read_to_string(root().join("openapi-history.json")).unwrap()).unwrap();
+    let of_history = history["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
+        let methods = methods.as_object().unwrap().keys().filter(|method| *method != "parameters");
+        methods.map(move |method| format!("`{} {path}`", method.to_uppercase()))
+    });
+    // OPTIONS is the same everywhere; `conventions.md` says what it answers.
+    let routes = table().routes().filter(|route| route.method != Method::OPTIONS);
+    let missing: Vec<String> = routes
+        .map(|route| format!("`{} {}`", route.method, route.path))
+        .chain(of_history)
+        .filter(|endpoint| !pages.contains(endpoint))
+        .collect();
+    assert!(missing.is_empty(), "These endpoints stand in no page of docs/reference/: {missing:#?}");
+}

@@ -1,0 +1,186 @@
+//! Runs a page from its top to its end, against servers of its own.
+
+use crate::BINARY;
+use crate::answers::{self, Answer};
+use crate::page::Page;
+use crate::pattern::{self, Names};
+use http::header::LOCATION;
+use http::{HeaderMap, HeaderValue};
+use platform::Settings;
+use platform::events::history_client::HistoryAddress;
+use std::time::Duration;
+use store::Engine;
+use testkit::{API_KEY, Client, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECRET_KEY, Server};
+
+/// What requests to the history service have as their `Host`.
+const HISTORY: &str = "history.example";
+const TYPES: [&str; 7] =
+    ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
+
+/// What a page talks to.
+struct Session {
+    server: Server,
+    history: HistoryServer,
+    provider: Forger,
+    engine: Engine,
+    names: Names,
+}
+
+/// A request of a page.
+struct Call {
+    method: String,
+    target: String,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+/// What the page says otherwise than the servers.
+pub async fn run(page: Page) -> Vec<String> {
+    let (mut session, mut changes, mut sent) = (Session::start().await, Vec::new(), None::<Call>);
+    for block in page.blocks() {
+        let text = &page.text[block.place.clone()];
+        let at = || format!("docs/reference/{}:{}", page.name, block.line);
+        let now = match block.language.as_str() {
+            "http" if text.starts_with("HTTP/") => {
+                let call = sent.take().unwrap_or_else(|| panic!("{}: an answer without a request", at()));
+                session.answer(&call, text).await
+            }
+            "http" => {
+                assert!(sent.is_none(), "{}: the request before has no answer", at());
+                sent = Some(session.call(text, &at()).await);
+                continue;
+            }
+            "mail" => session.mail(text).await,
+            "console" => session.console(text).await,
+            _ => continue,
+        };
+        changes.push((block, now));
+    }
+    assert!(sent.is_none(), "docs/reference/{}: the last request has no answer", page.name);
+    page.settle(changes)
+}
+
+impl Session {
+    async fn start() -> Session {
+        let (history, provider, mut engine) = (HistoryServer::start().await, Forger::start().await, None);
+        let change = |settings: &mut Settings| {
+            engine = Some(settings.engine.clone());
+            settings.identity.sso_provider_a_issuer = Some(provider.issuer_setting());
+            settings.identity.sso_provider_b_issuer = Some(provider.issuer_setting());
+            let url = format!("http://{}", history.address);
+            settings.events.history = Some(HistoryAddress { url, api_key: HISTORY_KEY.to_owned() });
+        };
+        let server = Server::with(change).await;
+        let admin = server.admin().await;
+        let names = [("admin", admin.token.as_str()), ("api_key", API_KEY), ("history_key", HISTORY_KEY)];
+        let names = names.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Session { server, history, provider, engine: engine.unwrap(), names }
+    }
+
+    /// A request as it is sent. A name that is an account type's is the token of an account of that type.
+    async fn call(&mut self, text: &str, at: &str) -> Call {
+        for name in pattern::names(text) {
+            if TYPES.contains(&name) && !self.names.contains_key(name) {
+                let token = self.server.as_type(name).await.token;
+                self.names.insert(name.to_owned(), token);
+            }
+            assert!(self.names.contains_key(name), "{at}: nothing has named {{{name}}}");
+        }
+        let text = pattern::filled(text, &self.names);
+        let (head, body) = text.split_once("\n\n").unwrap_or((text.trim_end(), ""));
+        let mut lines = head.lines();
+        let first = lines.next().and_then(|line| line.split_once(' '));
+        let (method, target) = first.unwrap_or_else(|| panic!("{at}: a request begins with a method and a path"));
+        let header = |line: &str| {
+            let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("{at}: no header: {line}"));
+            (name.to_owned(), value.to_owned())
+        };
+        let headers = lines.map(header).collect();
+        Call { method: method.to_owned(), target: target.to_owned(), headers, body: body.trim_end().to_owned() }
+    }
+
+    /// The answer to a request. One of the history service is asked for again for a while, since events come there in
+    /// the background.
+    async fn answer(&mut self, call: &Call, before: &str) -> String {
+        let host = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let is_history = host.is_some_and(|(_, host)| host == HISTORY);
+        let attempts = if is_history && call.method == "GET" { 10 } else { 1 };
+        for attempt in 1.. {
+            let (mut names, answer) = (self.names.clone(), self.send(call, is_history).await);
+            let now = answers::shown(before, &answer, &mut names);
+            if now == before || attempt == attempts {
+                self.names = names;
+                return now;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        unreachable!("it ends with the last attempt")
+    }
+
+    async fn send(&self, call: &Call, is_history: bool) -> Answer {
+        if call.target.starts_with("http") {
+            return self.provider_answers(&call.target);
+        }
+        let address = if is_history { self.history.address } else { self.server.address };
+        let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
+        let mut client = Client::new(address, DOMAIN);
+        for (name, value) in call.headers.iter().filter(|(name, _)| !is_type(name)) {
+            client = client.with_header(name, value);
+        }
+        let content_type = call.headers.iter().find(|(name, _)| is_type(name)).map_or("", |(_, value)| value);
+        let request = client.call(&call.method, &call.target);
+        let request = if call.body.is_empty() { request } else { request.body(content_type, call.body.clone()) };
+        let Reply { status, headers, text, .. } = request.send().await;
+        Answer { status, headers, text }
+    }
+
+    /// What a provider does at which somebody signs in: it sends the browser back with a code.
+    fn provider_answers(&self, authorization: &str) -> Answer {
+        let query = testkit::parameters(authorization);
+        let code = self.provider.authorize(authorization);
+        let location = format!("{}?code={code}&state={}", query["redirect_uri"], query["state"]);
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(&location).unwrap())]);
+        Answer { status: 302, headers, text: String::new() }
+    }
+
+    /// The last mail to the one in `To:`.
+    async fn mail(&mut self, before: &str) -> String {
+        let to = before.lines().find_map(|line| line.strip_prefix("To: ")).unwrap();
+        let mail = self.server.mail_to(to).await;
+        let now = format!("To: {}\nSubject: {}\n\n{}\n", mail.to, mail.subject, mail.text.trim_end());
+        if pattern::matches(before, &now, &mut self.names) { before.to_owned() } else { now }
+    }
+
+    /// Commands (`$ chancery …`), each with what it writes. They are run again for a while where that has holes, since
+    /// a server does some things in the background.
+    async fn console(&mut self, before: &str) -> String {
+        let mut now = self.run_commands(before);
+        for _ in 0..50 {
+            if pattern::matches(before, &now, &mut self.names) {
+                return before.to_owned();
+            }
+            if !pattern::has_holes(before) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            now = self.run_commands(before);
+        }
+        now
+    }
+
+    fn run_commands(&self, page: &str) -> String {
+        let installation = Installation::embedded(BINARY)
+            .set("CHANCERY_DATA", self.server.data().to_str().unwrap())
+            .set("CHANCERY_SECRET_KEY", SECRET_KEY);
+        let installation = match &self.engine {
+            Engine::Postgres { url } => installation.set("CHANCERY_DATABASE_URL", url),
+            Engine::Sqlite { .. } => installation,
+        };
+        let command = |line: &str| {
+            let filled = pattern::filled(line, &self.names);
+            let output = installation.run(&filled.split_whitespace().skip(2).collect::<Vec<_>>());
+            format!("{line}{}{}", output.stdout, output.stderr)
+        };
+        page.split_inclusive('\n').filter(|line| line.starts_with("$ chancery ")).map(command).collect()
+    }
+}

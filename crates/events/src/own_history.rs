@@ -1,0 +1,199 @@
+//! Which history service is the database's own. Each service has an id, which is made with its data. The control database
+//! notes the id of its own one at the first contact, and where it was last reached; from then on nothing is delivered to
+//! another one, and nothing is deleted there.
+//!
+//! The notes are settings of the control database:
+//!
+//! | Name | Value |
+//! |---|---|
+//! | `history_id` | the id of its own service; none before the first contact |
+//! | `history_url` | where that was last reached |
+//! | `history_copy_of` | in a copy made by `chancery backup`: the ids, separated by spaces, of services that belong to the original, or `*` when those are not known, so that any could be one of them |
+
+use crate::history_client::{Failure, HistoryClient};
+use crate::history_tenants::TenantError;
+use kit::app::App;
+use std::time::Duration;
+use store::{Conn, Error, Sql, Store};
+
+const ID: &str = "history_id";
+const URL: &str = "history_url";
+const COPY_OF: &str = "history_copy_of";
+/// Stands for services that are not known.
+const ANY: &str = "*";
+
+/// What a control database notes of its history service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Notes {
+    /// The id of the service.
+    pub id: Option<String>,
+    /// The address at which the service was last reached.
+    pub url: Option<String>,
+    /// See the table of this module.
+    copy_of: Option<String>,
+}
+
+/// Why a history service is not the database's own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Foreign {
+    /// The database has another one, which was last reached there.
+    Other(Option<String>),
+    /// The database is a copy, and the service may be that of the original.
+    OfOriginal,
+}
+
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Foreign::Other(Some(url)) => {
+                write!(f, "not the history service of this database, which was last reached at {url}")
+            }
+            Foreign::Other(None) => f.write_str("not the history service of this database"),
+            Foreign::OfOriginal => f.write_str(
+                "this database is a copy made by `chancery backup`, and this is, or may be, the history service of the \
+                 original",
+            ),
+        }
+    }
+}
+
+impl Notes {
+    /// Whether the service with this id is the database's own, or becomes it; a former version tells no id.
+    pub fn check(&self, id: Option<&str>) -> Result<(), Foreign> {
+        match (&self.id, id) {
+            (Some(own), Some(id)) if own == id => Ok(()),
+            (Some(_), _) => Err(Foreign::Other(self.url.clone())),
+            (None, id) => match &self.copy_of {
+                Some(originals)
+                    if originals.split(' ').any(|known| known == ANY || id.is_none_or(|id| id == known)) =>
+                {
+                    Err(Foreign::OfOriginal)
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// What the control database notes.
+pub async fn notes(store: &Store) -> Result<Notes, Error> {
+    store.control().read(read).await
+}
+
+fn read(conn: &mut Conn) -> Result<Notes, Error> {
+    let sql = Sql::new("SELECT name, value FROM settings WHERE name LIKE 'history_%'");
+    let mut notes = Notes::default();
+    for (name, value) in conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))? {
+        match name.as_str() {
+            ID => notes.id = Some(value),
+            URL => notes.url = Some(value),
+            COPY_OF => notes.copy_of = Some(value),
+            _ => {}
+        }
+    }
+    Ok(notes)
+}
+
+/// Checks a service that was reached, and notes it with the address, if one is given; a database without an own service
+/// gets this one. A service of a former version tells no id: it is not noted, and taken only where none is.
+pub async fn note(store: &Store, id: Option<&str>, url: Option<&str>) -> Result<Result<(), Foreign>, Error> {
+    let known = notes(store).await?;
+    let checked = known.check(id);
+    let is_noted = known.id.is_some() && (url.is_none() || known.url.as_deref() == url);
+    let Some(id) = id.filter(|_| checked.is_ok() && !is_noted) else { return Ok(checked) };
+    let (id, url) = (id.to_owned(), url.map(str::to_owned));
+    let write = move |conn: &mut Conn| {
+        let sql = Sql::new("INSERT INTO settings(name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING");
+        conn.exec(&sql.arg(ID).arg(&id))?;
+        // Another process may have been faster.
+        let checked = read(conn)?.check(Some(&id));
+        if let (Ok(()), Some(url)) = (&checked, &url) {
+            set(conn, URL, url)?;
+        }
+        Ok(checked)
+    };
+    store.control().write(write).await
+}
+
+/// Makes a service the database's own, whichever was before: an operator's decision.
+pub async fn adopt(store: &Store, id: &str, url: Option<&str>) -> Result<(), Error> {
+    let (id, url) = (id.to_owned(), url.map(str::to_owned));
+    let write = move |conn: &mut Conn| {
+        conn.exec(&Sql::new("DELETE FROM settings WHERE name LIKE 'history_%'"))?;
+        set(conn, ID, &id)?;
+        url.iter().try_for_each(|url| set(conn, URL, url))
+    };
+    store.control().write(write).await
+}
+
+/// Makes a database that was just copied know that it is a copy: the history service of the original is not its own.
+/// `embedded` is the id of the history in the original's data directory, where that is the one in use.
+pub async fn mark_copy(store: &Store, embedded: Option<&str>) -> Result<(), Error> {
+    let embedded = embedded.map(str::to_owned);
+    let write = move |conn: &mut Conn| {
+        let notes = read(conn)?;
+        let mut originals: Vec<String> =
+            notes.copy_of.iter().flat_map(|ids| ids.split(' ')).map(str::to_owned).collect();
+        let has_tenants = Sql::new("SELECT 1 FROM history_tenants WHERE client_id IS NOT NULL LIMIT 1");
+        if notes.id.is_none() && embedded.is_none() && conn.opt(&has_tenants, |_| Ok(()))?.is_some() {
+            originals.push(ANY.to_owned());
+        }
+        originals.extend(notes.id.iter().chain(&embedded).cloned());
+        originals.sort_unstable();
+        originals.dedup();
+        conn.exec(&Sql::new("DELETE FROM settings WHERE name LIKE 'history_%'"))?;
+        if originals.is_empty() { Ok(()) } else { set(conn, COPY_OF, &originals.join(" ")) }
+    };
+    store.control().write(write).await
+}
+
+fn set(conn: &mut Conn, name: &str, value: &str) -> Result<(), Error> {
+    let sql = Sql::new("INSERT INTO settings(name, value) VALUES ($1, $2) ON CONFLICT(name) DO UPDATE SET value = $2");
+    conn.exec(&sql.arg(name).arg(value)).map(drop)
+}
+
+/// Makes sure that the client calls the database's own service, and notes it. What was found holds for a while, so that
+/// what another process adopts is seen; a call that fails ends it, and the id that each call carries refuses it where
+/// another service has taken the address.
+pub async fn verify(app: &App, service: &HistoryClient, patience: Duration) -> Result<(), TenantError> {
+    if service.is_verified() {
+        return Ok(());
+    }
+    let told = service.service_id(patience).await;
+    let id = told.inspect_err(|_| service.set_verified(None, None)).map_err(TenantError::Service)?;
+    let url = service.is_of_server.then(|| service.url());
+    let checked = note(&app.store, id.as_deref(), url).await?;
+    service.set_verified(Some(checked.is_ok()), id.as_deref());
+    checked.map_err(|foreign| TenantError::Service(Failure::Foreign(foreign.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_checked_by_what_is_noted() {
+        let notes = |id: Option<&str>, copy_of: Option<&str>| Notes {
+            id: id.map(str::to_owned),
+            url: Some("http://here".to_owned()),
+            copy_of: copy_of.map(str::to_owned),
+        };
+        let other = Err(Foreign::Other(Some("http://here".to_owned())));
+        for (noted, told, expected) in [
+            (notes(None, None), Some("a"), Ok(())),
+            // A service of a former version.
+            (notes(None, None), None, Ok(())),
+            (notes(Some("a"), None), Some("a"), Ok(())),
+            (notes(Some("a"), None), Some("b"), other.clone()),
+            (notes(Some("a"), None), None, other.clone()),
+            (notes(None, Some("a b")), Some("b"), Err(Foreign::OfOriginal)),
+            (notes(None, Some("a b")), Some("c"), Ok(())),
+            (notes(None, Some("a b")), None, Err(Foreign::OfOriginal)),
+            (notes(None, Some("*")), Some("c"), Err(Foreign::OfOriginal)),
+            (notes(Some("c"), Some("a")), Some("c"), Ok(())),
+            (notes(Some("c"), Some("a")), Some("a"), other),
+        ] {
+            assert_eq!(noted.check(told), expected, "{noted:?} {told:?}");
+        }
+    }
+}
