@@ -6,6 +6,7 @@ use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Declaration, Scope, Shape};
 use resource::{Field, Kind, Resource, options};
+use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::Conn;
 
@@ -24,13 +25,18 @@ pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
             Field::new("resource", Kind::text(50)).read_only().filter(),
             Field::new("object_id", Kind::Integer { min: 1, max: i64::MAX }).read_only().nullable().filter(),
             Field::new("object_name", Kind::text(255)).folded().read_only().filter(),
-            Field::new("changes", Kind::Object).read_only(),
+            Field::new("changes", Kind::Object).schema(changes_schema).read_only(),
         ],
     )
     .newest_first()
 });
 
 static SHAPE: Shape = Shape::plain(Declaration::Static(&ENTRY));
+
+/// The value before and the value afterwards of each field that was changed.
+fn changes_schema() -> Json {
+    json!({"type": "object", "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}}})
+}
 
 pub fn routes() -> Vec<Route> {
     vec![

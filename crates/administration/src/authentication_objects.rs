@@ -12,7 +12,7 @@ use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use reqwest::Url;
 use resource::json::{Form, Writer};
-use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, message};
+use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, message, openapi};
 use std::sync::LazyLock;
 use store::{Conn, Error};
 
@@ -61,7 +61,11 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&AUTHENTICATION_OBJECTS)
+    .shows(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
+
+/// The actions that `_meta` tells.
+const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&OBJECT), "", write_meta);
 
@@ -168,7 +172,7 @@ fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Reque
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
         let holds = |action: &'static str| (action, caller.may("authentication_objects", action));
-        write_permissions(out, &["list", "view", "create", "edit", "delete"].map(holds));
+        write_permissions(out, &ACTIONS.map(holds));
     }
     out.raw("}");
     Ok(())

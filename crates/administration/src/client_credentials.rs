@@ -4,7 +4,6 @@ use crate::mail::smtp::Reason;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use kit::address::Ranges;
 use kit::outbound;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde_json::Value as Json;
 
@@ -45,10 +44,9 @@ pub async fn token(credentials: &ClientCredentials, allow: &Ranges) -> Result<St
     if !credentials.scope.is_empty() {
         fields.push(("scope", &credentials.scope));
     }
-    let form: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))).collect();
+    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = client.post(url).header(ACCEPT, "application/json");
-    let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form.join("&"));
+    let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
     let response = request.send().await.map_err(|error| outbound::reason(&error))?;
     if !response.status().is_success() {
         return Err(Reason::SignIn);

@@ -8,7 +8,7 @@ use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
 use resource::json::{Form, Writer};
-use resource::{Charset, Field, Kind, LINE, Resource, Value, options};
+use resource::{Charset, Field, Kind, LINE, Resource, Value, openapi, options};
 use std::sync::LazyLock;
 use store::{Conn, Error};
 
@@ -43,7 +43,11 @@ static DETAILS: LazyLock<Resource> = LazyLock::new(|| {
             Field::new(email_signature, Kind::text(255)).charset(LINES),
         ],
     )
+    .shows(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
+
+/// The actions that `_meta` tells.
+const ACTIONS: [&str; 2] = ["edit", "view"];
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&DETAILS), "", write_meta);
 
@@ -70,7 +74,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Request) -> Result<(), Error> {
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        write_permissions(out, &["edit", "view"].map(|action| (action, caller.may("company_details", action))));
+        write_permissions(out, &ACTIONS.map(|action| (action, caller.may("company_details", action))));
     }
     out.raw("}");
     Ok(())

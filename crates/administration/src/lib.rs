@@ -28,6 +28,12 @@ pub static DOMAIN: Domain = Domain {
         ];
         routes.into_iter().flatten().collect()
     },
+    tags: &[
+        ("administration", "Company details, the settings of outbound mail, and the log of who changed what."),
+        ("authentication-objects", "Credentials for other services, such as a mail server's."),
+        ("limits", "How much of everything the build (tenant) may have, and has."),
+        ("builds", "What operators of the deployment do with builds (tenants), by `X-API-Key`."),
+    ],
     permissions: &[
         PermissionResource::crud("authentication_objects"),
         PermissionResource::assignable("company_details", &["view", "edit"]),

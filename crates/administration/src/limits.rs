@@ -11,6 +11,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows;
+use resource::openapi::{object, schema_document, titled};
 use resource::{Changes, Field, Kind, Resource, Value, message, options};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
@@ -56,7 +57,7 @@ pub fn routes() -> Vec<Route> {
             .takes(Schema::Body(&BUILD_LIMITS, false))
             .answers(200, Schema::Json(build_limits_schema))
             .of_deployment(),
-        document.answers(200, Schema::Json(|| json!({"type": "object"}))).of_deployment(),
+        document.answers(200, Schema::Json(schema_document)).of_deployment(),
     ]
 }
 
@@ -187,7 +188,7 @@ fn build_limits_schema() -> Json {
     let shown = |limit: &Limit| if limit.is_counted { counter_schema() } else { integer() };
     let mut properties: Map<String, Json> = all().map(|limit| (limit.key().to_owned(), shown(limit))).collect();
     properties.insert(FILE_EXTENSIONS.to_owned(), json!({"type": "array", "items": {"type": "string"}}));
-    object(properties)
+    titled("BuildLimits", object(properties))
 }
 
 fn summary_schema() -> Json {
@@ -200,18 +201,13 @@ fn summary_schema() -> Json {
         }
     }
     counters.insert("additional_limits".to_owned(), object(additional));
-    object(counters)
+    titled("Limits", object(counters))
 }
 
 fn counter_schema() -> Json {
-    object(["count", "limit"].map(|name| (name.to_owned(), integer())).into_iter().collect())
+    titled("Counter", object(["count", "limit"].map(|name| (name, integer()))))
 }
 
 fn integer() -> Json {
     json!({"type": "integer"})
-}
-
-fn object(properties: Map<String, Json>) -> Json {
-    let required: Vec<&String> = properties.keys().collect();
-    json!({"type": "object", "required": required, "properties": properties})
 }

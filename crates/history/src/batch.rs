@@ -7,6 +7,7 @@ use crate::schema::{int, moment, number_of, number_of_or_zero, object, optional,
 use crate::service::Service;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
+use resource::openapi::titled;
 use serde::de::{IgnoredAny, MapAccess};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
@@ -123,6 +124,8 @@ fields! {
 
 /// The schemas of the body and of the answer.
 pub fn schemas(max_events: usize) -> (Json, Json) {
-    let events = json!({"type": "array", "maxItems": max_events, "items": EventFields::schema()});
-    (object([("events", required(events))]), object([("inserted", required(int()))]))
+    let events =
+        json!({"type": "array", "maxItems": max_events, "items": titled("NewSystemEvent", EventFields::schema())});
+    let answer = titled("Inserted", object([("inserted", required(int()))]));
+    (titled("SystemEventBatch", object([("events", required(events))])), answer)
 }

@@ -8,6 +8,7 @@ use crate::schema::{int, moment, nullable, number_of, object, optional, required
 use crate::service::Service;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
+use resource::openapi::titled;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
@@ -85,9 +86,9 @@ fields! {
         "account" => account: Scalar<'a> = required(text());
         "time" => time: Scalar<'a> = required(moment());
         "region" => region: Scalar<'a> = required(text());
-        "resources" => resources: List<IgnoredAny> = required(json!({"type": "array", "maxItems": MAX_RESOURCES})),
+        "resources" => resources: List<IgnoredAny> = required(json!({"type": "array", "maxItems": MAX_RESOURCES, "items": {}})),
             entries => entries.next_value_seed(AtMost::new(MAX_RESOURCES))?;
-        "detail" => detail: Option<Object<Detail<'a>>> = required(Detail::schema()), entries => Some(entries.next_value()?);
+        "detail" => detail: Option<Object<Detail<'a>>> = required(titled("NewHistoryEvent", Detail::schema())), entries => Some(entries.next_value()?);
     }
 }
 
@@ -113,7 +114,7 @@ fn json_texts() -> Json {
 
 /// The schemas of the body and of the answer.
 pub fn schemas() -> (Json, Json) {
-    (Envelope::schema(), object([("detail", required(text()))]))
+    (titled("EventEnvelope", Envelope::schema()), titled("Stored", object([("detail", required(text()))])))
 }
 
 impl Detail<'_> {

@@ -6,6 +6,7 @@ use crate::reply::{Outcome, Refusal, Reply};
 use crate::schema::{object, required, text, uuid};
 use crate::service::Service;
 use http::StatusCode;
+use resource::openapi::titled;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
@@ -33,7 +34,7 @@ pub async fn upload_address(service: &Service, client_id: Uuid) -> Outcome {
 
 /// The schema of what [`upload_address`] answers.
 pub fn upload_address_schema() -> Json {
-    object([("upload_url", required(text())), ("file_id", required(uuid()))])
+    titled("UploadAddress", object([("upload_url", required(text())), ("file_id", required(uuid()))]))
 }
 
 fn no_address(error: Error, no_tenant: impl FnOnce() -> Refusal) -> Refusal {

@@ -10,6 +10,7 @@ use crate::schema::{self, nullable, number_of, number_of_or_zero, object, one_of
 use crate::service::Service;
 use http::StatusCode;
 use resource::MAX_FILTERS;
+use resource::openapi::{query, titled};
 use resource::select::bound_filters;
 use resource::time;
 use resource::{Query, SelectError};
@@ -180,16 +181,22 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
 
 /// The parameters of a list for the OpenAPI document.
 pub fn parameters(filters: &[Filter]) -> Vec<Json> {
-    let query = |name: &str, schema: Json| json!({"name": name, "in": "query", "schema": schema});
+    let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
+    let offset = json!({"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0});
     let mut list = vec![
-        query("limit", json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})),
-        query("offset", json!({"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0})),
+        query("limit", "How many the page has at most", limit),
+        query("offset", "How many are left out before it", offset),
     ];
     for (name, _, filter_type) in filters {
         for predicate in filter_type.predicates() {
-            let name = if *predicate == "exact" { (*name).to_owned() } else { format!("{name}__{predicate}") };
-            for name in [name.clone(), format!("{name}__exclude")] {
-                let mut parameter = query(&name, filter_type.schema());
+            let parameter = if *predicate == "exact" { (*name).to_owned() } else { format!("{name}__{predicate}") };
+            let meaning = meaning(predicate);
+            let both = [
+                (parameter.clone(), format!("`{name}` {meaning}")),
+                (format!("{parameter}__exclude"), format!("All but those whose `{name}` {meaning}")),
+            ];
+            for (name, text) in both {
+                let mut parameter = query(&name, &text, filter_type.schema());
                 if matches!(*predicate, "in" | "range") {
                     parameter["schema"] = json!({"type": "array", "minItems": 1, "items": filter_type.schema()});
                     parameter["explode"] = false.into();
@@ -202,6 +209,19 @@ pub fn parameters(filters: &[Filter]) -> Vec<Json> {
         }
     }
     list
+}
+
+/// What a predicate compares, in the words after the name of a filter.
+fn meaning(predicate: &str) -> &'static str {
+    match predicate {
+        "in" => "is one of the values",
+        "gt" => "is after the moment",
+        "gte" => "is the moment or after it",
+        "lt" => "is before the moment",
+        "lte" => "is the moment or before it",
+        "range" => "lies between two moments, both included",
+        _ => "is the value",
+    }
 }
 
 fn envelope<T>(limit: i64, offset: i64, listed: &Listed<T>, write: fn(&T, &mut Vec<u8>)) -> Reply {
@@ -217,7 +237,7 @@ fn envelope<T>(limit: i64, offset: i64, listed: &Listed<T>, write: fn(&T, &mut V
         write(event, &mut out);
     }
     out.extend_from_slice(b"]}");
-    Reply::json_bytes(StatusCode::OK, out)
+    Reply::json_bytes(StatusCode::OK, out).tagged()
 }
 
 fn put_json_text(out: &mut Vec<u8>, text: &str) {
@@ -263,20 +283,22 @@ fn write_system_event(event: &SystemEvent, out: &mut Vec<u8>) {
 }
 
 pub fn history_event_schema() -> Json {
-    object([
+    let data = json!({"type": "array", "items": {}});
+    let schema = object([
         ("event_id", required(uuid())),
         ("event_datetime", required(schema::moment())),
         ("event_type", required(one_of(&HISTORY_TYPES))),
-        ("event_data", required(json!({"type": "array"}))),
+        ("event_data", required(data)),
         ("source_type", required(one_of(&SOURCE_TYPES))),
         ("source_id", required(schema::int())),
         ("source_name", required(nullable(text()))),
         ("source_info", required(text())),
-    ])
+    ]);
+    titled("HistoryEvent", schema)
 }
 
 pub fn system_event_schema() -> Json {
-    object([
+    let schema = object([
         ("id", required(uuid())),
         ("event_timestamp", required(schema::moment())),
         ("category", required(one_of(&CATEGORIES))),
@@ -286,5 +308,6 @@ pub fn system_event_schema() -> Json {
         ("source_info", required(text())),
         ("source_ip", required(text())),
         ("event_data", required(text())),
-    ])
+    ]);
+    titled("SystemEvent", schema)
 }

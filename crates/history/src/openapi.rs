@@ -5,10 +5,11 @@ use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
 use crate::routes::{API_KEY, Access, CLIENT_ID, EVENT_ID, Endpoint, ROUTES, Route, SERVICE_ID};
 use crate::schema::{int, object, one_of, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
+use resource::openapi::{Audience, document_schema, share, titled};
 use serde_json::{Map, Value as Json, json};
 
 /// The OpenAPI 3.1 document of a service that accepts batches of up to so many events.
-pub fn document(batch_events: usize) -> Json {
+pub fn document(batch_events: usize, audience: Audience) -> Json {
     let mut paths = Map::new();
     for route in &ROUTES {
         paths.insert(
@@ -16,36 +17,73 @@ pub fn document(batch_events: usize) -> Json {
             json!({route.method.as_str().to_ascii_lowercase(): operation(route, batch_events)}),
         );
     }
-    paths.insert(format!("{CONTENT_PATH}{{database_name}}/{{file_id}}"), file_content());
+    if audience == Audience::All {
+        paths.insert(format!("{CONTENT_PATH}{{database_name}}/{{file_id}}"), file_content());
+    }
     let header = |name: &str, text: &str| json!({"type": "apiKey", "in": "header", "name": name, "description": text});
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
-        "info": {"title": "Chancery history", "version": env!("CARGO_PKG_VERSION"), "description": "What happened, per tenant, for years."},
+        "info": {
+            "title": "Chancery history",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": {"name": "Apache License 2.0", "identifier": env!("CARGO_PKG_LICENSE")},
+        },
+        "servers": [{"url": "/", "description": "Where this document comes from"}],
+        "tags": TAGS.map(|(name, text)| json!({"name": name, "description": text})),
         "paths": paths,
         "components": {
             "securitySchemes": {
                 "key": header(API_KEY.as_str(), "The key of the service"),
                 "client": header(CLIENT_ID.as_str(), "The tenant: a UUID of version 4"),
             },
-            "schemas": {"Refusal": object([("detail", required(text()))]), "Problems": problems()},
         },
-    })
+    });
+    share(&mut document);
+    document
+}
+
+const DESCRIPTION: &str = "What happened, per tenant, for years.
+
+Every call has the service's key in `X-API-Key` and names its tenant by `X-Client-Id`. Events are stored once, however \
+often they are sent. Lists answer a page at a time, newest first; each filter has a twin `…__exclude`, which leaves out \
+what the filter would show.";
+
+const EVENTS: &str = "events";
+const TENANTS: &str = "tenants";
+const SERVICE: &str = "service";
+const TAGS: [(&str, &str); 3] = [
+    (EVENTS, "Storing and listing events, and their files."),
+    (TENANTS, "Making and deleting tenants."),
+    (SERVICE, "Whether the service is well, and what it offers."),
+];
+
+/// `{"detail": "…"}`
+fn refused() -> Json {
+    let why = json!({"type": "string", "description": "Why not, in a sentence"});
+    titled("Refusal", object([("detail", required(why))]))
 }
 
 fn problems() -> Json {
-    let place = json!({"type": "array", "items": {"type": ["string", "integer"]}});
+    let place = json!({
+        "type": "array", "items": {"type": ["string", "integer"]},
+        "description": "The way to the wrong value: `body` or `query`, then names and places",
+    });
     let problem = object([("loc", required(place)), ("msg", required(text())), ("type", required(text()))]);
-    object([("detail", required(json!({"type": "array", "minItems": 1, "items": problem})))])
+    let list = json!({"type": "array", "minItems": 1, "items": titled("Problem", problem)});
+    titled("Problems", object([("detail", required(list))]))
 }
 
 fn list(item: Json) -> Json {
-    object([
+    let name = format!("{}Page", item["title"].as_str().unwrap_or_default());
+    let page = object([
         ("limit", required(int())),
         ("offset", required(int())),
         ("total_count", required(int())),
         ("filtered_count", required(int())),
         ("results", required(json!({"type": "array", "items": item}))),
-    ])
+    ]);
+    titled(name, page)
 }
 
 /// What the document says about an endpoint beyond its route.
@@ -63,11 +101,13 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
     let reads = |summary, answer| Description { summary, status: 200, answer: Some(answer), ..Description::default() };
     let lists = |summary, parameters, item| Description { parameters, ..reads(summary, list(item)) };
     let creates = |summary, (body, answer)| Description { body: Some(body), status: 201, ..reads(summary, answer) };
-    let status = || object([("status", required(one_of(&["ok"])))]);
+    let status = || titled("Health", object([("status", required(one_of(&["ok"])))]));
     match endpoint {
         Endpoint::Health => reads("Whether the process answers", status()),
         Endpoint::Readiness => reads("Whether the engine answers", status()),
-        Endpoint::Description => reads("This description", json!({"type": "object"})),
+        Endpoint::Description => {
+            Description { parameters: Audience::parameters(), ..reads("This description", document_schema()) }
+        }
         Endpoint::Service => {
             reads("The id that tells this service from every other one", object([("id", required(uuid()))]))
         }
@@ -119,7 +159,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         (413, "The body is too large", body.is_some()),
         (415, "An unknown content encoding", body.is_some()),
         (421, "Not the service that X-History-Service names", has_key),
-        (422, "What is wrong with the values", body.is_some() || is_list),
+        (422, "What is wrong with the values", body.is_some() || is_list || route.endpoint == Endpoint::Description),
         (500, "The engine failed", has_key),
         (503, "Out of reach; try again", has_key),
     ];
@@ -127,7 +167,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         responses.insert(status.to_string(), refusal(status, text));
     }
     if route.endpoint == Endpoint::Readiness {
-        let unavailable = object([("status", required(one_of(&["unavailable"])))]);
+        let unavailable = titled("Unavailable", object([("status", required(one_of(&["unavailable"])))]));
         responses.insert("503".to_owned(), response("The engine does not answer", Some(unavailable)));
     }
     let security = match route.access {
@@ -136,14 +176,27 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         Access::KeyOrClient => json!([{"key": [], "client": []}, {"key": []}]),
         Access::Client => json!([{"key": [], "client": []}]),
     };
-    let id = format!("{:?}", route.endpoint);
+    let tag = match route.endpoint {
+        Endpoint::Health | Endpoint::Readiness | Endpoint::Description => SERVICE,
+        Endpoint::Initialize | Endpoint::Delete => TENANTS,
+        _ => EVENTS,
+    };
     let mut operation = json!({
-        "summary": summary, "operationId": id, "security": security, "parameters": parameters, "responses": responses,
+        "summary": summary, "operationId": operation_id(route), "tags": [tag], "security": security,
+        "parameters": parameters, "responses": responses,
     });
     if let Some(body) = body {
         operation["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": body}}});
     }
     operation
+}
+
+/// The words of a path, without `api` and the id of an event; lists are called so.
+fn operation_id(route: &Route) -> String {
+    let words = route.path.split('/').filter(|word| !matches!(*word, "" | "api" | EVENT_ID));
+    let words = words.map(|word| word.trim_end_matches(".json").replace('-', "_"));
+    let is_list = matches!(route.endpoint, Endpoint::HistoryEvents | Endpoint::SystemEvents);
+    words.chain(is_list.then(|| "list".to_owned())).collect::<Vec<_>>().join(".")
 }
 
 fn response(text: &str, schema: Option<Json>) -> Json {
@@ -154,8 +207,7 @@ fn response(text: &str, schema: Option<Json>) -> Json {
 }
 
 fn refusal(status: u16, text: &str) -> Json {
-    let schema = if status == 422 { "Problems" } else { "Refusal" };
-    let mut refusal = response(text, Some(json!({"$ref": format!("#/components/schemas/{schema}")})));
+    let mut refusal = response(text, Some(if status == 422 { problems() } else { refused() }));
     if status == 503 {
         refusal["headers"] = json!({"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}});
     }
@@ -190,9 +242,14 @@ fn file_content() -> Json {
     ]);
     put.insert("200".to_owned(), response("Done", None));
     let body = json!({"required": true, "content": bytes});
-    json!({
-        "parameters": parameters,
-        "get": {"summary": "The content of a file", "operationId": "Download", "security": [], "responses": get},
-        "put": {"summary": "Upload a file", "operationId": "Upload", "security": [], "requestBody": body, "responses": put},
-    })
+    // Of no use to clients, since its addresses are signed and answered as a whole.
+    let operation = |id: &str, summary: &str, responses: Map<String, Json>| {
+        json!({
+            "summary": summary, "operationId": id, "tags": [EVENTS], "x-internal": true, "security": [],
+            "parameters": parameters, "responses": responses,
+        })
+    };
+    let mut upload = operation("files.upload", "Upload a file", put);
+    upload["requestBody"] = body;
+    json!({"get": operation("files.download", "The content of a file", get), "put": upload})
 }

@@ -3,11 +3,12 @@
 use crate::engine::{self, MAX_PAGE_BYTES};
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 use serde_json::json;
 use web::content::Content;
+use web::tag::{Tag, etag};
 
 /// What a handler returns.
 pub type Outcome = Result<Reply, Refusal>;
@@ -18,29 +19,30 @@ pub struct Reply {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
+    tag: Option<Tag>,
 }
 
 impl Reply {
     /// An answer with a JSON body.
     pub fn json(status: StatusCode, value: &impl Serialize) -> Reply {
         // All keys are texts, so this cannot fail.
-        Reply { status, headers: Vec::new(), body: serde_json::to_vec(value).unwrap_or_default() }
+        Reply::json_bytes(status, serde_json::to_vec(value).unwrap_or_default())
     }
 
     /// An answer with a body that is JSON already.
     pub fn json_bytes(status: StatusCode, body: Vec<u8>) -> Reply {
-        Reply { status, headers: Vec::new(), body }
+        Reply { status, headers: Vec::new(), body, tag: None }
     }
 
     /// 204.
     pub fn empty() -> Reply {
-        Reply { status: StatusCode::NO_CONTENT, headers: Vec::new(), body: Vec::new() }
+        Reply::json_bytes(StatusCode::NO_CONTENT, Vec::new())
     }
 
     /// 302
     pub fn redirect(address: &str) -> Reply {
         let location = HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address));
-        Reply { status: StatusCode::FOUND, headers: location.into_iter().collect(), body: Vec::new() }
+        Reply { headers: location.into_iter().collect(), ..Reply::json_bytes(StatusCode::FOUND, Vec::new()) }
     }
 
     /// The answer with one more header.
@@ -50,15 +52,32 @@ impl Reply {
         self
     }
 
+    /// The answer with an `ETag` of its body.
+    #[must_use]
+    pub fn tagged(mut self) -> Reply {
+        self.tag = Some(etag(&self.body));
+        self
+    }
+
+    /// The answer to a read whose caller has sent these headers: 304 where he has named the state that this shows.
+    #[must_use]
+    pub(crate) fn unless_known(self, headers: &HeaderMap) -> Reply {
+        let is_known = self.tag.is_some_and(|tag| tag.is_named_by_if_none_match(headers));
+        if is_known { Reply { status: StatusCode::NOT_MODIFIED, body: Vec::new(), ..self } } else { self }
+    }
+
     pub(crate) fn into_response(self) -> Response<Content> {
-        let has_body = !self.body.is_empty();
+        let has_type = !self.body.is_empty() || self.status == StatusCode::NOT_MODIFIED;
         let mut response = Response::new(Content::from(Full::new(Bytes::from(self.body))));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));
-        if has_body {
+        if has_type {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        headers.extend(
+            self.tag.and_then(|tag| HeaderValue::try_from(tag.to_string()).ok()).map(|tag| (header::ETAG, tag)),
+        );
         // Redirects hold signed addresses, too.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response

@@ -11,7 +11,7 @@ pub const CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 /// The header of the service's id (`GET /api/service`): a service with another id refuses the request.
 pub const SERVICE_ID: HeaderName = HeaderName::from_static("x-history-service");
 
-/// The handlers of `serve.rs`; the names are the `operationId`s of the OpenAPI document.
+/// The handlers of `serve.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Endpoint {
     Health,
@@ -26,6 +26,13 @@ pub enum Endpoint {
     Initialize,
     Delete,
     UploadUrl,
+}
+
+impl Endpoint {
+    /// Whether it answers a signed address, which is as good as a key and is never compressed.
+    pub fn answers_secret(self) -> bool {
+        matches!(self, Endpoint::UploadUrl | Endpoint::EventFile)
+    }
 }
 
 /// What a caller must send.

@@ -2,8 +2,8 @@
 
 use crate::engine::Error;
 use crate::files::CONTENT_PATH;
-use crate::reply::{Outcome, Refusal, Reply};
-use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint, SERVICE_ID};
+use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
+use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint, Route, SERVICE_ID};
 use crate::service::Service;
 use crate::{batch, create_event, event_files, lists, openapi, tenants};
 use http::header::{self, HeaderValue};
@@ -11,12 +11,14 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use resource::Query;
+use resource::openapi::Audience;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
+use web::compress::{Accepted, compress};
 use web::content::Content;
 use web::request_id::{REQUEST_ID, request_id};
 
@@ -53,24 +55,33 @@ async fn dispatch(service: Arc<Service>, request: Request<Incoming>) -> (Respons
     if request.uri().path().starts_with(CONTENT_PATH) {
         return (service.files.answer(request).await, None);
     }
-    let is_head = request.method() == Method::HEAD;
     let (parts, body) = request.into_parts();
-    let (reply, cause) = match respond(&service, parts, body).await {
-        Ok(reply) => (reply, None),
+    let is_head = parts.method == Method::HEAD;
+    let found = routes::find(parts.uri.path());
+    let (reply, cause) = match respond(&service, found, &parts, body).await {
+        Ok(reply) => (reply.unless_known(&parts.headers), None),
         Err(mut refusal) => {
             let cause = refusal.cause.take();
             (refusal.into_reply(), cause)
         }
     };
     let mut response = reply.into_response();
+    if found.is_none_or(|(route, _)| !route.endpoint.answers_secret()) {
+        response = compress(response, Accepted::of(&parts.headers));
+    }
     if is_head {
         *response.body_mut() = Full::default().into();
     }
     (response, cause)
 }
 
-async fn respond(service: &Service, parts: http::request::Parts, body: Incoming) -> Outcome {
-    let (route, event_id) = routes::find(parts.uri.path()).ok_or_else(Refusal::not_found)?;
+async fn respond(
+    service: &Service,
+    found: Option<(&'static Route, &str)>,
+    parts: &http::request::Parts,
+    body: Incoming,
+) -> Outcome {
+    let (route, event_id) = found.ok_or_else(Refusal::not_found)?;
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     if route.method != *method {
         let allow = if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() };
@@ -93,10 +104,7 @@ async fn respond(service: &Service, parts: http::request::Parts, body: Incoming)
     match route.endpoint {
         Endpoint::Health => Ok(status(StatusCode::OK, "ok")),
         Endpoint::Readiness => Ok(readiness(service.engine.ready().await)),
-        Endpoint::Description => {
-            let describe = || openapi::document(service.settings.batch_events);
-            Ok(Reply::json(StatusCode::OK, service.description.get_or_init(describe)))
-        }
+        Endpoint::Description => describe(service, &query),
         Endpoint::Service => {
             let id = service.id().await.map_err(Refusal::unreadable)?;
             Ok(Reply::json(StatusCode::OK, &json!({"id": id})))
@@ -110,6 +118,16 @@ async fn respond(service: &Service, parts: http::request::Parts, body: Incoming)
         Endpoint::EventFile => event_files::redirect(service, required_client()?, Uuid::try_parse(event_id).ok()).await,
         Endpoint::UploadUrl => event_files::upload_address(service, required_client()?).await,
     }
+}
+
+fn describe(service: &Service, query: &Query) -> Outcome {
+    let Some(audience) = Audience::of(query) else {
+        let mut problems = Problems::default();
+        problems.add(&[Step::Name("query"), Step::Name(Audience::PARAMETER)], Problem::NotAMember);
+        return Err(problems.into());
+    };
+    let make = || openapi::document(service.settings.batch_events, audience).to_string().into_bytes();
+    Ok(Reply::json_bytes(StatusCode::OK, service.descriptions[audience as usize].get_or_init(make).clone()).tagged())
 }
 
 /// Whether exactly one key was sent, and it is the right one.

@@ -5,7 +5,6 @@ use crate::engine::{self, Engine, Tenant};
 use crate::files::Files;
 use crate::reply::Refusal;
 use bytes::Bytes;
-use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,8 +33,8 @@ pub struct Service {
     pub engine: Engine,
     pub(crate) files: Files,
     pub(crate) settings: Settings,
-    /// The OpenAPI document, made once since anybody may ask for it.
-    pub(crate) description: OnceLock<Json>,
+    /// The OpenAPI document for each audience, made once since anybody may ask for it.
+    pub(crate) descriptions: [OnceLock<Vec<u8>>; 2],
     pub(crate) bodies: Bodies,
     id: OnceCell<String>,
     parsing: Semaphore,
@@ -52,7 +51,7 @@ impl Service {
             engine,
             files,
             settings,
-            description: OnceLock::new(),
+            descriptions: Default::default(),
             bodies: Bodies::default(),
             id: OnceCell::new(),
             parsing: Semaphore::new(PARSED_AT_A_TIME),

@@ -7,6 +7,7 @@ use crate::schema::{object, required, text};
 use crate::service::Service;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
+use resource::openapi::titled;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
@@ -96,5 +97,5 @@ fields! {
 /// The schemas of the body of `initialize-tenant` and of its answer.
 pub fn schemas() -> (Json, Json) {
     let shown = ["client_id", "client_secret", "database_name"].map(|name| (name, required(text())));
-    (TenantFields::schema(), object(shown))
+    (titled("NewTenant", TenantFields::schema()), titled("Tenant", object(shown)))
 }

@@ -131,8 +131,8 @@ pub fn routes(
     let ids = |method, summary, handler| Route::new(method, path, summary, Handler::Write(handler)).takes(Schema::Ids);
     vec![
         Route::list(path, of, handlers.list).instance(reads),
-        ids(Method::POST, "Add", handlers.add).answers(201, Schema::Records(of)).instance(changes),
-        ids(Method::DELETE, "Remove", handlers.remove).answers(204, Schema::Nothing).instance(changes),
+        ids(Method::POST, "Add", handlers.add).answers(201, Schema::Records(of)).action("add").instance(changes),
+        ids(Method::DELETE, "Remove", handlers.remove).answers(204, Schema::Nothing).action("remove").instance(changes),
         Route::options_below(path, handlers.document),
         Route::nothing(record_path),
     ]

@@ -49,6 +49,14 @@ pub static DOMAIN: Domain = Domain {
         ];
         routes.into_iter().flatten().collect()
     },
+    tags: &[
+        ("auth", "Signing in and out with a password, tokens, and choosing a new password."),
+        ("users", "The accounts of a build (tenant): who they are, what state they are in, and the caller's own."),
+        ("roles", "Sets of permissions that configuration admins are given."),
+        ("user-groups", "Groups of users, their members and owners, and what their permission sets give to whom."),
+        ("security", "The rules for passwords, activation links, and how each account type signs in."),
+        ("single-sign-on", "Signing in at an OpenID provider, and its configuration."),
+    ],
     permissions: &[
         PermissionResource {
             name: "users",

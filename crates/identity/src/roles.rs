@@ -5,6 +5,7 @@ use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
+use kit::permission_set::grants_schema;
 use kit::permissions::{Permissions, accept_grants, assignable};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
@@ -13,7 +14,7 @@ use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, Value};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, openapi};
 use serde_json::Value as Json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -41,9 +42,9 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
         "roles",
         [
             Field::id(),
-            NAME.text(100).required().unique("roles_name").folded().filter().sort(),
+            NAME.text(100).example("Group editors").required().unique("roles_name").folded().filter().sort(),
             DESCRIPTION.text(500).default(""),
-            PERMISSIONS.is(Kind::Object).default(Value::Json(Json::Object(Default::default()))),
+            PERMISSIONS.is(Kind::Object).schema(grants_schema).default(Value::Json(Json::Object(Default::default()))),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -51,7 +52,11 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&ROLES)
+    .shows(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
+
+/// The actions that `_meta` tells.
+const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&ROLE), "t.permissions", write_meta);
 
@@ -162,7 +167,7 @@ fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Re
         let grants: Json = row.text(at)?.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let covered = caller.permissions.covers(Permissions::from_grants(&grants));
         let holds = |action: &'static str| (action, caller.may("roles", action) && (action != "edit" || covered));
-        write_permissions(out, &["list", "view", "create", "edit", "delete"].map(holds));
+        write_permissions(out, &ACTIONS.map(holds));
     }
     out.raw("}");
     Ok(())

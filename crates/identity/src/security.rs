@@ -9,6 +9,8 @@ use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Declaration, Shape};
+use resource::json::Form;
+use resource::openapi::titled;
 use resource::{Changes, Errors, Field, Kind, Resource, Value, message, openapi, options};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
@@ -17,12 +19,15 @@ use store::{Conn, Error, Sql};
 /// The one address of the rules. Without a sign-in it shows only the rules for passwords.
 const PATH: &str = "/api/security/";
 
+/// The actions that `_meta` tells.
+const ACTIONS: [&str; 2] = ["view", "edit"];
+
 const METHODS: &[(&str, &str)] = &[("any", "Any"), ("password", "Password"), ("sso", "Single Sign-On")];
 const SERVICES: [&str; 2] = ["service_internal", "service_external"];
 
 /// A group of the rules: a nested object of the body. All groups are stored in one row.
-fn group(name: &'static str, fields: Vec<Field>) -> Resource {
-    Resource::new(name, name, "security", fields)
+fn group(name: &'static str, title: &'static str, fields: Vec<Field>) -> Resource {
+    Resource::new(name, title, "security", fields)
 }
 
 static COMPLEXITY: LazyLock<Resource> = LazyLock::new(|| {
@@ -35,20 +40,28 @@ static COMPLEXITY: LazyLock<Resource> = LazyLock::new(|| {
         "min_upper_case",
         "min_length",
     ];
-    group("password_complexity", names.map(|name| Field::new(name, Kind::Integer { min: 0, max: 128 })).to_vec())
+    group(
+        "password_complexity",
+        "PasswordComplexity",
+        names.map(|name| Field::new(name, Kind::Integer { min: 0, max: 128 })).to_vec(),
+    )
 });
 
 static SYSTEMCONF: LazyLock<Resource> = LazyLock::new(|| {
     let days = |name: &'static str| Field::new(name, Kind::Integer { min: 0, max: 32767 });
     let reuse = Field::new("password_prevent_reuse", Kind::Boolean);
-    group("systemconf", vec![reuse, days("password_rotation_interval"), days("activation_link_valid_period")])
+    group(
+        "systemconf",
+        "SystemRules",
+        vec![reuse, days("password_rotation_interval"), days("activation_link_valid_period")],
+    )
 });
 
 static METHOD: LazyLock<Resource> = LazyLock::new(|| {
     let method = |name: &'static str| Field::new(name, Kind::choices(METHODS)).column(format!("method_{name}"));
     let mut fields = ["internal", "external", "full", "super_admin"].map(method).to_vec();
     fields.extend(SERVICES.map(|name| method(name).stored_by_resource()));
-    group("authentication_method", fields)
+    group("authentication_method", "AuthenticationMethods", fields)
 });
 
 /// All rules, as the one row that stores them.
@@ -67,7 +80,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::GET, PATH, "The rules; without sign-in those of complexity alone", Handler::ShortRead(view))
             .optional_sign_in()
-            .answers(200, Schema::Json(answer_schema)),
+            .answers(200, Schema::Json(read_schema)),
         Route::new(Method::PATCH, PATH, "Change", Handler::Write(edit))
             .needs("standard_authentication", "edit")
             .takes(Schema::Json(body_schema))
@@ -79,11 +92,22 @@ pub fn routes() -> Vec<Route> {
 fn body_schema() -> Json {
     let properties: Map<String, Json> =
         groups().into_iter().map(|group| (group.name.to_string(), openapi::request(group, false))).collect();
-    json!({"type": "object", "properties": properties})
+    titled("SecurityRulesPatch", json!({"type": "object", "properties": properties}))
 }
 
 fn answer_schema() -> Json {
-    json!({"type": "object"})
+    let shown = groups().into_iter().map(|group| (group.name.to_string(), openapi::response(group, Form::Detail)));
+    let mut rules = openapi::object(shown);
+    // Only the answer to a PATCH has the fixed methods of services.
+    let required = rules["properties"][METHOD.name.as_ref()]["required"].as_array_mut();
+    required.into_iter().for_each(|names| names.retain(|name| !SERVICES.iter().any(|service| name == service)));
+    openapi::require(&mut rules, "_meta", openapi::meta(ACTIONS));
+    titled("SecurityRules", rules)
+}
+
+/// The answer to a GET: all rules, or those for passwords alone.
+fn read_schema() -> Json {
+    json!({"anyOf": [answer_schema(), openapi::response(&COMPLEXITY, Form::Detail)]})
 }
 
 fn document() -> Json {
@@ -128,7 +152,8 @@ fn all_groups_json(request: &Request, rules: &Changes) -> Json {
     let mut json: Map<String, Json> =
         groups().into_iter().map(|group| (group.name.to_string(), group_json(group, rules).into())).collect();
     let may = |action| request.caller.as_ref().is_some_and(|caller| caller.may("standard_authentication", action));
-    json.insert("_meta".to_owned(), json!({"permissions": {"view": may("list"), "edit": may("edit")}}));
+    let [view, edit] = ACTIONS;
+    json.insert("_meta".to_owned(), json!({"permissions": {view: may("list"), edit: may("edit")}}));
     Json::Object(json)
 }
 

@@ -8,6 +8,7 @@ use crate::single_sign_on::configuration::is_enabled;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
+use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use store::{Conn, Error, Sql};
 use web::clock::{random_token, sha256_hex};
@@ -129,5 +130,11 @@ pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result
 
 /// The schema of an answer with tokens, for OpenAPI.
 pub fn tokens_schema() -> Json {
-    json!({"type": "object", "properties": {"access_token": {"type": "string"}, "refresh_token": {"type": "string"}, "expires_in": {"type": "integer"}}})
+    let lifetime = json!({"type": "integer", "description": "Seconds until the access token ends"});
+    let fields = [
+        ("access_token", json!({"type": "string"})),
+        ("refresh_token", json!({"type": "string"})),
+        ("expires_in", lifetime),
+    ];
+    titled("Tokens", object(fields))
 }

@@ -1,4 +1,4 @@
-//! What a handler answers with, and the state tag of an instance.
+//! What a handler answers with.
 
 use crate::refusal::Refusal;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use std::io;
 use std::ops::Deref;
 use std::pin::Pin;
 use web::content::Producer;
+pub use web::tag::{Tag, etag};
 
 /// The outcome of a handler.
 pub type Outcome = Result<Answer, Refusal>;
@@ -81,12 +82,12 @@ impl fmt::Debug for AnswerBody {
 /// A successful answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// 200, 201 or 204, or a redirect.
+    /// 200, 201 or 204, 304, or a redirect.
     pub status: StatusCode,
     pub body: AnswerBody,
     /// Its type; none for an empty body.
     pub content_type: Option<&'static str>,
-    /// The `ETag`, of an instance alone.
+    /// The `ETag`, of an instance or a page of a list.
     pub tag: Option<Tag>,
     /// Further headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
@@ -135,6 +136,10 @@ impl Answer {
         let body = AnswerBody::Pieces { length, produce: Box::new(produce) };
         Answer { body, ..Answer::new(StatusCode::OK, Some(content_type), Bytes::new()) }
     }
+    /// 304, when the client has named the state that this answers: the same without its body.
+    pub fn not_modified(self) -> Answer {
+        Answer { status: StatusCode::NOT_MODIFIED, body: AnswerBody::Whole(Bytes::new()), ..self }
+    }
     /// A refusal whose transaction is to be kept all the same.
     pub fn refusal(refusal: &Refusal) -> Answer {
         let mut answer = Answer::json(refusal.status, refusal.body.to_string());
@@ -152,27 +157,4 @@ impl Answer {
         ];
         answer
     }
-}
-
-/// Names an instance's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag(u64);
-
-impl fmt::Display for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{:016x}\"", self.0)
-    }
-}
-
-/// The tag of an instance's state: a hash (FNV-1a) of what is shown of it. Not a secret, and cheap enough for every
-/// single read.
-pub fn etag(body: &[u8]) -> Tag {
-    let mix = |hash: u64, word: &[u8; 8]| {
-        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);
-        mixed ^ (mixed >> 32)
-    };
-    let (words, rest) = body.as_chunks();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    Tag(mix(words.iter().fold(0xcbf2_9ce4_8422_2325, mix), &last))
 }

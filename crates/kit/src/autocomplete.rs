@@ -3,14 +3,14 @@
 
 use crate::answer::{Answer, Outcome};
 use crate::request::Request;
-use crate::route::{Handler, Route, Schema, envelope};
+use crate::route::{Handler, Route, Schema, page};
 use crate::rows::{self, Scope};
 use http::{Method, StatusCode};
 use resource::MAX_FILTERS;
 use resource::json::Writer;
 use resource::select::bound_filters;
-use resource::{Field, Kind, Resource, fold, select};
-use serde_json::json;
+use resource::{Field, Kind, Resource, fold, openapi, select};
+use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
@@ -38,13 +38,23 @@ static PARAMETERS: LazyLock<Resource> = LazyLock::new(|| {
 
 /// An autocomplete route.
 pub fn route(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-    let item = || {
-        envelope(json!({"type": "object", "properties": {"value": {"type": "integer"}, "text": {"type": "string"}}}))
-    };
     let mut route = Route::new(Method::GET, path, "Ids by a part of their names", Handler::Read(handler))
-        .answers(200, Schema::Json(item));
+        .answers(200, Schema::Json(labels_schema))
+        .parameters(parameters)
+        .named_by_path();
     route.selects = Some(&PARAMETERS);
     route
+}
+
+fn labels_schema() -> Json {
+    let label = openapi::object([("value", json!({"type": "integer"})), ("text", json!({"type": "string"}))]);
+    page("Label", openapi::titled("Label", label))
+}
+
+fn parameters() -> Vec<Json> {
+    let mut list = openapi::paging();
+    list.push(openapi::query(FILTERS[0], "`text` contains the text, in any letter case", json!({"type": "string"})));
+    list
 }
 
 /// Answers a page of labels within a scope over the table `t`, ordered by id.

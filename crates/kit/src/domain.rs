@@ -21,6 +21,8 @@ pub struct Domain {
     /// The name of its crate.
     pub name: &'static str,
     pub routes: fn() -> Vec<Route>,
+    /// The tags of its routes in OpenAPI, each with its text: the first words of their paths.
+    pub tags: &'static [(&'static str, &'static str)],
     pub permissions: &'static [PermissionResource],
     pub limits: &'static [&'static Limit],
     pub reactions: &'static [Reaction],
@@ -50,6 +52,7 @@ impl Domain {
     pub const EMPTY: Domain = Domain {
         name: "",
         routes: Vec::new,
+        tags: &[],
         permissions: &[],
         limits: &[],
         reactions: &[],

@@ -1,63 +1,97 @@
 //! The description of the API (document 4, section 2): every endpoint, from the routes and declarations that serve it.
+//!
+//! | | |
+//! |---|---|
+//! | who reads it | [`Audience`]: everybody, or those who generate clients from it |
+//! | how an operation is called | [`operation_id`]: `users.list`, `users.send_activation_link` |
+//! | what stands once | [`openapi::share`]: schemas with a title, and what would stand twice of parameters and answers |
 
 use crate::caller::Access;
+use crate::domain::registered;
 use crate::html::escape;
 use crate::path::placeholders;
+use crate::refusal;
 use crate::route::{Route, Schema};
 use crate::table::Table;
 use http::Method;
 use resource::openapi;
+
+pub use resource::openapi::Audience;
 use serde_json::{Map, Value as Json, json};
 
+/// The tags of what no domain has.
+const TAGS: [(&str, &str); 2] = [
+    ("description", "What this API is: this document, and its page."),
+    ("pages", "Pages for people: signing in, activating an account, choosing a new password."),
+];
+
+const DESCRIPTION: &str = "Records, workflow and administration of an organisation.
+
+Sign in with `POST /api/auth/login/` and send the access token as `Authorization: Bearer <access token>`, or as \
+`Authorization: JWT <access token>`, which means the same. Each build (tenant) has a host of its own, which chooses it.
+
+Lists answer a page at a time; `limit` and `offset` choose it, filters and `ordering` what is in it. A change may be made \
+to depend on the state that was read: send the `ETag` of the answer as `If-Match`, and the change is refused with 412 if \
+somebody else was faster. What is wrong with a request is answered with 400 and the messages of each field.";
+
 /// The OpenAPI 3.1 document.
-pub fn document(table: &Table) -> Json {
+pub fn document(table: &Table, audience: Audience) -> Json {
     let mut paths: Map<String, Json> = Map::new();
-    for route in table.routes() {
+    let mut tags: Vec<&str> = Vec::new();
+    for route in table.routes().filter(|route| audience == Audience::All || !is_internal(route)) {
         let operations = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
         operations[route.method.as_str().to_ascii_lowercase()] = operation(route);
+        if !tags.contains(&tag(route.path)) {
+            tags.push(tag(route.path));
+        }
     }
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
-        "info": {"title": "Chancery", "version": env!("CARGO_PKG_VERSION"), "description": "Records, workflow and administration of an organisation."},
-        "paths": paths,
-        "components": {
-            "securitySchemes": security_schemes(table),
-            "schemas": {"UserReference": openapi::user_reference(), "Errors": errors(), "Messages": messages()},
+        "info": {
+            "title": "Chancery",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": {"name": "Apache License 2.0", "identifier": env!("CARGO_PKG_LICENSE")},
         },
-    })
+        "servers": [{"url": "/", "description": "Where this document comes from"}],
+        "tags": tags.into_iter().map(described_tag).collect::<Vec<_>>(),
+        "paths": paths,
+        "components": {"securitySchemes": security_schemes(table)},
+    });
+    openapi::share(&mut document);
+    document
+}
+
+/// Whether a route is none that clients call: a schema document, or a page for people.
+fn is_internal(route: &Route) -> bool {
+    let is_page = |schema: &Schema| matches!(schema, Schema::Html | Schema::Form(_));
+    let answers = || std::iter::once(&route.answer).chain(route.otherwise.iter().map(|(_, schema)| schema));
+    route.method == Method::OPTIONS || is_page(&route.body) || answers().any(is_page)
+}
+
+fn described_tag(name: &str) -> Json {
+    let of_domains = registered().iter().flat_map(|domain| domain.tags);
+    let text = TAGS.iter().chain(of_domains).find(|(tag, _)| *tag == name).map_or("", |(_, text)| *text);
+    json!({"name": name, "description": text})
 }
 
 fn security_schemes(table: &Table) -> Json {
-    let mut schemes = json!({"jwt": {
-        "type": "apiKey", "in": "header", "name": "Authorization",
-        "description": "`JWT <access token>`, the token from `POST /api/auth/login/`",
-    }});
+    let mut schemes = json!({
+        "bearer": {
+            "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+            "description": "The access token from `POST /api/auth/login/`",
+        },
+        "jwt": {
+            "type": "apiKey", "in": "header", "name": "Authorization",
+            "description": "`JWT <access token>`, which means the same as `Bearer <access token>`",
+        },
+    });
     if table.routes().any(|route| route.access == Access::ApiKey) {
         schemes["deployment"] = json!({
             "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The key of the deployment's operators",
         });
     }
     schemes
-}
-
-fn errors() -> Json {
-    json!({
-        "type": "object",
-        "description": "`detail` with a text, or the name of each wrong field with its messages",
-        "properties": {"error_code": {"type": "string"}},
-        "additionalProperties": {"$ref": "#/components/schemas/Messages"},
-    })
-}
-
-fn messages() -> Json {
-    json!({
-        "description": "One, several, or those of the parts by their names",
-        "anyOf": [
-            {"type": "string"},
-            {"type": "array", "items": {"type": "string"}},
-            {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Messages"}},
-        ],
-    })
 }
 
 fn operation(route: &Route) -> Json {
@@ -68,6 +102,9 @@ fn operation(route: &Route) -> Json {
         "parameters": parameters(route),
         "responses": responses(route),
     });
+    if is_internal(route) {
+        operation["x-internal"] = true.into();
+    }
     let content_type = match route.body {
         Schema::Form(_) => "application/x-www-form-urlencoded",
         Schema::Binary => "application/octet-stream",
@@ -79,33 +116,43 @@ fn operation(route: &Route) -> Json {
         let is_required = schema["type"] != "object" || schema.get("required").is_some();
         operation["requestBody"] = json!({"required": is_required, "content": {content_type: {"schema": schema}}});
     }
+    let signed_in = [json!({"bearer": []}), json!({"jwt": []})];
+    operation["security"] = match route.access {
+        Access::Public if route.optional_sign_in => [json!({})].into_iter().chain(signed_in).collect(),
+        Access::Public => json!([]),
+        Access::ApiKey => json!([{"deployment": []}]),
+        _ => json!(signed_in),
+    };
     match route.access {
-        Access::Public => operation["security"] = json!([]),
-        Access::Authenticated => operation["security"] = json!([{"jwt": []}]),
-        Access::Permission(resource, action) => {
-            operation["security"] = json!([{"jwt": []}]);
-            operation["x-permission"] = format!("{resource}.{action}").into();
-        }
-        Access::Instance(permission) => {
-            operation["security"] = json!([{"jwt": []}]);
-            operation["x-permission"] = permission.into();
-        }
-        Access::ApiKey => operation["security"] = json!([{"deployment": []}]),
+        Access::Permission(resource, action) => operation["x-permission"] = format!("{resource}.{action}").into(),
+        Access::Instance(permission) => operation["x-permission"] = permission.into(),
+        _ => {}
     }
     operation
 }
 
+/// The words of a path, without `api` and placeholders, then the action of the route.
 fn operation_id(route: &Route) -> String {
-    let words = route
-        .path
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != "api")
-        .map(|part| part.trim_matches(['{', '*', '}']).replace(['-', '.'], "_"));
-    format!("{}_{}", route.method.as_str().to_ascii_lowercase(), words.collect::<Vec<_>>().join("_"))
+    let names = words(route.path).filter(|word| !word.starts_with('{'));
+    let names = names.map(|word| word.trim_end_matches(".json").replace(['-', '.'], "_"));
+    let of = if is_of_api(route.path) { None } else { Some("pages".to_owned()) };
+    of.into_iter().chain(names).chain(route.action.map(str::to_owned)).collect::<Vec<_>>().join(".")
+}
+
+fn words(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|word| !word.is_empty() && *word != "api")
+}
+
+fn is_of_api(path: &str) -> bool {
+    path.starts_with("/api/")
 }
 
 fn tag(path: &str) -> &str {
-    path.split('/').find(|part| !part.is_empty() && *part != "api").unwrap_or("api")
+    match words(path).next() {
+        _ if !is_of_api(path) => "pages",
+        None | Some("openapi.json" | "docs") => "description",
+        Some(word) => word,
+    }
 }
 
 fn parameters(route: &Route) -> Vec<Json> {
@@ -113,13 +160,17 @@ fn parameters(route: &Route) -> Vec<Json> {
     let mut list: Vec<Json> = in_path
         .map(|(name, kind)| json!({"name": name, "in": "path", "required": true, "schema": kind.schema()}))
         .collect();
-    if let Some(declared) = route.selects {
-        list.extend(openapi::parameters(declared));
-    } else if route.is_list() {
-        list.extend(openapi::open_parameters());
+    match (route.parameters, route.selects) {
+        (Some(parameters), _) => list.extend(parameters()),
+        (None, Some(declared)) => list.extend(openapi::parameters(declared)),
+        (None, None) if route.is_list() => list.extend(openapi::open_parameters()),
+        (None, None) => {}
     }
-    if is_conditional(route) && (route.is_instance() || matches!(route.answer, Schema::Nothing)) {
-        list.push(json!({"name": "If-Match", "in": "header", "schema": {"type": "string"}}));
+    if is_conditional(route) {
+        list.push(json!({
+            "name": "If-Match", "in": "header", "schema": {"type": "string"},
+            "description": "The `ETag` of the state that is to be changed; 412 if it is another by now",
+        }));
     }
     list
 }
@@ -131,9 +182,24 @@ fn is_conditional(route: &Route) -> bool {
     is_change && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey
 }
 
+/// What a refusal means, by its status.
+const REFUSALS: [(u16, &str); 10] = [
+    (400, "What is wrong with the request"),
+    (401, "Not signed in, or not known"),
+    (403, "Not allowed"),
+    (404, "Not found; also when no build (tenant) has this host"),
+    (408, "The body did not arrive in time"),
+    (412, "Changed meanwhile: `If-Match` names another state"),
+    (413, "The body is too large"),
+    (415, "Not JSON"),
+    (429, "Too many requests; `Retry-After` says when to try again"),
+    (503, "Busy or not available; try again"),
+];
+
 fn responses(route: &Route) -> Json {
     let mut responses = Map::new();
-    let mut add = |status: u16, text: &str, schema: &Schema| {
+    let mut add = |status: u16, schema: &Schema| {
+        let text = REFUSALS.iter().find(|(of, _)| *of == status).map_or("Done", |(_, text)| *text);
         let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
         let content_type = match schema {
             Schema::Nothing => None,
@@ -142,49 +208,52 @@ fn responses(route: &Route) -> Json {
             _ => Some("application/json"),
         };
         if let Some(content_type) = content_type {
-            response["content"][content_type]["schema"] = schema.to_json();
+            let is_about_fields = status == 400 && matches!(schema, Schema::Refusal);
+            response["content"][content_type]["schema"] =
+                if is_about_fields { refusal::errors_schema() } else { schema.to_json() };
         }
-        if let Some(header) = header(status, schema) {
-            response["headers"][header] = json!({"required": true, "schema": {"type": "string"}});
+        if let Some((header, text)) = header(status, schema) {
+            let described = json!({"required": true, "description": text, "schema": {"type": "string"}});
+            response["headers"][header] = described;
         }
     };
-    add(route.status, "Done", &route.answer);
+    add(route.status, &route.answer);
     for (status, schema) in &route.otherwise {
-        add(*status, if *status < 400 { "Done" } else { "Refused" }, schema);
+        add(*status, schema);
     }
     let is_public = route.access == Access::Public;
     let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
     let refusals = [
-        (400, "What is wrong with the request", writes || route.selects.is_some() || route.is_list()),
-        (401, "Not signed in", !is_public || route.path.starts_with("/api/auth/") || route.optional_sign_in),
+        (400, writes || route.selects.is_some() || route.parameters.is_some() || route.is_list()),
+        (401, !is_public || route.path.starts_with("/api/auth/") || route.optional_sign_in),
         // Of a public POST: to the page of another site.
-        (403, "Not allowed", !is_public || route.optional_sign_in || writes),
-        (404, "Not found", route.path.contains('{')),
-        (408, "The body did not arrive in time", writes),
-        (412, "Changed meanwhile", is_conditional(route)),
-        (413, "The body is too large", writes),
-        (415, "Not JSON", writes && !matches!(route.body, Schema::Binary)),
-        (429, "Too many requests", is_public && writes),
-        (503, "Busy or not available; try again", true),
+        (403, !is_public || route.optional_sign_in || writes),
+        (404, true),
+        (408, writes),
+        (412, is_conditional(route)),
+        (413, writes),
+        (415, writes && !matches!(route.body, Schema::Binary)),
+        (429, is_public && writes),
+        (503, true),
     ];
-    for (status, text, _) in refusals.into_iter().filter(|(_, _, when)| *when) {
-        add(status, text, &Schema::Refusal);
+    for (status, _) in refusals.into_iter().filter(|(_, when)| *when) {
+        add(status, &Schema::Refusal);
     }
     if matches!(route.answer, Schema::Html) && writes {
         for status in [400, 401, 429] {
-            add(status, "The page, with what is wrong", &Schema::Html);
+            add(status, &Schema::Html);
         }
     }
     Json::Object(responses)
 }
 
-/// The header that an answer always has.
-fn header(status: u16, schema: &Schema) -> Option<&'static str> {
+/// The header that an answer always has, and what it says.
+fn header(status: u16, schema: &Schema) -> Option<(&'static str, &'static str)> {
     match (status, schema) {
-        (200 | 201, Schema::One(_) | Schema::OneOf(_)) => Some("ETag"),
-        (302, _) => Some("Location"),
-        (401, Schema::Refusal) => Some("WWW-Authenticate"),
-        (429 | 503, Schema::Refusal) => Some("Retry-After"),
+        (200 | 201, Schema::One(_) | Schema::OneOf(_)) => Some(("ETag", "The state, for `If-Match`")),
+        (302, _) => Some(("Location", "Where to go on")),
+        (401, Schema::Refusal) => Some(("WWW-Authenticate", "`JWT`")),
+        (429 | 503, Schema::Refusal) => Some(("Retry-After", "Seconds")),
         _ => None,
     }
 }

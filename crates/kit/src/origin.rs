@@ -10,6 +10,11 @@ use url::Url;
 
 /// The header by which a browser tells how the site of the page that sends a request is related to this server.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
+/// The request headers that a front end of a configured origin may send.
+const ALLOWED_HEADERS: &str = "authorization, content-type, content-disposition, if-match, if-none-match, range, \
+                               x-request-id, mcp-protocol-version, mcp-session-id";
+/// The answer headers that such a front end may read.
+const EXPOSED_HEADERS: &str = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range";
 
 /// The host of a request with its port: from a trusted proxy's `X-Forwarded-Host`, else from the absolute address in
 /// the request line, else from `Host`, which must be sent exactly once.
@@ -90,10 +95,7 @@ pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> 
     let mut answer = Answer::empty();
     answer.headers = vec![
         (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, OPTIONS")),
-        (
-            header::ACCESS_CONTROL_ALLOW_HEADERS,
-            HeaderValue::from_static("authorization, content-type, if-match, x-request-id, content-disposition"),
-        ),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOWED_HEADERS)),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
     ];
     Some(answer)
@@ -109,10 +111,7 @@ pub fn allow(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         // For the cookie of a single sign-on; nothing else reads cookies.
         headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-        headers.insert(
-            header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("etag, x-request-id, retry-after, www-authenticate"),
-        );
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
     }
 }
 

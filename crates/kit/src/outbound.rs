@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use web::tls;
 
 /// How many addresses of a host are tried at most.
 const MAX_ADDRESSES: usize = 4;
@@ -94,19 +95,7 @@ pub async fn connect(host: &str, port: u16, allow: &Ranges) -> Result<TcpStream,
 
 /// The TLS configuration, with the system's root certificates or those of `SSL_CERT_FILE`, which are read once.
 pub fn tls() -> Arc<ClientConfig> {
-    static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
-        let mut roots = rustls::RootCertStore::empty();
-        let found = rustls_native_certs::load_native_certs();
-        for error in &found.errors {
-            tracing::warn!(%error, "root certificates were not read");
-        }
-        roots.add_parsable_certificates(found.certs);
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider has the suites of TLS 1.2 and 1.3");
-        Arc::new(config.with_root_certificates(roots).with_no_client_auth())
-    });
+    static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| Arc::new(tls::client(tls::roots())));
     TLS.clone()
 }
 

@@ -18,6 +18,12 @@ pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 /// The name of the field with the actions.
 pub const PERMISSIONS: &str = "permissions";
 
+/// The schema of granted actions by resource, in OpenAPI.
+pub fn grants_schema() -> Json {
+    let actions = json!({"type": "array", "items": {"type": "string"}});
+    json!({"type": "object", "additionalProperties": actions, "examples": [{"user_groups": ["view"]}]})
+}
+
 /// An action that a set can give.
 pub struct Action {
     /// The name in requests and answers.

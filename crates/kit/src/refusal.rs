@@ -1,6 +1,7 @@
 //! Refusals: answers with a status of 400 or above.
 
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use resource::openapi::{object, titled};
 use resource::{Errors, SelectError};
 use serde_json::{Value as Json, json};
 
@@ -104,4 +105,33 @@ impl From<store::Error> for Refusal {
         refusal.cause = Some(Box::new(error));
         refusal
     }
+}
+
+/// The body of every refusal but 400.
+pub fn schema() -> Json {
+    titled("Refusal", object([("detail", json!({"type": "string", "description": "Why not, in a sentence"}))]))
+}
+
+/// The body of a 400. Messages of nested fields are nested as these are; the schema refers to itself only as the value
+/// of an object, where generators follow it.
+pub fn errors_schema() -> Json {
+    let messages = json!({
+        "type": "array", "items": {"type": "string"},
+        "description": "What is wrong with a field: a sentence for each reason",
+    });
+    let nested = json!({"$ref": "#/components/schemas/Errors"});
+    titled(
+        "Errors",
+        json!({
+            "type": "object",
+            "description": "What is wrong with a request: `detail` with a sentence about the whole, or the messages of each \
+                            wrong field or parameter under its name, nested where the body nests",
+            "properties": {
+                "detail": {"type": "string", "description": "What is wrong with the request as a whole"},
+                "error_code": {"type": "string", "description": "A name for programs, such as `ERR_LIMIT_EXCEEDED`"},
+            },
+            "additionalProperties": {"anyOf": [messages, nested]},
+            "examples": [{"username": ["This field must be unique."], "first_name": ["This field is required."]}],
+        }),
+    )
 }

@@ -1,6 +1,6 @@
 //! A request as handlers see it: the caller, what was received, and the effects that follow the commit of its write.
 
-use crate::answer::Tag;
+use crate::answer::{Answer, Tag};
 use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
@@ -237,16 +237,18 @@ impl Request {
         let text = self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
         text.chars().take(255).collect()
     }
-    /// 412 when `If-Match` names another state than the current one (document 4, section 2).
+    /// Whether the client has the state already that this answer to a read shows (`If-None-Match`).
+    pub fn knows(&self, answer: &Answer) -> bool {
+        let is_read = self.method == Method::GET || self.method == Method::HEAD;
+        let is_shown = is_read && answer.status == StatusCode::OK;
+        is_shown && answer.tag.is_some_and(|tag| tag.is_named_by_if_none_match(&self.headers))
+    }
+
+    /// 412 when `If-Match` names another state than the current one (`docs/reference/conventions.md`).
     pub fn check_if_match(&self, current: impl FnOnce() -> Result<Tag, Refusal>) -> Result<(), Refusal> {
-        let Some(wanted) = self.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
-            return Ok(());
-        };
-        if wanted.trim() == "*" {
+        if !self.headers.contains_key(header::IF_MATCH) || current()?.is_named_by_if_match(&self.headers) {
             return Ok(());
         }
-        let current = current()?.to_string();
-        let matches = wanted.split(',').any(|tag| tag.trim().trim_start_matches("W/") == current);
-        if matches { Ok(()) } else { Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, "Object has been changed.")) }
+        Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, "Object has been changed."))
     }
 }

@@ -5,7 +5,7 @@ use crate::answer::Outcome;
 use crate::app::App;
 use crate::build::Build;
 use crate::caller::{Access, Requirement};
-use crate::refusal::Refusal;
+use crate::refusal::{self, Refusal};
 use crate::request::Request;
 use crate::upload::Upload;
 use http::Method;
@@ -82,12 +82,16 @@ impl Schema {
         match self {
             Schema::Nothing | Schema::Binary => json!({}),
             Schema::Html => json!({"type": "string"}),
-            Schema::Refusal => json!({"$ref": "#/components/schemas/Errors"}),
+            Schema::Refusal => refusal::schema(),
             Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
             Schema::One(declared) => openapi::response(declared, Form::Detail),
-            Schema::Page(declared) => envelope(openapi::response(declared, Form::List)),
+            Schema::Page(declared) => page(&declared.title, openapi::response(declared, Form::List)),
             Schema::OneOf(item) => item(),
-            Schema::PageOf(item) => envelope(item()),
+            Schema::PageOf(item) => {
+                let item = item();
+                let name = item["title"].as_str().unwrap_or_default().to_owned();
+                page(&name, item)
+            }
             Schema::Records(declared) => list(openapi::response(declared, Form::List)),
             Schema::Ids => list(json!({"type": "integer"})),
             Schema::Json(schema) => schema(),
@@ -100,19 +104,20 @@ impl Schema {
     }
 }
 
-/// The list envelope (document 1, convention 3) around items.
-pub fn envelope(item: Json) -> Json {
-    let address = json!({"type": ["string", "null"]});
-    json!({
-        "type": "object",
-        "required": ["limit", "offset", "total_count", "filtered_count", "next", "previous", "results"],
-        "properties": {
-            "limit": {"type": "integer"}, "offset": {"type": "integer"},
-            "total_count": {"type": "integer"}, "filtered_count": {"type": "integer"},
-            "next": address, "previous": address,
-            "results": {"type": "array", "items": item},
-        },
-    })
+/// The list envelope (document 1, convention 3) around items of this name.
+pub fn page(name: &str, item: Json) -> Json {
+    let integer = |text: &str| json!({"type": "integer", "description": text});
+    let address = |text: &str| json!({"type": ["string", "null"], "description": text});
+    let envelope = openapi::object([
+        ("limit", integer("How many the page has at most")),
+        ("offset", integer("How many are left out before it")),
+        ("total_count", integer("How many the caller may list")),
+        ("filtered_count", integer("How many of these the filters leave")),
+        ("next", address("The address of the next page")),
+        ("previous", address("The address of the page before")),
+    ]);
+    let results = openapi::object([("results", json!({"type": "array", "items": item}))]);
+    openapi::titled(format!("{name}Page"), json!({"allOf": [openapi::titled("Page", envelope), results]}))
 }
 
 /// A route: one method of one path.
@@ -136,12 +141,18 @@ pub struct Route {
     pub otherwise: Vec<(u16, Schema)>,
     /// The declaration whose filters and ordering a list takes.
     pub selects: Option<Declared>,
+    /// The parameters of the query, where they do not follow from the rest.
+    pub parameters: Option<fn() -> Vec<Json>>,
+    /// The last word of its name in OpenAPI; without one it is named by its path.
+    pub action: Option<&'static str>,
     /// The cache of [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
     /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
     pub while_expired: bool,
     /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
+    /// See [`Route::is_compressed`].
+    pub answers_secret: bool,
     /// A check that may refuse a request before its body is read.
     pub guard: Option<Guard>,
 }
@@ -159,6 +170,13 @@ impl Route {
     }
     /// A route that needs sign-in and answers 200.
     pub fn new(method: Method, path: &'static str, summary: &'static str, handler: Handler) -> Route {
+        let action = match method {
+            Method::GET => Some("retrieve"),
+            Method::PATCH => Some("update"),
+            Method::DELETE => Some("delete"),
+            Method::OPTIONS => Some("options"),
+            _ => None,
+        };
         Route {
             method,
             path,
@@ -170,9 +188,12 @@ impl Route {
             answer: Schema::Nothing,
             otherwise: Vec::new(),
             selects: None,
+            parameters: None,
+            action,
             names: OnceLock::new(),
             while_expired: false,
             optional_sign_in: false,
+            answers_secret: false,
             guard: None,
         }
     }
@@ -180,11 +201,11 @@ impl Route {
     pub fn list(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         let mut route = Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::Page(of));
         route.selects = Some(of);
-        route
+        route.action("list")
     }
     /// A GET of a list of a resource that tenants declare, whose filters and ordering are not known here.
     pub fn open_list(path: &'static str, item: fn() -> Json, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-        Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::PageOf(item))
+        Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::PageOf(item)).action("list")
     }
     /// A POST whose handler reads the body itself, up to `most` bytes.
     pub fn upload(path: &'static str, most: u64, handler: fn(Arc<Request>, Upload) -> Pending) -> Route {
@@ -195,6 +216,7 @@ impl Route {
         Route::new(Method::POST, path, "Create", Handler::Write(handler))
             .takes(Schema::Body(of, true))
             .answers(201, Schema::One(of))
+            .action("create")
     }
     /// A GET of one instance.
     pub fn view(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
@@ -213,13 +235,13 @@ impl Route {
     /// An OPTIONS that answers a schema document.
     pub fn options(path: &'static str, handler: fn(&Request) -> Outcome) -> Route {
         Route::new(Method::OPTIONS, path, "Schema document", Handler::NoDatabase(handler))
-            .answers(200, Schema::Json(|| json!({"type": "object"})))
+            .answers(200, Schema::Json(openapi::schema_document))
     }
     /// An OPTIONS below an instance, which is read first and may not exist.
     pub fn options_below(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         let handler = Handler::ShortRead(handler);
         Route::new(Method::OPTIONS, path, "Schema document", handler)
-            .answers(200, Schema::Json(|| json!({"type": "object"})))
+            .answers(200, Schema::Json(openapi::schema_document))
     }
     /// A path that answers 405 to every method (document 1, "User group permission set assignees", rule 7).
     pub fn nothing(path: &'static str) -> Route {
@@ -229,6 +251,21 @@ impl Route {
     /// A POST other than a plain create.
     pub fn post(path: &'static str, summary: &'static str, handler: Handler) -> Route {
         Route::new(Method::POST, path, summary, handler)
+    }
+    /// Sets the last word of its name in OpenAPI, such as `list` in `users.list`.
+    pub fn action(mut self, action: &'static str) -> Route {
+        self.action = Some(action);
+        self
+    }
+    /// Names it in OpenAPI by its path, whose last word says what is done.
+    pub fn named_by_path(mut self) -> Route {
+        self.action = None;
+        self
+    }
+    /// Sets the parameters of the query, where they do not follow from the rest.
+    pub fn parameters(mut self, parameters: fn() -> Vec<Json>) -> Route {
+        self.parameters = Some(parameters);
+        self
     }
     /// Requires a global permission.
     pub fn needs(mut self, resource: &'static str, action: &'static str) -> Route {
@@ -292,6 +329,19 @@ impl Route {
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
     }
+    /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
+    /// tell how much they have in common; so would that of a page, which carries the token of a link.
+    pub fn is_compressed(&self) -> bool {
+        let is_page = |answer: &Schema| matches!(answer, Schema::Html);
+        !self.answers_secret && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
+    }
+
+    /// Answers a token or another secret.
+    pub fn answers_secret(mut self) -> Route {
+        self.answers_secret = true;
+        self
+    }
+
     /// Sets a handler that reads in one snapshot.
     pub fn reads(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         self.handler = Handler::Read(handler);

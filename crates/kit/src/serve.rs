@@ -2,7 +2,7 @@
 //! fixed here: 401, 403, 404, 403, 400 (document 4, section 2, "order of checks").
 
 use crate::address::client_address;
-use crate::answer::{Answer, AnswerBody, Outcome, Produce};
+use crate::answer::{Answer, AnswerBody, Outcome, Produce, etag};
 use crate::answer_cache;
 use crate::app::App;
 use crate::authenticate::{self, Admission};
@@ -20,15 +20,16 @@ use crate::route::{Handler, Route};
 use crate::table::{Found, Table, allowed};
 use crate::upload::Upload;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use resource::{Body, Query};
 use serde_json::{Value as Json, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use subtle::ConstantTimeEq;
+use web::compress::{Accepted, compress};
 use web::content::{self, Content};
 use web::request_id::{REQUEST_ID, request_id};
 use web::room::Taken;
@@ -50,12 +51,18 @@ pub async fn answer(
     let id = request_id(&parts.headers);
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
     let origin = origin::configured(&app, &parts.headers).cloned();
+    let accepted = Accepted::of(&parts.headers);
     let mut seen = Seen::default();
     let outcome = match origin::preflight(&parts, origin.is_some()) {
         Some(answer) => Ok(answer),
         None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
     };
-    let (mut response, cause) = render(make_room(&app, &seen, &method, outcome).await, &method, &id);
+    let (response, cause) = render(make_room(&app, &seen, &method, outcome).await, &method, &id);
+    let is_compressed = seen.route.is_none_or(Route::is_compressed);
+    let mut response = if is_compressed { compress(response, accepted) } else { response };
+    if method == Method::HEAD && response.status() != StatusCode::NOT_MODIFIED {
+        without_body(&mut response);
+    }
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -80,6 +87,7 @@ pub async fn answer(
 #[derive(Default)]
 struct Seen {
     build: Option<Arc<Build>>,
+    route: Option<&'static Route>,
     user: Option<i64>,
 }
 
@@ -118,6 +126,7 @@ async fn respond(
 
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     let route = routes.iter().copied().find(|route| route.method == *method);
+    seen.route = route;
     let is_open = match route {
         Some(route) => is_open(route, &parts.headers),
         None => routes.iter().any(|route| route.access == Access::Public),
@@ -175,7 +184,9 @@ async fn respond(
         admission: if is_upload { admission.map(Admission::of_upload) } else { admission },
         effects: Effects::default(),
     };
-    run(route, Arc::new(Request::new(caller, received)), unread).await
+    let request = Arc::new(Request::new(caller, received));
+    let answer = run(route, request.clone(), unread).await?;
+    Ok(if request.knows(&answer) { answer.not_modified() } else { answer })
 }
 
 /// Whether a person opened an address in a browser. Scripts of pages and programs ask for anything or for JSON.
@@ -196,11 +207,14 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
     match route.handler {
         Handler::NoDatabase(handler) => handler(&request),
         Handler::ShortRead(handler) => {
-            let look = async move |request: Arc<Request>| db.read_short(move |conn| handler(&request, conn)).await;
+            let look = async move |request: Arc<Request>| {
+                tagged(route, db.read_short(move |conn| handler(&request, conn)).await)
+            };
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Read(handler) => {
-            let look = async move |request: Arc<Request>| db.read(move |conn| handler(&request, conn)).await;
+            let look =
+                async move |request: Arc<Request>| tagged(route, db.read(move |conn| handler(&request, conn)).await);
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
@@ -210,6 +224,17 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
             detached(handler(request, upload)).await
         }
     }
+}
+
+/// The answer of a list with its tag, as that of an instance has it already.
+fn tagged(route: &Route, outcome: Outcome) -> Outcome {
+    let mut answer = outcome?;
+    if let AnswerBody::Whole(body) = &answer.body
+        && route.is_list()
+    {
+        answer.tag = Some(etag(body));
+    }
+    Ok(answer)
 }
 
 async fn detached(work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
@@ -274,18 +299,15 @@ fn render(
         Ok((answer, taken)) => (answer, taken, None),
         Err(refusal) => (Answer::refusal(&refusal), Taken::default(), refusal.cause),
     };
-    // Of GET, the length of what is sent stands in the header by itself.
-    let length = answer.body.length_of_stream().filter(|_| method == Method::HEAD);
     let content = match answer.body {
-        _ if method == Method::HEAD => Full::default().into(),
         AnswerBody::Whole(bytes) => Content::Held(Full::new(bytes), taken),
         AnswerBody::File { file, length } => Content::File { file: file.into(), left: length },
+        AnswerBody::Pieces { length, .. } if method == Method::HEAD => content::pieces(length).1,
         AnswerBody::Pieces { length, produce } => produced(length, produce, id.clone()),
     };
     let mut response = Response::new(content);
     *response.status_mut() = answer.status;
     let headers = response.headers_mut();
-    headers.extend(length.map(|length| (header::CONTENT_LENGTH, HeaderValue::from(length))));
     if let Some(content_type) = answer.content_type {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
@@ -296,6 +318,14 @@ fn render(
         headers.append(name, value);
     }
     (response, cause)
+}
+
+/// Leaves only what the header says of a body.
+fn without_body(response: &mut Response<Content>) {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = Full::default().into();
 }
 
 /// The body of an answer that is made while it is sent. If that fails, the client sees an incomplete body.

@@ -1,5 +1,6 @@
 //! The declarations of resources and of their fields.
 
+use crate::json::Form;
 use crate::limit::Limit;
 use crate::value::Value;
 use serde_json::Value as Json;
@@ -230,6 +231,8 @@ pub struct Field {
     /// The name of the database index that makes the field unique.
     pub unique: Option<Name>,
     pub filter: bool,
+    /// Whether a filter value of the wrong type is refused with the message for choices, instead of that of the type.
+    pub filters_by_choice: bool,
     pub sort: bool,
     pub isnull: bool,
     pub in_list: bool,
@@ -247,6 +250,10 @@ pub struct Field {
     pub reserved: Vec<Name>,
     /// Validators of OPTIONS that are not told by the kind.
     pub hint: Option<Json>,
+    /// The schema in OpenAPI, where the kind does not tell it: what an object or a list holds.
+    pub schema: Option<fn() -> Json>,
+    /// An example in OpenAPI.
+    pub example: Option<Json>,
 }
 
 impl Field {
@@ -266,6 +273,7 @@ impl Field {
             blank: true,
             unique: None,
             filter: false,
+            filters_by_choice: false,
             sort: false,
             isnull: false,
             in_list: true,
@@ -278,6 +286,8 @@ impl Field {
             advertised_max: None,
             reserved: Vec::new(),
             hint: None,
+            schema: None,
+            example: None,
             name,
         }
     }
@@ -339,6 +349,12 @@ impl Field {
     pub fn filter(mut self) -> Field {
         self.filter = true;
         self
+    }
+    /// Lists may be filtered by it, and a value of the wrong type is refused as no available choice (document 1,
+    /// "Errors", of `link_sent_by`).
+    pub fn filter_by_choice(mut self) -> Field {
+        self.filters_by_choice = true;
+        self.filter()
     }
     /// Lists may be sorted by it.
     pub fn sort(mut self) -> Field {
@@ -428,6 +444,16 @@ impl Field {
         self.reserved = names.iter().map(|name| Name::from(*name)).collect();
         self
     }
+    /// OpenAPI shows this schema, since the kind does not tell what an object or a list holds.
+    pub fn schema(mut self, schema: fn() -> Json) -> Field {
+        self.schema = Some(schema);
+        self
+    }
+    /// OpenAPI shows this example.
+    pub fn example(mut self, example: impl Into<Json>) -> Field {
+        self.example = Some(example.into());
+        self
+    }
     /// Its display name.
     pub fn label(mut self, label: impl Into<Name>) -> Field {
         self.label = Some(label.into());
@@ -442,6 +468,9 @@ impl Field {
         matches!(self.kind, Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. })
     }
 }
+
+/// The names and schemas of what answers show beside the fields.
+pub type ShownBeside = fn(Form) -> Vec<(&'static str, Json)>;
 
 /// The declaration of a resource.
 #[derive(Clone)]
@@ -472,6 +501,8 @@ pub struct Resource {
     pub is_logged: bool,
     /// The fields that stand in an object of their own, under this name.
     pub group: Option<(Name, Range<usize>)>,
+    /// The schemas of what answers show beyond the fields, such as `_meta`, by name.
+    pub shown_beside: Option<ShownBeside>,
     by_name: HashMap<Name, usize>,
 }
 
@@ -498,6 +529,7 @@ impl Resource {
             is_newest_first: false,
             is_logged: true,
             group: None,
+            shown_beside: None,
             by_name,
         }
     }
@@ -546,6 +578,11 @@ impl Resource {
     pub fn group(mut self, name: impl Into<Name>, fields: Range<usize>) -> Resource {
         let end = fields.end.min(self.fields.len());
         self.group = Some((name.into(), fields.start.min(end)..end));
+        self
+    }
+    /// Answers show these, too, beside the fields; OpenAPI has their schemas from here.
+    pub fn shows(mut self, schemas: ShownBeside) -> Resource {
+        self.shown_beside = Some(schemas);
         self
     }
     /// The fields before the group, those of the group, and those after it. Without a group, all are before it.

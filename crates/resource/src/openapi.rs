@@ -1,22 +1,78 @@
 //! JSON Schemas and parameters for the OpenAPI 3.1 document, made from declarations.
+//!
+//! A schema with a `title` becomes a component of that name where the document is put together, so that it stands there
+//! once and clients get a type for it.
 
-use crate::field::{Access, Field, Kind, Resource};
+mod share;
+
+pub use share::share;
+
+use crate::field::{Access, Field, Kind, Name, Resource};
 use crate::json::{Form, USER_REFERENCE};
-use crate::select::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::select::{DEFAULT_LIMIT, MAX_LIMIT, Predicate, Query};
 use serde_json::{Map, Value as Json, json};
+
+/// For whom a document is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Audience {
+    /// Everybody: every endpoint.
+    All,
+    /// Programs that clients are generated from: without what is `x-internal`, such as pages for people.
+    Clients,
+}
+
+impl Audience {
+    /// The parameter of a document's address, and its only value.
+    pub const PARAMETER: &str = "audience";
+    const CLIENTS: &str = "clients";
+
+    /// The audience that a query names; `None` if there is none of that name.
+    pub fn of(query: &Query) -> Option<Audience> {
+        match query.last(Audience::PARAMETER) {
+            None => Some(Audience::All),
+            Some(Audience::CLIENTS) => Some(Audience::Clients),
+            Some(_) => None,
+        }
+    }
+
+    /// The parameter as the document describes it.
+    pub fn parameters() -> Vec<Json> {
+        let text = "`clients` leaves out what is `x-internal`, for generators of clients";
+        vec![query(Audience::PARAMETER, text, json!({"type": "string", "enum": [Audience::CLIENTS]}))]
+    }
+}
+
+/// The schema of the document itself.
+pub fn document_schema() -> Json {
+    titled("OpenApiDocument", json!({"type": "object", "description": "An OpenAPI document"}))
+}
 
 /// The schema of an answer, in the form of a list or a detail.
 pub fn response(resource: &Resource, form: Form) -> Json {
-    let shown = |field: &&Field| {
-        field.access != Access::WriteOnly && if form == Form::List { field.in_list } else { field.in_detail }
-    };
+    let shown = |field: &&Field| is_shown(field, form);
     let object = |fields: &[Field]| {
         let fields: Vec<&Field> = fields.iter().filter(shown).collect();
         let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), shape(field))).collect();
         let required: Vec<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
         json!({"type": "object", "properties": properties, "required": required})
     };
-    grouped(resource, object, |_| true)
+    let mut schema = grouped(resource, object, |_| true);
+    for (name, beside) in resource.shown_beside.map(|schemas| schemas(form)).unwrap_or_default() {
+        require(&mut schema, name, beside);
+    }
+    titled(title(resource, form), schema)
+}
+
+fn is_shown(field: &Field, form: Form) -> bool {
+    field.access != Access::WriteOnly && if form == Form::List { field.in_list } else { field.in_detail }
+}
+
+/// The name of an answer's schema: a list shows a summary where an instance shows other fields.
+fn title(resource: &Resource, form: Form) -> String {
+    let has_detail = resource.fields.iter().any(|field| is_shown(field, Form::Detail));
+    let differs = resource.fields.iter().any(|field| is_shown(field, Form::List) != is_shown(field, Form::Detail));
+    let is_summary = form == Form::List && has_detail && differs;
+    if is_summary { format!("{}Summary", resource.title) } else { resource.title.to_string() }
 }
 
 /// The schema of a body.
@@ -33,7 +89,8 @@ pub fn request(resource: &Resource, is_create: bool) -> Json {
         }
         schema
     };
-    grouped(resource, object, |group| group.get("required").is_some())
+    let schema = grouped(resource, object, |group| group.get("required").is_some());
+    titled(format!("{}{}", resource.title, if is_create { "Create" } else { "Patch" }), schema)
 }
 
 /// The schema of all fields, with that of the group among them.
@@ -54,6 +111,39 @@ fn grouped(resource: &Resource, object: impl Fn(&[Field]) -> Json, is_required: 
     schema
 }
 
+/// A schema with the name that it has as a component.
+pub fn titled(title: impl Into<String>, schema: Json) -> Json {
+    let mut named = Map::new();
+    named.insert("title".to_owned(), Json::Null);
+    if let Json::Object(schema) = schema {
+        named.extend(schema);
+    }
+    named.insert("title".to_owned(), Json::String(title.into()));
+    Json::Object(named)
+}
+
+/// An object with these fields, each always there.
+pub fn object<N: Into<String>>(properties: impl IntoIterator<Item = (N, Json)>) -> Json {
+    let properties: Map<String, Json> = properties.into_iter().map(|(name, schema)| (name.into(), schema)).collect();
+    let required: Vec<&String> = properties.keys().collect();
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+/// Adds a field to an object that always has it.
+pub fn require(object: &mut Json, name: &str, schema: Json) {
+    object["properties"][name] = schema;
+    if let Some(required) = object["required"].as_array_mut() {
+        required.push(name.into());
+    }
+}
+
+/// The schema of `_meta` with what the caller may do, under these names.
+pub fn meta<'a>(actions: impl IntoIterator<Item = &'a str>) -> Json {
+    let mut permissions = object(actions.into_iter().map(|action| (action, json!({"type": "boolean"}))));
+    permissions["description"] = "What the caller may do".into();
+    object([("permissions", permissions)])
+}
+
 /// The parameters of a list: paging, ordering, and a filter for each predicate of each filterable field.
 pub fn parameters(resource: &Resource) -> Vec<Json> {
     let mut list = paging();
@@ -63,71 +153,102 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
     let sortable: Vec<&str> =
         resource.fields.iter().filter(|field| field.sort).map(|field| field.name.as_ref()).collect();
     if !sortable.is_empty() {
-        let mut ordering = query("ordering", json!({"type": "string"}));
-        ordering["description"] = format!("Comma-separated, `-` for descending: {}", sortable.join(", ")).into();
-        list.push(ordering);
+        let text = format!("Comma-separated, `-` for descending: {}", sortable.join(", "));
+        list.push(query("ordering", &text, json!({"type": "string", "examples": [format!("-{}", sortable[0])]})));
     }
     for field in &resource.fields {
         for predicate in field.predicates() {
-            let name = if predicate.name() == "exact" {
-                field.name.to_string()
-            } else {
-                format!("{}__{}", field.name, predicate.name())
+            let name = match predicate {
+                Predicate::Exact => field.name.to_string(),
+                _ => format!("{}__{}", field.name, predicate.name()),
             };
-            list.push(query(&name, json!({"type": "string"})));
+            list.push(filter(&name, field, predicate));
         }
     }
     list
 }
 
+/// A parameter that filters by one predicate of a field.
+fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
+    let value = match &field.kind {
+        _ if predicate == Predicate::Isnull => json!({"type": "boolean"}),
+        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } | Kind::Uuid => json!({"type": "string"}),
+        Kind::Integer { .. } | Kind::References { .. } => json!({"type": "integer"}),
+        Kind::Set { choices, .. } => any_of(choices.iter().map(|choice| &choice.value)),
+        _ => bare(field, false),
+    };
+    let is_set = matches!(field.kind, Kind::Set { .. } | Kind::References { .. });
+    let meaning = if is_set && predicate != Predicate::Isnull { "has one of the values" } else { predicate.meaning() };
+    let mut schema = match predicate {
+        Predicate::Range => json!({"type": "array", "minItems": 2, "maxItems": 2, "items": value}),
+        Predicate::In => json!({"type": "array", "minItems": 1, "items": value}),
+        Predicate::Exact if is_set => json!({"type": "array", "minItems": 1, "items": value}),
+        _ => value,
+    };
+    let is_list = schema["type"] == "array";
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("maxLength");
+    }
+    let mut parameter = query(name, &format!("`{}` {meaning}", field.name), schema);
+    if is_list {
+        parameter["explode"] = false.into();
+    }
+    parameter
+}
+
 /// The parameters of a list whose declaration a tenant makes: paging, ordering, and filters of any name.
 pub fn open_parameters() -> Vec<Json> {
     let mut list = paging();
-    list.push(query("ordering", json!({"type": "string"})));
-    let mut filters = query("filters", json!({"type": "object", "additionalProperties": {"type": "string"}}));
+    list.push(query("ordering", "Comma-separated names of fields, `-` for descending", json!({"type": "string"})));
+    let any = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let mut filters = query("filters", "Filters by the names of fields and predicates", any);
     (filters["style"], filters["explode"]) = ("form".into(), true.into());
     list.push(filters);
     list
 }
 
-fn paging() -> Vec<Json> {
+/// The parameters of every list.
+pub fn paging() -> Vec<Json> {
+    let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
+    let offset = json!({"type": "integer", "minimum": 0, "default": 0});
     vec![
-        query("limit", json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})),
-        query("offset", json!({"type": "integer", "minimum": 0, "default": 0})),
+        query("limit", "How many the page has at most", limit),
+        query("offset", "How many are left out before it", offset),
     ]
 }
 
-fn query(name: &str, schema: Json) -> Json {
-    json!({"name": name, "in": "query", "schema": schema})
+/// A parameter of the query.
+pub fn query(name: &str, description: &str, schema: Json) -> Json {
+    json!({"name": name, "in": "query", "description": description, "schema": schema})
+}
+
+/// The schema of the answer to OPTIONS.
+pub fn schema_document() -> Json {
+    titled("SchemaDocument", json!({"type": "object", "description": "The fields, columns and bounds of a resource"}))
 }
 
 /// The schema of a user reference (document 1, "Shared shapes").
 pub fn user_reference() -> Json {
-    let properties: Map<String, Json> = USER_REFERENCE
-        .iter()
-        .map(|name| {
-            let kind = match *name {
-                "id" => "integer",
-                "is_deleted" => "boolean",
-                _ => "string",
-            };
-            ((*name).to_owned(), json!({"type": kind}))
-        })
-        .collect();
-    json!({"type": "object", "properties": properties})
+    let schema = |name: &'static str| match name {
+        "id" => json!({"type": "integer"}),
+        "is_deleted" => json!({"type": "boolean"}),
+        _ => json!({"type": "string"}),
+    };
+    titled("UserReference", object(USER_REFERENCE.map(|name| (name, schema(name)))))
 }
 
 fn shape(field: &Field) -> Json {
     let schema = match &field.kind {
-        Kind::User => json!({"$ref": "#/components/schemas/UserReference"}),
-        _ => bare(field, false),
+        Kind::User => user_reference(),
+        _ => with_example(field, bare(field, false)),
     };
-    if !field.nullable {
-        return schema;
-    }
+    if field.nullable { nullable(schema) } else { schema }
+}
+
+/// Null, or what the schema allows.
+pub fn nullable(mut schema: Json) -> Json {
     match schema.get("type").cloned() {
-        Some(Json::String(name)) if schema.get("enum").is_none() => {
-            let mut schema = schema;
+        Some(Json::String(name)) if schema.get("enum").is_none() && schema.get("title").is_none() => {
             schema["type"] = json!([name, "null"]);
             schema
         }
@@ -136,11 +257,25 @@ fn shape(field: &Field) -> Json {
 }
 
 fn input(field: &Field) -> Json {
-    let schema = bare(field, true);
+    let schema = with_example(field, bare(field, true));
     if field.nullable { json!({"anyOf": [schema, {"type": "null"}]}) } else { schema }
 }
 
+fn with_example(field: &Field, mut schema: Json) -> Json {
+    if let Some(example) = &field.example {
+        schema["examples"] = json!([example]);
+    }
+    schema
+}
+
+fn any_of<'a>(names: impl Iterator<Item = &'a Name>) -> Json {
+    json!({"type": "string", "enum": names.collect::<Vec<_>>()})
+}
+
 fn bare(field: &Field, is_input: bool) -> Json {
+    if let Some(schema) = field.schema {
+        return schema();
+    }
     let max_length = |max: &usize| json!({"type": "string", "maxLength": max});
     match &field.kind {
         Kind::Text { max, .. } | Kind::Email { max } | Kind::Url { max } | Kind::Secret { max } if is_input => {
@@ -181,13 +316,11 @@ fn bare(field: &Field, is_input: bool) -> Json {
         Kind::Date => json!({"type": "string", "format": "date"}),
         Kind::DateTime => json!({"type": "string", "format": "date-time"}),
         Kind::Uuid => json!({"type": "string", "format": "uuid"}),
-        Kind::Enum { choices } => {
-            json!({"type": "string", "enum": choices.iter().map(|choice| &choice.value).collect::<Vec<_>>()})
-        }
+        Kind::Enum { choices } => any_of(choices.iter().map(|choice| &choice.value)),
         Kind::Listed { .. } => json!({"type": "string"}),
         Kind::Set { choices, max_items } => json!({
             "type": "array", "maxItems": max_items,
-            "items": {"type": "string", "enum": choices.iter().map(|choice| &choice.value).collect::<Vec<_>>()},
+            "items": any_of(choices.iter().map(|choice| &choice.value)),
         }),
         Kind::References { max_items, .. } => {
             json!({"type": "array", "maxItems": max_items, "items": {"type": "integer"}})
@@ -204,7 +337,7 @@ fn bare(field: &Field, is_input: bool) -> Json {
         }
         Kind::Json { .. } => json!({}),
         Kind::Object => json!({"type": "object"}),
-        Kind::List => json!({"type": "array"}),
+        Kind::List => json!({"type": "array", "items": {}}),
         _ => json!({"type": "string"}),
     }
 }

@@ -6,7 +6,6 @@ use crate::field::{Field, Kind, Resource, Source};
 use crate::fold::fold;
 use crate::time;
 use crate::value::Value;
-use percent_encoding::percent_decode_str;
 use std::collections::HashSet;
 
 /// The highest `limit` that a request may send.
@@ -34,10 +33,9 @@ impl Query {
     /// Reads at most so many parameters, as [`Query::parse`] does.
     pub fn parse_first(text: &str, most: usize) -> Query {
         let mut query = Query::default();
-        for pair in text.split('&').filter(|pair| !pair.is_empty()).take(most) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for (name, value) in form_urlencoded::parse(text.as_bytes()).take(most) {
             let ends = [name, value].map(|part| {
-                query.text.push_str(&percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy());
+                query.text.push_str(&part);
                 // The first line of a request is far shorter than that, and so is a form.
                 u32::try_from(query.text.len()).unwrap_or(u32::MAX)
             });
@@ -107,6 +105,26 @@ impl Predicate {
             Range => "range",
             In => "in",
             Isnull => "isnull",
+        }
+    }
+    /// What it compares, in the words after the name of a field.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Exact => "is the value",
+            Iexact => "is the text, in any letter case",
+            Contains => "contains the text",
+            Icontains => "contains the text, in any letter case",
+            Startswith => "begins with the text",
+            Istartswith => "begins with the text, in any letter case",
+            Endswith => "ends with the text",
+            Iendswith => "ends with the text, in any letter case",
+            Gt => "is after or above the value",
+            Gte => "is the value, or after or above it",
+            Lt => "is before or below the value",
+            Lte => "is the value, or before or below it",
+            Range => "lies between two values, both included",
+            In => "is one of the values",
+            Isnull => "is null",
         }
     }
     /// Whether it compares case-folded texts.
@@ -289,7 +307,12 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
     let mut values = Vec::with_capacity(parts.len());
     let mut wrong = Vec::new();
     for part in &parts {
-        match if predicate == Isnull { boolean(part) } else { operand(field, predicate, part) } {
+        let operand = match predicate {
+            Isnull => boolean(part),
+            _ if field.filters_by_choice => operand(field, predicate, part).map_err(|_| message::select_choice(part)),
+            _ => operand(field, predicate, part),
+        };
+        match operand {
             Ok(value) => values.push(value),
             Err(message) if wrong.contains(&message) => {}
             Err(message) => wrong.push(message),

@@ -199,7 +199,7 @@ impl Call {
     async fn reply(self) -> reqwest::Result<Reply> {
         let response = self.0.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Ok(Reply::new(status, headers, &response.bytes().await?))
+        Ok(Reply::new(status, headers, response.bytes().await?))
     }
 }
 

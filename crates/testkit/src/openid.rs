@@ -146,7 +146,7 @@ impl Browser {
         let response = request.send().await.unwrap_or_else(|error| panic!("{url} does not answer: {error:?}"));
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         self.store_cookies(host, &headers);
-        Reply::new(status, headers, &response.bytes().await.unwrap_or_default())
+        Reply::new(status, headers, response.bytes().await.unwrap_or_default())
     }
 
     /// Signs in at the certified provider as `SUBJECT,ADDRESS,VERIFIED`, consents, and returns the address to which the

@@ -1,28 +1,31 @@
 //! The answer to a request, and checks of it.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value as Json;
 use std::fmt;
 use std::ops::Index;
 
 /// The answer to a request.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Reply {
     /// The status of the answer.
     pub status: u16,
     /// The headers of the answer.
     pub headers: HeaderMap,
-    /// The body of the answer.
+    /// The body as it was sent.
+    pub bytes: Bytes,
+    /// The body, if it is text.
     pub text: String,
     /// The body as JSON; null when it is not JSON.
     pub json: Json,
 }
 
 impl Reply {
-    pub(crate) fn new(status: u16, headers: HeaderMap, body: &[u8]) -> Reply {
-        let text = String::from_utf8_lossy(body).into_owned();
+    pub(crate) fn new(status: u16, headers: HeaderMap, bytes: Bytes) -> Reply {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let json = serde_json::from_str(&text).unwrap_or(Json::Null);
-        Reply { status, headers, text, json }
+        Reply { status, headers, bytes, text, json }
     }
 
     /// Checks the status and the whole body.
@@ -92,6 +95,13 @@ impl Index<&str> for Reply {
     type Output = Json;
     fn index(&self, name: &str) -> &Json {
         &self.json[name]
+    }
+}
+
+/// Answers are equal when what they say is, whatever bytes that was sent in.
+impl PartialEq for Reply {
+    fn eq(&self, other: &Reply) -> bool {
+        (self.status, &self.headers, &self.text, &self.json) == (other.status, &other.headers, &other.text, &other.json)
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::io::AsyncReadExt;
 
 use tokio::sync::mpsc;
 
+use crate::compress::Compressed;
 use crate::room::Taken;
 
 /// How many bytes of a file are read at a time. The runtime holds as many again, and hyper up to 32 KiB and a chunk, so that a
@@ -39,6 +40,8 @@ pub enum Content {
     },
     /// Pieces, as they are made.
     Pieces(Pieces),
+    /// One of the others, which is compressed while it is sent.
+    Compressed(Box<Compressed>),
 }
 
 /// The end of an answer at which its pieces are sent. See [`pieces`].
@@ -140,6 +143,7 @@ impl Body for Content {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
             }
             Content::Pieces(pieces) => pieces.poll(cx),
+            Content::Compressed(compressed) => compressed.poll(cx),
             Content::File { left: 0, .. } => Poll::Ready(None),
             Content::File { file, left } => {
                 let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
@@ -163,6 +167,7 @@ impl Body for Content {
             Content::Whole(body) | Content::Held(body, _) => body.is_end_stream(),
             Content::File { left, .. } => *left == 0,
             Content::Pieces(pieces) => pieces.is_over,
+            Content::Compressed(compressed) => compressed.is_over(),
         }
     }
 
@@ -171,6 +176,7 @@ impl Body for Content {
             Content::Whole(body) | Content::Held(body, _) => body.size_hint(),
             Content::File { left, .. } => SizeHint::with_exact(*left),
             Content::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Content::Compressed(_) => SizeHint::default(),
         }
     }
 }

@@ -2,12 +2,12 @@
 //! limits").
 //!
 //! What a client may hold, and for how long:
-//! - a connection that sends nothing, half a header, or idles between requests: `header` (hyper's read timeout runs from
-//!   the moment it waits for a header, so it is the bound for all three; a test shows it);
+//! - a connection that sends nothing, or half a header: `header`;
+//! - one that idles between requests: `idle`, and less when another one needs its place;
 //! - a body that stalls or drips: the pace of [`BodyReader`];
 //! - an answer that is not read: `write`;
-//! - connections: `connections` in all, and half of them for one peer (`places.rs`); a further one is told 503 and
-//!   closed at once;
+//! - connections: `connections` in all, and half of them for one peer (`places.rs`); a further one takes the place of an
+//!   idle one, of the same peer if that has its half. If none is idle, it is told 503 and closed at once;
 //! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`Head`]);
 //! - what is read of a body before anybody asks for it: [`AT_A_TIME`].
 //!
@@ -33,15 +33,15 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{consume_budget, unconstrained};
 use tokio::time::Instant;
 
-use crate::places::{Places, SpeaksForMany};
-use crate::stream::{AT_A_TIME, HEADERS_TOGETHER, Head, Patient};
+use crate::places::{Occupant, Places, SpeaksForMany};
+use crate::stream::{AT_A_TIME, HEADERS_TOGETHER, Head, Patience, Patient, Sending, Watch};
 
 /// How long a closed connection is still read, so that a client in the middle of sending reads the answer (413, 401)
 /// instead of a reset.
@@ -54,14 +54,21 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// The least a body must bring, in bytes a second, averaged over its progress timeout.
 const MINIMUM_RATE: u64 = 1024;
 
+/// How long a new connection waits for the place of an idle one, which is told to end at once. No other is accepted
+/// meanwhile, so that there are never more than there are places for.
+const LEAVING: Duration = Duration::from_millis(100);
+
 /// How often it is logged that no connections can be accepted.
 const TELL: Duration = Duration::from_secs(10);
 
 /// What clients may hold. The defaults are those of security.md.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Until a whole header has come, from the opening or from the last answer: 10 s. Idle connections end with it.
+    /// Until a whole header has come, from the opening or from its first byte: 10 s.
     pub header: Duration,
+    /// Until the next request begins: 90 s. Proxies keep connections for up to 75 s, and a request that they send on one
+    /// that is just being closed is lost.
+    pub idle: Duration,
     /// While a client takes nothing of its answer: 10 s.
     pub write: Duration,
     /// The longest header, in bytes: 32 KiB; a longer one is answered with 431.
@@ -78,6 +85,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             header: Duration::from_secs(10),
+            idle: Duration::from_secs(90),
             write: Duration::from_secs(10),
             header_bytes: 32 * 1024,
             connections: 12_288,
@@ -97,9 +105,10 @@ enum Stage {
 }
 
 /// A body that can be sent, and that the listener itself can make.
-pub trait Answer: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + 'static {}
+pub trait Answer: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static {}
 
-impl<B> Answer for B where B: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + 'static {}
+impl<B> Answer for B where B: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static
+{}
 
 /// Serves until `shutdown` is ready: then accepts no more, finishes the requests in flight (`limits.stop` at most) and
 /// returns.
@@ -142,7 +151,11 @@ async fn serve_with<H, F, B>(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let Some(place) = places.take(peer.ip()) else {
+                let place = match places.take(peer.ip()) {
+                    Some(place) => Some(place),
+                    None => places.take_from_idle(peer.ip(), LEAVING).await,
+                };
+                let Some(place) = place else {
                     turn_away(&stream);
                     consume_budget().await;
                     continue;
@@ -151,7 +164,7 @@ async fn serve_with<H, F, B>(
                 let (handler, limits, stage) = (Arc::clone(&handler), limits.clone(), stage.subscribe());
                 // Made in the task: made outside and moved in, it would take its room twice.
                 tokio::spawn(async move {
-                    converse(stream, peer, handler, head, limits, stage).await;
+                    converse(stream, peer, handler, head, &place.occupant, limits, stage).await;
                     drop(place);
                 });
             }
@@ -194,6 +207,7 @@ async fn converse<H, F, B>(
     peer: SocketAddr,
     handler: Arc<H>,
     head: Arc<Head>,
+    occupant: &Arc<Occupant>,
     limits: Limits,
     mut stage: watch::Receiver<Stage>,
 ) where
@@ -214,44 +228,54 @@ async fn converse<H, F, B>(
             if *seen.borrow() != Stage::Serving {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| Sending { body, head }))
         })
     });
+    let patience = Patience { header: limits.header, idle: limits.idle };
+    let mut watch = Watch::new(Arc::clone(&read), Arc::clone(occupant), patience);
     let mut connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header)
+        // That is what the watch is for: an idle connection has more time than a header.
+        .header_read_timeout(None)
         .max_header_size(limits.header_bytes)
         .max_buf_size(limits.header_bytes.max(AT_A_TIME + 1))
-        .serve_connection(TokioIo::new(Patient::new(stream, limits.write, read)), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, limits.write, read, Arc::clone(occupant))), service);
 
     let farewell = async {
         let _ = stage.wait_for(|stage| *stage != Stage::Serving).await;
         let _ = tokio::time::timeout(FAREWELL, stage.wait_for(|stage| *stage == Stage::Over)).await;
     };
+    let mut watched = async |connection: &mut http1::Connection<_, _>| {
+        poll_fn(|cx| match connection.poll_without_shutdown(cx) {
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending => watch.poll(cx).map(|()| None),
+        })
+        .await
+    };
     let ended = tokio::select! {
         biased;
-        ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => Some(ended),
+        ended = watched(&mut connection) => Some(ended),
         () = farewell => None,
+        () = occupant.dismissed() => return,
     };
     match ended {
-        Some(Err(error)) if error.is_timeout() => {}
-        Some(Err(error)) if has_no_room(&error) => {}
-        Some(_) => linger(connection.into_parts().io.into_inner().stream, stage).await,
+        Some(None) => {}
+        Some(Some(Err(error))) if ends_at_once(&error) => {}
+        Some(Some(_)) => linger(connection.into_parts().io.into_inner().stream, stage).await,
         None => {
             Pin::new(&mut connection).graceful_shutdown();
             tokio::select! {
                 biased;
-                _ = &mut connection => {}
+                _ = watched(&mut connection) => {}
                 _ = stage.wait_for(|stage| *stage == Stage::Over) => {}
             }
         }
     }
 }
 
-/// Whether a connection would have had more of a header than is left for it.
-fn has_no_room(error: &hyper::Error) -> bool {
+/// Whether a connection was too slow, or would have had more of a header than is left for it.
+fn ends_at_once(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::OutOfMemory)
+    cause.is_some_and(|cause| matches!(cause.kind(), io::ErrorKind::TimedOut | io::ErrorKind::OutOfMemory))
 }
 
 /// Closes our side and reads on for a moment: closing with unread bytes would reset the connection, and the reset may
@@ -408,9 +432,13 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(400);
     const PATIENCE: Duration = Duration::from_secs(5);
 
+    /// A request of whose body nothing has come when the server asks for it.
+    const BUSY: &str = "POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n";
+
     fn limits() -> Limits {
         Limits {
             header: SHORT,
+            idle: SHORT,
             write: SHORT,
             header_bytes: 2048,
             connections: 64,
@@ -495,6 +523,93 @@ mod tests {
         assert!(server.ask("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.ends_with("0 bytes"));
         let elapsed = started.elapsed();
         assert!(elapsed >= 3 * SHORT && elapsed < PATIENCE, "{elapsed:?}");
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_has_more_time_than_a_header() {
+        let server = Server::start(Limits { idle: PATIENCE, ..limits() }).await;
+        let mut stream = server.connect().await;
+        for _ in 0..2 {
+            stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+            let mut answer = [0; 1024];
+            let count = stream.read(&mut answer).await.unwrap();
+            assert!(answer[..count].ends_with(b"127.0.0.1"));
+            tokio::time::sleep(2 * SHORT).await;
+        }
+        let begun = Instant::now();
+        stream.write_all(b"GET /peer HTTP/1.1\r\nhost").await.unwrap();
+        assert_eq!(read_all(&mut stream).await, "");
+        assert!(begun.elapsed() >= SHORT && begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_connection_idles_after_an_answer_that_took_long() {
+        let server = Server::start(Limits { header: 10 * PATIENCE, ..limits() }).await;
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        assert!(read_all(&mut stream).await.ends_with("slow but done"));
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_when_all_idle_is_served() {
+        for nobody_is_bounded in [true, false] {
+            let speaks_for_many = SpeaksForMany::new(move |_| nobody_is_bounded);
+            let patient = Limits { header: PATIENCE * 4, idle: PATIENCE * 4, ..limits() };
+            let server = Server::start(Limits { connections: 40, speaks_for_many, ..patient }).await;
+            let mut idle = Vec::new();
+            // More than there are places, or than half of them: the first ones have left when the last ones come.
+            for _ in 0..100 {
+                let mut stream = server.connect().await;
+                stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+                let mut answer = [0; 1024];
+                let count = stream.read(&mut answer).await.unwrap();
+                assert!(answer[..count].ends_with(b"127.0.0.1"), "{}", String::from_utf8_lossy(&answer[..count]));
+                idle.push(stream);
+            }
+            let mut open = 0;
+            for stream in &mut idle {
+                let ended = tokio::time::timeout(Duration::from_millis(5), stream.read(&mut [0])).await;
+                open += usize::from(ended.is_err());
+            }
+            assert_eq!(open, if nobody_is_bounded { 40 } else { 20 });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_on_which_an_answer_is_still_made_is_not_idle() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let slowly_made = async |_: Request<Incoming>, _: SocketAddr| {
+            let (producer, content) = crate::content::pieces(None);
+            tokio::spawn(async move {
+                for _ in 0..6 {
+                    producer.send("piece").await.unwrap();
+                    tokio::time::sleep(SHORT / 2).await;
+                }
+                producer.finish().await;
+            });
+            Response::new(content)
+        };
+        tokio::spawn(serve(listener, slowly_made, Limits { connections: 1, ..limits() }, std::future::pending::<()>()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        stream.readable().await.unwrap();
+        let mut other = TcpStream::connect(address).await.unwrap();
+        assert!(read_all(&mut other).await.starts_with("HTTP/1.1 503 "));
+        assert_eq!(read_all(&mut stream).await.matches("piece").count(), 6);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_still_read_is_not_cut_off_for_a_new_connection() {
+        let server = Server::start(Limits { connections: 1, write: PATIENCE, ..limits() }).await;
+        let mut slow = server.connect().await;
+        slow.write_all(b"GET /huge HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        slow.readable().await.unwrap();
+        for _ in 0..3 {
+            assert!(server.ask("").await.starts_with("HTTP/1.1 503 "));
+        }
+        let answer = tokio::task::spawn(async move { read_all(&mut slow).await });
+        assert!(answer.await.unwrap().len() > 64 * 1024 * 1024);
     }
 
     #[tokio::test]
@@ -647,11 +762,12 @@ mod tests {
             let socket = tokio::net::TcpSocket::new_v4().unwrap();
             socket.bind(format!("{peer}:0").parse().unwrap()).unwrap();
             let mut stream = socket.connect(server.address).await.unwrap();
-            let sent = stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await;
+            // One that waits for a body is not idle.
+            let sent = stream.write_all(BUSY.as_bytes()).await;
             let mut answer = [0; 12];
             let read = stream.read_exact(&mut answer).await;
             // Whoever is turned away may see the connection reset before he has read why.
-            let is_served = sent.is_ok() && read.is_ok() && &answer == b"HTTP/1.1 200";
+            let is_served = sent.is_ok() && read.is_ok() && &answer == b"HTTP/1.1 100";
             (is_served, stream)
         };
         let first = [from("127.0.0.2").await, from("127.0.0.2").await, from("127.0.0.2").await];
@@ -707,7 +823,7 @@ mod tests {
     async fn connections_over_the_cap_are_closed() {
         let server = Server::start(Limits { connections: 1, header: PATIENCE, ..limits() }).await;
         let mut first = server.connect().await;
-        first.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        first.write_all(BUSY.as_bytes()).await.unwrap();
         first.readable().await.unwrap();
         let turned_away = server.ask("").await;
         assert!(turned_away.starts_with("HTTP/1.1 503 ") && turned_away.contains("retry-after: 1"), "{turned_away}");

@@ -4,9 +4,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// Tells the addresses that are not bounded, since they speak for many: proxies.
 #[derive(Clone)]
@@ -32,41 +35,162 @@ impl fmt::Debug for SpeaksForMany {
     }
 }
 
+/// How many connections are looked at for one that is idle, when a place is wanted and none is free. Where one in fifty is
+/// idle, that finds one.
+const LOOKED_AT: usize = 256;
+
+/// What a connection does: whether it may be ended when another one needs its place.
+#[derive(Default)]
+pub(crate) struct Occupant {
+    state: AtomicU8,
+    dismissed: Notify,
+}
+
+/// A request has begun, or none has been answered yet.
+const BUSY: u8 = 0;
+/// The last request was answered, and nothing of the next one has come.
+const IDLE: u8 = 1;
+/// It was told to end.
+const DISMISSED: u8 = 2;
+
+impl Occupant {
+    /// Its request is answered, and its answer sent.
+    pub fn idles(&self) {
+        let _ = self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Something of its next request has come; `false` if it was told to end.
+    pub fn begins(&self) -> bool {
+        self.state.load(Ordering::Acquire) == BUSY
+            || self.state.compare_exchange(IDLE, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Waits until it is told to end.
+    pub async fn dismissed(&self) {
+        self.dismissed.notified().await;
+    }
+
+    fn dismiss(&self) -> bool {
+        let is_idle = self.state.compare_exchange(IDLE, DISMISSED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if is_idle {
+            self.dismissed.notify_one();
+        }
+        is_idle
+    }
+}
+
 /// The places of a listener.
 pub(crate) struct Places {
     count: u32,
     free: Arc<Semaphore>,
     speaks_for_many: SpeaksForMany,
-    /// Those taken by each peer that is bounded and has any.
-    peers: Arc<Mutex<HashMap<IpAddr, u32>>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    taken: Mutex<Taken>,
+    /// Told whenever a place becomes free.
+    left: Notify,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// How many places each peer has that is bounded and has any.
+    peers: HashMap<IpAddr, u32>,
+    /// Who has the places, and for which bounded peer.
+    occupants: Vec<Option<(Arc<Occupant>, Option<IpAddr>)>>,
+    /// Those of the former that are empty.
+    empty: Vec<usize>,
+    /// Where the next search for an idle connection begins.
+    hand: usize,
 }
 
 /// A place that is taken until this is dropped.
 pub(crate) struct Place {
+    /// Who has it.
+    pub occupant: Arc<Occupant>,
     peer: Option<IpAddr>,
-    peers: Arc<Mutex<HashMap<IpAddr, u32>>>,
-    _permit: OwnedSemaphorePermit,
+    at: usize,
+    shared: Arc<Shared>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Places {
     pub fn new(count: u32, speaks_for_many: SpeaksForMany) -> Places {
-        Places { count, free: Arc::new(Semaphore::new(count as usize)), speaks_for_many, peers: Arc::default() }
+        Places { count, free: Arc::new(Semaphore::new(count as usize)), speaks_for_many, shared: Arc::default() }
     }
 
     /// A place, if one is free and the peer has fewer than its half.
     pub fn take(&self, address: IpAddr) -> Option<Place> {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        let address = address.to_canonical();
-        let peer = (!(self.speaks_for_many.0)(address)).then(|| network(address));
+        let peer = self.bounded(address);
+        let mut taken = lock(&self.shared.taken);
         if let Some(peer) = peer {
-            let mut peers = lock(&self.peers);
-            let taken = peers.entry(peer).or_default();
-            if *taken >= (self.count / 2).max(1) {
+            let of_peer = taken.peers.entry(peer).or_default();
+            if *of_peer >= self.half() {
                 return None;
             }
-            *taken += 1;
+            *of_peer += 1;
         }
-        Some(Place { peer, peers: self.peers.clone(), _permit: permit })
+        let occupant = Arc::new(Occupant::default());
+        let entry = Some((occupant.clone(), peer));
+        let at = match taken.empty.pop() {
+            Some(at) => {
+                taken.occupants[at] = entry;
+                at
+            }
+            None => {
+                taken.occupants.push(entry);
+                taken.occupants.len() - 1
+            }
+        };
+        Some(Place { occupant, peer, at, shared: self.shared.clone(), permit: Some(permit) })
+    }
+
+    /// A place of which an idle connection had to be told to end: of the peer's own, where it has its half.
+    pub async fn take_from_idle(&self, address: IpAddr, patience: Duration) -> Option<Place> {
+        if !self.dismiss_idle(self.bounded(address)) {
+            return None;
+        }
+        let wait = async {
+            loop {
+                let left = self.shared.left.notified();
+                if let Some(place) = self.take(address) {
+                    return place;
+                }
+                left.await;
+            }
+        };
+        timeout(patience, wait).await.ok()
+    }
+
+    fn dismiss_idle(&self, peer: Option<IpAddr>) -> bool {
+        let mut taken = lock(&self.shared.taken);
+        let has_its_half = peer.is_some_and(|peer| taken.peers.get(&peer).is_some_and(|count| *count >= self.half()));
+        let count = taken.occupants.len();
+        // Its own are at least half of them.
+        for _ in 0..count.min(LOOKED_AT) {
+            let at = taken.hand % count;
+            taken.hand = at + 1;
+            if let Some((occupant, of)) = &taken.occupants[at]
+                && (!has_its_half || *of == peer)
+                && occupant.dismiss()
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn half(&self) -> u32 {
+        (self.count / 2).max(1)
+    }
+
+    /// The peer of an address, if it is bounded.
+    fn bounded(&self, address: IpAddr) -> Option<IpAddr> {
+        let address = address.to_canonical();
+        (!(self.speaks_for_many.0)(address)).then(|| network(address))
     }
 
     /// Waits until nobody has a place.
@@ -77,14 +201,20 @@ impl Places {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some(peer) = self.peer else { return };
-        let mut peers = lock(&self.peers);
-        if let Some(taken) = peers.get_mut(&peer) {
-            *taken -= 1;
-            if *taken == 0 {
-                peers.remove(&peer);
+        let mut taken = lock(&self.shared.taken);
+        taken.occupants[self.at] = None;
+        taken.empty.push(self.at);
+        if let Some(peer) = self.peer
+            && let Some(of_peer) = taken.peers.get_mut(&peer)
+        {
+            *of_peer -= 1;
+            if *of_peer == 0 {
+                taken.peers.remove(&peer);
             }
         }
+        drop(taken);
+        self.permit = None;
+        self.shared.left.notify_one();
     }
 }
 
@@ -96,8 +226,8 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn lock(peers: &Mutex<HashMap<IpAddr, u32>>) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
-    peers.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -120,7 +250,29 @@ mod tests {
         taken.pop();
         assert!(places.take(ip("192.0.2.1")).is_some());
         drop((taken, other));
-        assert!(lock(&places.peers).is_empty());
+        assert!(lock(&places.shared.taken).peers.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_leaves_its_place_to_a_new_one() {
+        let places = Places::new(4, SpeaksForMany::default());
+        let (one, other) = (ip("192.0.2.1"), ip("192.0.2.2"));
+        let mut taken: Vec<Place> = [one, one, other, other].map(|peer| places.take(peer).unwrap()).into();
+        let soon = Duration::from_millis(50);
+        assert!(places.take_from_idle(ip("192.0.2.3"), soon).await.is_none(), "all are busy");
+
+        taken.iter().skip(1).for_each(|place| place.occupant.idles());
+        let idle = taken.remove(1);
+        let leaving = tokio::spawn(async move {
+            idle.occupant.dismissed().await;
+            let may_go_on = idle.occupant.begins();
+            drop(idle);
+            may_go_on
+        });
+        let place = places.take_from_idle(one, Duration::from_secs(5)).await;
+        assert!(place.is_some(), "it has half of the places, and one of its own is idle");
+        assert!(!leaving.await.unwrap(), "what comes of a request after that is too late");
+        assert!(taken.iter().all(|place| place.occupant.begins()), "those of others were left alone");
     }
 
     #[test]

@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
+
+use crate::places::Occupant;
 
 /// A header of this many bytes costs nobody else anything.
 pub(crate) const USUAL_HEADER: usize = 4 * 1024;
@@ -33,11 +36,36 @@ pub(crate) struct Head {
     /// What of that is left.
     left: Arc<AtomicUsize>,
     is_complete: AtomicBool,
+    /// How many requests were answered.
+    answered: AtomicUsize,
+    /// Whether the body of the last answer is still being made or sent.
+    is_sending: AtomicBool,
+    /// Whether some of the last answer waits until the client takes it.
+    is_stalled: AtomicBool,
 }
 
 impl Head {
     pub fn new(left: Arc<AtomicUsize>) -> Head {
-        Head { bytes: AtomicUsize::new(0), borrowed: AtomicUsize::new(0), left, is_complete: AtomicBool::new(false) }
+        Head {
+            bytes: AtomicUsize::new(0),
+            borrowed: AtomicUsize::new(0),
+            left,
+            is_complete: AtomicBool::new(false),
+            answered: AtomicUsize::new(0),
+            is_sending: AtomicBool::new(false),
+            is_stalled: AtomicBool::new(false),
+        }
+    }
+
+    /// For what the connection waits to read.
+    fn awaited(&self) -> Awaited {
+        if [&self.is_complete, &self.is_sending, &self.is_stalled].iter().any(|flag| flag.load(Ordering::Relaxed)) {
+            return Awaited::Nothing;
+        }
+        match (self.answered.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed)) {
+            (answered, 0) if answered > 0 => Awaited::Request { after: answered },
+            (answered, _) => Awaited::Header { after: answered },
+        }
     }
 
     /// Counts bytes that have come; `false` if there is no room for them.
@@ -67,6 +95,8 @@ impl Head {
     pub fn is_answered(&self) {
         self.give_back();
         self.bytes.store(0, Ordering::Relaxed);
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        self.is_sending.store(true, Ordering::Relaxed);
         self.is_complete.store(false, Ordering::Relaxed);
     }
 
@@ -84,6 +114,94 @@ impl Drop for Head {
     }
 }
 
+/// The body of an answer. When it is dropped, hyper has taken all of it.
+pub(crate) struct Sending<B> {
+    pub body: B,
+    pub head: Arc<Head>,
+}
+
+impl<B: Body + Unpin> Body for Sending<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Sending<B> {
+    fn drop(&mut self) {
+        self.head.is_sending.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What comes next on a connection.
+#[derive(Clone, Copy, PartialEq)]
+enum Awaited {
+    /// Nothing that the stream has a timeout for: a request is worked on, or its answer sent.
+    Nothing,
+    /// The rest of a header, or the first one, after so many requests.
+    Header { after: usize },
+    /// Another request. Until it begins, the connection is idle.
+    Request { after: usize },
+}
+
+/// How long a client may take to send.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    pub header: Duration,
+    pub idle: Duration,
+}
+
+/// Ends a connection that takes too long for what is awaited of it, and says when it is idle. It is asked whenever the
+/// connection has done what it could: hyper itself does not begin to wait for a next request when it was waiting for the
+/// end of the stream before.
+pub(crate) struct Watch {
+    head: Arc<Head>,
+    occupant: Arc<Occupant>,
+    patience: Patience,
+    /// What is awaited, and until when.
+    awaited: Option<(Awaited, Pin<Box<Sleep>>)>,
+}
+
+impl Watch {
+    pub fn new(head: Arc<Head>, occupant: Arc<Occupant>, patience: Patience) -> Watch {
+        Watch { head, occupant, patience, awaited: None }
+    }
+
+    /// Ready when the time is over.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let awaited = self.head.awaited();
+        let patience = match awaited {
+            Awaited::Nothing => return Poll::Pending,
+            Awaited::Header { .. } => self.patience.header,
+            Awaited::Request { .. } => self.patience.idle,
+        };
+        if matches!(awaited, Awaited::Request { .. }) {
+            self.occupant.idles();
+        }
+        let timer = match &mut self.awaited {
+            Some((before, timer)) => {
+                if *before != awaited {
+                    *before = awaited;
+                    timer.as_mut().reset(Instant::now() + patience);
+                }
+                timer
+            }
+            none => &mut none.insert((awaited, Box::pin(tokio::time::sleep(patience)))).1,
+        };
+        timer.as_mut().poll(cx)
+    }
+}
+
 /// A stream that is read in small pieces, whose headers are counted, and whose writes fail when the client takes nothing
 /// for a while. The timer exists only while a write waits.
 pub(crate) struct Patient {
@@ -91,18 +209,22 @@ pub(crate) struct Patient {
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
     head: Arc<Head>,
+    occupant: Arc<Occupant>,
 }
 
 impl Patient {
-    pub fn new(stream: TcpStream, patience: Duration, head: Arc<Head>) -> Patient {
-        Patient { stream, patience, stalled: None, head }
+    pub fn new(stream: TcpStream, patience: Duration, head: Arc<Head>, occupant: Arc<Occupant>) -> Patient {
+        Patient { stream, patience, stalled: None, head, occupant }
     }
 
     fn timed<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.head.is_stalled.store(false, Ordering::Relaxed);
+            }
             return outcome;
         }
+        self.head.is_stalled.store(true, Ordering::Relaxed);
         let patience = self.patience;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -116,6 +238,9 @@ impl AsyncRead for Patient {
         let mut piece = ReadBuf::uninit(&mut piece[..most]);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut piece))?;
         let piece = piece.filled();
+        if !self.occupant.begins() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         if !self.head.grow(piece.len()) {
             return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
         }

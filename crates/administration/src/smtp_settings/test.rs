@@ -16,6 +16,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Pending;
 use kit::rows;
+use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +27,7 @@ use tokio::time::{Instant, timeout_at};
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn shape() -> Json {
-    json!({
-        "type": "object", "required": ["status", "msg"],
-        "properties": {"status": {"type": "string"}, "msg": {"type": "string"}},
-    })
+    titled("TestMessage", object(["status", "msg"].map(|name| (name, json!({"type": "string"})))))
 }
 
 pub fn run(request: Arc<Request>) -> Pending {

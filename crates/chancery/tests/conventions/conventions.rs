@@ -1,6 +1,7 @@
 //! What every endpoint has in common (`docs/reference/conventions.md`), shown on users and roles.
 
 use crate::message;
+use http::Method;
 use serde_json::{Value, json};
 use testkit::{Client, Reply, SECOND, Server};
 
@@ -327,7 +328,8 @@ async fn a_wrong_filter_is_refused_and_named() {
         ("id__range=1,x", "A valid integer is required.".to_owned()),
         ("roles=x", "A valid integer is required.".to_owned()),
         ("created_by__in=1,me", "A valid integer is required.".to_owned()),
-        ("link_sent_by=me", "A valid integer is required.".to_owned()),
+        ("link_sent_by=me", choice("me")),
+        ("link_sent_by__in=1,me", choice("me")),
         ("is_available=maybe", "Must be a valid boolean.".to_owned()),
         ("created_at=yesterday", "Enter a valid date/time.".to_owned()),
         ("created_at__range=2026-01-01", "Enter a valid date/time.".to_owned()),
@@ -684,6 +686,29 @@ async fn the_scheme_of_the_authorization_header_is_jwt_or_bearer() {
     }
 }
 
+#[tokio::test]
+async fn bearer_means_the_same_as_jwt_on_every_endpoint() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let nobody = server.as_type("full").await;
+    let other = server.build("b.example").await.admin().await;
+    for route in platform::table().routes().filter(|route| route.method != Method::DELETE) {
+        let path = crate::routes::with_ids(route.path, &[1]);
+        let wrong = ["", "x", "x y", &other.token, &admin.refresh_token];
+        // What writes is called by whoever may not.
+        let right = if route.method == Method::GET { vec![&admin.token, &nobody.token] } else { vec![&nobody.token] };
+        for token in wrong.into_iter().chain(right.into_iter().map(String::as_str)) {
+            let with = |scheme| {
+                let client = server.anonymous().with_header("authorization", &format!("{scheme} {token}"));
+                let call = client.call(route.method.as_str(), &path);
+                async move { testkit::without_its_id(call.send().await) }
+            };
+            let (jwt, bearer) = (with("JWT").await, with("Bearer").await);
+            assert_eq!(jwt, bearer, "{} {path}: {:?}", route.method, bearer.headers);
+        }
+    }
+}
+
 // ---- Concurrency ---------------------------------------------------------------------------------------------------
 
 #[tokio::test]
@@ -836,13 +861,16 @@ async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
     assert_eq!(allowed.status, 204);
     assert_eq!(allowed.header("access-control-allow-origin"), "https://app.example");
     assert!(allowed.header("access-control-allow-methods").contains("PATCH"));
-    assert!(allowed.header("access-control-allow-headers").contains("authorization"));
+    let headers = "authorization, content-type, content-disposition, if-match, if-none-match, range, x-request-id, \
+                   mcp-protocol-version, mcp-session-id";
+    assert_eq!(allowed.header("access-control-allow-headers"), headers);
     assert_eq!(allowed.header("vary"), "Origin");
 
     let refused = preflight("https://evil.example").await;
     refused.is(401, message::unauthenticated());
     assert_eq!(refused.header("access-control-allow-origin"), "");
-    assert_eq!(refused.header("vary"), "Origin");
+    let vary: Vec<_> = refused.headers.get_all("vary").iter().collect();
+    assert_eq!(vary, ["accept-encoding", "Origin"]);
 
     let schema = server.anonymous().call("OPTIONS", "/api/users/").header("origin", "https://app.example").send().await;
     schema.is(401, message::unauthenticated());
@@ -851,6 +879,8 @@ async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
         "https://app.example",
         "a front end may read why it is refused"
     );
+    let exposed = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range";
+    assert_eq!(schema.header("access-control-expose-headers"), exposed);
 }
 
 #[tokio::test]
@@ -859,7 +889,8 @@ async fn without_configured_origins_nothing_is_said_of_them() {
     let call = server.anonymous().call("OPTIONS", "/api/users/").header("origin", "https://app.example");
     let reply = call.header("access-control-request-method", "GET").send().await;
     reply.is(401, message::unauthenticated());
-    assert_eq!((reply.header("access-control-allow-origin"), reply.header("vary")), ("", ""));
+    assert_eq!((reply.header("access-control-allow-origin"), reply.header("vary")), ("", "accept-encoding"));
+    assert_eq!(reply.headers.get_all("vary").iter().count(), 1);
 }
 
 #[tokio::test]

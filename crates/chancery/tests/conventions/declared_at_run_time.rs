@@ -373,10 +373,8 @@ async fn a_class_without_fields_shows_an_empty_group() {
 fn openapi_describes_a_group() {
     let (resource, flat) = (grouped(), invoices());
     let body = openapi::request(&resource, true);
-    assert_eq!(
-        (&body["required"], &body["properties"]["fields"]),
-        (&json!(["fields"]), &openapi::request(&flat, true))
-    );
+    let fields = openapi::titled("InvoiceCreate", body["properties"]["fields"].clone());
+    assert_eq!((&body["required"], fields), (&json!(["fields"]), openapi::request(&flat, true)));
     assert_eq!(body["properties"].as_object().unwrap().len(), 1);
     assert_eq!(openapi::request(&resource, false).get("required"), None);
     let answer = openapi::response(&resource, Form::Detail);
@@ -416,7 +414,7 @@ const LIST: &str = "/api/object-classes/{id}/object-records/";
 const ONE: &str = "/api/object-records/{id}/";
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let item = || json!({"type": "object", "properties": {"fields": {"type": "object"}}});
+    let item = || openapi::titled("Record", json!({"type": "object", "properties": {"fields": {"type": "object"}}}));
     let view = Handler::ShortRead(view_invoice);
     Table::new(vec![
         Route::open_list(LIST, item, list_invoices),
@@ -496,13 +494,24 @@ async fn answers_follow_the_declaration_when_it_changes() {
 
 #[test]
 fn openapi_knows_lists_whose_declaration_it_does_not() {
-    let document = document::document(&TABLE);
+    let document = document::document(&TABLE, document::Audience::All);
     let list = &document["paths"][LIST]["get"];
-    let names: Vec<&Json> = list["parameters"].as_array().unwrap().iter().map(|parameter| &parameter["name"]).collect();
+    let parameters = list["parameters"].as_array().unwrap().iter();
+    let names: Vec<&Json> = parameters
+        .map(|parameter| parameter["$ref"].as_str().map_or(parameter, |at| document.pointer(&at[1..]).unwrap()))
+        .map(|parameter| &parameter["name"])
+        .collect();
     assert_eq!(names, ["id", "limit", "offset", "ordering", "filters"]);
     let schema = &list["responses"]["200"]["content"]["application/json"]["schema"];
-    assert_eq!(schema["properties"]["results"]["items"]["properties"], json!({"fields": {"type": "object"}}));
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schema, &json!({"$ref": "#/components/schemas/RecordPage"}));
+    assert_eq!(
+        schemas["RecordPage"]["allOf"][1]["properties"]["results"]["items"],
+        json!({"$ref": "#/components/schemas/Record"})
+    );
+    assert_eq!(schemas["Record"]["properties"], json!({"fields": {"type": "object"}}));
     assert!(list["responses"].get("400").is_some());
     let one = &document["paths"][ONE]["get"]["responses"]["200"];
-    assert_eq!(one["headers"], json!({"ETag": {"required": true, "schema": {"type": "string"}}}));
+    let tag = json!({"required": true, "description": "The state, for `If-Match`", "schema": {"type": "string"}});
+    assert_eq!(one["headers"], json!({"ETag": tag}));
 }

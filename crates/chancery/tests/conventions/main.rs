@@ -6,11 +6,14 @@
 
 mod autocomplete;
 mod bodies;
+mod compression;
+mod conditional;
 mod conventions;
 mod declared_at_run_time;
 mod hostile_bodies;
 mod many_filters;
 mod nonsense;
+mod openapi;
 mod origins;
 mod outlived;
 mod pages;

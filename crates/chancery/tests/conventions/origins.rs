@@ -139,7 +139,7 @@ async fn the_description_is_the_same_for_everybody() {
     let one = server.anonymous().get("/api/openapi.json").await;
     let other = server.anonymous().with_header("host", "A.example:8000").get("/api/openapi.json").await;
     assert_eq!((one.status, &one.text), (200, &other.text));
-    assert_eq!(one["servers"], json!([{"url": "/"}]));
+    assert_eq!(one["servers"][0]["url"], "/");
 }
 
 #[tokio::test]

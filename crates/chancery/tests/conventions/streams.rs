@@ -346,14 +346,14 @@ async fn an_answer_in_pieces_is_not_kept() {
 
 #[test]
 fn openapi_describes_them() {
-    let document = openapi::document(&TABLE);
+    let document = openapi::document(&TABLE, openapi::Audience::All);
     let upload = &document["paths"][UPLOAD]["post"];
     assert_eq!(
         upload["requestBody"],
         json!({"required": true, "content": {"application/octet-stream": {"schema": {}}}})
     );
     let statuses: Vec<&String> = upload["responses"].as_object().unwrap().keys().collect();
-    assert_eq!(statuses, ["201", "400", "401", "403", "408", "413", "503"]);
+    assert_eq!(statuses, ["201", "400", "401", "403", "404", "408", "413", "503"]);
     let answer = &document["paths"]["/api/test/pieces/"]["get"]["responses"]["200"];
     assert_eq!(answer["content"], json!({"application/octet-stream": {"schema": {}}}));
 }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod clients;
 mod connections;
 mod crash;
 mod data_directory;

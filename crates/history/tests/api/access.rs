@@ -1,6 +1,7 @@
 //! Keys, client ids, methods and paths.
 
 use crate::{detail, envelope, system_event};
+use resource::openapi::Audience;
 use serde_json::json;
 use testkit::HistoryServer;
 
@@ -133,5 +134,12 @@ async fn a_body_that_is_no_json_is_refused_alike_everywhere() {
 async fn the_description_is_served_to_anyone() {
     let server = HistoryServer::start().await;
     let reply = server.stranger().get("/api/openapi.json").await;
-    reply.is(200, history::openapi::document(10_000));
+    reply.is(200, history::openapi::document(10_000, Audience::All));
+    let for_clients = server.stranger().get("/api/openapi.json?audience=clients").await;
+    for_clients.is(200, history::openapi::document(10_000, Audience::Clients));
+    let unknown = server.stranger().get("/api/openapi.json?audience=robots").await;
+    let problem = json!({
+        "loc": ["query", "audience"], "msg": "value is not a valid enumeration member", "type": "type_error.enum",
+    });
+    unknown.is(422, json!({"detail": [problem]}));
 }

@@ -2,7 +2,7 @@
 
 use crate::{id, is_problem, problems, system_event};
 use serde_json::{Value as Json, json};
-use std::io::Write;
+use std::io::{Read, Write};
 use testkit::{Client, HistoryServer, Reply};
 
 const BATCH: &str = "/api/system-events/batch";
@@ -310,4 +310,38 @@ async fn the_51st_filter_is_refused_and_thousands_of_values_are_not() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_list_that_the_caller_knows_is_answered_with_304_and_a_long_one_is_compressed() {
+    let server = HistoryServer::start().await;
+    let api = server.tenant("known").await;
+    add(&api, (1..20).map(system_event).collect()).await.is(201, json!({"inserted": 19}));
+    let path = "/api/system-events";
+    let shown = api.get(path).await;
+    let tag = shown.header("etag").to_owned();
+    let call = |method: &str, name: &str, value: &str| {
+        api.call(method, path).header("accept-encoding", "gzip").header(name, value).send()
+    };
+
+    for known in [&tag, &format!("W/{tag}"), "*"] {
+        let known = call("GET", "if-none-match", known).await;
+        assert_eq!((known.status, known.text.as_str(), known.header("content-type")), (304, "", ""));
+        for header in ["etag", "vary", "cache-control"] {
+            assert!(!known.header(header).is_empty() && known.header(header) == shown.header(header), "{header}");
+        }
+    }
+    let mut text = String::new();
+    let compressed = call("GET", "if-none-match", "\"other\"").await;
+    assert_eq!(
+        (compressed.status, compressed.header("content-encoding"), compressed.header("etag")),
+        (200, "gzip", &*tag)
+    );
+    flate2::read::GzDecoder::new(compressed.bytes.as_ref()).read_to_string(&mut text).unwrap();
+    assert!(text == shown.text && 2 * compressed.bytes.len() < text.len());
+
+    add(&api, json!([system_event(20)])).await.is(201, json!({"inserted": 1}));
+    assert_eq!(call("GET", "if-none-match", &tag).await.status, 200);
+    let address = api.call("GET", "/api/files/upload-url").header("accept-encoding", "identity;q=0, gzip").send().await;
+    assert_eq!((address.status, address.header("content-encoding")), (200, ""));
 }

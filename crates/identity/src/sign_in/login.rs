@@ -14,7 +14,8 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Pending, Route, Schema};
-use serde_json::json;
+use resource::openapi::{object, titled};
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql};
 
@@ -23,28 +24,42 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/auth/login/", "Sign in with a password", Handler::Async(login))
             .public()
             .guarded(attempts::guard)
-            .takes(Schema::Json(|| json!({"type": "object", "required": ["username", "password"], "properties": {"username": {"type": "string"}, "password": {"type": "string"}}})))
-            .answers(200, Schema::Json(sessions::tokens_schema)),
+            .takes(Schema::Json(login_schema))
+            .answers(200, Schema::Json(sessions::tokens_schema))
+            .answers_secret(),
         Route::post("/api/auth/refresh/", "Exchange a refresh token for a new pair", Handler::Write(refresh))
             .public()
             .takes(Schema::Json(refresh_token_schema))
-            .answers(200, Schema::Json(sessions::tokens_schema)),
+            .answers(200, Schema::Json(sessions::tokens_schema))
+            .answers_secret(),
         Route::post("/api/auth/logout/", "End the session of a refresh token", Handler::Write(logout))
             .public()
             .takes(Schema::Json(logout_schema))
             .answers(204, Schema::Nothing)
-            .or(200, Schema::Json(|| json!({"type": "object", "required": ["logout_url"], "properties": {"logout_url": {"type": "string"}}}))),
+            .or(200, Schema::Json(logged_out_schema))
+            .answers_secret(),
     ]
 }
 
-fn refresh_token_schema() -> serde_json::Value {
-    json!({"type": "object", "required": ["refresh_token"], "properties": {"refresh_token": {"type": "string"}}})
+fn login_schema() -> Json {
+    let username = json!({"type": "string", "examples": ["anna.berg@example.com"]});
+    titled("Login", object([("username", username), ("password", json!({"type": "string"}))]))
 }
 
-fn logout_schema() -> serde_json::Value {
-    let mut body = refresh_token_schema();
-    body["properties"]["single_sign_on"] = json!({"type": "boolean"});
+fn refresh_token_schema() -> Json {
+    titled("Refresh", object([("refresh_token", json!({"type": "string"}))]))
+}
+
+fn logout_schema() -> Json {
+    let mut body = titled("Logout", refresh_token_schema());
+    let text = "Whether to end the session at the provider, too";
+    body["properties"]["single_sign_on"] = json!({"type": "boolean", "description": text});
     body
+}
+
+fn logged_out_schema() -> Json {
+    let text = "Where the session at the provider is ended";
+    titled("LoggedOut", object([("logout_url", json!({"type": "string", "description": text}))]))
 }
 
 fn login(request: Arc<Request>) -> Pending {

@@ -14,15 +14,14 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Pending, Route, Schema};
+use resource::openapi::{object, titled};
 use resource::{Errors, message};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql};
 
-fn strings_schema(names: &[&str]) -> Json {
-    let properties: serde_json::Map<_, _> =
-        names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
-    json!({"type": "object", "required": names, "properties": properties})
+fn strings_schema<const N: usize>(title: &str, names: [&str; N]) -> Json {
+    titled(title, object(names.map(|name| (name, json!({"type": "string"})))))
 }
 
 pub fn routes() -> Vec<Route> {
@@ -35,16 +34,16 @@ pub fn routes() -> Vec<Route> {
     };
     vec![
         public("/api/auth/activate/", "Choose the first password", Handler::Async(activate), || {
-            strings_schema(&["token", "password"])
+            strings_schema("Activation", ["token", "password"])
         }),
         public("/api/auth/password-reset/", "Ask for a reset link", Handler::Async(request_reset), || {
-            strings_schema(&["username"])
+            strings_schema("PasswordReset", ["username"])
         }),
         public("/api/auth/password-reset/confirm/", "Choose a new password", Handler::Async(confirm), || {
-            strings_schema(&["token", "password"])
+            strings_schema("NewPassword", ["token", "password"])
         }),
         Route::post("/api/auth/password-change/", "Change the own password", Handler::Async(change_password))
-            .takes(Schema::Json(|| strings_schema(&["current_password", "new_password"])))
+            .takes(Schema::Json(|| strings_schema("PasswordChange", ["current_password", "new_password"])))
             .answers(204, Schema::Nothing)
             .while_expired(),
     ]

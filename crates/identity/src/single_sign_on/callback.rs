@@ -20,13 +20,14 @@ use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
+use resource::openapi::{object, titled};
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 use web::clock::sha256_hex;
 
 pub fn routes() -> Vec<Route> {
-    let ticket = || json!({"type": "object", "required": ["ticket"], "properties": {"ticket": {"type": "string"}}});
+    let ticket = || titled("Ticket", object([("ticket", json!({"type": "string"}))]));
     vec![
         Route::new(
             Method::GET,
@@ -35,7 +36,9 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(callback),
         )
         .public()
+        .named_by_path()
         .answers(200, Schema::Json(sessions::tokens_schema))
+        .answers_secret()
         // A page, a link without a session, a redirect to the front end.
         .or(200, Schema::Html)
         .or(204, Schema::Nothing)
@@ -52,7 +55,8 @@ pub fn routes() -> Vec<Route> {
         )
         .public()
         .takes(Schema::Json(ticket))
-        .answers(200, Schema::Json(sessions::tokens_schema)),
+        .answers(200, Schema::Json(sessions::tokens_schema))
+        .answers_secret(),
     ]
 }
 

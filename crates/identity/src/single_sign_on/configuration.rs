@@ -7,7 +7,8 @@ use kit::build::Build;
 use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
 use kit::rows;
-use resource::{Field, Key, Kind, Resource, TOKEN, Target};
+use resource::{Field, Key, Kind, Resource, TOKEN, Target, openapi};
+use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
@@ -76,7 +77,17 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&SINGLE_SIGN_ON_LIMIT)
+    .shows(|_| {
+        let roles = json!({"type": "array", "items": {"type": "string"}});
+        let vouched_by = json!({"type": ["string", "null"], "description": "Who answers for the provider"});
+        let mut meta = openapi::meta(ACTIONS);
+        openapi::require(&mut meta, "labels", openapi::object([("roles", roles), ("vouched_by", vouched_by)]));
+        vec![("_meta", meta)]
+    })
 });
+
+/// The actions that `_meta` tells.
+pub const ACTIONS: [&str; 5] = ["list", "view", "edit", "create", "delete"];
 
 /// The address of a configuration's endpoint, `callback` or `logout`.
 pub fn endpoint_address(app: &App, build: &Build, id: i64, part: &str) -> String {

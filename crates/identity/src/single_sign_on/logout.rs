@@ -28,6 +28,7 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(logout),
         )
         .public()
+        .named_by_path()
         .answers(302, Schema::Nothing)
         .or(400, Schema::Refusal),
     ]

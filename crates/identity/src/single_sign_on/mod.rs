@@ -23,8 +23,8 @@ pub use vouching::{migrate as migrate_vouching, warn_at_start};
 use crate::super_admin_access;
 use crate::users::rules::may_give_roles;
 use configuration::{
-    AUTO_CREATE_USER, CLIENT_ID, CLIENT_SECRET, DOCS_ADDIN, IS_ENABLED, NAME, PATH, PROVIDER, ROLES, SINGLE_SIGN_ON,
-    TENANT_ID, endpoint_address,
+    ACTIONS, AUTO_CREATE_USER, CLIENT_ID, CLIENT_SECRET, DOCS_ADDIN, IS_ENABLED, NAME, PATH, PROVIDER, ROLES,
+    SINGLE_SIGN_ON, TENANT_ID, endpoint_address,
 };
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -228,7 +228,7 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
     out.raw("]").name("vouched_by").opt_text(row.text(at + 2)?).raw("}");
     if let Some(caller) = request.caller.as_deref() {
         let holds = |action: &'static str| (action, caller.may("single_sign_on", action));
-        write_permissions(out, &["list", "view", "edit", "create", "delete"].map(holds));
+        write_permissions(out, &ACTIONS.map(holds));
     }
     out.raw("}");
     Ok(())

@@ -12,7 +12,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header;
 use kit::outbound;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -27,8 +26,6 @@ const KEY_REFETCH_INTERVAL_US: i64 = 60_000_000;
 const RETRY_PAUSE_US: i64 = 5_000_000;
 /// The longest answer that is read.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
-/// The characters that are encoded in a form or query: all but the unreserved ones of RFC 3986.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// When this many issuers are cached, all are dropped.
 const MAX_ISSUERS: usize = 1000;
 
@@ -229,8 +226,7 @@ impl ProviderCache {
 
 /// The fields, encoded for a form or the query of an address.
 fn encoded(fields: &[(&str, &str)]) -> String {
-    let encode = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
-    fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect::<Vec<_>>().join("&")
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
 }
 
 /// An address with these parameters added to its query.

@@ -14,6 +14,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
 use resource::message;
+use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
@@ -21,9 +22,12 @@ use store::{Conn, Error, Sql};
 const SCOPES: &str = "openid email profile";
 
 pub fn routes() -> Vec<Route> {
-    let address = || json!({"type": "object", "properties": {"redirect_uri": {"type": "string", "format": "uri"}}});
-    let id = || json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}});
-    let all = || json!({"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}});
+    let address = || titled("ProviderAddress", object([("redirect_uri", json!({"type": "string", "format": "uri"}))]));
+    let id = || titled("SingleSignOnStart", object([("id", json!({"type": "integer"}))]));
+    let all = || {
+        let one = object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
+        json!({"type": "array", "items": titled("EnabledSingleSignOn", one)})
+    };
     vec![
         Route::new(
             Method::GET,
@@ -32,18 +36,21 @@ pub fn routes() -> Vec<Route> {
             Handler::ShortRead(list_enabled),
         )
         .public()
+        .action("list")
         .answers(200, Schema::Json(all)),
         Route::post("/api/single-sign-on/login/", "Begin to sign in at a provider", Handler::Async(login))
             .public()
             .guarded(attempts::guard)
             .takes(Schema::Json(id))
-            .answers(200, Schema::Json(address)),
+            .answers(200, Schema::Json(address))
+            .answers_secret(),
         Route::post(
             "/api/single-sign-on/{id}/link/",
             "Begin to link an identity to the own account",
             Handler::Async(link),
         )
-        .answers(200, Schema::Json(address)),
+        .answers(200, Schema::Json(address))
+        .answers_secret(),
     ]
 }
 

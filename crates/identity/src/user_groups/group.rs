@@ -1,7 +1,8 @@
 //! What a user group is (`docs/reference/user-groups.md`).
 
+use super::rights::RIGHT_NAMES;
 use kit::limits::{Limit, LimitSummary};
-use resource::{Field, Key, Resource};
+use resource::{Field, Key, Resource, openapi};
 use std::sync::LazyLock;
 
 /// The groups of a build.
@@ -21,9 +22,11 @@ pub static DESCRIPTION: Key<String> = Key::new("description");
 pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
         Field::id(),
-        NAME.text(100).required().unique("user_groups_name").folded().filter().sort(),
+        NAME.text(100).example("Finance").required().unique("user_groups_name").folded().filter().sort(),
         DESCRIPTION.text(500).default(""),
     ];
     let fields = fields.into_iter().chain(Field::audit().map(Field::sort));
-    Resource::new("user_groups", "UserGroup", "user_groups", fields).limit(&USER_GROUPS)
+    Resource::new("user_groups", "UserGroup", "user_groups", fields)
+        .limit(&USER_GROUPS)
+        .shows(|_| vec![("_meta", openapi::meta(RIGHT_NAMES.map(|(name, _)| name)))])
 });

@@ -3,7 +3,7 @@
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
 use kit::answer::{Answer, Outcome};
 use kit::limits::{self, Limit, LimitSummary};
-use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary};
+use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary, grants_schema};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -51,9 +51,15 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
     let types = TYPES.map(|(value, text, system)| Choice { system: Some(system), ..Choice::new(value, text) });
     let fields = [
         Field::id(),
-        NAME.text(100).min_length(1).required().unique("user_group_permission_sets_name").folded().reserved(&RESERVED),
+        NAME.text(100)
+            .example("Readers")
+            .min_length(1)
+            .required()
+            .unique("user_group_permission_sets_name")
+            .folded()
+            .reserved(&RESERVED),
         TYPE.is(Kind::Enum { choices: types.to_vec() }).read_only(),
-        GRANTS.is(Kind::Object).stored_by_resource(),
+        GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
     ];
     let fields = fields.into_iter().chain(Field::audit());
     Resource::new("user_group_permission_sets", "UserGroupPermissionSet", "user_group_permission_sets", fields)

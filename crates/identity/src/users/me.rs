@@ -1,7 +1,7 @@
 //! The caller's own user and sessions: `/api/users/me/…` (`docs/reference/users.md`).
 
 use super::rules;
-use super::user::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, TIMEZONE, USER};
+use super::user::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, TIMEZONE, USER, meta_schema};
 use super::view::{SHAPE, instance, load};
 use crate::sessions;
 use http::{Method, StatusCode};
@@ -28,7 +28,7 @@ static ME: LazyLock<Resource> = LazyLock::new(|| {
         .filter(|field| field.access != Access::WriteOnly)
         .cloned()
         .map(|field| if OWN.contains(&field.name.as_ref()) { field } else { field.read_only() });
-    Resource::new("users", "Me", "users", fields)
+    Resource::new("users", "Me", "users", fields).shows(|form| vec![("_meta", meta_schema(form))])
 });
 
 /// A session of the caller (`docs/reference/sign-in.md`).

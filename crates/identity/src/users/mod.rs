@@ -24,9 +24,10 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
 use kit::{limits, log, reactions, rights, rows};
+use resource::openapi::titled;
 use resource::{After, Changes, options};
 use rules::limit_of;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql};
 use user::{
@@ -40,8 +41,13 @@ pub fn routes() -> Vec<Route> {
         Route::list("/api/users/", &USER, list).summary("The users whom the caller may list"),
         Route::create("/api/users/", &USER, |_, _| Err(Refusal::not_found())).steps(create).needs("users", "create"),
         Route::options_below("/api/users/", schema_document),
-        Route::new(http::Method::GET, "/api/users/permissions/", "What the caller may do", Handler::NoDatabase(permissions))
-            .answers(200, Schema::Json(|| json!({"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "boolean"}}}))),
+        Route::new(
+            http::Method::GET,
+            "/api/users/permissions/",
+            "What the caller may do",
+            Handler::NoDatabase(permissions),
+        )
+        .answers(200, Schema::Json(permissions_schema)),
         Route::view("/api/users/{id}/", &USER, view).needs("users", "view"),
         Route::edit("/api/users/{id}/", &USER, |_, _| Err(Refusal::not_found())).steps(edit).needs("users", "edit"),
         Route::delete("/api/users/{id}/", delete).needs("users", "delete"),
@@ -50,6 +56,12 @@ pub fn routes() -> Vec<Route> {
     routes.extend(autocomplete::routes());
     routes.extend(me::routes());
     routes
+}
+
+/// What the caller may do, by resource and action.
+fn permissions_schema() -> Json {
+    let actions = json!({"type": "object", "additionalProperties": {"type": "boolean"}});
+    titled("OwnPermissions", json!({"type": "object", "additionalProperties": actions}))
 }
 
 fn permissions(request: &Request) -> Outcome {

@@ -5,7 +5,9 @@ use crate::timezones;
 use kit::account_type::AccountType;
 use kit::address::Ranges;
 use kit::limits::Limit;
-use resource::{Changes, Field, Key, Kind, Resource, Target};
+use resource::json::Form;
+use resource::{Changes, Field, Key, Kind, Resource, Target, openapi};
+use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
 /// The address ranges of a user.
@@ -58,15 +60,16 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             Field::id(),
             USERNAME
                 .is(Kind::Email { max: 100 })
+                .example("anna.berg@example.com")
                 .required()
                 .unique("users_username")
                 .folded()
                 .filter()
                 .sort()
                 .personal(),
-            ACCOUNT_TYPE.is(Kind::choices(AccountType::CHOICES)).required().filter(),
-            FIRST_NAME.text(100).min_length(1).required().detail_only().personal(),
-            LAST_NAME.text(100).min_length(1).required().detail_only().personal(),
+            ACCOUNT_TYPE.is(Kind::choices(AccountType::CHOICES)).example("internal").required().filter(),
+            FIRST_NAME.text(100).example("Anna").min_length(1).required().detail_only().personal(),
+            LAST_NAME.text(100).example("Berg").min_length(1).required().detail_only().personal(),
             FULL_NAME.text(201).folded().read_only().list_only().filter().personal(),
             JOB_TITLE.text(100).default("").detail_only().personal(),
             COMPANY_NAME.text(100).default("").detail_only().personal(),
@@ -108,8 +111,8 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             moment("password_set_at").filter().sort(),
             moment("password_expires_at").sql(EXPIRES_AT),
             moment("link_sent_at").filter().sort(),
-            Field::new("link_sent_by", Kind::User).read_only().nullable().filter(),
-            Field::new("next_actions", Kind::List).read_only().stored_by_resource(),
+            Field::new("link_sent_by", Kind::User).read_only().nullable().filter_by_choice(),
+            Field::new("next_actions", Kind::List).schema(texts).read_only().stored_by_resource(),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -117,7 +120,25 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .alive("t.is_deleted = 0")
+    .shows(|form| vec![("_meta", meta_schema(form))])
 });
+
+fn texts() -> Json {
+    json!({"type": "array", "items": {"type": "string"}})
+}
+
+/// The schema of `_meta`, which has more in a single user than in a list.
+pub fn meta_schema(form: Form) -> Json {
+    let mut meta = openapi::meta(ACTIONS);
+    if form == Form::Detail {
+        openapi::require(&mut meta, "labels", openapi::object([("roles", texts())]));
+        openapi::require(&mut meta, "allowed_account_type_changes", texts());
+    }
+    meta
+}
+
+/// The actions that `_meta` tells.
+pub const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
 /// The account type in the values of a user; `None` when it is missing or invalid.
 pub fn account_type(values: &Changes) -> Option<AccountType> {

@@ -1,7 +1,7 @@
 //! How users are shown, and which of them a caller may list (`docs/reference/users.md`).
 
 use super::rules;
-use super::user::USER;
+use super::user::{ACTIONS, USER};
 use crate::account::read_account_type;
 use crate::visibility::visible_users;
 use kit::answer::Instance;
@@ -81,16 +81,12 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
         out.raw("]}");
     }
     let may_change = rules::may_change(caller, account_type).is_ok();
-    write_permissions(
-        out,
-        &[
-            ("list", true),
-            ("view", caller.may("users", "view")),
-            ("create", caller.may("users", "create")),
-            ("edit", caller.may("users", "edit") && may_change),
-            ("delete", caller.may("users", "delete") && may_change),
-        ],
-    );
+    let holds = |action| match action {
+        "list" => true,
+        "edit" | "delete" => caller.may("users", action) && may_change,
+        _ => caller.may("users", action),
+    };
+    write_permissions(out, &ACTIONS.map(|action| (action, holds(action))));
     if form == Form::Detail {
         out.name("allowed_account_type_changes").raw("[");
         for new_type in rules::allowed_type_changes(caller, account_type) {

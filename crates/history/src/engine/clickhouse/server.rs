@@ -11,6 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use web::tls;
 
 /// How long any statement but an insert may take.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -257,18 +258,9 @@ pub(super) async fn within<T>(timeout: Duration, work: impl Future<Output = Resu
 
 /// TLS that trusts the system's root certificates, which are loaded only if it is needed.
 fn tls(is_needed: bool) -> Result<rustls::ClientConfig, Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    if is_needed {
-        let found = rustls_native_certs::load_native_certs();
-        if roots.add_parsable_certificates(found.certs).0 == 0 {
-            return Err(Error::Failed(format!(
-                "the system has no root certificates that can be read: {:?}",
-                found.errors
-            )));
-        }
+    let roots = if is_needed { tls::roots() } else { Arc::new(rustls::RootCertStore::empty()) };
+    if is_needed && roots.is_empty() {
+        return Err(Error::Failed("the system has no root certificates that can be read".to_owned()));
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| Error::Failed(error.to_string()))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    Ok(tls::client(roots))
 }

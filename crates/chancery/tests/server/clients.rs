@@ -1,0 +1,154 @@
+//! Typed clients, generated from the OpenAPI documents that are checked in, in use by the programs in `examples/`; and
+//! the linter of these documents.
+
+use crate::BINARY;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+use testkit::{ADMIN, HISTORY_KEY, Installation, Output, PASSWORD, npm_packages, python_environment};
+
+/// The repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The text of a file of the repository.
+macro_rules! text {
+    ($path:literal) => {
+        include_str!(concat!("../../../../", $path))
+    };
+}
+
+const LINTER: [(&str, &str); 2] = [
+    ("package.json", text!("crates/testkit/redocly/package.json")),
+    ("package-lock.json", text!("crates/testkit/redocly/package-lock.json")),
+];
+const TYPESCRIPT: [(&str, &str); 2] = [
+    ("package.json", text!("examples/typescript/package.json")),
+    ("package-lock.json", text!("examples/typescript/package-lock.json")),
+];
+const TYPESCRIPT_PROGRAMS: [(&str, &str); 3] = [
+    ("tsconfig.json", text!("examples/typescript/tsconfig.json")),
+    ("users.ts", text!("examples/typescript/users.ts")),
+    ("history.ts", text!("examples/typescript/history.ts")),
+];
+const PYTHON_PROGRAMS: [(&str, &str); 2] =
+    [("users.py", text!("examples/python/users.py")), ("history.py", text!("examples/python/history.py"))];
+
+/// The documents of both services for clients, each with the name of its TypeScript module.
+const DOCUMENTS: [(&str, &str); 2] =
+    [("openapi-clients.json", "chancery-client"), ("openapi-history-clients.json", "history-client")];
+
+#[test]
+fn the_documents_pass_the_linter() {
+    let redocly = npm_packages("redocly", &LINTER).join("node_modules/.bin/redocly");
+    let mut lint = Command::new(redocly);
+    lint.args(["lint", "--format=json"]).current_dir(ROOT);
+    let output = run(lint.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")).stdout;
+    let reports: Vec<serde_json::Value> =
+        serde_json::Deserializer::from_str(&output).into_iter().map(Result::unwrap).collect();
+    assert_eq!(reports.len(), 4, "a report for each document: {output}");
+    for report in reports {
+        assert_eq!(report["problems"], serde_json::json!([]));
+    }
+}
+
+#[test]
+fn typescript_has_typed_clients() {
+    let packages = npm_packages("typescript-clients", &TYPESCRIPT);
+    let directory = directory_with(&TYPESCRIPT_PROGRAMS, Some(&packages));
+    let program = |name: &str| Command::new(packages.join("node_modules/.bin").join(name));
+    for (document, module) in DOCUMENTS {
+        let mut generate = program("openapi-typescript");
+        generate.arg(Path::new(ROOT).join(document)).arg("-o").arg(directory.path().join(format!("{module}.d.ts")));
+        is_silent(document, &run(&mut generate));
+    }
+    run(program("tsc").current_dir(directory.path()));
+    let node = |name: &str| {
+        let mut node = Command::new("node");
+        node.arg(format!("built/{name}.js")).current_dir(directory.path());
+        node
+    };
+    assert_eq!(
+        in_use(node("users"), node("history")),
+        "created: anna.berg@example.com invited\n\
+         changed: Clerk true\n\
+         refused: Object has been changed.\n\
+         listed: Anna Berg admin@example.com\n\
+         refused: username [ 'This field must be unique.' ]\n\
+         stored: 1\n\
+         listed: login_success Anna Berg\n\
+         refused: [ 'query', 'limit' ] ensure this value is greater than or equal to 1\n"
+    );
+}
+
+#[test]
+fn python_has_typed_clients() {
+    let programs = python_environment("python-clients", text!("examples/python/requirements.txt"));
+    let directory = directory_with(&PYTHON_PROGRAMS, None);
+    // The generator formats what it made by a program that it looks for there.
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let program = |name: &str| {
+        let mut command = Command::new(programs.join(name));
+        command.current_dir(directory.path()).env("PATH", &path);
+        command
+    };
+    for (document, _) in DOCUMENTS {
+        let mut generate = program("openapi-python-client");
+        generate
+            .args(["generate", "--meta", "none", "--fail-on-warning", "--path"])
+            .arg(Path::new(ROOT).join(document));
+        is_silent(document, &run(&mut generate));
+    }
+    run(program("mypy").args(["--strict", "--follow-imports=silent", "users.py", "history.py"]));
+    let python = |name: &str| {
+        let mut python = program("python");
+        python.arg(format!("{name}.py"));
+        python
+    };
+    assert_eq!(
+        in_use(python("users"), python("history")),
+        "created: anna.berg@example.com invited\n\
+         changed: Clerk True\n\
+         refused: Object has been changed.\n\
+         listed: Anna Berg admin@example.com\n\
+         refused: username ['This field must be unique.']\n\
+         stored: 1\n\
+         listed: login_success Anna Berg\n\
+         refused: ['query', 'limit'] ensure this value is greater than or equal to 1\n"
+    );
+}
+
+/// What the two programs write, each at its service.
+fn in_use(mut users: Command, mut history: Command) -> String {
+    let installation = Installation::with_build(BINARY).set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY);
+    let process = installation.serve();
+    let written = run(users.args([&format!("http://{}", process.api()), ADMIN, PASSWORD])).stdout
+        + &run(history.args([&format!("http://{}", process.history()), HISTORY_KEY])).stdout;
+    process.stop();
+    written
+}
+
+/// A new directory with these files, below another one or anywhere.
+fn directory_with(files: &[(&str, &str)], parent: Option<&Path>) -> TempDir {
+    let directory = parent.map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    directory
+}
+
+/// A generator warns of what it leaves out.
+#[track_caller]
+fn is_silent(document: &str, generated: &Output) {
+    let warns = |text: &str| text.to_lowercase().contains("warn");
+    assert!(!warns(&generated.stdout) && !warns(&generated.stderr), "{document}: {generated:#?}");
+}
+
+/// Runs a program that succeeds.
+#[track_caller]
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{stdout}\n{stderr}", output.status);
+    Output { code: 0, stdout, stderr }
+}

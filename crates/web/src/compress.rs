@@ -1,0 +1,332 @@
+//! Answers are compressed where the client accepts it (RFC 9110, section 12.5.3).
+//!
+//! What that may cost is bounded: levels are low; a body of up to [`AT_ONCE`] is compressed in one go, by an encoder that
+//! its thread keeps; a longer one, and what is made while it is sent, in small pieces by an encoder of its own, of which
+//! there are [`ENCODERS`]. Who comes when all are taken gets his answer as it is.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use flate2::{Compress, FlushCompress, Status};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Body, Frame};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use zstd::stream::raw::{self, CParameter, InBuffer, Operation, OutBuffer};
+
+use crate::content::Content;
+
+/// Shorter bodies are hardly shorter when compressed.
+const LEAST: u64 = 1024;
+/// The longest body that is compressed in one go, and how many bytes of a longer one are compressed before other work
+/// of the thread has its turn.
+const AT_ONCE: usize = 64 * 1024;
+/// How many bytes of a longer body are compressed at a time.
+const PIECE: usize = 16 * 1024;
+/// Encoders of longer bodies at once. Each takes up to 400 KiB for as long as its answer is sent.
+const ENCODERS: usize = 32;
+static PLACES: Semaphore = Semaphore::const_new(ENCODERS);
+/// Levels that cost about as much as making the answer, not more.
+const GZIP_LEVEL: u32 = 2;
+const ZSTD_LEVEL: i32 = 1;
+/// The binary logarithm of how far back an encoder of zstd looks: 64 KiB.
+const ZSTD_WINDOW: u32 = 16;
+/// By how many bytes a buffer grows.
+const GROWTH: usize = 4 * 1024;
+
+/// A content coding that we know beside `identity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Gzip,
+    Zstd,
+}
+
+/// What a request says of codings of its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// The coding that the client likes best; `None`: `identity`.
+    coding: Option<Coding>,
+    /// Whether it would rather not have `identity` at all.
+    refuses_identity: bool,
+}
+
+impl Accepted {
+    /// What `Accept-Encoding` says. What is wrong in it is ignored; parts of a body are never compressed.
+    pub fn of(headers: &HeaderMap) -> Accepted {
+        if !headers.contains_key(header::ACCEPT_ENCODING) || headers.contains_key(header::RANGE) {
+            return Accepted::default();
+        }
+        let [mut gzip, mut zstd, mut identity, mut others] = [None; 4];
+        let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+        for item in values.flat_map(|value| value.split(',')) {
+            let (name, parameter) = item.split_once(';').unwrap_or((item, "q=1"));
+            let Some(weight) = weight(parameter) else { continue };
+            let name = name.trim();
+            let is = |known: &str| name.eq_ignore_ascii_case(known);
+            match () {
+                () if is("gzip") || is("x-gzip") => gzip = Some(weight),
+                () if is("zstd") => zstd = Some(weight),
+                () if is("identity") => identity = Some(weight),
+                () if is("*") => others = Some(weight),
+                () => {}
+            }
+        }
+        // Who accepts anything may mean anything that is usual.
+        let (gzip, zstd) = (gzip.or(others).unwrap_or(0), zstd.unwrap_or(0));
+        let refuses_identity = identity.or(others) == Some(0);
+        let (weight, coding) = if zstd >= gzip { (zstd, Coding::Zstd) } else { (gzip, Coding::Gzip) };
+        let is_better = weight > 0 && weight >= identity.unwrap_or(0);
+        Accepted { coding: is_better.then_some(coding), refuses_identity }
+    }
+}
+
+/// The parameter `q=0.5` of an item, in thousandths.
+fn weight(parameter: &str) -> Option<u16> {
+    let (name, value) = parameter.split_once('=')?;
+    let value: f32 = value.trim().parse().ok()?;
+    let is_weight = name.trim().eq_ignore_ascii_case("q") && (0.0..=1.0).contains(&value);
+    // At most 1000.
+    is_weight.then_some((value * 1000.0).round() as u16)
+}
+
+/// The answer as it is accepted: compressed, if that is worth it. Its `ETag` stays the same, so that `If-Match` works
+/// whatever coding a client has seen.
+#[must_use]
+pub fn compress(mut response: Response<Content>, accepted: Accepted) -> Response<Content> {
+    if !is_compressible(&response) {
+        return response;
+    }
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if response.status() == StatusCode::NOT_MODIFIED {
+        // Its type has told that the body may be compressed. Without that body, it tells nothing else.
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        return response;
+    }
+    let Some(coding) = accepted.coding else { return response };
+    let least = if accepted.refuses_identity { 0 } else { LEAST };
+    if response.body().size_hint().exact().is_some_and(|length| length <= least) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let (body, is_compressed) = compressed(body, coding);
+    if is_compressed {
+        let name = match coding {
+            Coding::Gzip => "gzip",
+            Coding::Zstd => "zstd",
+        };
+        head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
+        head.headers.remove(header::CONTENT_LENGTH);
+    }
+    Response::from_parts(head, body)
+}
+
+/// Whether an answer is text, whole, and not yet encoded. One that can be had in ranges stays as it is, because a client
+/// goes on with what it has under the same `ETag`.
+fn is_compressible(response: &Response<Content>) -> bool {
+    let headers = response.headers();
+    let not = [header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ACCEPT_RANGES];
+    if response.status() == StatusCode::PARTIAL_CONTENT || not.iter().any(|name| headers.contains_key(name)) {
+        return false;
+    }
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let kind = content_type.split(';').next().unwrap_or("").trim();
+    kind.starts_with("text/")
+        || kind.ends_with("+json")
+        || kind.ends_with("+xml")
+        || matches!(kind, "application/json" | "application/x-ndjson" | "application/javascript" | "application/xml")
+}
+
+/// A body in this coding; the body itself where that would not be shorter, or all encoders are taken.
+fn compressed(body: Content, coding: Coding) -> (Content, bool) {
+    match body {
+        Content::Whole(full) if is_short(&full) => match at_once(full, coding) {
+            Ok(compressed) => (Content::Whole(compressed), true),
+            Err(full) => (Content::Whole(full), false),
+        },
+        Content::Held(full, taken) if is_short(&full) => match at_once(full, coding) {
+            Ok(compressed) => (Content::Held(compressed, taken), true),
+            Err(full) => (Content::Held(full, taken), false),
+        },
+        body => match (PLACES.try_acquire(), Encoder::new(coding)) {
+            (Ok(place), Ok(encoder)) => (Content::Compressed(Box::new(Compressed::new(body, encoder, place))), true),
+            _ => (body, false),
+        },
+    }
+}
+
+fn is_short(body: &Full<Bytes>) -> bool {
+    body.size_hint().exact().is_some_and(|length| length <= AT_ONCE as u64)
+}
+
+/// A short body in this coding, or the body itself.
+fn at_once(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, Full<Bytes>> {
+    thread_local! {
+        static ENCODERS: RefCell<[Option<Encoder>; 2]> = const { RefCell::new([None, None]) };
+    }
+    let frame = match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Some(Ok(frame))) => frame,
+        _ => return Err(body),
+    };
+    let bytes = frame.into_data().unwrap_or_default();
+    let outcome = ENCODERS.with_borrow_mut(|encoders| {
+        let kept = &mut encoders[coding as usize];
+        let mut encoder = kept.take().map_or_else(|| Encoder::new(coding), Ok)?;
+        encoder.begin(bytes.len())?;
+        let mut out = Vec::with_capacity(bytes.len() / 2);
+        encoder.run(&bytes, Action::Finish, &mut out)?;
+        *kept = Some(encoder);
+        Ok::<_, io::Error>(out)
+    });
+    match outcome {
+        // A copy, which is exactly as long as it is.
+        Ok(shorter) if shorter.len() < bytes.len() => Ok(Full::new(Bytes::copy_from_slice(&shorter))),
+        _ => Err(Full::new(bytes)),
+    }
+}
+
+/// What is done beside compressing.
+#[derive(Clone, Copy, PartialEq)]
+enum Action {
+    Nothing,
+    /// All that was put in comes out.
+    Flush,
+    /// And so does the end.
+    Finish,
+}
+
+enum Encoder {
+    Gzip(Compress),
+    Zstd(raw::Encoder<'static>),
+}
+
+impl Encoder {
+    fn new(coding: Coding) -> io::Result<Encoder> {
+        Ok(match coding {
+            Coding::Gzip => Encoder::Gzip(Compress::new_gzip(flate2::Compression::new(GZIP_LEVEL), 15)),
+            Coding::Zstd => {
+                let mut encoder = raw::Encoder::new(ZSTD_LEVEL)?;
+                encoder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW))?;
+                Encoder::Zstd(encoder)
+            }
+        })
+    }
+
+    /// Begins another body, of so many bytes.
+    fn begin(&mut self, length: usize) -> io::Result<()> {
+        match self {
+            Encoder::Gzip(encoder) => encoder.reset(),
+            Encoder::Zstd(encoder) => {
+                encoder.reinit()?;
+                encoder.set_pledged_src_size(Some(length as u64))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, input: &[u8], action: Action, out: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Encoder::Gzip(encoder) => {
+                let begun_at = encoder.total_in();
+                let flush = match action {
+                    Action::Nothing => FlushCompress::None,
+                    Action::Flush => FlushCompress::Sync,
+                    Action::Finish => FlushCompress::Finish,
+                };
+                loop {
+                    out.reserve(GROWTH);
+                    let taken = usize::try_from(encoder.total_in() - begun_at).unwrap_or(input.len());
+                    let status = encoder.compress_vec(&input[taken..], out, flush)?;
+                    let has_room = out.len() < out.capacity();
+                    if status == Status::StreamEnd || (action != Action::Finish && has_room) {
+                        return Ok(());
+                    }
+                }
+            }
+            Encoder::Zstd(encoder) => {
+                let mut input = InBuffer::around(input);
+                while input.pos() < input.src.len() {
+                    encoder.run(&mut input, &mut room(out))?;
+                }
+                while action == Action::Flush && encoder.flush(&mut room(out))? > 0 {}
+                while action == Action::Finish && encoder.finish(&mut room(out), true)? > 0 {}
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The end of a buffer, with room for more.
+fn room(out: &mut Vec<u8>) -> OutBuffer<'_, Vec<u8>> {
+    out.reserve(GROWTH);
+    let end = out.len();
+    OutBuffer::around_pos(out, end)
+}
+
+/// A body that is compressed while it is sent.
+pub struct Compressed {
+    body: Content,
+    encoder: Encoder,
+    /// What was taken of the body and not yet compressed.
+    waiting: Bytes,
+    /// Whether the encoder may hold something back.
+    is_behind: bool,
+    /// How many bytes were compressed since other work had its turn.
+    in_one_turn: usize,
+    is_over: bool,
+    _place: SemaphorePermit<'static>,
+}
+
+impl Compressed {
+    fn new(body: Content, encoder: Encoder, place: SemaphorePermit<'static>) -> Compressed {
+        let waiting = Bytes::new();
+        Compressed { body, encoder, waiting, is_behind: false, in_one_turn: 0, is_over: false, _place: place }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let mut out = Vec::new();
+        loop {
+            if self.waiting.is_empty() {
+                match Pin::new(&mut self.body).poll_frame(cx) {
+                    Poll::Ready(Some(Ok(frame))) => self.waiting = frame.into_data().unwrap_or_default(),
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                    Poll::Ready(None) => {
+                        self.is_over = true;
+                        let outcome = self.encoder.run(&[], Action::Finish, &mut out);
+                        return Poll::Ready(Some(outcome.map(|()| Frame::data(out.into()))));
+                    }
+                    // Pieces may be made slowly, so that the client waits for each. A file is there already.
+                    Poll::Pending if self.is_behind && matches!(self.body, Content::Pieces(_)) => {
+                        self.is_behind = false;
+                        let outcome = self.encoder.run(&[], Action::Flush, &mut out);
+                        return Poll::Ready(Some(outcome.map(|()| Frame::data(out.into()))));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            if self.in_one_turn >= AT_ONCE {
+                self.in_one_turn = 0;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let piece = self.waiting.split_to(self.waiting.len().min(PIECE));
+            self.in_one_turn += piece.len();
+            self.is_behind = true;
+            if let Err(error) = self.encoder.run(&piece, Action::Nothing, &mut out) {
+                return Poll::Ready(Some(Err(error)));
+            }
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(out.into()))));
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! TLS to other servers, and the certificates that it trusts.
+
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::{Arc, LazyLock};
+
+/// The system's root certificates, or those of `SSL_CERT_FILE`; read once. What cannot be read is logged and left out.
+pub fn roots() -> Arc<RootCertStore> {
+    static ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+        let mut roots = RootCertStore::empty();
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::warn!(%error, "root certificates were not read");
+        }
+        roots.add_parsable_certificates(found.certs);
+        Arc::new(roots)
+    });
+    ROOTS.clone()
+}
+
+/// A client that trusts these certificates.
+pub fn client(roots: Arc<RootCertStore>) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the suites of TLS 1.2 and 1.3");
+    config.with_root_certificates(roots).with_no_client_auth()
+}
