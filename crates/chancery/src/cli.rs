@@ -90,9 +90,16 @@ pub enum BuildCommand {
     Create {
         /// Its domain
         domain: String,
+        /// Where the super admin's password is
+        #[command(flatten)]
+        password: PasswordSource,
     },
     /// List the builds
-    List,
+    List {
+        /// As a JSON array
+        #[arg(long)]
+        json: bool,
+    },
     /// Delete a build with everything in it
     Delete {
         /// Its domain
@@ -150,8 +157,22 @@ pub struct UserPassword {
     #[arg(long)]
     pub username: String,
     /// The password; asked for on the terminal when it is not given
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["password_stdin", "password_file"])]
     pub password: Option<String>,
+    /// Where else the password is
+    #[command(flatten)]
+    pub source: PasswordSource,
+}
+
+/// Where a command reads a password, so that it stands neither on the command line nor in the environment.
+#[derive(Args)]
+pub struct PasswordSource {
+    /// Read the password from standard input; a newline at its end is dropped
+    #[arg(long, conflicts_with = "admin_password")]
+    pub password_stdin: bool,
+    /// Read the password from this file; a newline at its end is dropped
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["password_stdin", "admin_password"])]
+    pub password_file: Option<PathBuf>,
 }
 
 /// The account types that an operator may give (document 1; `one_time_completion` accounts only the server makes).
@@ -207,9 +228,13 @@ mod tests {
     #[test]
     fn builds_are_created_listed_and_deleted() {
         let cli = parse("chancery build create a.example --admin-username x@a.example --admin-password pw");
-        assert!(matches!(cli.command, Command::Build(BuildCommand::Create { domain }) if domain == "a.example"));
+        assert!(matches!(cli.command, Command::Build(BuildCommand::Create { domain, .. }) if domain == "a.example"));
         assert_eq!(cli.flags.admin_username.as_deref(), Some("x@a.example"));
-        assert!(matches!(parse("chancery build list").command, Command::Build(BuildCommand::List)));
+        assert!(matches!(parse("chancery build list").command, Command::Build(BuildCommand::List { json: false })));
+        assert!(matches!(
+            parse("chancery build list --json").command,
+            Command::Build(BuildCommand::List { json: true })
+        ));
         let cli = parse("chancery build limits a.example roles 200");
         let Command::Build(BuildCommand::Limits { domain, key, value }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), key.as_deref(), value.as_deref()), ("a.example", Some("roles"), Some("200")));
@@ -227,6 +252,13 @@ mod tests {
         assert_eq!(account_type.name(), "service_internal");
         assert_eq!(created.password.as_deref(), Some("pw"));
         assert!(refused(&format!("chancery user create {user} --account-type robot --password pw")));
+        for source in ["--password-stdin", "--password-file x"] {
+            assert!(!refused(&format!("chancery user set-password {user} {source}")), "{source}");
+            assert!(refused(&format!("chancery user set-password {user} {source} --password pw")), "{source}");
+            assert!(!refused(&format!("chancery build create a.example {source}")), "{source}");
+            assert!(refused(&format!("chancery build create a.example {source} --admin-password pw")), "{source}");
+        }
+        assert!(refused(&format!("chancery user set-password {user} --password-stdin --password-file x")));
         let cli = parse(&format!("chancery user set-password {user}"));
         assert!(matches!(cli.command, Command::User(UserCommand::SetPassword { user }) if user.password.is_none()));
     }

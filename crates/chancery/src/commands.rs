@@ -1,10 +1,12 @@
 //! What each command does (document 4, section 1).
 
 use crate::backup::backup;
+use crate::build_list;
 use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, Part, UserCommand, UserPassword};
 use crate::command_history::{self, Reached};
 use crate::data_directory;
 use crate::open::{Failure, engine, generated, history_api_key, long_enough, open_for_command, secret_key};
+use crate::passwords;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::Settings;
@@ -38,9 +40,11 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
 async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure> {
     let app = open_for_command(&settings).await?;
     match command {
-        BuildCommand::Create { domain } => {
+        BuildCommand::Create { domain, password } => {
+            let given = passwords::read(&password)?.or_else(|| settings.admin_password.clone());
             let history = command_history::connect(&app, &settings).await?;
-            let password = settings.admin_password.clone().unwrap_or_else(random_token);
+            let is_random = given.is_none();
+            let password = given.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
             // Running servers serve it at once (document 4, section 1), also those that have just learnt of no such build.
             tokio::time::sleep(STALE_AFTER).await;
@@ -52,18 +56,19 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
                 eprintln!("The history service did not make the build's tenant; a running server does it later.");
             }
             history.close().await;
-            if settings.admin_password.is_none() {
+            if is_random {
                 println!(
                     "Sign in as {} with the password {password} (it is shown this once).",
                     settings.admin_username
                 );
             }
         }
-        BuildCommand::List => {
-            for build in builds::list(&app).await? {
-                let (domain, state, created_at) = (build.domain, build.state, resource::time::show(build.created_at));
-                let (tenant, client_id) = build.history.unwrap_or_default();
-                println!("{domain}\t{state}\t{created_at}\t{tenant}\t{}", client_id.unwrap_or_default());
+        BuildCommand::List { json } => {
+            let builds = builds::list(&app).await?;
+            match (json, std::io::stdout().is_terminal()) {
+                (true, _) => print!("{}", build_list::json(&builds)),
+                (false, true) => print!("{}", build_list::table(&builds)),
+                (false, false) => print!("{}", build_list::lines(&builds)),
             }
         }
         BuildCommand::Delete { domain, yes, with_history } => {
@@ -148,11 +153,9 @@ async fn user(command: UserCommand, settings: Settings) -> Result<(), Failure> {
 }
 
 fn password(user: &UserPassword) -> Result<String, Failure> {
-    match &user.password {
-        Some(password) => Ok(password.clone()),
-        None if std::io::stdin().is_terminal() => {
-            rpassword::prompt_password("Password: ").map_err(|error| error.to_string())
-        }
+    match user.password.clone().map_or_else(|| passwords::read(&user.source), |password| Ok(Some(password)))? {
+        Some(password) => Ok(password),
+        None if std::io::stdin().is_terminal() => passwords::ask(),
         None => Err("--password: must be given where there is no terminal to ask on".to_owned()),
     }
 }

@@ -2,19 +2,49 @@
 //!
 //! Every request writes a line, so a line must be cheap: each thread reuses one buffer, and writes it with one call.
 
+use crate::open::Failure;
 use resource::json::Writer;
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, registry};
 
-/// Starts the log. `RUST_LOG` sets its level.
-pub fn start() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+/// What is logged, and how much of it: `RUST_LOG`, or `info` when it is not set.
+///
+/// Words that are no level are refused, although the filter takes them for the names of crates: `RUST_LOG=inof` would log
+/// nothing at all.
+pub fn filter() -> Result<EnvFilter, Failure> {
+    let set = std::env::var_os("RUST_LOG").unwrap_or_default();
+    parse(set.to_str().ok_or("RUST_LOG: not valid UTF-8")?)
+}
+
+fn parse(set: &str) -> Result<EnvFilter, Failure> {
+    let wrong = |part: &str| {
+        format!(
+            "RUST_LOG: {part:?} is none of off, error, warn, info, debug, trace, nor one of them for a part of the \
+             program, such as store=debug"
+        )
+    };
+    let parts: Vec<&str> = set.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let is_level = |level: &str| level.parse::<LevelFilter>().is_ok();
+    let is_directive = |part: &str| match part.rsplit_once('=') {
+        Some((target, level)) => !target.is_empty() && is_level(level.trim()) && part.parse::<Directive>().is_ok(),
+        None => is_level(part),
+    };
+    match parts.iter().find(|part| !is_directive(part)) {
+        Some(part) => Err(wrong(part)),
+        None if parts.is_empty() => Ok(EnvFilter::new("info")),
+        None => EnvFilter::try_new(parts.join(",")).map_err(|_| wrong(set)),
+    }
+}
+
+/// Starts the log, once in a process.
+pub fn start(filter: EnvFilter) {
     // Fails when the log was started before, which is no error.
     let _ = registry().with(filter).with(Lines).try_init();
 }
@@ -79,5 +109,32 @@ impl Visit for Line {
     }
     fn record_bool(&mut self, field: &Field, value: bool) {
         self.json.name(field.name()).bool(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_levels_of_parts_are_taken() {
+        for set in ["", " ", "debug", "WARN", "off", "warn,store=debug", "info, kit::serve=off"] {
+            assert!(parse(set).is_ok(), "{set}");
+        }
+        assert_eq!(parse("").unwrap().to_string(), "info");
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_the_part_that_is_wrong() {
+        for (set, part) in [
+            ("inof", "inof"),
+            ("info,store", "store"),
+            ("store=loud", "store=loud"),
+            ("=debug", "=debug"),
+            ("info;debug", "info;debug"),
+        ] {
+            let line = parse(set).unwrap_err();
+            assert!(line.starts_with(&format!("RUST_LOG: {part:?} is none of off, ")), "{set}: {line}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The command `chancery`: it reads the settings and runs a command, of which `serve` is one (document 4, section 1).
 
 mod backup;
+mod build_list;
 mod cli;
 mod command_history;
 mod commands;
@@ -8,6 +9,7 @@ mod data_directory;
 mod descriptors;
 mod log;
 mod open;
+mod passwords;
 mod secrets_file;
 mod serve;
 mod settings;

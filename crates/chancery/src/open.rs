@@ -185,9 +185,16 @@ pub fn generated(data: &Path, name: &str) -> Result<String, Failure> {
 }
 
 /// Creates the build `localhost` with a super admin when the embedded store is empty (document 4, section 1, "first
-/// start").
+/// start"). On PostgreSQL it tells how to create one.
 pub async fn first_start(app: &App, settings: &Settings) -> Result<(), Failure> {
-    if settings.database_url.is_some() || !builds::list(app).await?.is_empty() {
+    if !builds::list(app).await?.is_empty() {
+        return Ok(());
+    }
+    if settings.database_url.is_some() {
+        println!(
+            "There is no build yet, so every page is a 404: `chancery build create DOMAIN --admin-username EMAIL` makes \
+             one, which is served at once to requests for that host."
+        );
         return Ok(());
     }
     let password = settings.admin_password.clone().unwrap_or_else(random_token);

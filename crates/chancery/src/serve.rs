@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tracing_subscriber::EnvFilter;
 use web::listener::{self, Limits};
 use web::places::SpeaksForMany;
 
@@ -77,6 +78,7 @@ async fn start(
     api: bool,
     history: bool,
 ) -> Result<(Option<ServedApi>, Option<ServedHistory>), Failure> {
+    let filter = log::filter()?;
     let trusted = settings.trusted_proxies.clone();
     let usual = Limits {
         speaks_for_many: SpeaksForMany::new(move |peer| peer.is_loopback() || trusted.contains(peer)),
@@ -92,13 +94,19 @@ async fn start(
         None
     };
     let api = if api {
-        Some(serve_api(settings, Limits { connections: of_api, ..usual }, stage, history.as_ref()).await?)
+        Some(
+            serve_api(settings, filter.clone(), Limits { connections: of_api, ..usual }, stage, history.as_ref())
+                .await?,
+        )
     } else {
         None
     };
     if let Some(history) = &history {
-        log::start();
+        log::start(filter);
         println!("The history service listens on http://{}", history.bound);
+    }
+    if !settings.unknown_variables.is_empty() {
+        tracing::warn!(variables = settings.unknown_variables.join(", "), "no settings: nothing reads these variables");
     }
     Ok((api, history))
 }
@@ -125,6 +133,7 @@ async fn serve_history(
 /// Opens and serves the main API; `history` is the history service, when this process serves it.
 async fn serve_api(
     settings: &Settings,
+    filter: EnvFilter,
     limits: Limits,
     stage: watch::Receiver<Stage>,
     history: Option<&ServedHistory>,
@@ -140,7 +149,7 @@ async fn serve_api(
         check_history(settings, &app, history).await?;
     }
     first_start(&app, settings).await?;
-    log::start();
+    log::start(filter);
     kit::secret_key::warn_if_short(&app.settings.secret_key);
     platform::start(&app);
     let served = app.clone();

@@ -8,18 +8,25 @@
 //! The error of a wrong value is one line that names the setting as it was given. Values that may have a password are
 //! not repeated in that line, and [`Settings`] has no `Debug` form.
 //!
-//! Unknown keys of the file are errors. Unknown variables `CHANCERY_…` are not, since orchestrators set such variables
-//! (`CHANCERY_PORT` for a service called chancery).
+//! Unknown keys of the file are errors, and so are variables `CHANCERY_…` that are nearly a setting. Others are told of
+//! in the log alone, since machines set such variables, too (`CHANCERY_PORT` for a service called chancery).
 
 use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
 use platform::identity;
 use platform::kit::address::{Ranges, Trusted};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+
+/// What the variables of all settings begin with.
+const PREFIX: &str = "CHANCERY_";
+
+/// By how many letters a variable may miss the name of a setting to be taken for a misspelt one.
+const MAX_TYPOS: usize = 2;
 
 /// The settings file when `--config` names no other one. It may be missing.
 const DEFAULT_FILE: &str = "chancery.toml";
@@ -179,6 +186,8 @@ pub struct Settings {
     pub history_batch_events: usize,
     /// Most bytes of a build's events that wait for the history service.
     pub outbox_bytes: i64,
+    /// The variables `CHANCERY_…` that are no settings, but for those of an orchestrator.
+    pub unknown_variables: Vec<String>,
 }
 
 /// A wrong setting: one line that names it and says what is expected.
@@ -204,18 +213,15 @@ impl Settings {
             Err(error) => return Err(SettingError(format!("{}: {error}", path.display()))),
         };
         let file = File::parse(&path.display().to_string(), &text)?;
-        Settings::from_sources(flags, |name| std::env::var_os(name), file)
+        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        Settings::from_sources(flags, environment.filter(|(name, _)| name.starts_with(PREFIX)).collect(), file)
     }
 
-    fn from_sources(
-        flags: &Flags,
-        environment: impl Fn(&str) -> Option<OsString>,
-        file: File,
-    ) -> Result<Settings, SettingError> {
+    fn from_sources(flags: &Flags, environment: Environment, file: File) -> Result<Settings, SettingError> {
         let sources = Sources { flags: names_and_values(flags), environment, file };
-        sources.refuse_unknown()?;
+        let unknown_variables = sources.refuse_unknown()?;
 
-        let database_url = sources.url("database_url", &["postgres", "postgresql"])?;
+        let database_url = sources.url("database_url", POSTGRESQL)?;
         let secret_key = sources.secret("secret_key")?;
         if let (Some(database), None) = (sources.given("database_url")?, &secret_key) {
             return Err(SettingError(format!(
@@ -268,6 +274,7 @@ impl Settings {
             upload_seconds: sources.number("upload_seconds", 86_400, POSITIVE)?,
             history_batch_events: sources.number("history_batch_events", 10_000, 1..=100_000)?.unsigned_abs() as usize,
             outbox_bytes: sources.number("outbox_bytes", 268_435_456, 1_048_576..=1_099_511_627_776)?,
+            unknown_variables,
         })
     }
 
@@ -295,6 +302,7 @@ pub fn address_of(bound: SocketAddr) -> String {
 }
 
 const HTTP_SCHEMES: &[&str] = &["http", "https"];
+const POSTGRESQL: &[&str] = &["postgres", "postgresql"];
 
 /// A value and the name under which it was given.
 struct Given {
@@ -310,13 +318,27 @@ impl Given {
 }
 
 /// The three sources of settings, in order of precedence.
-struct Sources<E> {
+struct Sources {
     flags: Names,
-    environment: E,
+    environment: Environment,
     file: File,
 }
 
+/// The variables `CHANCERY_…`.
+type Environment = BTreeMap<String, OsString>;
+
 type Names = serde_json::Map<String, serde_json::Value>;
+
+/// The variable of a setting.
+fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_uppercase())
+}
+
+/// Whether Kubernetes or Docker set a variable for a service whose name begins with `chancery`: `CHANCERY_PORT`,
+/// `CHANCERY_SERVICE_HOST`, `CHANCERY_API_PORT_8000_TCP_ADDR`.
+fn is_of_orchestrator(name: &str) -> bool {
+    name.split('_').any(|word| ["PORT", "SERVICE"].contains(&word))
+}
 
 /// The value of every setting by its name; null for a flag that is not given.
 fn names_and_values(flags: &Flags) -> Names {
@@ -326,12 +348,27 @@ fn names_and_values(flags: &Flags) -> Names {
     }
 }
 
-impl<E: Fn(&str) -> Option<OsString>> Sources<E> {
-    fn refuse_unknown(&self) -> Result<(), SettingError> {
-        match self.file.values.keys().find(|key| !self.flags.contains_key(*key)) {
-            Some(key) => Err(SettingError(format!("{}: unknown setting {key:?}", self.file.name))),
-            None => Ok(()),
+impl Sources {
+    /// Refuses unknown keys of the file, and variables that are a misspelt setting. Returns the other variables that are
+    /// no settings.
+    fn refuse_unknown(&self) -> Result<Vec<String>, SettingError> {
+        if let Some(key) = self.file.values.keys().find(|key| !self.flags.contains_key(*key)) {
+            return Err(SettingError(format!("{}: unknown setting {key:?}", self.file.name)));
         }
+        let mut unknown = Vec::new();
+        for name in self.environment.keys().filter(|name| !is_of_orchestrator(name)) {
+            let key = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase();
+            if name == &variable(&key) && self.flags.contains_key(&key) {
+                continue;
+            }
+            match self.flags.keys().find(|known| strsim::damerau_levenshtein(known, &key) <= MAX_TYPOS) {
+                Some(meant) => {
+                    return Err(SettingError(format!("{name}: unknown setting; {} is one", variable(meant))));
+                }
+                None => unknown.push(name.clone()),
+            }
+        }
+        Ok(unknown)
     }
 
     /// The value of a setting from the first source that has one.
@@ -341,9 +378,9 @@ impl<E: Fn(&str) -> Option<OsString>> Sources<E> {
         {
             return Ok(Some(Given { name: format!("--{}", key.replace('_', "-")), value: value.into() }));
         }
-        let name = format!("CHANCERY_{}", key.to_uppercase());
-        if let Some(value) = (self.environment)(&name).filter(|value| !value.is_empty()) {
-            let Ok(value) = value.into_string() else {
+        let name = variable(key);
+        if let Some(value) = self.environment.get(&name).filter(|value| !value.is_empty()) {
+            let Ok(value) = value.clone().into_string() else {
                 return Err(SettingError(format!("{name}: not valid UTF-8")));
             };
             return Ok(Some(Given { name, value }));
@@ -424,8 +461,8 @@ fn is_url(value: &str, schemes: &[&str]) -> bool {
         schemes.iter().any(|allowed| allowed.eq_ignore_ascii_case(scheme))
     };
     let clean = !rest.contains(|c: char| c.is_whitespace() || c.is_control());
-    // Only stores of files may lack a host, as `memory:///` and `file:///srv` do.
-    let has_host = schemes.is_empty() || !rest.starts_with(['/', '?', '#']);
+    // Stores of files may lack a host, as `memory:///` and `file:///srv` do; that of PostgreSQL may be a parameter.
+    let has_host = schemes.is_empty() || schemes == POSTGRESQL || !rest.starts_with(['/', '?', '#']);
     allowed && clean && has_host && !rest.is_empty()
 }
 
@@ -483,10 +520,10 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn load(flags: &Flags, environment: &[(&str, &str)], file: &str) -> Result<Settings, String> {
-        let environment =
-            |name: &str| environment.iter().find(|(given, _)| *given == name).map(|(_, value)| OsString::from(value));
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
         let file = File::parse(DEFAULT_FILE, file).map_err(|error| error.to_string())?;
         Settings::from_sources(flags, environment, file).map_err(|error| error.to_string())
     }
@@ -634,5 +671,46 @@ mod tests {
         assert_eq!(settings.identity.sso_provider_a_issuer.as_deref(), Some("https://login.example/{tenant_id}/v2.0"));
         assert_eq!(settings.files_url.as_deref(), Some("s3://bucket/prefix"));
         assert_eq!(settings.document_store_url.as_deref(), Some("file:///srv/documents"));
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_refused_and_others_are_told() {
+        for (name, meant) in [
+            ("CHANCERY_LOCK_ATEMPTS", "CHANCERY_LOCK_ATTEMPTS"),
+            ("CHANCERY_SECRETKEY", "CHANCERY_SECRET_KEY"),
+            ("CHANCERY_lock_seconds", "CHANCERY_LOCK_SECONDS"),
+        ] {
+            assert_eq!(problem(from_environment(name, "9")), format!("{name}: unknown setting; {meant} is one"));
+        }
+        let variables = ["CHANCERY_IMAGE_TAG", "CHANCERY_PORT", "CHANCERY_API_PORT_8000_TCP", "CHANCERY_SERVICE_HOST"];
+        let settings = load(&Flags::default(), &variables.map(|name| (name, "x")), "").unwrap();
+        assert_eq!(settings.unknown_variables, ["CHANCERY_IMAGE_TAG"]);
+    }
+
+    #[test]
+    fn the_host_of_postgresql_may_be_a_parameter() {
+        let key = ("CHANCERY_SECRET_KEY", "k");
+        for url in ["postgres:///db?host=/run/postgresql", "postgresql://u@%2Frun%2Fpostgresql/db"] {
+            let settings = load(&Flags::default(), &[("CHANCERY_DATABASE_URL", url), key], "").unwrap();
+            assert_eq!(settings.database_url.as_deref(), Some(url));
+        }
+    }
+
+    /// The variables in the first column of the table of `docs/operations.md`.
+    fn documented() -> BTreeSet<String> {
+        let page = include_str!("../../../docs/operations.md");
+        let rows = page.lines().skip_while(|line| !line.starts_with("| Setting |")).skip(2);
+        let rows = rows.take_while(|line| line.starts_with('|'));
+        let names =
+            rows.flat_map(|row| row.split('|').nth(1).unwrap().split(',').map(|name| name.trim().trim_matches('`')));
+        names.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_settings_of_the_operations_page_are_those_of_the_program() {
+        let others = ["--config", "RUST_LOG"].map(str::to_owned);
+        let read: BTreeSet<String> =
+            names_and_values(&Flags::default()).keys().map(|key| variable(key)).chain(others).collect();
+        assert_eq!(documented(), read);
     }
 }

@@ -7,6 +7,7 @@ use crate::secret::Keys;
 use crate::secret_key::{self, KeyError};
 use crate::settings::Settings;
 use crate::slots::Slots;
+use crate::unnamed_proxy::UnnamedProxy;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,7 @@ pub struct Shared {
     pub keys: Keys,
     pub clock: Clock,
     pub bodies: Bodies,
+    pub unnamed_proxy: UnnamedProxy,
     /// The domains' state of the process.
     slots: Slots,
     for_builds: ForBuilds,
@@ -79,6 +81,7 @@ impl App {
         Ok(App(Arc::new(Shared {
             clock: settings.clock.clone(),
             bodies: Bodies::default(),
+            unnamed_proxy: UnnamedProxy::default(),
             builds: Mutex::default(),
             slots,
             for_builds,

@@ -18,6 +18,21 @@ pub fn refused(route: &Route, build: &Build, refusal: Refusal) -> Outcome {
     Ok(answer)
 }
 
+/// The page of a host that no build serves, which tells an operator what to do. Which builds there are is not told.
+pub fn no_build(host: &str) -> Answer {
+    let body = format!(
+        "<p>No build (tenant) of this deployment has the host name <strong>{}</strong>. If you followed a link, check its \
+         address.</p><p>If you operate this deployment:</p><ul>\
+         <li><code>chancery build list</code> lists the builds, and <code>chancery build create DOMAIN</code> makes one, \
+         which is served at once.</li>\
+         <li><code>CHANCERY_FALLBACK_BUILD</code> names the build that serves all other hosts.</li>\
+         <li>A proxy must pass the host on for which it was asked: in <code>Host</code>, or, where \
+         <code>CHANCERY_TRUSTED_PROXIES</code> names the proxy, in <code>X-Forwarded-Host</code>.</li></ul>",
+        escape(host)
+    );
+    page(StatusCode::NOT_FOUND, "No build here", &body)
+}
+
 /// Every message of a refusal, for people.
 pub fn messages(refusal: &Refusal) -> Vec<String> {
     fn collect(value: &Json, into: &mut Vec<String>) {

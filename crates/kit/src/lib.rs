@@ -38,4 +38,5 @@ pub mod serve;
 pub mod settings;
 pub mod slots;
 pub mod table;
+pub mod unnamed_proxy;
 pub mod upload;

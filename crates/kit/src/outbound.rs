@@ -46,7 +46,8 @@ pub fn is_allowed(address: IpAddr, allow: &Ranges) -> bool {
     allow.contains(address) || is_public(address)
 }
 
-fn is_public(address: IpAddr) -> bool {
+/// Whether an address is one of the Internet.
+pub fn is_public(address: IpAddr) -> bool {
     if CLOSED.contains(address) {
         return false;
     }

@@ -99,6 +99,7 @@ async fn respond(
     peer: IpAddr,
     seen: &mut Seen,
 ) -> Outcome {
+    app.unnamed_proxy.look(peer, &parts.headers, &app.settings.trusted_proxies);
     let path = parts.uri.path();
     match path.strip_suffix('/').unwrap_or(path) {
         "/healthz" => return Ok(Answer::value(&json!({"status": "ok"}))),
@@ -113,7 +114,10 @@ async fn respond(
             operator(app, &parts.headers)?;
             app.build(&found.domain().to_ascii_lowercase()).await?
         }
-        _ => app.build_of_host(origin::without_port(&host)).await?,
+        _ => match app.build_of_host(origin::without_port(&host)).await? {
+            None if wants_page(&parts) => return Ok(html::no_build(&host)),
+            build => build,
+        },
     };
     let build = build.ok_or_else(Refusal::not_found)?;
     seen.build = Some(build.clone());
@@ -183,6 +187,12 @@ async fn respond(
     let request = Arc::new(Request::new(caller, received));
     let answer = run(route, request.clone(), unread).await?;
     Ok(if request.knows(&answer) { answer.not_modified() } else { answer })
+}
+
+/// Whether a person opened an address in a browser. Scripts of pages and programs ask for anything or for JSON.
+fn wants_page(parts: &http::request::Parts) -> bool {
+    let accepts_html = all(&parts.headers, "accept").any(|value| value.to_ascii_lowercase().contains("text/html"));
+    accepts_html && [Method::GET, Method::HEAD].contains(&parts.method)
 }
 
 /// Whether a request needs no credential. Where signing in is optional, one that is sent counts.
@@ -255,13 +265,16 @@ fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
     if is_right { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// Whether the stores answer, and what the domains tell. An outage of another service is no reason to serve nothing, so
+/// Whether the stores answer, what the domains tell, and what an operator is warned of. An outage of another service is no reason to serve nothing, so
 /// it is told alone.
 async fn readiness(app: &App) -> Outcome {
     app.store.ready().await?;
     let mut body = json!({"status": "ok", "jobs": jobs::health(app)});
     for (name, health) in registered().iter().filter_map(|domain| domain.health?(app)) {
         body[name] = health;
+    }
+    if let Some(warning) = app.unnamed_proxy.warning() {
+        body["warnings"] = json!([warning]);
     }
     Ok(Answer::value(&body))
 }

@@ -27,6 +27,8 @@ pub enum Error {
     Slow,
     /// Any other error: a mistake in the SQL, a wrong column type, a script that panicked. Not to be shown to users.
     Db(String),
+    /// The URL of the database cannot be right.
+    Url(String),
 }
 
 impl fmt::Display for Error {
@@ -42,6 +44,7 @@ impl fmt::Display for Error {
             Error::Missing => f.write_str("no such database"),
             Error::InUse => f.write_str("another process has the databases open"),
             Error::Slow => f.write_str("stopped: ran for too long"),
+            Error::Url(why) => f.write_str(why),
             Error::Db(why) => write!(f, "database error: {why}"),
         }
     }

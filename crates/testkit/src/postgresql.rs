@@ -1,10 +1,12 @@
 //! A private PostgreSQL server for a test, which can be killed, stopped and frozen. Unlike the shared one, it syncs to
 //! disk.
 
+use crate::certificates::Authority;
 use crate::database::test_database;
 use postgres::{Client, NoTls};
+use std::fs::Permissions;
 use std::net::TcpListener;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,11 +24,21 @@ pub struct PostgreSql {
     password: String,
     port: u16,
     process: Option<Child>,
+    is_encrypted: bool,
 }
 
 impl PostgreSql {
     /// Starts a server; `None` when tests use the embedded engine and `CHANCERY_TEST_ROUNDS` is not set.
     pub fn start() -> Option<PostgreSql> {
+        PostgreSql::made(None)
+    }
+
+    /// As [`PostgreSql::start`], with a certificate for its address, so that connections may be encrypted.
+    pub fn start_encrypted(authority: &Authority) -> Option<PostgreSql> {
+        PostgreSql::made(Some(authority))
+    }
+
+    fn made(authority: Option<&Authority>) -> Option<PostgreSql> {
         if test_database().is_none() && std::env::var_os("CHANCERY_TEST_ROUNDS").is_none() {
             return None;
         }
@@ -34,8 +46,18 @@ impl PostgreSql {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         drop(listener);
-        let mut server = PostgreSql { directory, programs: programs(), password: random_token(), port, process: None };
+        let (password, is_encrypted) = (random_token(), authority.is_some());
+        let mut server = PostgreSql { directory, programs: programs(), password, port, process: None, is_encrypted };
         server.initialize();
+        if let Some(authority) = authority {
+            let (certificate, key) = authority.write_certificate(server.directory.path(), &["127.0.0.1".to_owned()]);
+            std::fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("it is ours");
+            if let Some((user, group)) = server_user() {
+                for path in [&certificate, &key] {
+                    chown(path, Some(user), Some(group)).expect("root may give files away");
+                }
+            }
+        }
         server.restart();
         Some(server)
     }
@@ -43,6 +65,12 @@ impl PostgreSql {
     /// The URL of its database.
     pub fn url(&self) -> String {
         format!("postgres://tests:{}@127.0.0.1:{}/postgres", self.password, self.port)
+    }
+
+    /// Where it listens without a port.
+    pub fn socket_url(&self) -> String {
+        let (password, port, directory) = (&self.password, self.port, self.directory.path().display());
+        format!("postgres:///postgres?host={directory}&port={port}&user=tests&password={password}")
     }
 
     fn initialize(&self) {
@@ -77,8 +105,14 @@ impl PostgreSql {
         let log = self.directory.path().join("log");
         let port = format!("port={}", self.port);
         let mut command = self.command("postgres");
-        for option in ["listen_addresses=127.0.0.1", &port, "unix_socket_directories=", "max_connections=50"] {
+        let sockets = format!("unix_socket_directories={}", self.directory.path().display());
+        for option in ["listen_addresses=127.0.0.1", &port, &sockets, "max_connections=50"] {
             command.args(["-c", option]);
+        }
+        if self.is_encrypted {
+            for option in ["ssl=on", "ssl_cert_file=../certificate.pem", "ssl_key_file=../key.pem"] {
+                command.args(["-c", option]);
+            }
         }
         let file = std::fs::File::create(&log).expect("the directory can be written");
         let process = command.args(["-D", "data"]).stderr(file).spawn();

@@ -186,7 +186,30 @@ impl Installation {
 
     /// Runs a command and waits for its end.
     pub fn run(&self, args: &[&str]) -> Output {
+        Self::ended(self.command(args))
+    }
+
+    /// Runs a command that reads a file as its standard input.
+    pub fn run_with_input(&self, args: &[&str], input: &Path) -> Output {
         let mut command = self.command(args);
+        command.stdin(File::open(input).unwrap_or_else(|error| panic!("{}: {error}", input.display())));
+        Self::ended(command)
+    }
+
+    /// Runs a command whose output is a terminal (of `script`, which Debian always has); what it printed there.
+    pub fn run_on_terminal(&self, args: &[&str]) -> String {
+        let command = self.command(args);
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        let quoted: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &quoted.join(" "), "/dev/null"]).stdin(Stdio::null());
+        script.current_dir(self.home()).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let output = Self::ended(script);
+        assert_eq!(output.code, 0, "{args:?} failed: {output:#?}");
+        output.stdout
+    }
+
+    fn ended(mut command: Command) -> Output {
         let output =
             command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

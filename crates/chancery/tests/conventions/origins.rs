@@ -8,7 +8,7 @@ use platform::kit::caller::Access;
 use platform::kit::route::Schema;
 use platform::table;
 use serde_json::json;
-use testkit::{ADMIN, Client, PASSWORD, Reply, Server};
+use testkit::{ADMIN, Client, DOMAIN, PASSWORD, Reply, Server};
 
 /// A front end on a site of its own.
 const FRONT_END: &str = "https://front.example";
@@ -140,4 +140,28 @@ async fn the_description_is_the_same_for_everybody() {
     let other = server.anonymous().with_header("host", "A.example:8000").get("/api/openapi.json").await;
     assert_eq!((one.status, &one.text), (200, &other.text));
     assert_eq!(one["servers"][0]["url"], "/");
+}
+
+#[tokio::test]
+async fn a_browser_at_a_host_without_a_build_gets_a_page_that_tells_an_operator_what_to_do() {
+    let server = Server::start().await;
+    let stranger = Client::new(server.address, "nowhere.example:8000");
+    let browser = stranger.with_header("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    for path in ["/", "/sign-in/", "/api/docs/", "/nothing/"] {
+        let page = browser.get(path).await;
+        assert_eq!((page.status, page.header("content-type")), (404, "text/html; charset=utf-8"), "{path}");
+        for text in ["No build here", "nowhere.example:8000", "chancery build create DOMAIN", "CHANCERY_FALLBACK_BUILD"]
+        {
+            assert!(page.text.contains(text), "{path}: {text} is not in {}", page.text);
+        }
+        assert!(!page.text.contains(DOMAIN), "which builds there are is not for everybody: {}", page.text);
+    }
+    for program in
+        [stranger.clone(), stranger.with_header("accept", "*/*"), stranger.with_header("accept", "application/json")]
+    {
+        assert_eq!(program.get("/api/security/").await, (404, message::not_found()));
+    }
+    assert_eq!(browser.post("/api/auth/login/", json!({})).await, (404, message::not_found()));
+    let elsewhere = server.anonymous().with_header("accept", "text/html").get("/nothing/").await;
+    assert_eq!(elsewhere, (404, message::not_found()));
 }

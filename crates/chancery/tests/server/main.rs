@@ -9,6 +9,7 @@ mod connections;
 mod crash;
 mod data_directory;
 mod durability;
+mod encryption;
 mod guessing;
 mod history_crash;
 mod keys;

@@ -58,9 +58,13 @@ async fn the_first_super_admin_may_be_given() {
 }
 
 #[test]
-fn on_postgresql_no_build_is_made_by_itself() {
+fn on_postgresql_no_build_is_made_by_itself_and_the_start_says_how_to_make_one() {
     let Some(installation) = Installation::postgresql(BINARY) else { return };
-    installation.serve().stop();
+    let server = installation.serve();
+    let line = "There is no build yet, so every page is a 404: `chancery build create DOMAIN --admin-username EMAIL` makes \
+                one, which is served at once to requests for that host.\n";
+    assert!(server.stdout().contains(line), "{}", server.stdout());
+    server.stop();
     assert_eq!(installation.succeeds(&["build", "list"]), "");
 }
 
@@ -72,6 +76,8 @@ async fn on_postgresql_a_host_that_matches_no_build_is_not_found() {
     server.client("localhost").get("/api/security/").await.is(404, message::not_found());
     server.client("b.example").get("/api/security/").await.is(404, message::not_found());
     server.client("a.example").get("/api/security/").await.ok();
+
+    assert!(!server.stdout().contains("no build"), "{}", server.stdout());
 
     let installation = installation.set("CHANCERY_FALLBACK_BUILD", "A.Example");
     installation.serve().client("b.example").get("/api/security/").await.ok();
@@ -246,6 +252,58 @@ async fn users_are_made_by_operators() {
 }
 
 #[tokio::test]
+async fn passwords_are_read_from_standard_input_and_from_files() {
+    let installation = Installation::with_build(BINARY);
+    let home = installation.home();
+    let file = |name: &str, text: &str| std::fs::write(home.join(name), text).unwrap();
+    let from_input = |args: &[&str], input: &str| {
+        file("input", input);
+        installation.run_with_input(args, &home.join("input"))
+    };
+    let user =
+        |command: &'static str, name: &'static str| ["user", command, "--build", "localhost", "--username", name];
+
+    let made = from_input(&["build", "create", "b.example", "--password-stdin"], "the first password\n");
+    assert_eq!((made.code, made.stdout.as_str()), (0, "The build b.example was made.\n"), "{}", made.stderr);
+    file("second", "the second password");
+    let create = [&user("create", "anna@example.com")[..], &["--account-type", "full", "--password-file", "second"]];
+    assert_eq!(installation.succeeds(&create.concat()), "The user anna@example.com was made.\n");
+    let set = [&user("set-password", ADMIN)[..], &["--password-stdin"]].concat();
+    let done = from_input(&set, "the third password\r\n");
+    assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+    assert_eq!(done.stdout, "The password of admin@example.com was set.\n");
+
+    let server = installation.serve_api();
+    server.client("b.example").sign_in(ADMIN, "the first password").await;
+    server.client("localhost").sign_in("anna@example.com", "the second password").await;
+    server.client("localhost").sign_in(ADMIN, "the third password").await;
+
+    let empty = from_input(&set, "\n");
+    assert_eq!((empty.code, empty.stderr.as_str()), (1, "chancery: --password-stdin: the password is empty\n"));
+    let missing = installation.fails(&["build", "create", "c.example", "--password-file", "nowhere"]);
+    assert_eq!(missing, "chancery: --password-file: nowhere: No such file or directory (os error 2)\n");
+    assert!(!installation.succeeds(&["build", "list"]).contains("c.example"));
+}
+
+#[test]
+fn builds_are_listed_for_people_scripts_and_programs() {
+    let installation = Installation::with_build(BINARY);
+    let lines = installation.succeeds(&["build", "list"]);
+    assert!(lines.starts_with("localhost\tactive\t2") && lines.lines().count() == 1, "{lines}");
+    let listed: serde_json::Value = serde_json::from_str(&installation.succeeds(&["build", "list", "--json"])).unwrap();
+    let created_at = lines.split('\t').nth(2).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&listed[0]["domain"], &listed[0]["state"], &listed[0]["created_at"]),
+        (&json!("localhost"), &json!("active"), &json!(created_at))
+    );
+    assert!(listed[0]["history"]["database_name"].as_str().unwrap().starts_with("localhost_"), "{listed}");
+    let on_terminal = installation.run_on_terminal(&["build", "list"]);
+    let header: Vec<&str> = on_terminal.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["DOMAIN", "STATE", "CREATED", "HISTORY", "DATABASE", "CLIENT", "ID"], "{on_terminal}");
+}
+
+#[tokio::test]
 async fn set_password_unlocks_the_account_and_ends_its_sessions() {
     let installation = Installation::with_build(BINARY);
     let server = installation.serve();
@@ -313,6 +371,11 @@ fn a_wrong_setting_stops_the_start_with_one_line_that_names_it() {
         ("CHANCERY_HISTORY_LISTEN", "8001"),
         ("CHANCERY_DATABASE_URL", "mysql://u:hidden@h/d"),
         ("CHANCERY_DATABASE_URL", "postgres://u:hidden@127.0.0.1:1/d"),
+        ("CHANCERY_DATABASE_URL", "postgres:///d?host=/nowhere&password=hidden"),
+        ("CHANCERY_DATABASE_URL", "postgres://u:hidden@127.0.0.1:1/d?sslmode=perhaps"),
+        ("CHANCERY_DATABASE_URL", "postgres://u:hidden@127.0.0.1:1/d?sslmode=verify-full&sslrootcert=/nowhere"),
+        ("RUST_LOG", "loud"),
+        ("CHANCERY_LOCK_ATEMPTS", "3"),
         ("CHANCERY_HISTORY_DATABASE_URL", "ftp://u:hidden@h"),
         ("CHANCERY_BASE_URL", "chancery.example"),
         ("CHANCERY_SIGN_IN_URL", "app"),

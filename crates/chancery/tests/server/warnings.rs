@@ -45,3 +45,32 @@ async fn a_start_warns_of_each_configuration_that_does_not_vouch_with_everything
     server.client("localhost").get("/api/single-sign-on/login/").await.ok();
     assert_eq!(warnings(), [(json!("localhost"), json!(2)), (json!("localhost"), json!(3))]);
 }
+
+#[tokio::test]
+async fn a_proxy_that_the_settings_do_not_name_is_warned_of_once() {
+    let installation = Installation::with_build(BINARY);
+    let server = installation.serve_api();
+    let caller = server.client("localhost");
+    assert_eq!(caller.get("/readyz").await.ok().get("warnings"), None);
+
+    for (header, value) in [("x-forwarded-proto", "https"), ("x-forwarded-for", "203.0.113.9")] {
+        caller.with_header(header, value).get("/api/security/").await.ok();
+    }
+
+    let warning = "127.0.0.1 sends X-Forwarded-… headers and is not in CHANCERY_TRUSTED_PROXIES: if it is a proxy of \
+                   yours, name it there; until then all who come through it count as one address, and failed sign-ins \
+                   of some refuse all";
+    assert_eq!(caller.get("/readyz").await.ok()["warnings"], json!([warning]));
+    let log = server.stderr();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines: Vec<Value> = lines.filter(|line| line["setting"] == "CHANCERY_TRUSTED_PROXIES").collect();
+    let [line] = &lines[..] else { panic!("one line, not {lines:#?}") };
+    assert_eq!((&line["level"], &line["peer"]), (&json!("WARN"), &json!("127.0.0.1")));
+    assert_eq!(line["message"], warning);
+    server.stop();
+
+    let installation = installation.set("CHANCERY_TRUSTED_PROXIES", "127.0.0.1");
+    let server = installation.serve_api();
+    let caller = server.client("localhost").with_header("x-forwarded-for", "203.0.113.9");
+    assert_eq!(caller.get("/readyz").await.ok().get("warnings"), None);
+}

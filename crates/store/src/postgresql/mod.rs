@@ -13,6 +13,7 @@ mod schema;
 mod settings;
 mod short_reads;
 pub(crate) mod types;
+mod url;
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;

@@ -1,14 +1,14 @@
 //! How connections to PostgreSQL are made.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::client::{Client, plain};
+use super::client::Client;
 use super::connection::Connection;
+use super::url;
 use crate::conn::Conn;
 use crate::error::Error;
 use crate::migrate::Migrations;
@@ -33,9 +33,7 @@ pub(super) struct Settings {
 
 impl Settings {
     pub fn new(url: &str, migrations: Migrations, options: &Options) -> Result<Settings, Error> {
-        // With this driver `require` does what libpq calls verify-full: the certificate is always checked.
-        let url = url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
-        let mut config: Config = url.parse().map_err(|error| Error::Db(format!("database URL: {}", plain(&error))))?;
+        let (mut config, tls) = url::read(url)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(3));
         }
@@ -49,7 +47,6 @@ impl Settings {
         if config.get_application_name().is_none() {
             config.application_name("chancery");
         }
-        let tls = if config.get_ssl_mode() == SslMode::Require { Some(tls()?) } else { None };
         let (alone, time_limit) = (options.alone, options.time_limit);
         Ok(Settings { config, tls, migrations, alone, time_limit, down: Mutex::default() })
     }
@@ -73,20 +70,4 @@ impl Settings {
             }
         }
     }
-}
-
-/// TLS that trusts the system's root certificates.
-fn tls() -> Result<MakeRustlsConnect, Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    let (added, _) = roots.add_parsable_certificates(found.certs);
-    if added == 0 {
-        return Err(Error::Unavailable(format!("no root certificates: {:?}", found.errors)));
-    }
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Db(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
 }

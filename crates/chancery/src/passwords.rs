@@ -1,0 +1,60 @@
+//! Passwords that commands read from elsewhere than the command line, where everybody on the machine sees them.
+
+use crate::cli::PasswordSource;
+use crate::open::Failure;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+
+/// More bytes than any password may have.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// The password that a command is to read; `None` when it is to read none. On a terminal nothing is shown as it is typed.
+pub fn read(source: &PasswordSource) -> Result<Option<String>, Failure> {
+    if let Some(path) = &source.password_file {
+        let name = format!("--password-file: {}", path.display());
+        let file = File::open(path).map_err(|error| format!("{name}: {error}"))?;
+        return from(file, &name).map(Some);
+    }
+    if !source.password_stdin {
+        return Ok(None);
+    }
+    if io::stdin().is_terminal() { ask().map(Some) } else { from(io::stdin(), "--password-stdin").map(Some) }
+}
+
+/// Asks for a password on the terminal.
+pub fn ask() -> Result<String, Failure> {
+    rpassword::prompt_password("Password: ").map_err(|error| error.to_string())
+}
+
+/// Reads a password to the end of its source; a newline behind it is not part of it.
+fn from(source: impl Read, name: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = source.take(MAX_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("{name}: {error}"))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(format!("{name}: longer than {MAX_BYTES} bytes"));
+    }
+    let password = text.strip_suffix('\n').map_or(&*text, |line| line.strip_suffix('\r').unwrap_or(line));
+    if password.is_empty() { Err(format!("{name}: the password is empty")) } else { Ok(password.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_newline_behind_a_password_is_dropped() {
+        for (sent, password) in [("a b", "a b"), ("a b\n", "a b"), ("a b\r\n", "a b"), (" a\nb \n\n", " a\nb \n")] {
+            assert_eq!(from(sent.as_bytes(), "x").unwrap(), password, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_password_is_refused() {
+        for sent in ["", "\n", "\r\n"] {
+            assert_eq!(from(sent.as_bytes(), "x").unwrap_err(), "x: the password is empty", "{sent:?}");
+        }
+        assert_eq!(from(&b"\xff"[..], "x").unwrap_err(), "x: stream did not contain valid UTF-8");
+        assert_eq!(from(io::repeat(b'a'), "x").unwrap_err(), "x: longer than 65536 bytes");
+    }
+}

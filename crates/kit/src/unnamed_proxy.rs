@@ -1,0 +1,72 @@
+//! Word of a proxy that `CHANCERY_TRUSTED_PROXIES` does not name. Behind one, all callers have the proxy's address, so the
+//! failed sign-ins of anybody soon refuse everybody (`CHANCERY_ADDRESS_ATTEMPTS`).
+
+use crate::address::Trusted;
+use crate::outbound::is_public;
+use http::HeaderMap;
+use std::net::IpAddr;
+use std::sync::OnceLock;
+
+/// The headers of a trusted proxy that count.
+const FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+
+/// The first peers outside the trusted proxies that sent forwarded headers.
+///
+/// Strangers can send such headers, too. So no more than two peers are remembered and logged: the first one, and, where
+/// that has a public address, the first one of this machine or its networks, where an operator's proxies usually are.
+#[derive(Default)]
+pub struct UnnamedProxy {
+    public: OnceLock<IpAddr>,
+    private: OnceLock<IpAddr>,
+}
+
+impl UnnamedProxy {
+    /// Looks at a request, and logs a warning when its peer is to be remembered.
+    pub fn look(&self, peer: IpAddr, headers: &HeaderMap, trusted: &Trusted) {
+        let is_known = self.private.get().is_some();
+        if is_known || trusted.contains(peer) || !FORWARDED.iter().any(|name| headers.contains_key(*name)) {
+            return;
+        }
+        let peer = peer.to_canonical();
+        let place = if is_public(peer) { &self.public } else { &self.private };
+        if place.set(peer).is_ok() {
+            tracing::warn!(peer = %peer, setting = "CHANCERY_TRUSTED_PROXIES", "{}", words(peer));
+        }
+    }
+
+    /// What an operator is to be told; the peer of this machine or its networks counts more than a public one.
+    pub fn warning(&self) -> Option<String> {
+        self.private.get().or(self.public.get()).map(|peer| words(*peer))
+    }
+}
+
+fn words(peer: IpAddr) -> String {
+    format!(
+        "{peer} sends X-Forwarded-… headers and is not in CHANCERY_TRUSTED_PROXIES: if it is a proxy of yours, name it \
+         there; until then all who come through it count as one address, and failed sign-ins of some refuse all"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarded() -> HeaderMap {
+        HeaderMap::from_iter([(http::HeaderName::from_static("x-forwarded-for"), "198.51.100.7".parse().unwrap())])
+    }
+
+    #[test]
+    fn a_private_peer_counts_more_than_a_public_one_and_the_first_more_than_later_ones() {
+        let (proxy, trusted) = (UnnamedProxy::default(), Trusted::parse("10.0.0.1").unwrap());
+        let warning_after = |peer: &str, headers: &HeaderMap| {
+            proxy.look(peer.parse().unwrap(), headers, &trusted);
+            proxy.warning().map(|warning| warning.split(' ').next().unwrap().to_owned())
+        };
+        assert_eq!(warning_after("10.0.0.2", &HeaderMap::new()), None, "nothing is forwarded");
+        assert_eq!(warning_after("10.0.0.1", &forwarded()), None, "it is trusted");
+        assert_eq!(warning_after("8.8.8.8", &forwarded()).as_deref(), Some("8.8.8.8"));
+        assert_eq!(warning_after("9.9.9.9", &forwarded()).as_deref(), Some("8.8.8.8"));
+        assert_eq!(warning_after("::ffff:10.0.0.2", &forwarded()).as_deref(), Some("10.0.0.2"));
+        assert_eq!(warning_after("10.0.0.3", &forwarded()).as_deref(), Some("10.0.0.2"));
+    }
+}

@@ -1,0 +1,177 @@
+//! The URL of the database as an operator writes it. The driver reads all of it but for encryption, which is read here as
+//! libpq names it: `sslmode` and `sslrootcert`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::client::plain;
+use crate::error::Error;
+
+/// The settings of a connection, and by what it is encrypted; `None`: it is not.
+///
+/// With TLS the certificate is always checked, and that it names the host, as libpq does for `verify-full`. So there is
+/// no `prefer` or `allow`, under which nobody could tell whether a connection is encrypted.
+///
+/// # Errors
+/// [`Error::Url`] with what is wrong; it repeats neither password nor user.
+pub(super) fn read(url: &str) -> Result<(Config, Option<MakeRustlsConnect>), Error> {
+    let Encryption { rest, is_encrypted, roots } = Encryption::take_from(url)?;
+    let mut config: Config = rest.parse().map_err(|error| Error::Url(plain(&error)))?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        let expected = "expected a host, as in postgres://host/db or postgres:///db?host=/run/postgresql";
+        return Err(Error::Url(expected.to_owned()));
+    }
+    let tls = match (is_encrypted, roots) {
+        (true, _) if config.get_hosts().iter().any(|host| matches!(host, Host::Unix(_))) => {
+            return Err(Error::Url("sslmode: connections by a Unix socket are not encrypted; leave it out".to_owned()));
+        }
+        (true, roots) => Some(tls(roots.as_deref())?),
+        (false, Some(_)) => return Err(Error::Url("sslrootcert: counts only with sslmode=verify-full".to_owned())),
+        (false, None) => None,
+    };
+    config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
+    Ok((config, tls))
+}
+
+/// What a URL says of encryption.
+struct Encryption {
+    /// The URL without it.
+    rest: String,
+    is_encrypted: bool,
+    /// The file of root certificates; `None`: the system's.
+    roots: Option<String>,
+}
+
+impl Encryption {
+    fn take_from(url: &str) -> Result<Encryption, Error> {
+        let mut found = Encryption { rest: url.to_owned(), is_encrypted: false, roots: None };
+        // The driver takes everything before the first `@` as user and password.
+        let behind_password = url.find('@').unwrap_or(0);
+        let Some(query) = url[behind_password..].find('?').map(|at| behind_password + at) else { return Ok(found) };
+        let mut kept = Vec::new();
+        for parameter in url[query + 1..].split('&') {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let value = percent_decode_str(value).decode_utf8_lossy();
+            match name {
+                "sslmode" => found.is_encrypted = is_encrypted(&value)?,
+                "sslrootcert" => found.roots = (value != "system").then(|| value.into_owned()),
+                _ => kept.push(parameter),
+            }
+        }
+        found.rest = url[..query].to_owned();
+        if !kept.is_empty() {
+            found.rest = format!("{}?{}", found.rest, kept.join("&"));
+        }
+        Ok(found)
+    }
+}
+
+fn is_encrypted(mode: &str) -> Result<bool, Error> {
+    match mode {
+        "disable" => Ok(false),
+        "require" | "verify-ca" | "verify-full" => Ok(true),
+        _ => Err(Error::Url(format!("sslmode: {mode:?} is none of disable, require, verify-ca, verify-full"))),
+    }
+}
+
+/// TLS that trusts the root certificates of a file, or the system's.
+fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, Error> {
+    let mut roots = RootCertStore::empty();
+    match roots_file {
+        Some(file) => {
+            let wrong = |problem: String| Error::Url(format!("sslrootcert: {file}: {problem}"));
+            let certificates =
+                CertificateDer::pem_file_iter(Path::new(file)).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let (added, _) = roots.add_parsable_certificates(certificates.map_err(|error| wrong(error.to_string()))?);
+            if added == 0 {
+                return Err(wrong("no root certificate is in it".to_owned()));
+            }
+        }
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            let (added, _) = roots.add_parsable_certificates(found.certs);
+            if added == 0 {
+                return Err(Error::Unavailable(format!("no root certificates: {:?}", found.errors)));
+            }
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Db(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(url: &str) -> String {
+        read(url).map(|_| ()).expect_err(url).to_string()
+    }
+
+    #[test]
+    fn encryption_is_read_as_libpq_names_it() {
+        let file = tempfile::tempdir().unwrap();
+        for (query, encrypted) in
+            [("", false), ("?sslmode=disable", false), ("?sslmode=disable&application_name=x", false)]
+        {
+            let (_, tls) = read(&format!("postgres://u:p@db.example/chancery{query}")).unwrap();
+            assert_eq!(tls.is_some(), encrypted, "{query}");
+        }
+        assert_eq!(
+            problem("postgres://u:p@h/d?sslmode=prefer"),
+            "sslmode: \"prefer\" is none of disable, require, verify-ca, verify-full"
+        );
+        assert_eq!(
+            problem("postgres://u:p@h/d?sslmode"),
+            "sslmode: \"\" is none of disable, require, verify-ca, verify-full"
+        );
+        assert_eq!(
+            problem("postgres://u:p@h/d?sslrootcert=/etc/ca.pem"),
+            "sslrootcert: counts only with sslmode=verify-full"
+        );
+        assert!(
+            problem("postgres://u:p@h/d?sslmode=require&sslrootcert=%2Fno%2Ffile")
+                .starts_with("sslrootcert: /no/file: ")
+        );
+        let empty = file.path().join("empty.pem");
+        std::fs::write(&empty, "not a certificate\n").unwrap();
+        let line = problem(&format!("postgres://u:p@h/d?sslmode=verify-full&sslrootcert={}", empty.display()));
+        assert_eq!(line, format!("sslrootcert: {}: no root certificate is in it", empty.display()));
+        let line = problem("postgres:///d?host=/run/postgresql&sslmode=verify-full&sslrootcert=/no/file");
+        assert_eq!(line, "sslmode: connections by a Unix socket are not encrypted; leave it out");
+    }
+
+    #[test]
+    fn a_host_may_be_a_directory_of_sockets() {
+        for url in
+            ["postgres:///d?host=/run/postgresql", "postgres://u@%2Frun%2Fpostgresql/d", "postgres:///d?user=u&host=h"]
+        {
+            let (config, tls) = read(url).unwrap();
+            assert!(tls.is_none() && config.get_dbname() == Some("d") && config.get_hosts().len() == 1, "{url}");
+        }
+        assert!(problem("postgres:///d").starts_with("expected a host, as in "));
+    }
+
+    #[test]
+    fn what_the_driver_does_not_know_is_named_and_secrets_are_not() {
+        for (url, word) in [
+            ("postgres://u:hidden@h/d?sslcert=x", "sslcert"),
+            ("postgres://u:hid?den@h/d?sslcert=x", "sslcert"),
+            ("postgres://u:hidden@h:port/d", "port"),
+        ] {
+            let line = problem(url);
+            assert!(line.contains(word) && !line.contains("hid"), "{line}");
+        }
+    }
+}
