@@ -30,7 +30,7 @@ pub fn no_build(host: &str) -> Answer {
          <code>CHANCERY_TRUSTED_PROXIES</code> names the proxy, in <code>X-Forwarded-Host</code>.</li></ul>",
         escape(host)
     );
-    page(StatusCode::NOT_FOUND, "No build here", &body)
+    whole(host, StatusCode::NOT_FOUND, "No build here", &body)
 }
 
 /// Every message of a refusal, for people.
@@ -58,16 +58,21 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// A whole page of a build, with a title and a body of HTML. The title says that something failed, since a screen reader
-/// says it first.
+/// A page of a build, with a title and a body of HTML. The title says that something failed, since a screen reader says
+/// it first.
 pub fn page(build: &Build, status: StatusCode, title: &str, body: &str) -> Answer {
+    whole(&build.domain, status, title, body)
+}
+
+/// A page of the host `owner`.
+fn whole(owner: &str, status: StatusCode, title: &str, body: &str) -> Answer {
     let failed = if status.is_client_error() { "Failed: " } else { "" };
-    let (domain, style) = (escape(&build.domain), include_str!("html.css"));
+    let (owner, style) = (escape(owner), include_str!("html.css"));
     let html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{failed}{title} · {domain}</title>\
-         <style>{style}</style></head><body><header>{domain}</header><main><h1>{title}</h1>{body}</main></body></html>"
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{failed}{title} · {owner}</title>\
+         <style>{style}</style></head><body><header>{owner}</header><main><h1>{title}</h1>{body}</main></body></html>"
     );
     Answer::page(status, html)
 }
