@@ -25,7 +25,7 @@ const IMPORTS: [(&str, &[&str]); 13] = [
     ("events", &["kit"]),
     ("kit", &[]),
     ("history", &[]),
-    ("store", &[]),
+    ("store", &["web"]),
     ("resource", &[]),
     ("web", &[]),
 ];

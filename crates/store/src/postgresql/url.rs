@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -84,9 +84,9 @@ fn is_encrypted(mode: &str) -> Result<bool, Error> {
 
 /// TLS that trusts the root certificates of a file, or the system's.
 fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, Error> {
-    let mut roots = RootCertStore::empty();
-    match roots_file {
+    let roots = match roots_file {
         Some(file) => {
+            let mut roots = RootCertStore::empty();
             let wrong = |problem: String| Error::Url(format!("sslrootcert: {file}: {problem}"));
             let certificates =
                 CertificateDer::pem_file_iter(Path::new(file)).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -94,21 +94,14 @@ fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, Error> {
             if added == 0 {
                 return Err(wrong("no root certificate is in it".to_owned()));
             }
+            Arc::new(roots)
         }
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            let (added, _) = roots.add_parsable_certificates(found.certs);
-            if added == 0 {
-                return Err(Error::Unavailable(format!("no root certificates: {:?}", found.errors)));
-            }
-        }
+        None => web::tls::roots(),
+    };
+    if roots.is_empty() {
+        return Err(Error::Unavailable("the system has no root certificates".to_owned()));
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Db(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
+    Ok(MakeRustlsConnect::new(web::tls::client(roots)))
 }
 
 #[cfg(test)]
