@@ -1,4 +1,4 @@
-//! `chancery backup`: a consistent copy of the embedded data directory (document 4, section 1).
+//! `chancery backup`: a consistent copy of the embedded data directory (`docs/operations.md`).
 //!
 //! A copy that is not finished has the file [`UNFINISHED`], by which no server or command uses it, and the next backup
 //! begins it again. A finished one knows that it is a copy: its history service is another one than that of the original.

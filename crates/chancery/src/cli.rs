@@ -1,4 +1,4 @@
-//! The command line (document 4, section 1).
+//! The command line (`docs/operations.md`).
 //!
 //! Every setting is also a flag of every command, so `chancery build create` takes the new super admin from
 //! `--admin-username` and `--admin-password` like `chancery serve` on an empty data directory.
@@ -175,7 +175,7 @@ pub struct PasswordSource {
     pub password_file: Option<PathBuf>,
 }
 
-/// The account types that an operator may give (document 1; `one_time_completion` accounts only the server makes).
+/// The account types that an operator may give (`one_time_completion` accounts only the server makes).
 fn account_type() -> impl TypedValueParser<Value = AccountType> {
     let given = AccountType::all().filter(|account_type| *account_type != AccountType::OneTimeCompletion);
     PossibleValuesParser::new(given.map(AccountType::name))

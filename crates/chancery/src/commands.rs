@@ -1,4 +1,4 @@
-//! What each command does (document 4, section 1).
+//! What each command does (`docs/operations.md`).
 
 use crate::backup::backup;
 use crate::build_list;
@@ -46,7 +46,7 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             let is_random = given.is_none();
             let password = given.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
-            // Running servers serve it at once (document 4, section 1), also those that have just learnt of no such build.
+            // Running servers serve it at once, also those that have just learnt of no such build.
             tokio::time::sleep(STALE_AFTER).await;
             println!("The build {} was made.", build.domain);
             if let Some(reason) = &history.away {

@@ -1,5 +1,4 @@
-//! File descriptors: their limit, and how many connections they allow (document 4, section 7, row "a deployment's
-//! limits").
+//! File descriptors: their limit, and how many connections they allow.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

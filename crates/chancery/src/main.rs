@@ -1,4 +1,4 @@
-//! The command `chancery`: it reads the settings and runs a command, of which `serve` is one (document 4, section 1).
+//! The command `chancery`: it reads the settings and runs a command, of which `serve` is one.
 
 mod backup;
 mod build_list;

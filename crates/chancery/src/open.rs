@@ -1,5 +1,5 @@
 //! Opens the application and the history service with the settings of the deployment, and reads or generates its keys
-//! (document 4, section 1).
+//! (`docs/operations.md`).
 
 use crate::secrets_file::{
     self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
@@ -184,7 +184,7 @@ pub fn generated(data: &Path, name: &str) -> Result<String, Failure> {
     read_or_create(data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
-/// Creates the build `localhost` with a super admin when the embedded store is empty (document 4, section 1, "first
+/// Creates the build `localhost` with a super admin when the embedded store is empty (`docs/operations.md`, "First
 /// start"). On PostgreSQL it tells how to create one.
 pub async fn first_start(app: &App, settings: &Settings) -> Result<(), Failure> {
     if !builds::list(app).await?.is_empty() {

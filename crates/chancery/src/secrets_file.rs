@@ -1,5 +1,5 @@
-//! Key files: keys that are generated once and stored in the data directory (document 4, section 1, rows
-//! `CHANCERY_SECRET_KEY` and `CHANCERY_API_KEY`).
+//! Key files: keys that are generated once and stored in the data directory (`docs/operations.md`,
+//! "Keys").
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! The settings of a deployment (document 4, section 1).
+//! The settings of a deployment (`docs/operations.md`).
 //!
 //! A setting is written once, as a field of [`Flags`]. Its other names follow from that one: `history_listen` is the
 //! flag `--history-listen`, the environment variable `CHANCERY_HISTORY_LISTEN` and the key `history_listen` of
@@ -128,10 +128,7 @@ pub struct Flags {
 
 /// The settings after validation.
 #[derive(Clone)]
-#[allow(
-    dead_code,
-    reason = "all settings of document 4 are checked; the features that read some of them are still to come"
-)]
+#[allow(dead_code, reason = "all settings are checked; the features that read some of them are still to come")]
 pub struct Settings {
     /// The directory of the embedded stores, files and generated keys.
     pub data: PathBuf,

@@ -1,4 +1,4 @@
-//! The HTTP client of the history service, with the five calls that the main API needs (document 3, "History service").
+//! The HTTP client of the history service, with the five calls that the main API needs (`docs/reference/history.md`).
 
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
@@ -28,7 +28,7 @@ pub struct HistoryAddress {
     pub api_key: String,
 }
 
-/// The credentials of a new tenant, named as in document 3.
+/// The credentials of a new tenant.
 #[derive(Clone)]
 pub struct CreatedTenant {
     pub client_id: String,
@@ -213,7 +213,7 @@ impl HistoryClient {
     }
 }
 
-/// The envelope of a history event (document 3, `create-event`).
+/// The envelope of a history event (`docs/reference/history.md`).
 pub struct Envelope<'a> {
     /// The id of the event.
     pub id: &'a str,

@@ -1,7 +1,7 @@
 //! Internet addresses: sets of networks, and the address of a request's client behind proxies.
 //!
 //! An IPv4 address may arrive as an IPv4-mapped IPv6 one (`::ffff:10.0.0.1`); both sides of each comparison are made
-//! canonical first, so that the spelling makes no difference (security.md, row "IP ranges").
+//! canonical first, so that the spelling makes no difference.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! The description of the API (document 4, section 2): every endpoint, from the routes and declarations that serve it.
+//! The description of the API (`docs/reference/descriptions.md`): every endpoint, from the routes and declarations that serve it.
 //!
 //! | | |
 //! |---|---|

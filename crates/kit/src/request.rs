@@ -45,13 +45,12 @@ pub struct Received {
     /// The parameters of the query string.
     pub query: Query,
     /// The JSON body, an empty object when none was sent; or the status and message of what is wrong with it. The error
-    /// is raised only when a handler asks for the body: 404 and 403 come first (document 4, section 2, "order of
-    /// checks").
+    /// is raised only when a handler asks for the body: 404 and 403 come first.
     pub body: Result<Body, (StatusCode, String)>,
     /// The memory reserved for the body, which is released with the request.
     pub room: web::room::Taken,
     pub headers: HeaderMap,
-    /// The address of the client (document 4, section 3, "IP restriction").
+    /// The address of the client.
     pub address: IpAddr,
     /// Scheme and host of the request, for links to it.
     pub origin: String,
@@ -64,7 +63,7 @@ pub struct Received {
 }
 
 /// The ids of a batch before its first item that is no id. One of them may be wrong too, and of several errors the
-/// first in the order sent is reported (document 4, section 2, "batches").
+/// first in the order sent is reported (`docs/reference/conventions.md`).
 pub struct Batch {
     /// The ids without repetitions, in the order sent.
     pub ids: Vec<i64>,
@@ -212,7 +211,7 @@ impl Request {
         errors.refuse()?;
         Ok(texts)
     }
-    /// The body as a list of at most `max` ids (documents 1 and 2, "Assignees").
+    /// The body as a list of at most `max` ids.
     pub fn batch(&self, max: usize) -> Result<Batch, Refusal> {
         let body = self.body()?;
         let (items, count) = body.as_list(max).ok_or_else(|| Refusal::bad(message::not_a_list(body.type_name())))?;

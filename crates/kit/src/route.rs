@@ -104,7 +104,7 @@ impl Schema {
     }
 }
 
-/// The list envelope (document 1, convention 3) around items of this name.
+/// The list envelope (`docs/reference/conventions.md`) around items of this name.
 pub fn page(name: &str, item: Json) -> Json {
     let integer = |text: &str| json!({"type": "integer", "description": text});
     let address = |text: &str| json!({"type": ["string", "null"], "description": text});
@@ -149,7 +149,7 @@ pub struct Route {
     pub is_internal: bool,
     /// The cache of [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
-    /// Whether it may be called while the password must be changed (document 4, section 3, "forced rotation").
+    /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
     /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
@@ -246,7 +246,7 @@ impl Route {
         Route::new(Method::OPTIONS, path, "Schema document", handler)
             .answers(200, Schema::Json(openapi::schema_document))
     }
-    /// A path that answers 405 to every method (document 1, "User group permission set assignees", rule 7).
+    /// A path that answers 405 to every method.
     pub fn nothing(path: &'static str) -> Route {
         let refuse = Handler::NoDatabase(|request| Err(Refusal::method(&request.method, "")));
         Route::new(Method::OPTIONS, path, "", refuse).answers(405, Schema::Nothing)

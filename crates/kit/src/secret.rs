@@ -1,5 +1,4 @@
-//! Encryption of values in the database with the deployment's key: client secrets, mail passwords, queued mails
-//! (security.md, row "secrets at rest").
+//! Encryption of values in the database with the deployment's key: client secrets, mail passwords, queued mails.
 //!
 //! From the one key that is set (`CHANCERY_SECRET_KEY`) a key is derived for each purpose. A sealed (encrypted) value
 //! is bound to its place: copied to another row, column or build, it cannot be opened (decrypted).

@@ -1,5 +1,5 @@
 //! The path of a request: host → build → route → caller → permission → handler → answer. The order of refusals is
-//! fixed here: 401, 403, 404, 403, 400 (document 4, section 2, "order of checks").
+//! fixed here: 401, 403, 404, 403, 400 (`docs/reference/conventions.md`).
 
 use crate::address::client_address;
 use crate::answer::{Answer, AnswerBody, Outcome, Produce, etag};

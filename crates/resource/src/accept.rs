@@ -58,7 +58,7 @@ pub fn accept<L: Lookup>(
 }
 
 /// Checks the object with the fields of the group, whose errors are nested as its values are. Unlike elsewhere, a name that
-/// is not declared is an error (document 5, section 3, "errors").
+/// is not declared is an error.
 fn check_group<L: Lookup>(
     name: &str,
     fields: &[Field],

@@ -3,9 +3,9 @@
 //! A stored decimal has a sign (`0` negative, `1` not), 30 whole digits and 10 decimal places. The digits of a negative one
 //! are complemented and followed by `~`, so that an operand of a filter with more places still compares as a number.
 
-/// The maximal number of whole digits (document 5, section 2: precision up to 30).
+/// The maximal number of whole digits.
 const WHOLE_DIGITS: usize = 30;
-/// The maximal number of decimal places (document 5, section 2: scale up to 10).
+/// The maximal number of decimal places.
 const DECIMAL_PLACES: usize = 10;
 
 /// The stored form of `[-]digits[.digits]`.

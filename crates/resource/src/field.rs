@@ -120,7 +120,7 @@ pub enum Kind {
     },
     /// The id of a user, shown as a user reference (`docs/reference/conventions.md`).
     User,
-    /// Files, as tokens or ids (document 5, section 2, `document`).
+    /// Files, as tokens or ids.
     Files {
         max_items: usize,
     },
@@ -350,8 +350,7 @@ impl Field {
         self.filter = true;
         self
     }
-    /// Lists may be filtered by it, and a value of the wrong type is refused as no available choice (document 1,
-    /// "Errors", of `link_sent_by`).
+    /// Lists may be filtered by it, and a value of the wrong type is refused as no available choice.
     pub fn filter_by_choice(mut self) -> Field {
         self.filters_by_choice = true;
         self.filter()

@@ -3,7 +3,7 @@
 //! A [`Resource`] is plain data that is declared once and read by five modules: [`accept`] (what a body may contain),
 //! [`select`] (filters, ordering, paging), [`json`] (what an answer shows), [`options`] (the schema document) and
 //! [`openapi`]. Nothing here knows HTTP or a database, and nothing assumes that a resource is known at compile time:
-//! object classes are resources that tenants declare while the server runs (document 2, document 5).
+//! object classes are resources that tenants declare while the server runs.
 
 pub mod accept;
 mod check;

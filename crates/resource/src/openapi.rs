@@ -227,7 +227,7 @@ pub fn schema_document() -> Json {
     titled("SchemaDocument", json!({"type": "object", "description": "The fields, columns and bounds of a resource"}))
 }
 
-/// The schema of a user reference (document 1, "Shared shapes").
+/// The schema of a user reference (`docs/reference/conventions.md`).
 pub fn user_reference() -> Json {
     let schema = |name: &'static str| match name {
         "id" => json!({"type": "integer"}),

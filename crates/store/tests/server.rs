@@ -384,7 +384,7 @@ async fn without_a_server_calls_fail_at_once() {
     let opened = Store::open(engine, MIGRATIONS, Options::default()).await;
     assert!(matches!(opened.err(), Some(Error::Unavailable(_))));
     let engine = Engine::Postgres { url: "postgres://:::".to_owned() };
-    assert!(matches!(Store::open(engine, MIGRATIONS, Options::default()).await.err(), Some(Error::Db(_))));
+    assert!(matches!(Store::open(engine, MIGRATIONS, Options::default()).await.err(), Some(Error::Url(_))));
     assert!(started.elapsed() < Duration::from_secs(40));
 }
 

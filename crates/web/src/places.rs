@@ -1,5 +1,4 @@
-//! Places for connections, so many in all, and half of them for one peer (document 4, section 7, row "a deployment's
-//! limits"): one that takes all that it can get leaves the other half to everybody else.
+//! Places for connections, so many in all, and half of them for one peer: one that takes all that it can get leaves the other half to everybody else.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The header `X-Request-Id` (document 4, section 2, row "answers to every request").
+//! The header `X-Request-Id` (`docs/reference/conventions.md`).
 
 use crate::clock::unique_id;
 use http::{HeaderMap, HeaderName, HeaderValue};

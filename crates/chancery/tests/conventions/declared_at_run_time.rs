@@ -1,5 +1,5 @@
-//! The declaration kit over a resource that is declared while the server runs, as object classes will be: every field
-//! type of document 5, section 2, through validation, filters, ordering, OPTIONS and OpenAPI, on a real database; and over
+//! The declaration kit over a resource that is declared while the server runs, as object classes will be: every type
+//! of field through validation, filters, ordering, OPTIONS and OpenAPI, on a real database; and over
 //! routes that know no declaration, while it changes.
 
 use crate::streams::serve_table;

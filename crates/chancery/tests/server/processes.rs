@@ -1,5 +1,4 @@
-//! Several processes over the same database: what one changes, the others see within a second (document 4, section 3,
-//! "access token"; section 1, "build create"). An embedded database is served by one process alone; the
+//! Several processes over the same database: what one changes, the others see within a second. An embedded database is served by one process alone; the
 //! command line is the other one there.
 
 use crate::{BINARY, message};

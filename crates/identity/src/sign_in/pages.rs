@@ -1,5 +1,5 @@
 //! `/sign-in/`, `/activate/` and `/password-reset/`: plain pages with a form each, which work without scripts, so that
-//! an installation can be used without a front end (document 4, section 3, "pages").
+//! an installation can be used without a front end (`docs/reference/sign-in.md`).
 
 use super::{login, set_password};
 use crate::attempts;

@@ -283,7 +283,7 @@ async fn complexity_holds_wherever_a_password_is_set() {
     change(&api, PASSWORD, "aaa").await.refuses(json!({"new_password": broken}));
     change(&api, PASSWORD, "GOod enough 3!").await.is_empty();
 
-    // Document 1 enforces the rules for services alone; other accounts choose their password by the link.
+    // The rules are enforced for services alone; other accounts choose their password by the link.
     let body = json!({
         "username": "ann@example.com", "account_type": "internal", "first_name": "Ann", "last_name": "Bee",
         "password": "aaa",

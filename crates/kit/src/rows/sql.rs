@@ -118,7 +118,7 @@ fn condition(sql: &mut Sql, filter: &resource::Filter, now: i64) {
     }
 }
 
-/// Pushes a filter on a list of members: `exact` means the same members, `in` any of them (document 5, section 3).
+/// Pushes a filter on a list of members: `exact` means the same members, `in` any of them.
 fn condition_on_members(sql: &mut Sql, members: &Members, predicate: Predicate, operands: &[Value]) {
     let held = |sql: &mut Sql, what: &'static str| {
         sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = t.id");

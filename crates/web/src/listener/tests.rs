@@ -1,0 +1,452 @@
+use super::*;
+use crate::stream::USUAL_HEADER;
+use std::sync::atomic::Ordering;
+use std::task::Context;
+use tokio::io::AsyncReadExt;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Short enough for a test, far enough apart to be told from each other on a busy machine.
+const SHORT: Duration = Duration::from_millis(400);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A request of whose body nothing has come when the server asks for it.
+const BUSY: &str = "POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n";
+
+fn limits() -> Limits {
+    Limits {
+        header: SHORT,
+        idle: SHORT,
+        write: SHORT,
+        header_bytes: 2048,
+        connections: 64,
+        speaks_for_many: SpeaksForMany::default(),
+        stop: PATIENCE,
+    }
+}
+
+struct Server {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(limits: Limits) -> Server {
+        Server::start_with(limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).await
+    }
+
+    async fn start_with(limits: Limits, headers: Arc<AtomicUsize>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let served = tokio::spawn(serve_with(listener, handle, limits, headers, stopped));
+        Server { address, stop, served }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// What a new connection reads until the server closes it.
+    async fn ask(&self, request: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read_all(&mut stream).await
+    }
+}
+
+async fn handle(request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let text = match head.uri.path() {
+        "/panic" => panic!("as the test wants it"),
+        "/peer" => peer.ip().to_string(),
+        "/slow" => {
+            tokio::time::sleep(SHORT).await;
+            "slow but done".into()
+        }
+        "/huge" => "x".repeat(64 * 1024 * 1024),
+        _ => match read_body(body, 100, SHORT).await {
+            Ok(bytes) => format!("{} bytes", bytes.len()),
+            Err(error) => format!("{error:?}"),
+        },
+    };
+    Response::new(Full::from(text))
+}
+
+async fn read_all(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut text)).await;
+    let _ = end.expect("the server closes the connection");
+    String::from_utf8(text).unwrap()
+}
+
+fn post(length: &str, body: &str) -> String {
+    format!("POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{length}\r\n\r\n{body}")
+}
+
+#[tokio::test]
+async fn requests_are_answered_on_one_connection() {
+    let server = Server::start(limits()).await;
+    let twice = "GET /peer HTTP/1.1\r\nhost: a\r\n\r\nGET /peer HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    assert_eq!(server.ask(twice).await.matches("127.0.0.1").count(), 2);
+}
+
+#[tokio::test]
+async fn silent_half_sent_and_idle_connections_end() {
+    let server = Server::start(limits()).await;
+    let started = Instant::now();
+    assert_eq!(server.ask("").await, "");
+    assert_eq!(server.ask("GET / HTTP/1.1\r\nhost: a\r\nx-half").await, "");
+    assert!(server.ask("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.ends_with("0 bytes"));
+    let elapsed = started.elapsed();
+    assert!(elapsed >= 3 * SHORT && elapsed < PATIENCE, "{elapsed:?}");
+}
+
+#[tokio::test]
+async fn an_idle_connection_has_more_time_than_a_header() {
+    let server = Server::start(Limits { idle: PATIENCE, ..limits() }).await;
+    let mut stream = server.connect().await;
+    for _ in 0..2 {
+        stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let mut answer = [0; 1024];
+        let count = stream.read(&mut answer).await.unwrap();
+        assert!(answer[..count].ends_with(b"127.0.0.1"));
+        tokio::time::sleep(2 * SHORT).await;
+    }
+    let begun = Instant::now();
+    stream.write_all(b"GET /peer HTTP/1.1\r\nhost").await.unwrap();
+    assert_eq!(read_all(&mut stream).await, "");
+    assert!(begun.elapsed() >= SHORT && begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_connection_idles_after_an_answer_that_took_long() {
+    let server = Server::start(Limits { header: 10 * PATIENCE, ..limits() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    assert!(read_all(&mut stream).await.ends_with("slow but done"));
+}
+
+#[tokio::test]
+async fn whoever_comes_when_all_idle_is_served() {
+    for nobody_is_bounded in [true, false] {
+        let speaks_for_many = SpeaksForMany::new(move |_| nobody_is_bounded);
+        let patient = Limits { header: PATIENCE * 4, idle: PATIENCE * 4, ..limits() };
+        let server = Server::start(Limits { connections: 40, speaks_for_many, ..patient }).await;
+        let mut idle = Vec::new();
+        // More than there are places, or than half of them: the first ones have left when the last ones come.
+        for _ in 0..100 {
+            let mut stream = server.connect().await;
+            stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+            let mut answer = [0; 1024];
+            let count = stream.read(&mut answer).await.unwrap();
+            assert!(answer[..count].ends_with(b"127.0.0.1"), "{}", String::from_utf8_lossy(&answer[..count]));
+            idle.push(stream);
+        }
+        let mut open = 0;
+        for stream in &mut idle {
+            let ended = tokio::time::timeout(Duration::from_millis(5), stream.read(&mut [0])).await;
+            open += usize::from(ended.is_err());
+        }
+        assert_eq!(open, if nobody_is_bounded { 40 } else { 20 });
+    }
+}
+
+#[tokio::test]
+async fn a_connection_on_which_an_answer_is_still_made_is_not_idle() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let slowly_made = async |_: Request<Incoming>, _: SocketAddr| {
+        let (producer, content) = crate::content::pieces(None);
+        tokio::spawn(async move {
+            for _ in 0..6 {
+                producer.send("piece").await.unwrap();
+                tokio::time::sleep(SHORT / 2).await;
+            }
+            producer.finish().await;
+        });
+        Response::new(content)
+    };
+    tokio::spawn(serve(listener, slowly_made, Limits { connections: 1, ..limits() }, std::future::pending::<()>()));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+    stream.readable().await.unwrap();
+    let mut other = TcpStream::connect(address).await.unwrap();
+    assert!(read_all(&mut other).await.starts_with("HTTP/1.1 503 "));
+    assert_eq!(read_all(&mut stream).await.matches("piece").count(), 6);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_still_read_is_not_cut_off_for_a_new_connection() {
+    let server = Server::start(Limits { connections: 1, write: PATIENCE, ..limits() }).await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"GET /huge HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+    slow.readable().await.unwrap();
+    for _ in 0..3 {
+        assert!(server.ask("").await.starts_with("HTTP/1.1 503 "));
+    }
+    let answer = tokio::task::spawn(async move { read_all(&mut slow).await });
+    assert!(answer.await.unwrap().len() > 64 * 1024 * 1024);
+}
+
+#[tokio::test]
+async fn a_dripping_header_ends_as_well() {
+    let server = Server::start(limits()).await;
+    let mut stream = server.connect().await;
+    let started = Instant::now();
+    while stream.write_all(b"G").await.is_ok() {
+        tokio::time::sleep(SHORT / 20).await;
+        assert!(started.elapsed() < PATIENCE, "the server closes the connection");
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_read_within_their_limit() {
+    let server = Server::start(limits()).await;
+    assert!(server.ask(&post("content-length: 5", "hello")).await.ends_with("5 bytes"));
+    let chunked = "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
+    assert!(server.ask(&post("transfer-encoding: chunked", chunked)).await.ends_with("11 bytes"));
+    let large = format!("65\r\n{}\r\n0\r\n\r\n", "x".repeat(0x65));
+    assert!(server.ask(&post("transfer-encoding: chunked", &large)).await.ends_with("TooLarge"));
+    assert!(server.ask(&post("transfer-encoding: chunked", "x\r\n")).await.ends_with("Broken"));
+    // Announced, not sent: the refusal does not wait for it.
+    assert!(server.ask(&post("content-length: 101", "")).await.ends_with("TooLarge"));
+    assert!(server.ask(&post("expect: 100-continue\r\ncontent-length: 101", "")).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_client_that_still_sends_reads_the_refusal() {
+    let server = Server::start(limits()).await;
+    let length = 20 * 1024 * 1024;
+    let answer = server.ask(&post(&format!("content-length: {length}"), &"x".repeat(length))).await;
+    assert!(answer.ends_with("TooLarge"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_stalls_or_drips_ends() {
+    let server = Server::start(limits()).await;
+    assert!(server.ask(&post("content-length: 50", "half")).await.ends_with("Slow"));
+
+    let mut stream = server.connect().await;
+    stream.write_all(post("content-length: 100", "").as_bytes()).await.unwrap();
+    let started = Instant::now();
+    let (mut receiving, mut sending) = stream.split();
+    let drip = async {
+        while sending.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(SHORT / 20).await;
+        }
+    };
+    let mut answer = [0; 15];
+    tokio::select! {
+        read = receiving.read_exact(&mut answer) => drop(read.unwrap()),
+        () = drip => panic!("the server answers before it closes"),
+    }
+    assert!(started.elapsed() >= SHORT && started.elapsed() < PATIENCE);
+}
+
+#[tokio::test]
+async fn a_body_that_keeps_its_pace_may_take_longer() {
+    let (sender, body) = Dripping::new();
+    let timeout = Duration::from_millis(200);
+    let reading = tokio::spawn(async move { read_body(body, 10_000, timeout).await });
+    for _ in 0..8 {
+        sender.send(Bytes::from(vec![0; 512])).unwrap();
+        tokio::time::sleep(timeout / 4).await;
+    }
+    drop(sender);
+    assert_eq!(reading.await.unwrap().unwrap().len(), 4096);
+}
+
+#[tokio::test]
+async fn a_wait_that_is_not_the_clients_does_not_end_its_body() {
+    for (extended, outcome) in [(true, Ok(Some(Bytes::from("late")))), (false, Err(BodyError::Slow))] {
+        let (sender, body) = Dripping::new();
+        let timeout = Duration::from_millis(200);
+        let mut reader = BodyReader::new(body, 100, timeout).unwrap();
+        tokio::time::sleep(timeout).await;
+        if extended {
+            reader.extend(timeout);
+        }
+        tokio::spawn(async move {
+            tokio::time::sleep(timeout / 4).await;
+            let _ = sender.send(Bytes::from("late"));
+        });
+        assert_eq!(reader.chunk().await, outcome);
+    }
+}
+
+struct Dripping(tokio::sync::mpsc::UnboundedReceiver<Bytes>);
+
+impl Dripping {
+    fn new() -> (tokio::sync::mpsc::UnboundedSender<Bytes>, Dripping) {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        (sender, Dripping(receiver))
+    }
+}
+
+impl Body for Dripping {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(hyper::body::Frame::data(bytes))))
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_ends() {
+    let server = Server::start(Limits { connections: 1, ..limits() }).await;
+    let mut deaf = server.connect().await;
+    deaf.write_all(b"GET /huge HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    // Its slot is free again although it never closes.
+    let started = Instant::now();
+    loop {
+        tokio::time::sleep(SHORT / 4).await;
+        if server.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes") {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE, "the server gives up on the deaf client");
+    }
+}
+
+#[tokio::test]
+async fn a_header_that_is_too_long_is_refused() {
+    let server = Server::start(limits()).await;
+    let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(200_000));
+    assert!(server.ask(&long).await.starts_with("HTTP/1.1 431"));
+}
+
+#[tokio::test]
+async fn a_panic_is_answered_and_others_go_on() {
+    let server = Server::start(limits()).await;
+    let mut other = server.connect().await;
+    other.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+    let answer = server.ask("GET /panic HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+    assert!(answer.ends_with(r#"{"detail":"A server error occurred."}"#), "{answer}");
+    assert!(read_all(&mut other).await.ends_with("slow but done"));
+}
+
+#[tokio::test]
+async fn a_peer_leaves_half_of_the_connections_to_others() {
+    let nobody = SpeaksForMany::new(|_| false);
+    let server = Server::start(Limits { connections: 4, speaks_for_many: nobody, header: PATIENCE, ..limits() }).await;
+    let from = async |peer: &str| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{peer}:0").parse().unwrap()).unwrap();
+        let mut stream = socket.connect(server.address).await.unwrap();
+        // One that waits for a body is not idle.
+        let sent = stream.write_all(BUSY.as_bytes()).await;
+        let mut answer = [0; 12];
+        let read = stream.read_exact(&mut answer).await;
+        // Whoever is turned away may see the connection reset before he has read why.
+        let is_served = sent.is_ok() && read.is_ok() && &answer == b"HTTP/1.1 100";
+        (is_served, stream)
+    };
+    let first = [from("127.0.0.2").await, from("127.0.0.2").await, from("127.0.0.2").await];
+    assert_eq!(first.each_ref().map(|(is_served, _)| *is_served), [true, true, false]);
+    let other = from("127.0.0.3").await;
+    assert!(other.0, "another peer is served");
+    let [gone, ..] = first;
+    drop(gone);
+    let started = Instant::now();
+    while !from("127.0.0.2").await.0 {
+        assert!(started.elapsed() < PATIENCE, "a place that is given back is there again");
+    }
+}
+
+#[tokio::test]
+async fn long_headers_share_their_room_until_they_are_answered() {
+    let left = Arc::new(AtomicUsize::new(1000));
+    let (one, other) = (Head::new(left.clone()), Head::new(left.clone()));
+    assert!(one.grow(USUAL_HEADER) && one.grow(400) && other.grow(USUAL_HEADER + 600));
+    assert!(!one.grow(1) && other.bytes.load(Ordering::Relaxed) == USUAL_HEADER + 600);
+    other.is_complete();
+    assert!(other.grow(1_000_000), "a body is not a header");
+    assert!(!one.grow(1), "it is held while the request is answered");
+    other.is_answered();
+    assert!(one.grow(1) && other.grow(USUAL_HEADER));
+    drop((one, other));
+    assert_eq!(left.load(Ordering::Relaxed), 1000);
+}
+
+#[tokio::test]
+async fn headers_that_have_no_room_are_closed_and_others_go_on() {
+    let left = Arc::new(AtomicUsize::new(10_000));
+    let server =
+        Server::start_with(Limits { header: PATIENCE, header_bytes: 32 * 1024, ..limits() }, left.clone()).await;
+    let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "x".repeat(12_000));
+    let mut half_sent = server.connect().await;
+    half_sent.write_all(long.as_bytes()).await.unwrap();
+    while left.load(Ordering::Relaxed) == 10_000 {
+        tokio::time::sleep(SHORT / 40).await;
+    }
+    let started = Instant::now();
+    let mut over = server.connect().await;
+    let _ = over.write_all(long.as_bytes()).await;
+    let mut rest = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, over.read_to_end(&mut rest)).await.expect("it is closed");
+    assert!(rest.is_empty() && started.elapsed() < PATIENCE);
+    assert!(server.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes"));
+    half_sent.write_all(b"\r\nconnection: close\r\n\r\n").await.unwrap();
+    assert!(read_all(&mut half_sent).await.ends_with("0 bytes"), "who had room is answered");
+}
+
+#[tokio::test]
+async fn connections_over_the_cap_are_closed() {
+    let server = Server::start(Limits { connections: 1, header: PATIENCE, ..limits() }).await;
+    let mut first = server.connect().await;
+    first.write_all(BUSY.as_bytes()).await.unwrap();
+    first.readable().await.unwrap();
+    let turned_away = server.ask("").await;
+    assert!(turned_away.starts_with("HTTP/1.1 503 ") && turned_away.contains("retry-after: 1"), "{turned_away}");
+    let (head, body) = turned_away.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{turned_away}");
+}
+
+#[tokio::test]
+async fn a_stop_finishes_what_is_in_flight_and_closes_what_idles() {
+    let server = Server::start(Limits { header: PATIENCE * 2, ..limits() }).await;
+    let mut idle = server.connect().await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    tokio::time::sleep(SHORT / 4).await;
+    server.stop.send(()).unwrap();
+    assert!(read_all(&mut slow).await.ends_with("slow but done"));
+    assert_eq!(read_all(&mut idle).await, "");
+    tokio::time::timeout(PATIENCE, server.served).await.unwrap().unwrap();
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_stop_answers_one_more_request_of_an_open_connection() {
+    let server = Server::start(Limits { header: PATIENCE * 2, ..limits() }).await;
+    let mut open = server.connect().await;
+    open.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut first = [0; 1024];
+    let length = open.read(&mut first).await.unwrap();
+    assert!(!String::from_utf8_lossy(&first[..length]).contains("connection: close"));
+    server.stop.send(()).unwrap();
+    while TcpStream::connect(server.address).await.is_ok() {
+        tokio::time::sleep(SHORT / 40).await;
+    }
+    open.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let last = read_all(&mut open).await;
+    assert!(last.starts_with("HTTP/1.1 200") && last.contains("connection: close"), "{last}");
+    tokio::time::timeout(PATIENCE, server.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever() {
+    let server = Server::start(Limits { stop: SHORT / 8, ..limits() }).await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    tokio::time::sleep(SHORT / 8).await;
+    server.stop.send(()).unwrap();
+    assert_eq!(read_all(&mut slow).await, "");
+    server.served.await.unwrap();
+}
