@@ -25,9 +25,9 @@ pub struct Reply {
 
 impl From<Served> for Reply {
     fn from(served: Served) -> Reply {
-        let Served { content_type, mut headers, body } = served;
+        let Served { content_type, tag, mut headers, body } = served;
         headers.push((header::CONTENT_TYPE, HeaderValue::from_static(content_type)));
-        Reply { headers, ..Reply::json_bytes(StatusCode::OK, body) }
+        Reply { headers, tag, ..Reply::json_bytes(StatusCode::OK, body) }
     }
 }
 

@@ -32,9 +32,10 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it answers a signed address, which is as good as a key and is never compressed.
-    pub fn answers_secret(self) -> bool {
-        matches!(self, Endpoint::UploadUrl | Endpoint::EventFile)
+    /// Whether its answers may be compressed: not those with a secret (a signed address is as good as a key), nor files that
+    /// come compressed.
+    pub fn is_compressed(self) -> bool {
+        !matches!(self, Endpoint::UploadUrl | Endpoint::EventFile | Endpoint::Initialize | Endpoint::PageFile)
     }
 }
 

@@ -67,7 +67,7 @@ async fn dispatch(service: Arc<Service>, request: Request<Incoming>) -> (Respons
         }
     };
     let mut response = reply.into_response();
-    if found.is_none_or(|(route, _)| !route.endpoint.answers_secret()) {
+    if found.is_none_or(|(route, _)| route.endpoint.is_compressed()) {
         response = compress(response, Accepted::of(&parts.headers));
     }
     if is_head {

@@ -154,7 +154,7 @@ pub struct Route {
     /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
     /// See [`Route::is_compressed`].
-    pub answers_secret: bool,
+    stays_as_it_is: bool,
     /// A check that may refuse a request before its body is read.
     pub guard: Option<Guard>,
 }
@@ -196,7 +196,7 @@ impl Route {
             names: OnceLock::new(),
             while_expired: false,
             optional_sign_in: false,
-            answers_secret: false,
+            stays_as_it_is: false,
             guard: None,
         }
     }
@@ -341,12 +341,17 @@ impl Route {
     /// tell how much they have in common; so would that of a page, which carries the token of a link.
     pub fn is_compressed(&self) -> bool {
         let is_page = |answer: &Schema| matches!(answer, Schema::Html);
-        !self.answers_secret && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
+        !self.stays_as_it_is && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
     }
 
     /// Answers a token or another secret.
     pub fn answers_secret(mut self) -> Route {
-        self.answers_secret = true;
+        self.stays_as_it_is = true;
+        self
+    }
+    /// Answers what is compressed already where the client takes it so.
+    pub fn comes_compressed(mut self) -> Route {
+        self.stays_as_it_is = true;
         self
     }
 

@@ -115,7 +115,7 @@ async fn respond(
             app.build(&found.domain().to_ascii_lowercase()).await?
         }
         _ => match app.build_of_host(origin::without_port(&host)).await? {
-            None if wants_page(&parts) => return Ok(html::no_build(&host)),
+            None if wants_page(&parts) => return Ok(html::no_build(origin::without_port(&host))),
             build => build,
         },
     };
@@ -205,7 +205,7 @@ fn is_open(route: &Route, headers: &HeaderMap) -> bool {
 async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incoming>) -> Outcome {
     let db = request.build.db.clone();
     match route.handler {
-        Handler::NoDatabase(handler) => handler(&request),
+        Handler::NoDatabase(handler) => tagged(route, handler(&request)),
         Handler::ShortRead(handler) => {
             let look = async move |request: Arc<Request>| {
                 tagged(route, db.read_short(move |conn| handler(&request, conn)).await)
@@ -226,11 +226,14 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
     }
 }
 
-/// The answer of a list with its tag, as that of an instance has it already.
+/// The answer to a read with its tag; that of an instance has it already, and one with a secret gets none.
 fn tagged(route: &Route, outcome: Outcome) -> Outcome {
     let mut answer = outcome?;
+    let is_untagged = answer.tag.is_none() && answer.status == StatusCode::OK;
     if let AnswerBody::Whole(body) = &answer.body
-        && route.is_list()
+        && is_untagged
+        && route.method == Method::GET
+        && route.is_compressed()
     {
         answer.tag = Some(etag(body));
     }

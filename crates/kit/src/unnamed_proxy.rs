@@ -12,11 +12,13 @@ const FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forward
 
 /// The first peers outside the trusted proxies that sent forwarded headers.
 ///
-/// Strangers can send such headers, too. So no more than two peers are remembered and logged: the first one, and, where
-/// that has a public address, the first one of this machine or its networks, where an operator's proxies usually are.
+/// Strangers can send such headers, too, and so can an operator who tries something on the machine. So no more than three
+/// peers are remembered and logged: the first one with a public address, the first one of this machine, and the first one of
+/// a private network, where proxies usually are.
 #[derive(Default)]
 pub struct UnnamedProxy {
     public: OnceLock<IpAddr>,
+    loopback: OnceLock<IpAddr>,
     private: OnceLock<IpAddr>,
 }
 
@@ -28,15 +30,20 @@ impl UnnamedProxy {
             return;
         }
         let peer = peer.to_canonical();
-        let place = if is_public(peer) { &self.public } else { &self.private };
+        let place = match () {
+            () if is_public(peer) => &self.public,
+            () if peer.is_loopback() => &self.loopback,
+            () => &self.private,
+        };
         if place.set(peer).is_ok() {
             tracing::warn!(peer = %peer, setting = "CHANCERY_TRUSTED_PROXIES", "{}", words(peer));
         }
     }
 
-    /// What an operator is to be told; the peer of this machine or its networks counts more than a public one.
+    /// What an operator is to be told: the peer of a private network counts more than that of this machine, and that more than
+    /// a public one.
     pub fn warning(&self) -> Option<String> {
-        self.private.get().or(self.public.get()).map(|peer| words(*peer))
+        self.private.get().or(self.loopback.get()).or(self.public.get()).map(|peer| words(*peer))
     }
 }
 
@@ -66,6 +73,7 @@ mod tests {
         assert_eq!(warning_after("10.0.0.1", &forwarded()), None, "it is trusted");
         assert_eq!(warning_after("8.8.8.8", &forwarded()).as_deref(), Some("8.8.8.8"));
         assert_eq!(warning_after("9.9.9.9", &forwarded()).as_deref(), Some("8.8.8.8"));
+        assert_eq!(warning_after("127.0.0.1", &forwarded()).as_deref(), Some("127.0.0.1"));
         assert_eq!(warning_after("::ffff:10.0.0.2", &forwarded()).as_deref(), Some("10.0.0.2"));
         assert_eq!(warning_after("10.0.0.3", &forwarded()).as_deref(), Some("10.0.0.2"));
     }

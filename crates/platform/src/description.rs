@@ -12,6 +12,7 @@ use kit::route::{Handler, Route, Schema};
 use resource::message;
 use resource::openapi::document_schema;
 use std::sync::LazyLock;
+use web::tag::etag;
 use web::viewer::{self, Served};
 
 /// The document that the page shows.
@@ -25,7 +26,11 @@ pub fn routes() -> Vec<Route> {
             .parameters(Audience::parameters)
             .answers(200, Schema::Json(document_schema)),
         get(viewer::PATH, "This description, as a page", page).answers(200, Schema::Html),
-        get("/api/docs/{name}/", "A file of the page", file).answers(200, Schema::Binary).action("file").internal(),
+        get("/api/docs/{name}/", "A file of the page", file)
+            .answers(200, Schema::Binary)
+            .comes_compressed()
+            .action("file")
+            .internal(),
     ]
 }
 
@@ -50,7 +55,7 @@ fn json_document(request: &Request) -> Outcome {
             return Err(Refusal::field(Audience::PARAMETER, message::select_choice(sent)));
         }
     };
-    Ok(Answer::json(StatusCode::OK, Bytes::clone(document)))
+    Ok(Answer { tag: Some(etag(document)), ..Answer::json(StatusCode::OK, Bytes::clone(document)) })
 }
 
 fn page(_: &Request) -> Outcome {
@@ -62,6 +67,6 @@ fn file(request: &Request) -> Outcome {
 }
 
 fn answer(served: Served) -> Answer {
-    let Served { content_type, headers, body } = served;
-    Answer { content_type: Some(content_type), headers, ..Answer::json(StatusCode::OK, body) }
+    let Served { content_type, tag, headers, body } = served;
+    Answer { content_type: Some(content_type), tag, headers, ..Answer::json(StatusCode::OK, body) }
 }

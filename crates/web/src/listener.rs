@@ -1,7 +1,7 @@
 //! Serving HTTP/1.1 on a listener, with every resource that a client can hold bounded.
 //!
 //! What a client may hold, and for how long:
-//! - a connection that sends nothing, or half a header: `header`;
+//! - a connection that sends nothing, or half a header: `header` (a header that came in part with the request before it has `idle`);
 //! - one that idles between requests: `idle`, and less when another one needs its place;
 //! - a body that stalls or drips: the pace of [`BodyReader`];
 //! - an answer that is not read: `write`;
@@ -254,10 +254,12 @@ async fn converse<H, F, B>(
         biased;
         ended = watched(&mut connection) => Some(ended),
         () = farewell => None,
-        () = occupant.dismissed() => return,
+        // It only wakes the task: whether the connection ends is for the stream to say.
+        () = async { loop { occupant.dismissed().await } } => None,
     };
     match ended {
         Some(None) => {}
+        Some(Some(_)) if occupant.is_leaving() => {}
         Some(Some(Err(error))) if ends_at_once(&error) => {}
         Some(Some(_)) => linger(connection.into_parts().io.into_inner().stream, stage).await,
         None => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ const LOOKED_AT: usize = 256;
 #[derive(Default)]
 pub(crate) struct Occupant {
     state: AtomicU8,
+    /// Whether a request has begun since the last search for an idle connection came by.
+    is_in_use: AtomicBool,
     dismissed: Notify,
 }
 
@@ -49,8 +51,10 @@ pub(crate) struct Occupant {
 const BUSY: u8 = 0;
 /// The last request was answered, and nothing of the next one has come.
 const IDLE: u8 = 1;
-/// It was told to end.
+/// It was told to end, and does unless something of the next request has come.
 const DISMISSED: u8 = 2;
+/// It ends.
+const LEAVING: u8 = 3;
 
 impl Occupant {
     /// Its request is answered, and its answer sent.
@@ -58,10 +62,27 @@ impl Occupant {
         let _ = self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Something of its next request has come; `false` if it was told to end.
-    pub fn begins(&self) -> bool {
-        self.state.load(Ordering::Acquire) == BUSY
-            || self.state.compare_exchange(IDLE, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    /// Something of its next request has come, which counts more than that it was told to end.
+    pub fn begins(&self) {
+        if self.state.load(Ordering::Acquire) != BUSY {
+            self.state.store(BUSY, Ordering::Release);
+            self.is_in_use.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was told to end.
+    pub fn is_dismissed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == DISMISSED
+    }
+
+    /// It ends, as it was told to.
+    pub fn leaves(&self) {
+        self.state.store(LEAVING, Ordering::Release);
+    }
+
+    /// Whether it ends as it was told to: nothing waits to be read or written.
+    pub fn is_leaving(&self) -> bool {
+        self.state.load(Ordering::Acquire) == LEAVING
     }
 
     /// Waits until it is told to end.
@@ -69,7 +90,11 @@ impl Occupant {
         self.dismissed.notified().await;
     }
 
-    fn dismiss(&self) -> bool {
+    /// Tells it to end if it is idle; when `spares_used`, only if it was idle when this was asked the last time, too.
+    fn dismiss(&self, spares_used: bool) -> bool {
+        if self.is_in_use.swap(false, Ordering::Relaxed) && spares_used {
+            return false;
+        }
         let is_idle = self.state.compare_exchange(IDLE, DISMISSED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if is_idle {
             self.dismissed.notify_one();
@@ -149,34 +174,38 @@ impl Places {
 
     /// A place of which an idle connection had to be told to end: of the peer's own, where it has its half.
     pub async fn take_from_idle(&self, address: IpAddr, patience: Duration) -> Option<Place> {
-        if !self.dismiss_idle(self.bounded(address)) {
-            return None;
-        }
         let wait = async {
             loop {
                 let left = self.shared.left.notified();
                 if let Some(place) = self.take(address) {
-                    return place;
+                    return Some(place);
                 }
-                left.await;
+                if !self.dismiss_idle(self.bounded(address)) {
+                    return None;
+                }
+                // One whose next request has just begun stays: then another one is told.
+                let _ = timeout(patience / 5, left).await;
             }
         };
-        timeout(patience, wait).await.ok()
+        timeout(patience, wait).await.ok().flatten()
     }
 
+    /// Tells an idle connection to end, one in use only where no other is found.
     fn dismiss_idle(&self, peer: Option<IpAddr>) -> bool {
         let mut taken = lock(&self.shared.taken);
         let has_its_half = peer.is_some_and(|peer| taken.peers.get(&peer).is_some_and(|count| *count >= self.half()));
         let count = taken.occupants.len();
-        // Its own are at least half of them.
-        for _ in 0..count.min(LOOKED_AT) {
-            let at = taken.hand % count;
-            taken.hand = at + 1;
-            if let Some((occupant, of)) = &taken.occupants[at]
-                && (!has_its_half || *of == peer)
-                && occupant.dismiss()
-            {
-                return true;
+        for spares_used in [true, false] {
+            // Its own are at least half of them.
+            for _ in 0..count.min(LOOKED_AT) {
+                let at = taken.hand % count;
+                taken.hand = at + 1;
+                if let Some((occupant, of)) = &taken.occupants[at]
+                    && (!has_its_half || *of == peer)
+                    && occupant.dismiss(spares_used)
+                {
+                    return true;
+                }
             }
         }
         false
@@ -264,14 +293,48 @@ mod tests {
         let idle = taken.remove(1);
         let leaving = tokio::spawn(async move {
             idle.occupant.dismissed().await;
-            let may_go_on = idle.occupant.begins();
             drop(idle);
-            may_go_on
         });
         let place = places.take_from_idle(one, Duration::from_secs(5)).await;
         assert!(place.is_some(), "it has half of the places, and one of its own is idle");
-        assert!(!leaving.await.unwrap(), "what comes of a request after that is too late");
-        assert!(taken.iter().all(|place| place.occupant.begins()), "those of others were left alone");
+        leaving.await.unwrap();
+        assert!(taken.iter().all(|place| !place.occupant.is_dismissed()), "those of others were left alone");
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_next_request_has_begun_stays_and_another_one_leaves() {
+        let places = Places::new(2, SpeaksForMany::new(|_| true));
+        let [begins, idles] = [(); 2].map(|()| places.take(ip("192.0.2.1")).unwrap());
+        [&begins, &idles].iter().for_each(|place| place.occupant.idles());
+        let begun = begins.occupant.clone();
+        let stays = tokio::spawn(async move {
+            begins.occupant.dismissed().await;
+            begins.occupant.begins();
+            begins
+        });
+        let leaves = tokio::spawn(async move {
+            idles.occupant.dismissed().await;
+            drop(idles);
+        });
+        assert!(places.take_from_idle(ip("192.0.2.2"), Duration::from_secs(5)).await.is_some());
+        leaves.await.unwrap();
+        assert!(!begun.is_dismissed());
+        stays.abort();
+    }
+
+    #[tokio::test]
+    async fn a_connection_in_use_stays_while_others_are_not() {
+        let places = Places::new(3, SpeaksForMany::new(|_| true));
+        let taken: Vec<Place> = (0..3).map(|_| places.take(ip("192.0.2.1")).unwrap()).collect();
+        for place in &taken {
+            place.occupant.idles();
+        }
+        for used in [0, 2] {
+            taken[used].occupant.begins();
+            taken[used].occupant.idles();
+        }
+        assert!(places.dismiss_idle(None));
+        assert_eq!(taken.iter().map(|place| place.occupant.is_dismissed()).collect::<Vec<_>>(), [false, true, false]);
     }
 
     #[test]

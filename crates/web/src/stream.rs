@@ -6,10 +6,11 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body, Frame, SizeHint};
+use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
@@ -231,16 +232,26 @@ impl Patient {
     }
 }
 
+/// Whether anything waits to be read, also what the runtime has not learnt of yet.
+fn has_come(stream: &TcpStream) -> bool {
+    rustix::net::recv(stream, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok()
+}
+
 impl AsyncRead for Patient {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut piece = [MaybeUninit::uninit(); AT_A_TIME];
         let most = buffer.remaining().min(AT_A_TIME);
         let mut piece = ReadBuf::uninit(&mut piece[..most]);
-        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut piece))?;
-        let piece = piece.filled();
-        if !self.occupant.begins() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        match Pin::new(&mut self.stream).poll_read(cx, &mut piece) {
+            Poll::Ready(outcome) => outcome?,
+            Poll::Pending if self.occupant.is_dismissed() && !has_come(&self.stream) => {
+                self.occupant.leaves();
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            Poll::Pending => return Poll::Pending,
         }
+        let piece = piece.filled();
+        self.occupant.begins();
         if !self.head.grow(piece.len()) {
             return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
         }

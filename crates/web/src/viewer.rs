@@ -12,6 +12,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use crate::clock::hex;
+use crate::tag::{Tag, etag};
 
 /// The path of the page. The paths of its files are this and their names.
 pub const PATH: &str = "/api/docs/";
@@ -36,7 +37,7 @@ struct File {
     /// With a hash of its content in it.
     name: String,
     content_type: &'static str,
-    etag: HeaderValue,
+    tag: Tag,
     /// The content, inflated when a client asks for it that takes nothing compressed.
     plain: LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>,
     compressed: Option<&'static [u8]>,
@@ -48,7 +49,7 @@ impl File {
         File {
             name: format!("{name}-{hash}.{extension}"),
             content_type,
-            etag: HeaderValue::try_from(format!("\"{hash}\"")).expect("a hash is ASCII"),
+            tag: etag(content),
             plain: LazyLock::new(Box::new(move || Bytes::from_static(content))),
             compressed: None,
         }
@@ -69,6 +70,7 @@ impl File {
 /// An answer: its headers beside those of all answers, and its body.
 pub struct Served {
     pub content_type: &'static str,
+    pub tag: Option<Tag>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub body: Bytes,
 }
@@ -91,15 +93,15 @@ pub fn page(title: &str, document: &str) -> Served {
         (header::CACHE_CONTROL, "no-store"),
     ];
     let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
-    Served { content_type: "text/html; charset=utf-8", headers: headers.into(), body: html.into() }
+    Served { content_type: "text/html; charset=utf-8", tag: None, headers: headers.into(), body: html.into() }
 }
 
-/// A file of the page, compressed for a client that takes it so; `None` if no file has the name.
+/// A file of the page, compressed for a client that takes it so; `None` if no file has the name. It is not to be compressed
+/// again: the one compressed form is part of the program.
 pub fn file(name: &str, request: &HeaderMap) -> Option<Served> {
     let file = FILES.iter().find(|file| file.name == name)?;
     let mut headers = vec![
         (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
-        (header::ETAG, file.etag.clone()),
         (header::VARY, HeaderValue::from_static("Accept-Encoding")),
     ];
     let body = match file.compressed.filter(|_| takes_gzip(request)) {
@@ -109,7 +111,7 @@ pub fn file(name: &str, request: &HeaderMap) -> Option<Served> {
         }
         None => file.plain.clone(),
     };
-    Some(Served { content_type: file.content_type, headers, body })
+    Some(Served { content_type: file.content_type, tag: Some(file.tag), headers, body })
 }
 
 /// Whether a client names gzip, and not by `q=0` as what it does not take.
@@ -147,7 +149,7 @@ mod tests {
                 assert_eq!(compressed.body, plain.body, "{}", file.name);
             }
             assert_eq!(header(&plain, header::CONTENT_ENCODING), "");
-            assert_eq!(header(&plain, header::ETAG), header(&compressed, header::ETAG));
+            assert!(plain.tag.is_some() && plain.tag == compressed.tag);
             assert_eq!(header(&plain, header::VARY), "Accept-Encoding");
             assert!(header(&plain, header::CACHE_CONTROL).contains("immutable"));
         }

@@ -9,6 +9,14 @@ async fn initialize(api: &Client, name: &str, label: &str) -> testkit::Reply {
 }
 
 #[tokio::test]
+async fn the_secret_of_a_new_tenant_is_not_compressed() {
+    let server = HistoryServer::start().await;
+    let call = server.keyed().call("POST", "/api/initialize-tenant").header("accept-encoding", "identity;q=0, gzip");
+    let made = call.json(&json!({"database_name": "first", "client_label": "x".repeat(1000)})).send().await;
+    assert_eq!((made.status, made.header("content-encoding")), (201, ""));
+}
+
+#[tokio::test]
 async fn a_tenant_is_made_once() {
     let server = HistoryServer::start().await;
     let api = server.keyed();
