@@ -32,6 +32,11 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Whether its answer has an `ETag`.
+    pub fn is_tagged(self) -> bool {
+        matches!(self, Endpoint::Description | Endpoint::HistoryEvents | Endpoint::SystemEvents)
+    }
+
     /// Whether it answers a signed address, which is as good as a key and is never compressed.
     pub fn answers_secret(self) -> bool {
         matches!(self, Endpoint::UploadUrl | Endpoint::EventFile)

@@ -7,7 +7,7 @@ use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
-use kit::route::{Handler, Route, Schema};
+use kit::route::{Handler, Route, Schema, Tagged};
 use kit::rows::{self, Declaration, Shape};
 use resource::json::Form;
 use resource::openapi::titled;
@@ -80,11 +80,13 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::GET, PATH, "The rules; without sign-in those of complexity alone", Handler::ShortRead(view))
             .optional_sign_in()
-            .answers(200, Schema::Json(read_schema)),
+            .answers(200, Schema::Json(read_schema))
+            .tags(Tagged::Sometimes),
         Route::new(Method::PATCH, PATH, "Change", Handler::Write(edit))
             .needs("standard_authentication", "edit")
             .takes(Schema::Json(body_schema))
-            .answers(200, Schema::Json(answer_schema)),
+            .answers(200, Schema::Json(answer_schema))
+            .tags(Tagged::Always),
         Route::options(PATH, |_| Ok(Answer::value(&document()))),
     ]
 }

@@ -40,6 +40,8 @@ pub struct Domain {
     pub build_slots: fn(&mut Slots),
     /// Its health details in `/readyz`.
     pub health: Option<Health>,
+    /// The name of these details and their schema.
+    pub health_schema: Option<(&'static str, fn() -> Json)>,
     /// Called when a server starts.
     pub start: fn(&App),
 }
@@ -64,6 +66,7 @@ impl Domain {
         slots: |_, _, _| Ok(()),
         build_slots: |_| {},
         health: None,
+        health_schema: None,
         start: |_| {},
     };
 }

@@ -104,6 +104,15 @@ impl Schema {
     }
 }
 
+/// Whether successful answers have an `ETag`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tagged {
+    Never,
+    /// Only some of them have one.
+    Sometimes,
+    Always,
+}
+
 /// The list envelope (`docs/reference/conventions.md`) around items of this name.
 pub fn page(name: &str, item: Json) -> Json {
     let integer = |text: &str| json!({"type": "integer", "description": text});
@@ -155,6 +164,8 @@ pub struct Route {
     pub optional_sign_in: bool,
     /// See [`Route::is_compressed`].
     pub answers_secret: bool,
+    /// See [`Route::tagged`].
+    tagged: Tagged,
     /// A check that may refuse a request before its body is read.
     pub guard: Option<Guard>,
 }
@@ -197,6 +208,7 @@ impl Route {
             while_expired: false,
             optional_sign_in: false,
             answers_secret: false,
+            tagged: Tagged::Never,
             guard: None,
         }
     }
@@ -336,6 +348,15 @@ impl Route {
     /// Whether it answers one instance, which has an `ETag`.
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
+    }
+    /// Whether its successful answers have an `ETag`, as lists and instances do.
+    pub fn tagged(&self) -> Tagged {
+        if self.is_cacheable() { Tagged::Always } else { self.tagged }
+    }
+    /// Answers an instance in a form that has a schema of its own.
+    pub fn tags(mut self, tagged: Tagged) -> Route {
+        self.tagged = tagged;
+        self
     }
     /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
     /// tell how much they have in common; so would that of a page, which carries the token of a link.
