@@ -142,7 +142,7 @@ fn operation_id(route: &Route) -> String {
     let names = words(route.path).filter(|word| !word.starts_with('{'));
     let names = names.map(|word| word.trim_end_matches(".json").replace(['-', '.'], "_"));
     let of = if is_of_api(route.path) { None } else { Some("pages".to_owned()) };
-    let action = if matches!(route.body, Schema::Form(_)) { Some("submit") } else { route.action };
+    let action = route.action.or(matches!(route.body, Schema::Form(_)).then_some("submit"));
     of.into_iter().chain(names).chain(action.map(str::to_owned)).collect::<Vec<_>>().join(".")
 }
 
