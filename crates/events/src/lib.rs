@@ -36,6 +36,7 @@ pub static DOMAIN: Domain = Domain {
     },
     standing_jobs: &[&relay::DELIVERY],
     health: Some(relay::health),
+    health_schema: Some((relay::HEALTH, relay::health_schema)),
     start: relay::start,
     ..Domain::EMPTY
 };

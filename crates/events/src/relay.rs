@@ -18,6 +18,7 @@ use crate::{client, settings};
 use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{self, Pending, StandingJob, growing};
+use resource::openapi::object;
 use serde_json::{Value as Json, json};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -151,6 +152,22 @@ pub fn wake(app: &App, build: &Arc<Build>) {
     }
 }
 
+/// The name of the details of delivery.
+pub const HEALTH: &str = "history";
+
+/// The schema of [`health`].
+pub fn health_schema() -> Json {
+    let seconds = json!({"type": "integer", "description": "How long the oldest event has waited"});
+    let mut schema = object([
+        ("waiting", json!({"type": "integer"})),
+        ("lag_seconds", seconds),
+        ("is_reachable", json!({"type": "boolean"})),
+        ("refused", json!({"type": "integer"})),
+    ]);
+    schema["properties"]["warning"] = json!({"type": "string"});
+    schema
+}
+
 /// The details of delivery for the health endpoint.
 pub fn health(app: &App) -> Option<(&'static str, Json)> {
     let service = client(app)?;
@@ -161,7 +178,7 @@ pub fn health(app: &App) -> Option<(&'static str, Json)> {
     if service.is_foreign() {
         details["warning"] = json!("CHANCERY_HISTORY_URL: not the history service of this database");
     }
-    Some(("history", details))
+    Some((HEALTH, details))
 }
 
 /// The result of a round of delivery that did not fail.

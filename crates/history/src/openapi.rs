@@ -5,7 +5,7 @@ use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
 use crate::routes::{API_KEY, Access, CLIENT_ID, Endpoint, ROUTES, Route, SERVICE_ID};
 use crate::schema::{int, object, one_of, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
-use resource::openapi::{Audience, document_schema, share, titled};
+use resource::openapi::{Audience, document_schema, etag, if_none_match, not_modified, share, titled};
 use serde_json::{Map, Value as Json, json};
 
 /// The OpenAPI 3.1 document of a service that accepts batches of up to so many events.
@@ -157,6 +157,12 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         let header = json!({"name": SERVICE_ID.as_str(), "in": "header", "description": text, "schema": uuid()});
         parameters.push(header);
     }
+    let is_tagged = route.endpoint.is_tagged();
+    if is_tagged {
+        parameters.push(if_none_match());
+        responses["200"]["headers"]["ETag"] = etag();
+        responses.insert("304".to_owned(), not_modified());
+    }
     let has_tenant = matches!(route.access, Access::Client | Access::KeyOrClient);
     let is_list = matches!(route.endpoint, Endpoint::HistoryEvents | Endpoint::SystemEvents);
     let refusals = [
@@ -215,6 +221,7 @@ fn operation_id(route: &Route) -> String {
     let action = match route.endpoint {
         Endpoint::HistoryEvents | Endpoint::SystemEvents => Some("list"),
         Endpoint::Home => Some("home"),
+        Endpoint::Page => Some("retrieve"),
         Endpoint::PageFile => Some("file"),
         _ => None,
     };

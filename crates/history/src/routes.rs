@@ -32,6 +32,11 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Whether its answer has an `ETag`.
+    pub fn is_tagged(self) -> bool {
+        matches!(self, Endpoint::Description | Endpoint::HistoryEvents | Endpoint::SystemEvents | Endpoint::PageFile)
+    }
+
     /// Whether its answers may be compressed: not those with a secret (a signed address is as good as a key), nor files that
     /// come compressed.
     pub fn is_compressed(self) -> bool {

@@ -3,7 +3,7 @@
 //! the token.
 //!
 //! A link is valid until it expires or a password is set, also when later ones are sent. The mails of an account are
-//! limited (section 7, "reset and activation links"): activation mails when they are requested, and the answer says so;
+//! limited: activation mails when they are requested, and the answer says so;
 //! reset mails when the queue sends them, so that the answer to a request tells nothing.
 
 use administration::company_details;

@@ -84,7 +84,8 @@ pub fn routes() -> Vec<Route> {
         Route::new(Method::PATCH, PATH, "Change", Handler::Write(edit))
             .needs("standard_authentication", "edit")
             .takes(Schema::Json(body_schema))
-            .answers(200, Schema::Json(answer_schema)),
+            .answers(200, Schema::Json(answer_schema))
+            .tags_itself(),
         Route::options(PATH, |_| Ok(Answer::value(&document()))),
     ]
 }

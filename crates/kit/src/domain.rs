@@ -40,6 +40,8 @@ pub struct Domain {
     pub build_slots: fn(&mut Slots),
     /// Its health details in `/readyz`.
     pub health: Option<Health>,
+    /// What the description tells of these details.
+    pub health_schema: Option<HealthSchema>,
     /// Called when a server starts.
     pub start: fn(&App),
 }
@@ -64,6 +66,7 @@ impl Domain {
         slots: |_, _, _| Ok(()),
         build_slots: |_| {},
         health: None,
+        health_schema: None,
         start: |_| {},
     };
 }
@@ -107,6 +110,9 @@ pub fn registered() -> &'static [&'static Domain] {
 
 /// A function that returns the health details of a domain and their name; `None` when there are none now.
 pub type Health = fn(&App) -> Option<(&'static str, Json)>;
+
+/// The name of a domain's health details, and their schema.
+pub type HealthSchema = (&'static str, fn() -> Json);
 
 /// Whether a user holds rights on single objects in any domain.
 pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, Error> {

@@ -1,7 +1,6 @@
 //! The kit: the framework of all endpoints and jobs of the main API. It knows no resource; each domain, a part of the
 //! specification, describes itself as a [`domain::Domain`]. `docs/architecture.md` draws the path of a request.
 
-pub mod account_type;
 pub mod address;
 pub mod answer;
 pub mod answer_cache;
@@ -40,3 +39,5 @@ pub mod slots;
 pub mod table;
 pub mod unnamed_proxy;
 pub mod upload;
+
+pub use resource::account_type;

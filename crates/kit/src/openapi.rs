@@ -8,7 +8,7 @@
 
 use crate::caller::Access;
 use crate::domain::registered;
-use crate::html::escape;
+use crate::jobs;
 use crate::path::placeholders;
 use crate::refusal;
 use crate::route::{Route, Schema};
@@ -19,10 +19,14 @@ use resource::openapi;
 pub use resource::openapi::Audience;
 use serde_json::{Map, Value as Json, json};
 
+/// The tag of the operations that tell of health.
+const SERVICE: &str = "service";
+
 /// The tags of what no domain has.
-const TAGS: [(&str, &str); 2] = [
+const TAGS: [(&str, &str); 3] = [
     ("description", "What this API is: this document, and its page."),
     ("pages", "Pages for people: signing in, activating an account, choosing a new password."),
+    (SERVICE, "Whether the service is well."),
 ];
 
 const DESCRIPTION: &str = "Records, workflow and administration of an organisation.
@@ -40,11 +44,13 @@ pub fn document(table: &Table, audience: Audience) -> Json {
     let mut tags: Vec<&str> = Vec::new();
     for route in table.routes().filter(|route| audience == Audience::All || !is_internal(route)) {
         let operations = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
-        operations[route.method.as_str().to_ascii_lowercase()] = operation(route);
+        operations[route.method.as_str().to_ascii_lowercase()] = operation(table, route);
         if !tags.contains(&tag(route.path)) {
             tags.push(tag(route.path));
         }
     }
+    paths.extend(health());
+    tags.push(SERVICE);
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -94,13 +100,13 @@ fn security_schemes(table: &Table) -> Json {
     schemes
 }
 
-fn operation(route: &Route) -> Json {
+fn operation(table: &Table, route: &Route) -> Json {
     let mut operation = json!({
         "summary": route.summary,
         "operationId": operation_id(route),
         "tags": [tag(route.path)],
-        "parameters": parameters(route),
-        "responses": responses(route),
+        "parameters": parameters(table, route),
+        "responses": responses(table, route),
     });
     if is_internal(route) {
         operation["x-internal"] = true.into();
@@ -136,7 +142,45 @@ fn operation_id(route: &Route) -> String {
     let names = words(route.path).filter(|word| !word.starts_with('{'));
     let names = names.map(|word| word.trim_end_matches(".json").replace(['-', '.'], "_"));
     let of = if is_of_api(route.path) { None } else { Some("pages".to_owned()) };
-    of.into_iter().chain(names).chain(route.action.map(str::to_owned)).collect::<Vec<_>>().join(".")
+    let action = route.action.or(matches!(route.body, Schema::Form(_)).then_some("submit"));
+    of.into_iter().chain(names).chain(action.map(str::to_owned)).collect::<Vec<_>>().join(".")
+}
+
+/// The operations that tell whether the service is well, whatever host they are asked for.
+fn health() -> [(String, Json); 2] {
+    let operation = |name: &str, summary: &str, schema: fn() -> Json| {
+        let mut responses = Map::new();
+        add(&mut responses, 200, &Schema::Json(schema));
+        if name == "readyz" {
+            add(&mut responses, 503, &Schema::Refusal);
+        }
+        let operation = json!({
+            "summary": summary, "operationId": name, "tags": [SERVICE], "parameters": [], "responses": responses,
+            "security": [],
+        });
+        (format!("/{name}"), json!({"get": operation}))
+    };
+    [
+        operation("healthz", "Whether the process answers", || {
+            openapi::titled("Health", openapi::object([status_ok()]))
+        }),
+        operation("readyz", "Whether the stores answer, and what waits", readiness_schema),
+    ]
+}
+
+fn status_ok() -> (&'static str, Json) {
+    ("status", json!({"type": "string", "enum": ["ok"]}))
+}
+
+fn readiness_schema() -> Json {
+    let mut schema = openapi::object([status_ok(), ("jobs", jobs::health_schema())]);
+    for (name, of_domain) in registered().iter().filter_map(|domain| domain.health_schema) {
+        schema["properties"][name] = of_domain();
+    }
+    schema["properties"]["warnings"] = json!({
+        "type": "array", "items": {"type": "string"}, "description": "What an operator should put right",
+    });
+    openapi::titled("Readiness", schema)
 }
 
 fn words(path: &str) -> impl Iterator<Item = &str> {
@@ -156,7 +200,7 @@ fn tag(path: &str) -> &str {
     }
 }
 
-fn parameters(route: &Route) -> Vec<Json> {
+fn parameters(table: &Table, route: &Route) -> Vec<Json> {
     let in_path = placeholders(route.path);
     let mut list: Vec<Json> = in_path
         .map(|(name, kind)| json!({"name": name, "in": "path", "required": true, "schema": kind.schema()}))
@@ -167,20 +211,30 @@ fn parameters(route: &Route) -> Vec<Json> {
         (None, None) if route.is_list() => list.extend(openapi::open_parameters()),
         (None, None) => {}
     }
-    if is_conditional(route) {
+    if is_conditional(table, route) {
         list.push(json!({
             "name": "If-Match", "in": "header", "schema": {"type": "string"},
             "description": "The `ETag` of the state that is to be changed; 412 if it is another by now",
         }));
     }
+    if is_repeatable(route) {
+        list.push(openapi::if_none_match());
+    }
     list
 }
 
-/// Whether it changes an instance, which has a state that `If-Match` can name; a collection has none, and operators are
-/// not asked for one.
-fn is_conditional(route: &Route) -> bool {
+/// Whether it changes an instance whose `ETag` its address answers, so that `If-Match` can name the state. A collection
+/// has none, and operators are not asked for one.
+fn is_conditional(table: &Table, route: &Route) -> bool {
     let is_change = matches!(route.method, Method::PATCH | Method::DELETE);
-    is_change && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey
+    let has_state =
+        || table.routes().any(|other| other.path == route.path && !other.is_list() && other.is_tagged());
+    is_change && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey && has_state()
+}
+
+/// Whether it answers 304 to those who know the state already.
+fn is_repeatable(route: &Route) -> bool {
+    route.method == Method::GET && route.is_tagged()
 }
 
 /// What a refusal means, by its status.
@@ -197,27 +251,9 @@ const REFUSALS: [(u16, &str); 10] = [
     (503, "Busy or not available; try again"),
 ];
 
-fn responses(route: &Route) -> Json {
+fn responses(table: &Table, route: &Route) -> Json {
     let mut responses = Map::new();
-    let mut add = |status: u16, schema: &Schema| {
-        let text = REFUSALS.iter().find(|(of, _)| *of == status).map_or("Done", |(_, text)| *text);
-        let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
-        let content_type = match schema {
-            Schema::Nothing => None,
-            Schema::Html => Some("text/html"),
-            Schema::Binary => Some("application/octet-stream"),
-            _ => Some("application/json"),
-        };
-        if let Some(content_type) = content_type {
-            let is_about_fields = status == 400 && matches!(schema, Schema::Refusal);
-            response["content"][content_type]["schema"] =
-                if is_about_fields { refusal::errors_schema() } else { schema.to_json() };
-        }
-        if let Some((header, text)) = header(status, schema) {
-            let described = json!({"required": true, "description": text, "schema": {"type": "string"}});
-            response["headers"][header] = described;
-        }
-    };
+    let mut add = |status: u16, schema: &Schema| add(&mut responses, status, schema);
     add(route.status, &route.answer);
     for (status, schema) in &route.otherwise {
         add(*status, schema);
@@ -231,7 +267,7 @@ fn responses(route: &Route) -> Json {
         (403, !is_public || route.optional_sign_in || writes),
         (404, true),
         (408, writes),
-        (412, is_conditional(route)),
+        (412, is_conditional(table, route)),
         (413, writes),
         (415, writes && !matches!(route.body, Schema::Binary)),
         (429, is_public && writes),
@@ -245,62 +281,42 @@ fn responses(route: &Route) -> Json {
             add(status, &Schema::Html);
         }
     }
+    if route.is_tagged() {
+        responses[&route.status.to_string()]["headers"]["ETag"] = openapi::etag();
+    }
+    if is_repeatable(route) {
+        responses.insert("304".to_owned(), openapi::not_modified());
+    }
     Json::Object(responses)
 }
 
-/// The header that an answer always has, and what it says.
+/// Adds an answer to those of an operation, beside another form of the same status.
+fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
+    let text = REFUSALS.iter().find(|(of, _)| *of == status).map_or("Done", |(_, text)| *text);
+    let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
+    let content_type = match schema {
+        Schema::Nothing => None,
+        Schema::Html => Some("text/html"),
+        Schema::Binary => Some("application/octet-stream"),
+        _ => Some("application/json"),
+    };
+    if let Some(content_type) = content_type {
+        let is_about_fields = status == 400 && matches!(schema, Schema::Refusal);
+        response["content"][content_type]["schema"] =
+            if is_about_fields { refusal::errors_schema() } else { schema.to_json() };
+    }
+    if let Some((header, text)) = header(status, schema) {
+        let described = json!({"required": true, "description": text, "schema": {"type": "string"}});
+        response["headers"][header] = described;
+    }
+}
+
+/// The header that an answer of a kind always has, and what it says.
 fn header(status: u16, schema: &Schema) -> Option<(&'static str, &'static str)> {
     match (status, schema) {
-        (200 | 201, Schema::One(_) | Schema::OneOf(_)) => Some(("ETag", "The state, for `If-Match`")),
         (302, _) => Some(("Location", "Where to go on")),
         (401, Schema::Refusal) => Some(("WWW-Authenticate", "`JWT`")),
         (429 | 503, Schema::Refusal) => Some(("Retry-After", "Seconds")),
         _ => None,
-    }
-}
-
-/// The description as a page without scripts.
-pub fn html(table: &Table) -> String {
-    let mut body = String::new();
-    let mut last = "";
-    for route in table.routes().filter(|route| route.method != Method::OPTIONS) {
-        let tag = tag(route.path);
-        if tag != last {
-            body.push_str(&format!("<h2 id=\"{tag}\">{}</h2>", escape(tag)));
-            last = tag;
-        }
-        let access = match route.access {
-            Access::Public => "public".to_owned(),
-            Access::Authenticated => "signed in".to_owned(),
-            Access::Permission(resource, action) => format!("{resource}.{action}"),
-            Access::Instance(permission) => permission.to_owned(),
-            Access::ApiKey => "X-API-Key".to_owned(),
-        };
-        body.push_str(&format!(
-            "<details><summary><b>{}</b> <code>{}</code> {} <small>{}</small></summary>{}{}</details>",
-            route.method,
-            escape(route.path),
-            escape(route.summary),
-            escape(&access),
-            described("Request", &route.body),
-            described("Answer", &route.answer),
-        ));
-    }
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>API · Chancery</title>\
-         <style>body{{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2430}}\
-         details{{border-bottom:1px solid #dde1e7;padding:.3rem 0}}small{{color:#5a6675}}pre{{overflow:auto;background:#f6f7f9;padding:.6rem}}</style></head>\
-         <body><h1>Chancery API</h1><p>The machine-readable form is <a href=\"/api/openapi.json\">openapi.json</a>. \
-         Sign in with <code>POST /api/auth/login/</code> and send <code>Authorization: JWT &lt;access token&gt;</code>.</p>{body}</body></html>"
-    )
-}
-
-fn described(title: &str, schema: &Schema) -> String {
-    match schema {
-        Schema::Nothing | Schema::Html | Schema::Binary | Schema::Refusal => String::new(),
-        schema => format!(
-            "<h4>{title}</h4><pre>{}</pre>",
-            escape(&serde_json::to_string_pretty(&schema.to_json()).unwrap_or_default())
-        ),
     }
 }

@@ -119,6 +119,10 @@ pub fn errors_schema() -> Json {
         "type": "array", "items": {"type": "string"},
         "description": "What is wrong with a field: a sentence for each reason",
     });
+    let detail = json!({
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        "description": "What is wrong with the request as a whole; some limits are told in a list of one sentence",
+    });
     let nested = json!({"$ref": "#/components/schemas/Errors"});
     titled(
         "Errors",
@@ -127,7 +131,7 @@ pub fn errors_schema() -> Json {
             "description": "What is wrong with a request: `detail` with a sentence about the whole, or the messages of each \
                             wrong field or parameter under its name, nested where the body nests",
             "properties": {
-                "detail": {"type": "string", "description": "What is wrong with the request as a whole"},
+                "detail": detail,
                 "error_code": {"type": "string", "description": "A name for programs, such as `ERR_LIMIT_EXCEEDED`"},
             },
             "additionalProperties": {"anyOf": [messages, nested]},

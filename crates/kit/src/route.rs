@@ -155,6 +155,8 @@ pub struct Route {
     pub optional_sign_in: bool,
     /// See [`Route::is_compressed`].
     stays_as_it_is: bool,
+    /// See [`Route::is_tagged`].
+    tags_itself: bool,
     /// A check that may refuse a request before its body is read.
     pub guard: Option<Guard>,
 }
@@ -197,6 +199,7 @@ impl Route {
             while_expired: false,
             optional_sign_in: false,
             stays_as_it_is: false,
+            tags_itself: false,
             guard: None,
         }
     }
@@ -336,6 +339,18 @@ impl Route {
     /// Whether it answers one instance, which has an `ETag`.
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
+    }
+    /// Whether its successful answers have an `ETag`: those of every read without a secret, and instances.
+    pub fn is_tagged(&self) -> bool {
+        let is_read = self.method == Method::GET && self.status == 200 && !matches!(self.answer, Schema::Binary);
+        let is_at_hand =
+            matches!(self.handler, Handler::NoDatabase(_) | Handler::ShortRead(_) | Handler::Read(_));
+        (is_read && is_at_hand && self.is_compressed()) || self.is_instance() || self.tags_itself
+    }
+    /// Answers with an `ETag` though its answer is no instance.
+    pub fn tags_itself(mut self) -> Route {
+        self.tags_itself = true;
+        self
     }
     /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
     /// tell how much they have in common; so would that of a page, which carries the token of a link.

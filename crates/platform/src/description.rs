@@ -21,7 +21,10 @@ const DOCUMENT_OF_PAGE: &str = "/api/openapi.json?audience=clients";
 pub fn routes() -> Vec<Route> {
     let get = |path, summary, handler| Route::new(Method::GET, path, summary, Handler::NoDatabase(handler)).public();
     vec![
-        get("/", "Redirect to the page of this description", to_page).answers(302, Schema::Nothing).internal(),
+        get("/", "Redirect to the page of this description", to_page)
+            .answers(302, Schema::Nothing)
+            .action("home")
+            .internal(),
         get("/api/openapi.json", "This description", json_document)
             .parameters(Audience::parameters)
             .answers(200, Schema::Json(document_schema)),

@@ -6,6 +6,7 @@
 //! object classes are resources that tenants declare while the server runs.
 
 pub mod accept;
+pub mod account_type;
 mod check;
 pub mod decimal;
 pub mod errors;

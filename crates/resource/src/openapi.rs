@@ -7,6 +7,7 @@ mod share;
 
 pub use share::share;
 
+use crate::account_type::AccountType;
 use crate::field::{Access, Field, Kind, Name, Resource};
 use crate::json::{Form, USER_REFERENCE};
 use crate::select::{DEFAULT_LIMIT, MAX_LIMIT, Predicate, Query};
@@ -222,6 +223,24 @@ pub fn query(name: &str, description: &str, schema: Json) -> Json {
     json!({"name": name, "in": "query", "description": description, "schema": schema})
 }
 
+/// The header by which a read is answered only if the state is another one.
+pub fn if_none_match() -> Json {
+    json!({
+        "name": "If-None-Match", "in": "header", "schema": {"type": "string"},
+        "description": "The `ETag` of an answer that is known already; 304 if it is still the same",
+    })
+}
+
+/// The header `ETag` of an answer.
+pub fn etag() -> Json {
+    json!({"required": true, "description": "The state that the answer shows", "schema": {"type": "string"}})
+}
+
+/// The answer to `If-None-Match` with the state that is shown.
+pub fn not_modified() -> Json {
+    json!({"description": "The state is the one that `If-None-Match` names", "headers": {"ETag": etag()}})
+}
+
 /// The schema of the answer to OPTIONS.
 pub fn schema_document() -> Json {
     titled("SchemaDocument", json!({"type": "object", "description": "The fields, columns and bounds of a resource"}))
@@ -232,6 +251,10 @@ pub fn user_reference() -> Json {
     let schema = |name: &'static str| match name {
         "id" => json!({"type": "integer"}),
         "is_deleted" => json!({"type": "boolean"}),
+        "account_type" => {
+            let names: Vec<&str> = AccountType::all().map(AccountType::name).collect();
+            json!({"type": "string", "enum": names})
+        }
         _ => json!({"type": "string"}),
     };
     titled("UserReference", object(USER_REFERENCE.map(|name| (name, schema(name)))))

@@ -1,5 +1,5 @@
-//! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message (document
-//! 4, section 5, "test endpoint"). A failure names only one of four reasons, so that the endpoint cannot serve as a
+//! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message
+//! (`docs/reference/mail.md`). A failure names only one of four reasons, so that the endpoint cannot serve as a
 //! port scanner.
 
 use super::check::{Purpose, checked};

@@ -1,11 +1,14 @@
 //! `GET /api/openapi.json`: what it says of every endpoint, and how clients will call it.
 
-use crate::routes::{compare, routes};
+use crate::message;
+use crate::routes::{compare, fill, routes, with_ids};
+use http::Method;
 use platform::kit::openapi::{self, Audience};
+use platform::kit::route::Route;
 use platform::table;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::Server;
+use testkit::{API_KEY, Server};
 
 #[test]
 fn each_operation_has_a_name_of_its_own() {
@@ -13,7 +16,157 @@ fn each_operation_has_a_name_of_its_own() {
     let ids: Vec<&str> =
         operations(&document).map(|(_, operation)| operation["operationId"].as_str().unwrap()).collect();
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "each operation has a name of its own");
-    assert_eq!(ids.len(), routes().len());
+    assert_eq!(ids.len(), routes().len() + HEALTH.len());
+}
+
+/// Clients keep the operations of a name in a module, which cannot be a function too.
+#[test]
+fn no_name_of_an_operation_is_that_of_a_group() {
+    for document in [openapi::document(table(), Audience::All), history::openapi::document(10_000, Audience::All)] {
+        let ids: BTreeSet<&str> =
+            operations(&document).map(|(_, operation)| operation["operationId"].as_str().unwrap()).collect();
+        for id in &ids {
+            let of_group = ids.iter().find(|other| other.strip_prefix(id).is_some_and(|rest| rest.starts_with('.')));
+            assert_eq!(of_group, None, "{id}");
+        }
+    }
+}
+
+/// What is answered whatever host is asked for, so that no table of routes has it.
+const HEALTH: [&str; 2] = ["GET /healthz", "GET /readyz"];
+
+#[tokio::test]
+async fn health_is_described_as_it_is_answered() {
+    let server = Server::start().await;
+    let document = openapi::document(table(), Audience::All);
+    let schemas = &document["components"]["schemas"];
+    for (path, schema) in [("/healthz", "Health"), ("/readyz", "Readiness")] {
+        let described = &document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        assert_eq!(*described, json!({"$ref": format!("#/components/schemas/{schema}")}));
+        let answer = server.anonymous().get(path).await.ok();
+        let properties = schemas[schema]["properties"].as_object().unwrap();
+        assert!(answer.as_object().unwrap().keys().all(|name| properties.contains_key(name)), "{answer}");
+        for name in schemas[schema]["required"].as_array().unwrap() {
+            assert!(answer.get(name.as_str().unwrap()).is_some(), "{answer}");
+        }
+        let described: Vec<&String> =
+            answer.get("jobs").map(|jobs| jobs.as_object().unwrap().keys().collect()).unwrap_or_default();
+        let expected = if path == "/readyz" { vec!["waiting", "running", "failed"] } else { Vec::new() };
+        assert_eq!(described, expected);
+    }
+    let of_delivery = &schemas["Readiness"]["properties"]["history"]["properties"];
+    let names: Vec<&String> = of_delivery.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["waiting", "lag_seconds", "is_reachable", "refused", "warning"]);
+}
+
+/// Whether an operation has a parameter of this name, those that are shared looked up.
+fn has_parameter(document: &Value, operation: &Value, name: &str) -> bool {
+    operation["parameters"].as_array().unwrap().iter().any(|parameter| {
+        let shared = parameter["$ref"].as_str().map(|address| document.pointer(&address[1..]).unwrap());
+        shared.unwrap_or(parameter)["name"] == name
+    })
+}
+
+/// The answer of an operation with this status, if it is described.
+fn answer_with<'a>(document: &'a Value, operation: &'a Value, status: &str) -> Option<&'a Value> {
+    responses(document, operation).find(|(of, _)| *of == status).map(|(_, answer)| answer)
+}
+
+fn operation<'a>(document: &'a Value, route: &Route) -> &'a Value {
+    &document["paths"][route.path.replace("{*", "{")][route.method.as_str().to_ascii_lowercase()]
+}
+
+#[tokio::test]
+async fn reads_with_an_etag_are_described_with_it_and_with_304() {
+    let server = Server::start().await;
+    fill(&server, 1).await;
+    let admin = server.admin().await.with_header("x-api-key", API_KEY);
+    let document = openapi::document(table(), Audience::All);
+    let mut tagged = 0;
+    for route in routes().into_iter().filter(|route| route.method == Method::GET) {
+        let path = with_ids(route.path, &[1]);
+        let reply = admin.get(&path).await;
+        if reply.status != route.status {
+            continue;
+        }
+        let of_viewer = route.path.starts_with("/api/docs/");
+        let (has_tag, operation) = (!of_viewer && !reply.header("etag").is_empty(), operation(&document, route));
+        let shown = answer_with(&document, operation, "200").map_or(&Value::Null, |answer| &answer["headers"]["ETag"]);
+        assert_eq!(shown.is_object(), has_tag, "{path}: {shown}");
+        assert_eq!(has_parameter(&document, operation, "If-None-Match"), has_tag, "{path}");
+        let unchanged = answer_with(&document, operation, "304");
+        assert_eq!(unchanged.is_some(), has_tag, "{path}");
+        if let Some(unchanged) = unchanged {
+            assert_eq!(unchanged.get("content"), None, "{path}");
+            let known = admin.call("GET", &path).header("if-none-match", reply.header("etag")).send().await;
+            assert_eq!((known.status, known.text.as_str()), (304, ""), "{path}");
+            tagged += 1;
+        }
+    }
+    assert!(tagged > 15, "{tagged}");
+    let components = &document["components"];
+    assert_eq!(components["parameters"]["header.If-None-Match"]["schema"], json!({"type": "string"}));
+    assert_eq!(components["responses"]["NotModified"]["headers"]["ETag"]["required"], true);
+    let of_rules = &document["paths"]["/api/security/"]["get"]["responses"]["200"]["headers"]["ETag"];
+    assert_eq!(of_rules["required"], false, "the public form has none");
+}
+
+#[tokio::test]
+async fn where_412_is_described_another_state_is_answered_with_it() {
+    let server = Server::start().await;
+    fill(&server, 2).await;
+    let admin = server.admin().await;
+    let session = admin.get("/api/users/me/sessions/").await.ok()["results"][0]["id"].as_i64().unwrap();
+    let sets = admin.get("/api/user-groups/2/permission-sets/").await.ok();
+    let set = sets["results"][0]["id"].as_i64().unwrap();
+    let document = openapi::document(table(), Audience::All);
+    let mut conditional = Vec::new();
+    for route in routes() {
+        let (operation, name) = (operation(&document, route), format!("{} {}", route.method, route.path));
+        let is_conditional = answer_with(&document, operation, "412").is_some();
+        assert_eq!(has_parameter(&document, operation, "If-Match"), is_conditional, "{name}");
+        if is_conditional {
+            let path = with_ids(route.path, &[2, set]);
+            let call = admin.call(route.method.as_str(), &path).header("if-match", "\"x\"");
+            let reply = if route.method == Method::PATCH { call.json(&json!({})) } else { call }.send().await;
+            assert_eq!(reply, (412, message::detail("Object has been changed.")), "{name}");
+            conditional.push(name);
+        }
+    }
+    assert!(conditional.len() > 12, "{conditional:?}");
+    // A session has no address of its own to read, and so no state to name.
+    assert!(!conditional.contains(&"DELETE /api/users/me/sessions/{id}/".to_owned()));
+    let end = admin.call("DELETE", &format!("/api/users/me/sessions/{session}/")).header("if-match", "\"x\"");
+    end.send().await.is_empty();
+}
+
+#[test]
+fn what_is_read_of_the_query_is_described() {
+    let document = openapi::document(table(), Audience::All);
+    let address = "/api/single-sign-on/{id}";
+    for (path, names) in [("callback", vec!["state", "code", "error", "iss"]), ("logout", vec!["ticket"])] {
+        let operation = &document["paths"][format!("{address}/{path}/")]["get"];
+        for name in names {
+            assert!(has_parameter(&document, operation, name), "{path}: {name}");
+        }
+    }
+}
+
+#[test]
+fn the_detail_of_a_refusal_may_be_a_list() {
+    let document = openapi::document(table(), Audience::All);
+    let detail = &document["components"]["schemas"]["Errors"]["properties"]["detail"];
+    // As of `POST /api/single-sign-on/` beyond its limit.
+    assert_eq!(detail["anyOf"], json!([{"type": "string"}, {"type": "array", "items": {"type": "string"}}]));
+}
+
+#[test]
+fn a_user_reference_names_the_types_of_accounts() {
+    let document = openapi::document(table(), Audience::All);
+    let schemas = &document["components"]["schemas"];
+    let [of_user, of_reference] = ["User", "UserReference"].map(|name| &schemas[name]["properties"]["account_type"]);
+    assert_eq!(of_reference["enum"].as_array().unwrap().len(), 7);
+    assert_eq!(of_reference["enum"], of_user["enum"]);
 }
 
 /// The operations of a document, each with its method and path.
@@ -35,6 +188,14 @@ fn operations_are_named_after_their_paths_and_what_they_do() {
     assert_eq!(named.join("\n"), NAMES.trim());
 }
 
+/// What only browsers visit below `/api/`.
+const OF_BROWSERS: [&str; 4] = [
+    "GET /api/docs/",
+    "GET /api/docs/{name}/",
+    "GET /api/single-sign-on/{id}/callback/",
+    "GET /api/single-sign-on/{id}/logout/",
+];
+
 #[test]
 fn clients_get_everything_but_pages_and_schema_documents() {
     let (all, for_clients) = (openapi::document(table(), Audience::All), openapi::document(table(), Audience::Clients));
@@ -45,9 +206,8 @@ fn clients_get_everything_but_pages_and_schema_documents() {
     assert_eq!(named, expected);
     for (route, operation) in operations(&all) {
         let is_of_no_client = route.starts_with("OPTIONS ")
-            || !route.contains(" /api/")
-            || ["GET /api/docs/", "GET /api/docs/{name}/", "GET /api/single-sign-on/{id}/callback/"]
-                .contains(&route.as_str());
+            || !route.contains(" /api/") && !HEALTH.contains(&route.as_str())
+            || OF_BROWSERS.contains(&route.as_str());
         assert_eq!(is_internal(operation), is_of_no_client, "{route}");
     }
 }
@@ -137,7 +297,7 @@ POST /api/auth/login/ auth.login
 POST /api/auth/refresh/ auth.refresh
 POST /api/auth/logout/ auth.logout
 POST /api/auth/activate/ auth.activate
-POST /api/auth/password-reset/ auth.password_reset
+POST /api/auth/password-reset/ auth.password_reset.request
 POST /api/auth/password-reset/confirm/ auth.password_reset.confirm
 POST /api/auth/password-change/ auth.password_change
 GET /api/users/ users.list
@@ -192,10 +352,9 @@ GET /api/single-sign-on/{id}/ single_sign_on.retrieve
 PATCH /api/single-sign-on/{id}/ single_sign_on.update
 DELETE /api/single-sign-on/{id}/ single_sign_on.delete
 GET /api/single-sign-on/login/ single_sign_on.login.list
-POST /api/single-sign-on/login/ single_sign_on.login
+POST /api/single-sign-on/login/ single_sign_on.login.start
 POST /api/single-sign-on/{id}/link/ single_sign_on.link
 POST /api/auth/ticket/ auth.ticket
-GET /api/single-sign-on/{id}/logout/ single_sign_on.logout
 GET /api/administration/company-details/ administration.company_details.retrieve
 PATCH /api/administration/company-details/ administration.company_details.update
 GET /api/administration/smtp-settings/ administration.smtp_settings.retrieve
@@ -210,4 +369,6 @@ GET /api/administration/log/ administration.log.list
 GET /api/limits/ limits.retrieve
 GET /api/builds/{build_domain}/limits/ builds.limits.retrieve
 PATCH /api/builds/{build_domain}/limits/ builds.limits.update
+GET /healthz healthz
+GET /readyz readyz
 ";

@@ -153,6 +153,29 @@ async fn a_body_that_is_no_json_is_refused_alike_everywhere() {
 }
 
 #[tokio::test]
+async fn reads_with_an_etag_are_described_with_it_and_with_304() {
+    let server = HistoryServer::start().await;
+    let tenant = server.tenant("acme").await;
+    let document = history::openapi::document(10_000, Audience::All);
+    let reads =
+        ["/healthz", "/readyz", "/api/service", "/api/openapi.json", "/api/system-events", "/api/history/events"];
+    for path in reads {
+        let has_tag = !tenant.get(path).await.header("etag").is_empty();
+        let described = &document["paths"][path]["get"];
+        let shown = described["responses"]["200"]["headers"]["ETag"].is_object();
+        let unchanged = &described["responses"]["304"];
+        let parameters = described["parameters"].to_string();
+        let of_description = (
+            shown,
+            *unchanged == json!({"$ref": "#/components/responses/NotModified"}),
+            parameters.contains("If-None-Match"),
+        );
+        assert_eq!(of_description, (has_tag, has_tag, has_tag), "{path}");
+    }
+    assert_eq!(document["components"]["responses"]["NotModified"].get("content"), None);
+}
+
+#[tokio::test]
 async fn the_description_is_served_to_anyone() {
     let server = HistoryServer::start().await;
     let reply = server.stranger().get("/api/openapi.json").await;

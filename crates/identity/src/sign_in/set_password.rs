@@ -38,7 +38,8 @@ pub fn routes() -> Vec<Route> {
         }),
         public("/api/auth/password-reset/", "Ask for a reset link", Handler::Async(request_reset), || {
             strings_schema("PasswordReset", ["username"])
-        }),
+        })
+        .action("request"),
         public("/api/auth/password-reset/confirm/", "Choose a new password", Handler::Async(confirm), || {
             strings_schema("NewPassword", ["token", "password"])
         }),

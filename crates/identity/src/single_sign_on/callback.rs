@@ -20,7 +20,7 @@ use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
-use resource::openapi::{object, titled};
+use resource::openapi::{object, query, titled};
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
@@ -37,6 +37,15 @@ pub fn routes() -> Vec<Route> {
         )
         .public()
         .named_by_path()
+        .parameters(|| {
+            let sent = [
+                ("state", "Names the sign-in that began here"),
+                ("code", "What the provider's token endpoint takes"),
+                ("error", "Why the provider refused"),
+                ("iss", "The provider's issuer"),
+            ];
+            sent.map(|(name, text)| query(name, text, json!({"type": "string"}))).to_vec()
+        })
         .answers(200, Schema::Json(sessions::tokens_schema))
         .answers_secret()
         // A page, a link without a session, a redirect to the front end.

@@ -15,6 +15,8 @@ use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Pending, Route, Schema};
 use resource::message;
+use resource::openapi::query;
+use serde_json::json;
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 use web::clock::sha256_hex;
@@ -29,6 +31,10 @@ pub fn routes() -> Vec<Route> {
         )
         .public()
         .named_by_path()
+        .internal()
+        .parameters(|| {
+            vec![query("ticket", "That of `logout_url`; without it the browser comes back", json!({"type": "string"}))]
+        })
         .answers(302, Schema::Nothing)
         .or(400, Schema::Refusal),
     ]

@@ -41,6 +41,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/single-sign-on/login/", "Begin to sign in at a provider", Handler::Async(login))
             .public()
             .guarded(attempts::guard)
+            .action("start")
             .takes(Schema::Json(id))
             .answers(200, Schema::Json(address))
             .answers_secret(),

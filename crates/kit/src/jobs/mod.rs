@@ -22,7 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-pub use work::{Jobs, Place, builds, health, is_on, place, start, stop, wake};
+pub use work::{Jobs, Place, builds, health, health_schema, is_on, place, start, stop, wake};
 
 /// The boxed future of a job.
 pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -4,6 +4,7 @@ use super::rows::{self, Lease, Overview, Taken};
 use super::{Job, JobFailure, JobKind, Settings, StandingJob};
 use crate::app::App;
 use crate::build::Build;
+use resource::openapi::object;
 use serde_json::{Value as Json, json};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -157,6 +158,11 @@ pub fn health(app: &App) -> Json {
         running += lock(&task.running).len();
     }
     json!({"waiting": waiting, "running": running, "failed": failed})
+}
+
+/// The schema of [`health`].
+pub fn health_schema() -> Json {
+    object(["waiting", "running", "failed"].map(|name| (name, json!({"type": "integer"}))))
 }
 
 /// A permit to run one job, returned when it is dropped.

@@ -4,7 +4,8 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, HashMap};
 
 /// The names of shared answers, by status.
-const ANSWERS: [(&str, &str); 13] = [
+const ANSWERS: [(&str, &str); 14] = [
+    ("304", "NotModified"),
     ("400", "BadRequest"),
     ("401", "Unauthorized"),
     ("403", "Forbidden"),
@@ -20,8 +21,8 @@ const ANSWERS: [(&str, &str); 13] = [
     ("503", "ServiceUnavailable"),
 ];
 
-/// Moves into `components` each schema with a title, under this name, and each refusal and parameter that several
-/// operations have.
+/// Moves into `components` each schema with a title, under this name, and each parameter, refusal and
+/// 304 that several operations have.
 pub fn share(document: &mut Json) {
     let mut schemas = Components::new("schemas");
     for operation in operations(document) {
