@@ -337,6 +337,10 @@ impl Route {
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
     }
+    /// Whether people see what it answers, refusals too, as pages.
+    pub fn answers_pages(&self) -> bool {
+        matches!(self.answer, Schema::Html) || matches!(self.body, Schema::Form(_))
+    }
     /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
     /// tell how much they have in common; so would that of a page, which carries the token of a link.
     pub fn is_compressed(&self) -> bool {
