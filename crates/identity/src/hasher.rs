@@ -228,12 +228,12 @@ impl Complexity {
     pub fn broken(&self, password: &str) -> Vec<String> {
         let mut messages = Vec::new();
         if self.max_repeating_chars > 0 && longest_run(password) > self.max_repeating_chars {
-            messages.push(format!("Max repeating chars {}", self.max_repeating_chars));
+            messages.push(self.repetition_message());
         }
         for minimum in self.minima() {
             let found = password.chars().filter(|&c| (minimum.counts)(c)).count() as i64;
             if found < minimum.least {
-                messages.push(format!("Min {} {}", minimum.name, minimum.least));
+                messages.push(minimum.message());
             }
         }
         messages
@@ -241,15 +241,29 @@ impl Complexity {
 
     /// The rules that are on, as sentences for people who are to choose a password; the length comes first.
     pub fn sentences(&self) -> Vec<String> {
-        let plural = |count: i64| if count == 1 { "" } else { "s" };
         let minima = self.minima().into_iter().rev().filter(|minimum| minimum.least > 0);
-        let mut sentences: Vec<String> =
-            minima.map(|Minimum { least, what, .. }| format!("At least {least} {what}{}", plural(least))).collect();
+        let mut sentences: Vec<String> = minima.map(|minimum| minimum.sentence()).collect();
         if self.max_repeating_chars > 0 {
-            let most = self.max_repeating_chars;
-            sentences.push(format!("No character more than {most} time{} in a row", plural(most)));
+            sentences.push(self.repetition_sentence());
         }
         sentences
+    }
+
+    /// The sentence for people of the rule whose message [`Complexity::broken`] gave.
+    pub fn sentence_of(&self, message: &str) -> Option<String> {
+        if message == self.repetition_message() {
+            return Some(self.repetition_sentence());
+        }
+        self.minima().iter().find(|minimum| minimum.message() == message).map(Minimum::sentence)
+    }
+
+    fn repetition_message(&self) -> String {
+        format!("Max repeating chars {}", self.max_repeating_chars)
+    }
+
+    fn repetition_sentence(&self) -> String {
+        let most = self.max_repeating_chars;
+        format!("No character more than {most} time{} in a row", plural(most))
     }
 
     fn minima(&self) -> [Minimum; 6] {
@@ -273,6 +287,20 @@ struct Minimum {
     what: &'static str,
     least: i64,
     counts: fn(char) -> bool,
+}
+
+impl Minimum {
+    fn message(&self) -> String {
+        format!("Min {} {}", self.name, self.least)
+    }
+
+    fn sentence(&self) -> String {
+        format!("At least {} {}{}", self.least, self.what, plural(self.least))
+    }
+}
+
+fn plural(count: i64) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 fn is_symbol(c: char) -> bool {

@@ -101,6 +101,12 @@ pub fn sentences(conn: &mut Conn) -> Result<Vec<String>, Error> {
     Ok(sentences)
 }
 
+/// The messages of rules that a password breaks, as sentences for the person who chose it. Those of other errors stay.
+pub fn as_sentences(conn: &mut Conn, messages: &[String]) -> Result<Vec<String>, Error> {
+    let complexity = complexity(conn)?;
+    Ok(messages.iter().map(|message| complexity.sentence_of(message).unwrap_or_else(|| message.clone())).collect())
+}
+
 /// Adds a password to the user's history, which keeps the last [`HISTORY_LENGTH`].
 pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &Prepared) -> Result<(), Error> {
     conn.exec(

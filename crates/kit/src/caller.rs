@@ -84,9 +84,13 @@ impl Caller {
             false => Err(Refusal::detail(StatusCode::FORBIDDEN, "Access from this address is not allowed.")),
         }
     }
+    /// Whether the password of the session is too old for calls other than those that change it.
+    pub fn must_change_password(&self, now: i64) -> bool {
+        self.password_expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
     /// 403 unless the caller meets a route's requirement. The handler checks rights on the instance.
     pub fn fulfils(&self, requirement: Requirement, now: i64) -> Result<(), Refusal> {
-        if !requirement.while_expired && self.password_expires_at.is_some_and(|expires_at| expires_at <= now) {
+        if !requirement.while_expired && self.must_change_password(now) {
             return Err(Refusal::detail(StatusCode::FORBIDDEN, "Password change required."));
         }
         match requirement.access {

@@ -1,21 +1,24 @@
 //! Plain pages for people, which work without scripts.
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::Answer;
 use crate::build::Build;
 use crate::refusal::Refusal;
-use crate::route::{Route, Schema};
 use http::StatusCode;
 use serde_json::Value as Json;
 
-/// The answer of a route that refuses a request before its body is read: a page where a page was asked for.
-pub fn refused(route: &Route, build: &Build, refusal: Refusal) -> Outcome {
-    if !matches!(route.body, Schema::Form(_)) {
-        return Err(refusal);
-    }
-    let body = format!("{}<p><a href=\"/sign-in/\">Back to sign-in</a></p>", alert(&messages(&refusal).join(" ")));
-    let mut answer = page(build, refusal.status, "Please wait", &body);
-    answer.headers.extend(refusal.headers);
-    Ok(answer)
+/// How a page marks what it tells of a failure.
+const ALERT: &str = " role=\"alert\"";
+
+/// A refusal as a page, with its status and headers, for a route that answers pages.
+pub fn refused(build: &Build, refusal: &Refusal) -> Answer {
+    let title = match refusal.status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "Please wait",
+        _ => "Not possible",
+    };
+    let body = format!("{}<p><a href=\"/sign-in/\">Back to sign-in</a></p>", alert(&messages(refusal).join(" ")));
+    let mut answer = page(build, refusal.status, title, &body);
+    answer.headers.extend(refusal.headers.iter().cloned());
+    answer
 }
 
 /// The page of a host that no build serves, which tells an operator what to do. Which builds there are is not told.
@@ -50,7 +53,16 @@ pub fn messages(refusal: &Refusal) -> Vec<String> {
 
 /// A text as an alert; nothing when it is empty.
 pub fn alert(error: &str) -> String {
-    if error.is_empty() { String::new() } else { format!("<p role=\"alert\">{}</p>", escape(error)) }
+    if error.is_empty() { String::new() } else { format!("<p{ALERT}>{}</p>", escape(error)) }
+}
+
+/// Several texts as one alert, a list below what they have in common; nothing when there are none.
+pub fn alert_list(common: &str, errors: &[String]) -> String {
+    if errors.is_empty() {
+        return String::new();
+    }
+    let items: String = errors.iter().map(|error| format!("<li>{}</li>", escape(error))).collect();
+    format!("<div{ALERT}>{}<ul>{items}</ul></div>", escape(common))
 }
 
 /// Text as it may stand in HTML, in attributes too.
@@ -58,15 +70,16 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// A page of a build, with a title and a body of HTML. The title says that something failed, since a screen reader says
-/// it first.
+/// A page of a build, with a title and a body of HTML. The title says that something failed, by the status or by an alert
+/// in the body, since a screen reader says it first.
 pub fn page(build: &Build, status: StatusCode, title: &str, body: &str) -> Answer {
     whole(&build.domain, status, title, body)
 }
 
 /// A page of the host `owner`.
 fn whole(owner: &str, status: StatusCode, title: &str, body: &str) -> Answer {
-    let failed = if status.is_client_error() { "Failed: " } else { "" };
+    let has_failed = status.is_client_error() || status.is_server_error() || body.contains(ALERT);
+    let failed = if has_failed { "Failed: " } else { "" };
     let (owner, style) = (escape(owner), include_str!("html.css"));
     let html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\

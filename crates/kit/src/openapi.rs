@@ -227,8 +227,7 @@ fn parameters(table: &Table, route: &Route) -> Vec<Json> {
 /// has none, and operators are not asked for one.
 fn is_conditional(table: &Table, route: &Route) -> bool {
     let is_change = matches!(route.method, Method::PATCH | Method::DELETE);
-    let has_state =
-        || table.routes().any(|other| other.path == route.path && !other.is_list() && other.is_tagged());
+    let has_state = || table.routes().any(|other| other.path == route.path && !other.is_list() && other.is_tagged());
     is_change && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey && has_state()
 }
 
@@ -260,8 +259,10 @@ fn responses(table: &Table, route: &Route) -> Json {
     }
     let is_public = route.access == Access::Public;
     let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
+    // Pages answer wrong parameters as if they were not there.
+    let has_checked_parameters = route.parameters.is_some() && !route.answers_pages();
     let refusals = [
-        (400, writes || route.selects.is_some() || route.parameters.is_some() || route.is_list()),
+        (400, writes || route.selects.is_some() || has_checked_parameters || route.is_list()),
         (401, !is_public || route.path.starts_with("/api/auth/") || route.optional_sign_in),
         // Of a public POST: to the page of another site.
         (403, !is_public || route.optional_sign_in || writes),
@@ -270,11 +271,12 @@ fn responses(table: &Table, route: &Route) -> Json {
         (412, is_conditional(table, route)),
         (413, writes),
         (415, writes && !matches!(route.body, Schema::Binary)),
-        (429, is_public && writes),
+        (429, is_public && (writes || route.answers_pages())),
         (503, true),
     ];
+    let refusal = if route.answers_pages() { Schema::Html } else { Schema::Refusal };
     for (status, _) in refusals.into_iter().filter(|(_, when)| *when) {
-        add(status, &Schema::Refusal);
+        add(status, &refusal);
     }
     if matches!(route.answer, Schema::Html) && writes {
         for status in [400, 401, 429] {

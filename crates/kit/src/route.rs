@@ -343,14 +343,17 @@ impl Route {
     /// Whether its successful answers have an `ETag`: those of every read without a secret, and instances.
     pub fn is_tagged(&self) -> bool {
         let is_read = self.method == Method::GET && self.status == 200 && !matches!(self.answer, Schema::Binary);
-        let is_at_hand =
-            matches!(self.handler, Handler::NoDatabase(_) | Handler::ShortRead(_) | Handler::Read(_));
+        let is_at_hand = matches!(self.handler, Handler::NoDatabase(_) | Handler::ShortRead(_) | Handler::Read(_));
         (is_read && is_at_hand && self.is_compressed()) || self.is_instance() || self.tags_itself
     }
     /// Answers with an `ETag` though its answer is no instance.
     pub fn tags_itself(mut self) -> Route {
         self.tags_itself = true;
         self
+    }
+    /// Whether people see what it answers, refusals too, as pages.
+    pub fn answers_pages(&self) -> bool {
+        matches!(self.answer, Schema::Html) || matches!(self.body, Schema::Form(_))
     }
     /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
     /// tell how much they have in common; so would that of a page, which carries the token of a link.

@@ -57,7 +57,8 @@ pub async fn answer(
         Some(answer) => Ok(answer),
         None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
     };
-    let (response, cause) = render(make_room(&app, &seen, &method, outcome).await, &method, &id);
+    let outcome = make_room(&app, &seen, &method, outcome).await;
+    let (response, cause) = render(outcome, seen.page_of(), &method, &id);
     let is_compressed = seen.route.is_none_or(Route::is_compressed);
     let mut response = if is_compressed { compress(response, accepted) } else { response };
     if method == Method::HEAD && response.status() != StatusCode::NOT_MODIFIED {
@@ -83,12 +84,21 @@ pub async fn answer(
     response
 }
 
-/// What the log line tells beyond the address.
+/// What is known of a request beyond its address, for its log line and for how a refusal looks.
 #[derive(Default)]
 struct Seen {
     build: Option<Arc<Build>>,
     route: Option<&'static Route>,
     user: Option<i64>,
+    /// Whether people see what the address answers, as pages.
+    answers_pages: bool,
+}
+
+impl Seen {
+    /// The build whose page a refusal is to be; `None` where it is JSON.
+    fn page_of(&self) -> Option<&Build> {
+        self.build.as_deref().filter(|_| self.answers_pages)
+    }
 }
 
 async fn respond(
@@ -127,6 +137,7 @@ async fn respond(
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     let route = routes.iter().copied().find(|route| route.method == *method);
     seen.route = route;
+    seen.answers_pages = route.map_or(routes.iter().any(|route| route.answers_pages()), Route::answers_pages);
     let is_open = match route {
         Some(route) => is_open(route, &parts.headers),
         None => routes.iter().any(|route| route.access == Access::Public),
@@ -142,10 +153,8 @@ async fn respond(
     if is_open && route.method == Method::POST {
         origin::may_call_public(app, &parts, &host)?;
     }
-    if let Some(guard) = route.guard
-        && let Err(refusal) = guard(app, &build, address)
-    {
-        return html::refused(route, &build, refusal);
+    if let Some(guard) = route.guard {
+        guard(app, &build, address)?;
     }
     let is_upload = matches!(route.handler, Handler::Upload(..));
     let (body, room, unread) = match is_upload {
@@ -232,8 +241,7 @@ fn tagged(route: &Route, outcome: Outcome) -> Outcome {
     let is_untagged = answer.tag.is_none() && answer.status == StatusCode::OK;
     if let AnswerBody::Whole(body) = &answer.body
         && is_untagged
-        && route.method == Method::GET
-        && route.is_compressed()
+        && route.is_tagged()
     {
         answer.tag = Some(etag(body));
     }
@@ -293,14 +301,19 @@ async fn make_room(app: &App, seen: &Seen, method: &Method, outcome: Outcome) ->
     Ok((answer, taken))
 }
 
+/// The answer as a response, and the cause of a refusal. A refusal is a page of the build `page_of`, else JSON.
 fn render(
     outcome: Result<(Answer, Taken), Refusal>,
+    page_of: Option<&Build>,
     method: &Method,
     id: &HeaderValue,
 ) -> (Response<Content>, Option<Box<store::Error>>) {
     let (answer, taken, cause) = match outcome {
         Ok((answer, taken)) => (answer, taken, None),
-        Err(refusal) => (Answer::refusal(&refusal), Taken::default(), refusal.cause),
+        Err(refusal) => {
+            let answer = page_of.map_or_else(|| Answer::refusal(&refusal), |build| html::refused(build, &refusal));
+            (answer, Taken::default(), refusal.cause)
+        }
     };
     let content = match answer.body {
         AnswerBody::Whole(bytes) => Content::Held(Full::new(bytes), taken),

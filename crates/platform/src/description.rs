@@ -32,6 +32,7 @@ pub fn routes() -> Vec<Route> {
         get("/api/docs/{name}/", "A file of the page", file)
             .answers(200, Schema::Binary)
             .comes_compressed()
+            .tags_itself()
             .action("file")
             .internal(),
     ]

@@ -12,23 +12,25 @@ const signIn = async (page, as) => {
 }
 
 await journey('every page', async (page, tab) => {
-  for (const [path, title] of [
+  for (const [path, title, failed = ''] of [
     ['/sign-in/', 'Sign in'],
     [`/activate/?token=${activation}`, 'Activate your account'],
-    ['/activate/?token=dead', 'Activate your account'],
+    ['/activate/', 'Activate your account'],
+    ['/activate/?token=dead', 'Activate your account', 'Failed: '],
     ['/password-reset/', 'Reset your password'],
     [`/password-reset/?token=${reset}`, 'Choose a new password'],
-    ['/password-reset/?token=dead', 'Reset your password'],
+    ['/password-reset/?token=dead', 'Reset your password', 'Failed: '],
   ]) {
     await page.goto(api + path)
     assert.equal(await h1(page), title, path)
-    assert.equal(await page.title(), `${title} · localhost`)
+    assert.equal(await page.title(), `${failed}${title} · localhost`)
     await tab.isAccessible(path)
     tab.isSilent()
   }
   await page.goto(`${api}/activate/?token=${activation}`)
   await page.fill('[name=password]', 'short')
   await page.click('button')
+  assert.deepEqual(await page.locator('[role=alert] li').allInnerTexts(), ['At least 12 characters'])
   await tab.isAccessible('a password that breaks a rule')
   tab.isSilent('400')
   await page.goto(`${api}/sign-in/`)

@@ -1,7 +1,7 @@
 //! Who may call what anybody may call: the build's own pages, configured front ends and programs, and no page of
 //! another site; and by which host a build is reached (`docs/reference/conventions.md`).
 
-use crate::bodies::raw;
+use crate::bodies::{is_refused, raw};
 use crate::message;
 use http::Method;
 use platform::kit::caller::Access;
@@ -86,7 +86,8 @@ async fn a_foreign_page_is_refused_by_every_public_post_before_anything_is_count
                 _ => call.json(&json!({"username": ADMIN, "password": "wrong", "token": "x", "refresh_token": "x", "ticket": "x", "id": 1})),
             };
             let reply = call.send().await;
-            assert_eq!(reply, (403, message::forbidden()), "{} from {who}", route.path);
+            assert_eq!(reply.status, 403, "{} from {who}: {reply:?}", route.path);
+            is_refused(route, &reply, 403, "You do not have permission to perform this action.");
         }
     }
     server.admin().await.get("/api/users/1/").await.ok();

@@ -2,19 +2,22 @@
 //! an installation can be used without a front end (`docs/reference/sign-in.md`).
 
 use super::{login, set_password};
-use crate::attempts;
+use crate::attempts::{self, Attempt, check_address, count_failure};
+use crate::authenticate::ACCESS_TOKEN;
 use crate::mailed_links::{self, LinkKind};
 use crate::passwords;
 use crate::single_sign_on::start::{self, EnabledConfiguration};
 use administration::company_details;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
-use kit::html::{alert, escape, messages, page};
+use kit::commit::write;
+use kit::html::{alert, alert_list, escape, messages, page};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value as Json;
+use resource::openapi::query;
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error};
 
@@ -24,8 +27,11 @@ const MAX_RETURN_TO: usize = 512;
 const NOT_IN_MAILTO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-').remove(b'_').remove(b'+');
 
 pub fn routes() -> Vec<Route> {
-    let show = |path, summary, handler| {
-        Route::new(Method::GET, path, summary, Handler::Read(handler)).public().answers(200, Schema::Html)
+    let show =
+        |path, summary, handler| Route::new(Method::GET, path, summary, handler).public().answers(200, Schema::Html);
+    // Beyond the bound of an address a token is not looked at.
+    let show_link = |path, summary, handler| {
+        show(path, summary, Handler::Async(handler)).parameters(link_parameters).or(429, Schema::Html)
     };
     let send = |path, summary, handler, fields| {
         Route::post(path, summary, handler)
@@ -35,9 +41,7 @@ pub fn routes() -> Vec<Route> {
             .answers(200, Schema::Html)
     };
     vec![
-        Route::new(Method::GET, "/sign-in/", "Page to sign in", Handler::ShortRead(show_sign_in))
-            .public()
-            .answers(200, Schema::Html),
+        show("/sign-in/", "Page to sign in", Handler::ShortRead(show_sign_in)).parameters(sign_in_parameters),
         send("/sign-in/", "Sign in from the page", Handler::Async(sign_in), &["username", "password", "return_to"]),
         send(
             "/sign-in/single-sign-on/",
@@ -45,8 +49,8 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(sign_in_at_provider),
             &["id", "return_to"],
         ),
-        show("/activate/", "Page to choose the first password", |request, conn| {
-            show_link(request, conn, LinkKind::Activation)
+        show_link("/activate/", "Page to choose the first password", |request| {
+            open_link(request, LinkKind::Activation)
         }),
         send(
             "/activate/",
@@ -54,12 +58,23 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(|request| set_password_from_page(request, LinkKind::Activation)),
             &["token", "password"],
         ),
-        show("/password-reset/", "Page to reset a password", |request, conn| match request.query.last("token") {
-            Some(_) => show_link(request, conn, LinkKind::Reset),
-            None => Ok(ask_for_reset_page(request, StatusCode::OK, "", "")),
-        }),
+        show_link("/password-reset/", "Page to reset a password", |request| open_link(request, LinkKind::Reset)),
         send("/password-reset/", "Reset from the page", Handler::Async(reset), &["username", "token", "password"]),
     ]
+}
+
+fn link_parameters() -> Vec<Json> {
+    vec![query("token", "The token of the link in the mail", json!({"type": "string"}))]
+}
+
+fn sign_in_parameters() -> Vec<Json> {
+    let text = format!("The path of this server that the page leads on to, at most {MAX_RETURN_TO} bytes; else `/`");
+    vec![query("return_to", &text, json!({"type": "string"}))]
+}
+
+/// Whether a page tells a refusal above its form, since what was typed is wrong. Other refusals are pages of their own.
+fn is_about_fields(refusal: &Refusal) -> bool {
+    refusal.is_by_rule() && matches!(refusal.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
 }
 
 /// A field of the form, empty when it was not sent. NUL is removed: no username, token or password has one, and
@@ -87,9 +102,8 @@ fn sign_in(request: Arc<Request>) -> Pending {
         let (username, sent) = (username?, sent?);
         let return_to = return_to(&sent);
         match login::sign_in(&request, username.clone(), password?).await {
-            Ok(tokens) => Ok(tokens_page(&request, &tokens, return_to)),
-            Err(refusal) if !refusal.is_by_rule() => Err(refusal),
-            Err(refusal) => sign_in_failed(&request, &refusal, &username, return_to).await,
+            Ok(tokens) => signed_in(&request, &tokens, return_to).await,
+            Err(refusal) => sign_in_failed(&request, refusal, &username, return_to).await,
         }
     })
 }
@@ -100,17 +114,19 @@ fn sign_in_at_provider(request: Arc<Request>) -> Pending {
         let sent = form_field(&request, "return_to")?;
         let return_to = return_to(&sent);
         match start::start_page(&request, id, return_to.to_owned()).await {
-            Err(refusal) if !refusal.is_by_rule() => Err(refusal),
-            Err(refusal) => sign_in_failed(&request, &refusal, "", return_to).await,
+            Err(refusal) => sign_in_failed(&request, refusal, "", return_to).await,
             page => page,
         }
     })
 }
 
 /// The page to sign in, with the messages of a refusal and the username that was sent.
-pub async fn sign_in_failed(request: &Request, refusal: &Refusal, username: &str, return_to: &str) -> Outcome {
+pub async fn sign_in_failed(request: &Request, refusal: Refusal, username: &str, return_to: &str) -> Outcome {
+    if !is_about_fields(&refusal) {
+        return Err(refusal);
+    }
     let enabled = request.build.db.read_short(start::enabled_configurations).await?;
-    Ok(sign_in_page(request, refusal.status, &messages(refusal).join(" "), username, return_to, &enabled))
+    Ok(sign_in_page(request, refusal.status, &messages(&refusal).join(" "), username, return_to, &enabled))
 }
 
 fn reset(request: Arc<Request>) -> Pending {
@@ -127,7 +143,7 @@ fn reset(request: Arc<Request>) -> Pending {
                 "<p>If there is such an account, a link to choose a new password is on its way.</p>\
                  <p><a href=\"/sign-in/\">Back to sign-in</a></p>",
             ),
-            Err(refusal) if !refusal.is_by_rule() => return Err(refusal),
+            Err(refusal) if !is_about_fields(&refusal) => return Err(refusal),
             Err(refusal) => {
                 ask_for_reset_page(&request, refusal.status, &alert(&messages(&refusal).join(" ")), &username)
             }
@@ -135,27 +151,62 @@ fn reset(request: Arc<Request>) -> Pending {
     })
 }
 
-/// What the link in a mail opens.
-fn show_link(request: &Request, conn: &mut Conn, kind: LinkKind) -> Outcome {
-    Ok(link_page(request, conn, StatusCode::OK, kind, request.query.last("token").unwrap_or(""), &[])?)
+/// What the link in a mail opens. A token that is not valid counts as a failed attempt of the address, as it does where
+/// a password is sent with it: otherwise tokens could be guessed here.
+fn open_link(request: Arc<Request>, kind: LinkKind) -> Pending {
+    Box::pin(async move {
+        let token = request.query.last("token").unwrap_or("").to_owned();
+        if token.is_empty() {
+            return without_token(request, kind).await;
+        }
+        let mut attempt = Attempt::begin(&request)?;
+        let shared = request.clone();
+        let form = request
+            .build
+            .db
+            .read(move |conn| {
+                check_address(&shared, conn)?;
+                Ok::<_, Refusal>(new_password_form(&shared, conn, StatusCode::OK, kind, &token, &[])?)
+            })
+            .await?;
+        attempt.check()?;
+        if let Some(form) = form {
+            return Ok(form);
+        }
+        attempt.count_as_failed();
+        write(&request, move |request, conn| {
+            check_address(request, conn)?;
+            count_failure(request, conn)?;
+            Ok(invalid_link_page(request, conn, StatusCode::OK, kind)?)
+        })
+        .await
+    })
 }
 
-/// The form for a new password, or what to do where the link is not valid.
-fn link_page(
+/// The page of an address without a token.
+async fn without_token(request: Arc<Request>, kind: LinkKind) -> Outcome {
+    if kind == LinkKind::Reset {
+        return Ok(ask_for_reset_page(&request, StatusCode::OK, "", ""));
+    }
+    let shared = request.clone();
+    let page = move |conn: &mut Conn| {
+        no_activation_page(&shared, conn, StatusCode::OK, "<p>Open the link from your mail.</p>")
+    };
+    Ok(request.build.db.read_short::<_, Error>(page).await?)
+}
+
+/// The form for a new password; `None` when the token is not valid.
+fn new_password_form(
     request: &Request,
     conn: &mut Conn,
     status: StatusCode,
     kind: LinkKind,
     token: &str,
-    errors: &[String],
-) -> Result<Answer, Error> {
-    match mailed_links::username_of_token(conn, token, kind, request.now)? {
-        Some(username) => {
-            let rules = passwords::sentences(conn)?;
-            Ok(new_password_page(request, status, kind, token, &username, errors, &rules))
-        }
-        None => invalid_link_page(request, conn, status, kind),
-    }
+    messages: &[String],
+) -> Result<Option<Answer>, Error> {
+    let Some(username) = mailed_links::username_of_token(conn, token, kind, request.now)? else { return Ok(None) };
+    let (errors, rules) = (passwords::as_sentences(conn, messages)?, passwords::sentences(conn)?);
+    Ok(Some(new_password_page(request, status, kind, token, &username, &errors, &rules)))
 }
 
 fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
@@ -168,7 +219,7 @@ fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
                 "Password set",
                 "<p>Your password is set. <a href=\"/sign-in/\">Sign in</a></p>",
             )),
-            Err(refusal) if !refusal.is_by_rule() => Err(refusal),
+            Err(refusal) if !is_about_fields(&refusal) => Err(refusal),
             Err(refusal) => set_password_failed(request, refusal, kind, token).await,
         }
     })
@@ -177,7 +228,10 @@ fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
 async fn set_password_failed(request: Arc<Request>, refusal: Refusal, kind: LinkKind, token: String) -> Outcome {
     let (status, errors) = (refusal.status, messages(&refusal));
     let shared = request.clone();
-    let answer = move |conn: &mut Conn| link_page(&shared, conn, status, kind, &token, &errors);
+    let answer = move |conn: &mut Conn| match new_password_form(&shared, conn, status, kind, &token, &errors)? {
+        Some(form) => Ok(form),
+        None => invalid_link_page(&shared, conn, status, kind),
+    };
     Ok(request.build.db.read::<_, Error>(answer).await?)
 }
 
@@ -249,7 +303,7 @@ fn new_password_page(
          <label>New password <input name=\"password\" type=\"password\" autocomplete=\"new-password\" \
          aria-describedby=\"rules\" required autofocus></label>\
          <div id=\"rules\">Rules for the password:<ul>{rules}</ul></div><p><button>Set password</button></p></form>",
-        alert(&errors.join(" ")),
+        alert_list("Choose another password:", errors),
         escape(token),
         escape(username)
     );
@@ -259,10 +313,15 @@ fn new_password_page(
 /// The page of a link that was used, has expired or never was one. Of a reset it offers a new link; of an activation it
 /// names the person who can send one.
 fn invalid_link_page(request: &Request, conn: &mut Conn, status: StatusCode, kind: LinkKind) -> Result<Answer, Error> {
-    let note = alert("This link is not valid. It was used already, or it is too old.");
+    let note = alert("This link is not valid. It was used already, is too old, or is not complete.");
     if kind == LinkKind::Reset {
         return Ok(ask_for_reset_page(request, status, &format!("{note}<p>We can send you a new one.</p>"), ""));
     }
+    no_activation_page(request, conn, status, &note)
+}
+
+/// The page of who cannot activate an account by this address, with a note.
+fn no_activation_page(request: &Request, conn: &mut Conn, status: StatusCode, note: &str) -> Result<Answer, Error> {
     let address = company_details::admin_email_address(conn)?;
     let whom = match address.as_str() {
         "" => "your administrator".to_owned(),
@@ -276,8 +335,23 @@ fn invalid_link_page(request: &Request, conn: &mut Conn, status: StatusCode, kin
     Ok(page(&request.build, status, "Activate your account", &body))
 }
 
+/// The page of a session that has begun.
+pub async fn signed_in(request: &Request, tokens: &Json, return_to: &str) -> Outcome {
+    let (_, by) = ACCESS_TOKEN;
+    let token = tokens.get("access_token").and_then(Json::as_str).unwrap_or("");
+    let caller = match (by.read)(&request.app, &request.build, token, request.now) {
+        Some(claims) => (by.identify)(&request.build, claims, request.now).await?,
+        None => None,
+    };
+    if caller.is_some_and(|caller| caller.must_change_password(request.now)) {
+        let body = "<p>Your password is too old. <a href=\"/password-reset/\">Choose a new one</a></p>";
+        return Ok(page(&request.build, StatusCode::OK, "Choose a new password", body));
+    }
+    Ok(tokens_page(request, tokens, return_to))
+}
+
 /// A page that shows the tokens, for an installation without a front end.
-pub fn tokens_page(request: &Request, tokens: &Json, return_to: &str) -> Answer {
+fn tokens_page(request: &Request, tokens: &Json, return_to: &str) -> Answer {
     let shown = |name: &str| escape(tokens.get(name).and_then(Json::as_str).unwrap_or(""));
     let return_to = if return_to.is_empty() { "/" } else { return_to };
     let body = format!(

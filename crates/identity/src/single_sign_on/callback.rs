@@ -17,6 +17,7 @@ use crate::system_events::{self, Event};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
+use kit::html;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
@@ -56,7 +57,8 @@ pub fn routes() -> Vec<Route> {
         .or(400, Schema::Html)
         .or(401, Schema::Refusal)
         .or(401, Schema::Html)
-        .or(429, Schema::Refusal),
+        .or(429, Schema::Refusal)
+        .or(429, Schema::Html),
         Route::post(
             "/api/auth/ticket/",
             "Exchange the ticket of a single sign-on for a pair",
@@ -91,7 +93,13 @@ fn callback(request: Arc<Request>) -> Pending {
         let Some(transaction) = Transaction::of_callback(&request, &state) else {
             return answer(&request, SignInResult::Failed, None).await;
         };
-        let result = finish_sign_in(&request, &transaction).await?;
+        let result = match finish_sign_in(&request, &transaction).await {
+            // Who began on the page sees a page.
+            Err(refusal) if transaction.from_page && refusal.is_by_rule() => {
+                return Ok(html::refused(&request.build, &refusal));
+            }
+            result => result?,
+        };
         let page_returns_to = transaction.from_page.then_some(transaction.return_to.as_str());
         let mut answer = answer(&request, result, page_returns_to).await?;
         let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
@@ -240,7 +248,7 @@ async fn answer(request: &Arc<Request>, result: SignInResult, page_returns_to: O
     let refusal = match result {
         SignInResult::Tokens(tokens) => {
             return Ok(match page_returns_to {
-                Some(return_to) => pages::tokens_page(request, &tokens, return_to),
+                Some(return_to) => pages::signed_in(request, &tokens, return_to).await?,
                 None => Answer::value(&tokens),
             });
         }
@@ -249,7 +257,7 @@ async fn answer(request: &Arc<Request>, result: SignInResult, page_returns_to: O
         SignInResult::Failed => Refusal::bad("Sign-in failed."),
     };
     match page_returns_to {
-        Some(return_to) => pages::sign_in_failed(request, &refusal, "", return_to).await,
+        Some(return_to) => pages::sign_in_failed(request, refusal, "", return_to).await,
         None => Err(refusal),
     }
 }

@@ -105,8 +105,9 @@ fn link(request: Arc<Request>) -> Pending {
 /// Begins a sign-in from the build's own page and answers with a page that leads on to the provider. It is no redirect,
 /// since the page's content security policy lets its form lead only to this server.
 pub async fn start_page(request: &Arc<Request>, id: i64, return_to: String) -> Outcome {
-    let unknown = || Refusal::field("id", message::pk(id));
-    let configuration = load_configuration(request, id).await?.ok_or_else(unknown)?;
+    // A person who has left the page open need not know what a configuration is.
+    let is_gone = || Refusal::bad("This way to sign in is no longer available.");
+    let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
     let started = begin(request, &configuration, None, Some(return_to)).await?;
     let address = escape(&started.redirect_uri);
     let body = format!(

@@ -476,6 +476,43 @@ async fn failed_tokens_of_links_count_for_the_address() {
     }
 }
 
+/// What a link opens tells whether a token is good and whose it is, so it counts as what a form sends does.
+#[tokio::test]
+async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
+    for path in ["/activate/", "/password-reset/"] {
+        for method in ["GET", "HEAD"] {
+            let server = Server::with(|config| config.identity.address_attempts = 3).await;
+            let admin = server.admin().await;
+            let good = match path {
+                "/activate/" => invite(&server, &admin, "ann@example.com", "internal").await,
+                _ => ask_for_reset(&server, ADMIN).await,
+            };
+            server.advance(5 * MINUTE);
+            let open = |query: String| server.anonymous().call(method, &format!("{path}{query}")).send();
+            // No token and good ones cost nothing.
+            for query in [String::new(), "?token=".to_owned(), format!("?token={good}")].iter().cycle().take(9) {
+                assert_eq!(open(query.clone()).await.status, 200, "{method} {path}{query}");
+            }
+            for _ in 0..3 {
+                assert_eq!(open("?token=made-up".to_owned()).await.status, 200, "{method} {path}");
+            }
+            assert_eq!(stored_attempts(&server).await, 3, "{method} {path}");
+
+            for query in ["?token=made-up".to_owned(), format!("?token={good}")] {
+                let page = open(query).await;
+                assert_eq!((page.status, page.header("retry-after")), (429, "300"), "{method} {path} {page:?}");
+                if method == "GET" {
+                    let told = "<h1>Please wait</h1><p role=\"alert\">Too many requests.</p>";
+                    assert!(main_of(&page).starts_with(told), "{page:?}");
+                }
+            }
+            assert_eq!(stored_attempts(&server).await, 3, "{method} {path}");
+            assert_eq!(open(String::new()).await.status, 200, "{method} {path}");
+            server.anonymous().login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+        }
+    }
+}
+
 #[tokio::test]
 async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
     let server = Server::with(|config| config.identity.address_attempts = 3).await;
@@ -1129,7 +1166,8 @@ async fn people_activate_and_sign_in_by_the_pages_alone() {
     assert!(browser.get(&format!("/activate/?token={token}")).await.text.contains(&token));
 
     let short = browser.call("POST", "/activate/").form(&[("token", &token), ("password", "short")]).send().await;
-    assert!(short.status == 400 && short.text.contains("Min length 8") && short.text.contains(&token), "{short:?}");
+    let told = "<li>At least 8 characters</li></ul></div>";
+    assert!(short.status == 400 && short.text.contains(told) && short.text.contains(&token), "{short:?}");
     let done =
         browser.call("POST", "/activate/").form(&[("token", &token), ("password", "long & enough")]).send().await;
     assert!(done.status == 200 && done.text.contains("<a href=\"/sign-in/\">Sign in</a>"), "{done:?}");
@@ -1187,7 +1225,12 @@ async fn the_rules_for_a_password_stand_beside_its_field() {
     let form = [("token", token.as_str()), ("password", "short")];
     let failed = server.anonymous().call("POST", "/activate/").form(&form).send().await;
     assert!(failed.status == 400 && failed.text.contains(list), "{failed:?}");
-    assert!(failed.text.contains("<p role=\"alert\">Min numbers 1 Min length 12</p>"), "{failed:?}");
+    let alert = "<div role=\"alert\">Choose another password:<ul><li>At least 1 digit</li>\
+                 <li>At least 12 characters</li></ul></div>";
+    assert!(failed.text.contains(alert), "{failed:?}");
+    let form = [("token", token.as_str()), ("password", "aaaabbbbcccc 1")];
+    let repeated = server.anonymous().call("POST", "/activate/").form(&form).send().await;
+    assert!(repeated.text.contains("<ul><li>No character more than 3 times in a row</li></ul></div>"), "{repeated:?}");
 }
 
 #[tokio::test]
@@ -1196,17 +1239,27 @@ async fn an_activation_link_that_is_not_valid_names_whom_to_ask() {
     let admin = server.admin().await;
     let token = invite(&server, &admin, "ann@example.com", "internal").await;
     let browser = server.anonymous();
-    let note = "<p role=\"alert\">This link is not valid. It was used already, or it is too old.</p>\
+    let note = "<p role=\"alert\">This link is not valid. It was used already, is too old, or is not complete.</p>\
                 <p>If you have a password already, <a href=\"/sign-in/\">sign in</a>. Otherwise ask";
     let unknown = browser.get("/activate/?token=x").await;
     let expected = format!("<h1>Activate your account</h1>{note} your administrator for a new link.</p>");
     assert_eq!((unknown.status, main_of(&unknown)), (200, expected.as_str()));
+    assert!(unknown.text.contains("<title>Failed: Activate your account · "), "{}", unknown.text);
 
     let details = json!({"admin_email_address": "ada+o'b&c%@company.example"});
     admin.patch("/api/administration/company-details/", details).await.ok();
     let whom = "<a href=\"mailto:ada+o%27b%26c%25@company.example\">ada+o&#39;b&amp;c%@company.example</a>";
     let expected = format!("<h1>Activate your account</h1>{note} {whom} for a new link.</p>");
-    assert_eq!(main_of(&browser.get("/activate/").await), expected);
+    assert_eq!(main_of(&browser.get("/activate/?token=x").await), expected);
+    for path in ["/activate/", "/activate/?token="] {
+        let page = browser.get(path).await;
+        let expected = format!(
+            "<h1>Activate your account</h1><p>Open the link from your mail.</p>\
+             <p>If you have a password already, <a href=\"/sign-in/\">sign in</a>. Otherwise ask {whom} for a new link.</p>"
+        );
+        assert_eq!((page.status, main_of(&page)), (200, expected.as_str()));
+        assert!(page.text.contains("<title>Activate your account · "), "{}", page.text);
+    }
     let activate = async || {
         browser.call("POST", "/activate/").form(&[("token", &token), ("password", "long & enough")]).send().await
     };
@@ -1234,7 +1287,7 @@ async fn people_reset_their_password_by_the_pages_alone() {
 
     let spent = reset().await;
     let offer = "<h1>Reset your password</h1>\
-                 <p role=\"alert\">This link is not valid. It was used already, or it is too old.</p>\
+                 <p role=\"alert\">This link is not valid. It was used already, is too old, or is not complete.</p>\
                  <p>We can send you a new one.</p><form method=\"post\" action=\"/password-reset/\">";
     assert!(spent.status == 400 && main_of(&spent).starts_with(offer), "{spent:?}");
     let opened = browser.get(&format!("/password-reset/?token={token}")).await;
@@ -1259,4 +1312,52 @@ async fn a_page_that_refuses_an_address_leads_back() {
     let expected =
         "<h1>Please wait</h1><p role=\"alert\">Too many requests.</p><p><a href=\"/sign-in/\">Back to sign-in</a></p>";
     assert_eq!((page.status, main_of(&page)), (429, expected));
+}
+
+#[tokio::test]
+async fn whatever_a_page_refuses_it_refuses_with_a_page() {
+    let server = Server::start().await;
+    let form = "application/x-www-form-urlencoded";
+    let browser = server.anonymous();
+    let evil = browser.with_header("origin", "https://evil.example");
+    for (call, status, told) in [
+        (evil.call("POST", "/sign-in/").form(&[]), 403, "You do not have permission to perform this action."),
+        (browser.call("DELETE", "/sign-in/"), 405, "Method &quot;DELETE&quot; not allowed."),
+        (browser.call("GET", "/sign-in/single-sign-on/"), 405, "Method &quot;GET&quot; not allowed."),
+        (browser.call("POST", "/activate/").body(form, "x".repeat(16 * 1024 + 1)), 413, "Request body is too large."),
+        (
+            browser.call("POST", "/password-reset/").body("text/plain", "x"),
+            415,
+            "Unsupported media type &quot;text/plain&quot; in request.",
+        ),
+    ] {
+        let page = call.send().await;
+        let expected = format!(
+            "<h1>Not possible</h1><p role=\"alert\">{told}</p><p><a href=\"/sign-in/\">Back to sign-in</a></p>"
+        );
+        assert_eq!((page.status, main_of(&page)), (status, expected.as_str()), "{page:?}");
+        assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+        assert!(page.text.contains("<title>Failed: Not possible · a.example</title>"), "{}", page.text);
+        assert!(status != 405 || page.header("allow").contains("POST"), "{page:?}");
+    }
+    // Programs read JSON, as before.
+    let program = evil.post("/api/auth/login/", json!({})).await;
+    program.is(403, message::forbidden());
+}
+
+#[tokio::test]
+async fn the_page_of_a_password_that_is_too_old_leads_to_a_new_one() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 30}})).await.ok();
+    let sign_in = async || {
+        server.anonymous().call("POST", "/sign-in/").form(&[("username", ADMIN), ("password", PASSWORD)]).send().await
+    };
+    server.advance(30 * DAY - SECOND);
+    assert!(main_of(&sign_in().await).starts_with("<h1>Signed in</h1><p>You are signed in."));
+    server.advance(SECOND);
+    let page = sign_in().await;
+    let expected = "<h1>Choose a new password</h1>\
+                    <p>Your password is too old. <a href=\"/password-reset/\">Choose a new one</a></p>";
+    assert_eq!((page.status, main_of(&page)), (200, expected));
 }

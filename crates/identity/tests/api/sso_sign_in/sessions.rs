@@ -192,6 +192,27 @@ async fn the_page_offers_what_is_enabled_and_works_without_scripts() {
     assert!(done.status == 200 && done.text.contains("<textarea") && done.text.contains("Signed in"), "{done:?}");
     let wrong = come_back(&client, &begun, "x").await;
     assert!(wrong.status == 400 && wrong.text.contains("Sign-in failed.") && wrong.text.contains("<form"), "{wrong:?}");
-    let unknown = client.call("POST", "/sign-in/single-sign-on/").form(&[("id", "9")]).send().await;
-    assert!(unknown.status == 400 && unknown.text.contains("object does not exist"), "{unknown:?}");
+    // Whoever left the page open may choose what is deleted or disabled meanwhile.
+    for id in ["9", "2", "x"] {
+        let gone = client.call("POST", "/sign-in/single-sign-on/").form(&[("id", id)]).send().await;
+        let told = "<h1>Sign in</h1><p role=\"alert\">This way to sign in is no longer available.</p><form";
+        assert!(gone.status == 400 && gone.text.contains(told), "{gone:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_that_began_on_the_page_ends_in_a_page_when_the_address_has_failed_too_often() {
+    let (server, forger, _) = with_forger(json!({})).await;
+    let client = server.anonymous();
+    let start = client.call("POST", "/sign-in/single-sign-on/").form(&[("id", "1")]).send().await;
+    let address = start.text.split("href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
+    let cookie = start.header("set-cookie").split(';').next().unwrap().to_owned();
+    let begun = Begun { query: parameters(&address), cookie, address };
+    let code = forger.authorize(&begun.address);
+    for _ in 0..100 {
+        client.login("nobody@example.com", "wrong").await.expect(401);
+    }
+    let refused = come_back(&client, &begun, &code).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "300"));
+    assert!(refused.text.contains("<h1>Please wait</h1><p role=\"alert\">Too many requests.</p>"), "{refused:?}");
 }
