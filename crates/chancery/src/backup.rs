@@ -6,15 +6,16 @@
 use crate::commands::progress;
 use crate::data_directory::UNFINISHED;
 use crate::open::{Failure, open_for_command};
+use crate::output::say;
 use crate::secrets_file::{self, SECRET_KEY};
 use crate::settings::Settings;
 use history::sqlite::Sqlite;
 use platform::builds;
 use platform::events::own_history;
 use platform::kit::build::database_name;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use store::Store;
 use web::clock::Clock;
@@ -23,9 +24,6 @@ use web::clock::Clock;
 pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> Result<(), Failure> {
     if settings.database_url.is_some() {
         return Err("backup copies the embedded data directory; for PostgreSQL use its own tools".to_owned());
-    }
-    if !settings.data.join("control.db").exists() {
-        return Err(format!("{}: there is no data directory", settings.data.display()));
     }
     let app = open_for_command(settings).await?;
     let mark = begin(&settings.data, target)?;
@@ -36,11 +34,10 @@ pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> R
     })?;
     drop(mark);
     if target.join(SECRET_KEY).exists() {
-        println!("The copy holds the secret key beside what it seals: keep it safe, or make one --without-keys.");
+        say("The copy holds the secret key beside what it seals: keep it safe, or make one --without-keys.")
     } else {
-        println!("The copy is of no use without the secret key, which is not in it: keep both, in different places.");
+        say("The copy is of no use without the secret key, which is not in it: keep both, in different places.")
     }
-    Ok(())
 }
 
 /// Makes the directory of the copy, or empties one that an earlier backup did not finish. The file that says so is locked
@@ -56,7 +53,7 @@ fn begin(data: &Path, target: &Path) -> Result<File, Failure> {
         return Err(format!("{}: the copy must not be in the data directory", target.display()));
     }
     if !unfinished.exists() {
-        DirBuilder::new().mode(0o700).create(target).map_err(|error| words(target, &error))?;
+        make_private(target)?;
     }
     let mark = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&unfinished);
     let mark = mark.map_err(|error| words(&unfinished, &error))?;
@@ -78,10 +75,25 @@ fn begin(data: &Path, target: &Path) -> Result<File, Failure> {
     begun.map(|()| mark).map_err(|error| words(target, &error))
 }
 
+/// Makes a directory as private as the original, or makes an empty one private.
+fn make_private(target: &Path) -> Result<(), Failure> {
+    let made = match DirBuilder::new().mode(0o700).create(target) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if !fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none()) {
+                return Err(format!("{}: is there already and is no unfinished backup", target.display()));
+            }
+            fs::set_permissions(target, Permissions::from_mode(0o700))
+        }
+        made => made,
+    };
+    made.map_err(|error| words(target, &error))
+}
+
 /// Makes the copy one that can be served, once everything in it is on the disk.
 fn finish(target: &Path) -> Result<(), Failure> {
+    // One call for the whole file system instead of one for each file of the history.
     let finished = File::open(target)
-        .and_then(|directory| directory.sync_all())
+        .and_then(|directory| Ok(rustix::fs::syncfs(directory)?))
         .and_then(|()| fs::remove_file(target.join(UNFINISHED)))
         .and_then(|()| File::open(target)?.sync_all());
     finished.map_err(|error| words(target, &error))

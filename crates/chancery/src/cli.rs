@@ -64,7 +64,11 @@ pub enum Command {
 #[derive(Subcommand)]
 pub enum HistoryCommand {
     /// Use the history service that the settings name from now on, whichever was the database's own before
-    Adopt,
+    Adopt {
+        /// Give each build a new tenant there, since those that it has are lost with the service before
+        #[arg(long)]
+        new_tenants: bool,
+    },
 }
 
 /// Commands on keys.
@@ -275,7 +279,9 @@ mod tests {
     #[test]
     fn a_history_service_is_adopted() {
         let cli = parse("chancery history adopt --history-url http://127.0.0.1:1");
-        assert!(matches!(cli.command, Command::History(HistoryCommand::Adopt)));
+        assert!(matches!(cli.command, Command::History(HistoryCommand::Adopt { new_tenants: false })));
+        let cli_with = parse("chancery history adopt --new-tenants");
+        assert!(matches!(cli_with.command, Command::History(HistoryCommand::Adopt { new_tenants: true })));
         assert_eq!(cli.flags.history_url.as_deref(), Some("http://127.0.0.1:1"));
         assert!(refused("chancery history"));
     }

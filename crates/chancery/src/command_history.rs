@@ -2,8 +2,7 @@
 //! where `CHANCERY_HISTORY_URL` says, or where a server last reached it. Whichever answers must be the database's own.
 
 use crate::data_directory;
-use crate::open::{Failure, history_engine, history_service, read_kept};
-use crate::secrets_file::HISTORY_API_KEY;
+use crate::open::{Failure, history_at, history_engine, history_service};
 use crate::settings::{Settings, address_of};
 use history::engine::Engine;
 use history::service::Service;
@@ -26,9 +25,6 @@ use web::listener::{self, Limits};
 
 /// How long the service may take to tell its id.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// What to do when a service is not the database's own.
-const WHAT_TO_DO: &str =
-    "set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt` to use this one from now on";
 
 /// What a command found; [`events::client`] calls the service from now on, if its address is known.
 #[derive(Default)]
@@ -61,16 +57,23 @@ pub async fn connect(app: &App, settings: &Settings) -> Result<Reached, Failure>
     let embedded = if is_answered { None } else { own_embedded(settings, &notes).await? };
     let mut url = notes.url;
     if let Some(engine) = embedded {
-        if let Some(lock) = data_directory::without_server(&history_directory(settings))? {
-            let served = ServedHistory::start(settings, engine, lock).await?;
+        if let Some(locks) = data_directory::without_server(&history_directory(settings)).await? {
+            let served = ServedHistory::start(settings, engine, locks).await?;
             let asked = verify(app, HistoryClient::of_command(&served.address)?).await?;
             return Ok(Reached { served: Some(served), ..asked.connect(app) });
         }
         engine.close().await;
         url = url.or_else(|| Some(address_of(settings.history_listen)));
     }
-    if let (None, Some(url)) = (&asked, url) {
-        asked = Some(ask(app, settings, &url).await?);
+    match (&asked, url) {
+        (None, Some(url)) => asked = Some(ask(app, settings, &url).await?),
+        (Some(Asked { away: Some(_), .. }), Some(url)) if settings.history_url.as_ref() != Some(&url) => {
+            // Whatever is wrong there, the address that is set is the one to name.
+            if let Ok(noted @ Asked { away: None, .. }) = ask(app, settings, &url).await {
+                asked = Some(noted);
+            }
+        }
+        _ => {}
     }
     Ok(asked.map_or_else(Reached::default, |asked| asked.connect(app)))
 }
@@ -93,7 +96,7 @@ impl Asked {
 
 /// Makes the history service that the settings name the database's own: what `chancery history adopt` does. Returns a
 /// line that says which one that is.
-pub async fn adopt(app: &App, settings: &Settings) -> Result<String, Failure> {
+pub async fn adopt(app: &App, settings: &Settings, new_tenants: bool) -> Result<String, Failure> {
     let (id, url, place) = match &settings.history_url {
         Some(url) => {
             let told = client(settings, url)?.service_id(PATIENCE).await;
@@ -107,7 +110,10 @@ pub async fn adopt(app: &App, settings: &Settings) -> Result<String, Failure> {
             let is_embedded = settings.history_database_url.is_none();
             if is_embedded && !directory.join("control.db").exists() {
                 let place = directory.display();
-                return Err(format!("CHANCERY_HISTORY_URL: must be set, since there is no history in {place}"));
+                return Err(format!(
+                    "CHANCERY_HISTORY_URL: must be set, since there is no history in {place} (`chancery serve history` \
+                     makes one)"
+                ));
             }
             let place = match is_embedded {
                 true => directory.display().to_string(),
@@ -119,7 +125,7 @@ pub async fn adopt(app: &App, settings: &Settings) -> Result<String, Failure> {
             (id, None, place)
         }
     };
-    own_history::adopt(&app.store, &id, url).await.map_err(|error| error.to_string())?;
+    own_history::adopt(&app.store, &id, url, new_tenants).await.map_err(|error| error.to_string())?;
     Ok(format!("The history service of this database is {id} now ({place})."))
 }
 
@@ -133,12 +139,7 @@ fn at(url: &str, reason: &dyn Display) -> Failure {
 }
 
 fn client(settings: &Settings, url: &str) -> Result<HistoryClient, Failure> {
-    let api_key = match &settings.history_api_key {
-        Some(key) => Some(key.clone()),
-        None => read_kept(settings, HISTORY_API_KEY)?,
-    };
-    let missing = || format!("CHANCERY_HISTORY_API_KEY: must be set to the key of the history service at {url}");
-    HistoryClient::of_command(&HistoryAddress { url: url.to_owned(), api_key: api_key.ok_or_else(missing)? })
+    HistoryClient::of_command(&history_at(settings, url)?)
 }
 
 async fn ask(app: &App, settings: &Settings, url: &str) -> Result<Asked, Failure> {
@@ -153,7 +154,7 @@ async fn verify(app: &App, client: HistoryClient) -> Result<Asked, Failure> {
     let away = match own_history::verify(app, &client, PATIENCE).await {
         Ok(()) => None,
         Err(TenantError::Service(CallFailure::Foreign(reason))) => {
-            return Err(at(client.url(), &format!("{reason}; {WHAT_TO_DO}")));
+            return Err(at(client.url(), &reason));
         }
         Err(TenantError::Service(failure)) => Some(at(client.url(), &failure)),
         Err(TenantError::Store(error)) => return Err(error.to_string()),
@@ -186,11 +187,11 @@ pub struct ServedHistory {
     address: HistoryAddress,
     service: Arc<Service>,
     task: JoinHandle<()>,
-    _lock: File,
+    _locks: [File; 2],
 }
 
 impl ServedHistory {
-    async fn start(settings: &Settings, engine: Sqlite, lock: File) -> Result<ServedHistory, Failure> {
+    async fn start(settings: &Settings, engine: Sqlite, locks: [File; 2]) -> Result<ServedHistory, Failure> {
         let failed = |error: std::io::Error| format!("the embedded history cannot be served: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
@@ -201,6 +202,6 @@ impl ServedHistory {
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
         let task = tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
-        Ok(ServedHistory { address, service, task, _lock: lock })
+        Ok(ServedHistory { address, service, task, _locks: locks })
     }
 }

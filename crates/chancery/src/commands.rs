@@ -5,7 +5,8 @@ use crate::build_list;
 use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, Part, UserCommand, UserPassword};
 use crate::command_history::{self, Reached};
 use crate::data_directory;
-use crate::open::{Failure, engine, generated, history_api_key, long_enough, open_for_command, secret_key};
+use crate::open::{Failure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key};
+use crate::output::{remark, say, say_lines};
 use crate::passwords;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
@@ -30,7 +31,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
         }
         Command::Build(command) => build(command, settings).await,
         Command::User(command) => user(command, settings).await,
-        Command::History(HistoryCommand::Adopt) => adopt_history(&settings).await,
+        Command::History(HistoryCommand::Adopt { new_tenants }) => adopt_history(&settings, new_tenants).await,
         Command::Keys { command: None } => keys(&settings),
         Command::Keys { command: Some(KeysCommand::Rotate) } => rotate(&settings).await,
         Command::Backup { directory, without_keys } => backup(&settings, &directory, without_keys).await,
@@ -38,7 +39,10 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
 }
 
 async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure> {
-    let app = open_for_command(&settings).await?;
+    let app = match &command {
+        BuildCommand::Create { .. } => open(&settings, settings.listen).await?,
+        _ => open_for_command(&settings).await?,
+    };
     match command {
         BuildCommand::Create { domain, password } => {
             let given = passwords::read(&password)?.or_else(|| settings.admin_password.clone());
@@ -46,29 +50,30 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             let is_random = given.is_none();
             let password = given.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
-            // Running servers serve it at once, also those that have just learnt of no such build.
-            tokio::time::sleep(STALE_AFTER).await;
-            println!("The build {} was made.", build.domain);
-            if let Some(reason) = &history.away {
-                eprintln!("The history service was not reached; a running server makes the build's tenant there.");
-                eprintln!("{reason}");
-            } else if !builds::has_history(&app, &build).await? {
-                eprintln!("The history service did not make the build's tenant; a running server does it later.");
-            }
-            history.close().await;
+            say(format_args!("The build {} was made.", build.domain))?;
+            // At once, since nobody else knows it.
             if is_random {
-                println!(
+                say(format_args!(
                     "Sign in as {} with the password {password} (it is shown this once).",
                     settings.admin_username
-                );
+                ))?;
             }
+            // Then running servers serve it, also those that have just learnt of no such build.
+            tokio::time::sleep(STALE_AFTER).await;
+            if let Some(reason) = &history.away {
+                remark("The history service was not reached; a running server makes the build's tenant there.");
+                remark(reason);
+            } else if !builds::has_history(&app, &build).await? {
+                remark("The history service did not make the build's tenant; a running server does it later.");
+            }
+            history.close().await;
         }
         BuildCommand::List { json } => {
             let builds = builds::list(&app).await?;
             match (json, std::io::stdout().is_terminal()) {
-                (true, _) => print!("{}", build_list::json(&builds)),
-                (false, true) => print!("{}", build_list::table(&builds)),
-                (false, false) => print!("{}", build_list::lines(&builds)),
+                (true, _) => say_lines(&build_list::json(&builds))?,
+                (false, true) => say_lines(&build_list::table(&builds))?,
+                (false, false) => say_lines(&build_list::lines(&builds))?,
             }
         }
         BuildCommand::Delete { domain, yes, with_history } => {
@@ -85,16 +90,16 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             for line in limits::list(&build, key.as_deref()).await? {
                 let (key, value, origin) = (line.key, line.value, if line.is_default { "default" } else { "set" });
                 let count = line.count.map(|count| count.to_string()).unwrap_or_default();
-                println!("{key}\t{value}\t{origin}\t{count}");
+                say(format_args!("{key}\t{value}\t{origin}\t{count}"))?;
             }
         }
         BuildCommand::AllowPasswords { domain } => {
             let build = builds::find(&app, &domain).await?;
             builds::allow_passwords(&app, &build).await?;
-            println!(
+            say(format_args!(
                 "Super admins of {} may sign in with passwords; `chancery user set-password` gives one.",
                 build.domain
-            );
+            ))?;
         }
     }
     app.store.close().await;
@@ -109,28 +114,34 @@ async fn delete_build(app: &App, settings: &Settings, domain: &str, with_history
     let deleted = builds::delete(app, domain, with_history).await;
     history.close().await;
     let deleted = deleted?;
-    println!("The build {domain} was deleted.");
+    say(format_args!("The build {domain} was deleted."))?;
     match deleted {
-        HistoryOfDeleted::Deleted => println!("Its history was deleted, too."),
+        HistoryOfDeleted::Deleted => say("Its history was deleted, too.")?,
         HistoryOfDeleted::Unknown(Tenant { database_name, client_id }) => {
-            println!("Its history service knows no history of it: database {database_name}, client id {client_id}.");
+            say(format_args!(
+                "Its history service knows no history of it: database {database_name}, client id {client_id}."
+            ))?;
         }
         HistoryOfDeleted::Kept { tenant: Tenant { database_name, client_id }, undelivered } => {
-            println!("Its history stays: database {database_name}, client id {client_id}.");
+            say(format_args!("Its history stays: database {database_name}, client id {client_id}."))?;
             if undelivered > 0 {
-                println!("{undelivered} events had not arrived there, and are gone.");
+                say(format_args!("{undelivered} events had not arrived there, and are gone."))?;
             }
         }
-        HistoryOfDeleted::None => {}
+        HistoryOfDeleted::None { undelivered } => {
+            if undelivered > 0 {
+                say(format_args!("{undelivered} events had not arrived in any history service, and are gone."))?;
+            }
+        }
     }
     Ok(())
 }
 
-async fn adopt_history(settings: &Settings) -> Result<(), Failure> {
+async fn adopt_history(settings: &Settings, new_tenants: bool) -> Result<(), Failure> {
     let app = open_for_command(settings).await?;
-    let adopted = command_history::adopt(&app, settings).await;
+    let adopted = command_history::adopt(&app, settings, new_tenants).await;
     app.store.close().await;
-    println!("{}", adopted?);
+    say(adopted?)?;
     Ok(())
 }
 
@@ -140,12 +151,12 @@ async fn user(command: UserCommand, settings: Settings) -> Result<(), Failure> {
         UserCommand::Create { user, account_type } => {
             let build = builds::find(&app, &user.build).await?;
             builds::create_user(&app, &build, &user.username, account_type, &password(&user)?).await?;
-            println!("The user {} was made.", user.username);
+            say(format_args!("The user {} was made.", user.username))?;
         }
         UserCommand::SetPassword { user } => {
             let build = builds::find(&app, &user.build).await?;
             builds::set_password(&app, &build, &user.username, &password(&user)?).await?;
-            println!("The password of {} was set.", user.username);
+            say(format_args!("The password of {} was set.", user.username))?;
         }
     }
     app.store.close().await;
@@ -166,7 +177,7 @@ fn keys(settings: &Settings) -> Result<(), Failure> {
         None => long_enough(settings, API_KEY, generated(&settings.data, API_KEY)?)?,
     };
     let history_api_key = history_api_key(settings)?;
-    println!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}");
+    say(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}"))?;
     Ok(())
 }
 
@@ -179,9 +190,7 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
     if is_kept && new.trim() != new {
         return Err("CHANCERY_NEW_SECRET_KEY: no spaces can be kept around a key in a file".to_owned());
     }
-    if settings.database_url.is_none() && !settings.data.join("control.db").exists() {
-        return Err(format!("{}: there is no data directory", settings.data.display()));
-    }
+    data_directory::must_exist(settings)?;
     let old = secret_key(settings)?;
     let bar = progress("builds", 0);
     let shown = |done: usize, all: usize| {
@@ -195,16 +204,18 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
         replaced.map_err(|error| format!("CHANCERY_DATA: {error}"))?;
     }
     match rotated {
-        None => println!("The secret key is the new one already."),
+        None => say("The secret key is the new one already.")?,
         Some(Rotated { builds, unopened }) => {
-            println!("The secret key was changed (builds: {builds}). All sessions and links in mails have ended.");
+            say(format_args!(
+                "The secret key was changed (builds: {builds}). All sessions and links in mails have ended."
+            ))?;
             if unopened > 0 {
-                println!("{unopened} sealed values were opened by neither key, and stay as they are.");
+                say(format_args!("{unopened} sealed values were opened by neither key, and stay as they are."))?;
             }
         }
     }
     if !is_kept {
-        println!("Set CHANCERY_SECRET_KEY to the new key before the next start.");
+        say("Set CHANCERY_SECRET_KEY to the new key before the next start.")?;
     }
     Ok(())
 }

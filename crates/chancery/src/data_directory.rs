@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub const UNFINISHED: &str = "unfinished-backup";
 /// The file that servers lock, in the data directory and in its `history`.
 const SERVED: &str = "served";
+/// The file in `history` that a command locks which works on the embedded history.
+const COMMAND: &str = "command";
 /// How long a starting server waits for a command that works on the embedded history, or for the end of the server
 /// before it.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,9 +36,17 @@ pub fn check(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses an embedded data directory without a database, which a command would make anew.
+pub fn must_exist(settings: &Settings) -> Result<(), Failure> {
+    match settings.database_url.is_some() || settings.data.join("control.db").exists() {
+        true => Ok(()),
+        false => Err(format!("{}: there is no data directory", settings.data.display())),
+    }
+}
+
 /// Makes this process the only server of the embedded databases in a directory; it is that until the file is dropped.
 pub async fn serve_alone(data: &Path) -> Result<File, Failure> {
-    lock(data, File::try_lock).await?.ok_or_else(|| {
+    lock(data, SERVED, File::try_lock).await?.ok_or_else(|| {
         format!(
             "CHANCERY_DATA: {}: another server serves this directory; only PostgreSQL takes several",
             data.display()
@@ -46,28 +56,40 @@ pub async fn serve_alone(data: &Path) -> Result<File, Failure> {
 
 /// Tells commands that this process serves the embedded history in a directory. Several processes may.
 pub async fn serve_history(history: &Path) -> Result<File, Failure> {
-    lock(history, File::try_lock_shared)
+    lock(history, SERVED, File::try_lock_shared)
         .await?
         .ok_or_else(|| format!("CHANCERY_DATA: {}: a command is at work in this directory", history.display()))
 }
 
-/// Keeps servers away from the embedded history in a directory; `None` while one serves it.
-pub fn without_server(history: &Path) -> Result<Option<File>, Failure> {
-    try_lock(history, File::try_lock)
+/// Keeps servers and other commands away from the embedded history in a directory, until the files are dropped; `None`
+/// while a server serves it.
+pub async fn without_server(history: &Path) -> Result<Option<[File; 2]>, Failure> {
+    // Commands wait for one another here, so whoever has the other file now is a server.
+    let alone = lock(history, COMMAND, File::try_lock).await?;
+    let alone = alone.ok_or_else(|| format!("CHANCERY_DATA: {}: another command is at work", history.display()))?;
+    Ok(try_lock(history, SERVED, File::try_lock)?.map(|served| [served, alone]))
 }
 
-async fn lock(directory: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Option<File>, Failure> {
+async fn lock(
+    directory: &Path,
+    name: &str,
+    lock: fn(&File) -> Result<(), TryLockError>,
+) -> Result<Option<File>, Failure> {
     let end = Instant::now() + LOCK_TIMEOUT;
     loop {
-        match try_lock(directory, lock)? {
+        match try_lock(directory, name, lock)? {
             None if Instant::now() < end => tokio::time::sleep(Duration::from_millis(50)).await,
             locked => return Ok(locked),
         }
     }
 }
 
-fn try_lock(directory: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Option<File>, Failure> {
-    let path = directory.join(SERVED);
+fn try_lock(
+    directory: &Path,
+    name: &str,
+    lock: fn(&File) -> Result<(), TryLockError>,
+) -> Result<Option<File>, Failure> {
+    let path = directory.join(name);
     let failed = |error: io::Error| format!("CHANCERY_DATA: {}: {error}", path.display());
     store::make_directory(directory).map_err(|error| format!("CHANCERY_DATA: {}: {error}", directory.display()))?;
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;

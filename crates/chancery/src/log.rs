@@ -31,7 +31,8 @@ fn parse(set: &str) -> Result<EnvFilter, Failure> {
         )
     };
     let parts: Vec<&str> = set.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
-    let is_level = |level: &str| level.parse::<LevelFilter>().is_ok();
+    // The empty text would be parsed as a level, too.
+    let is_level = |level: &str| !level.is_empty() && level.parse::<LevelFilter>().is_ok();
     let is_directive = |part: &str| match part.rsplit_once('=') {
         Some((target, level)) => !target.is_empty() && is_level(level.trim()) && part.parse::<Directive>().is_ok(),
         None => is_level(part),
@@ -130,6 +131,7 @@ mod tests {
             ("inof", "inof"),
             ("info,store", "store"),
             ("store=loud", "store=loud"),
+            ("store=", "store="),
             ("=debug", "=debug"),
             ("info;debug", "info;debug"),
         ] {

@@ -9,6 +9,7 @@ mod data_directory;
 mod descriptors;
 mod log;
 mod open;
+mod output;
 mod passwords;
 mod secrets_file;
 mod serve;
@@ -37,6 +38,6 @@ fn main() -> ExitCode {
 }
 
 fn fail(line: &str) -> ExitCode {
-    eprintln!("chancery: {line}");
+    output::remark(format_args!("chancery: {line}"));
     ExitCode::FAILURE
 }

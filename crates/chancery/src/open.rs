@@ -1,6 +1,8 @@
 //! Opens the application and the history service with the settings of the deployment, and reads or generates its keys
 //! (`docs/operations.md`).
 
+use crate::data_directory;
+use crate::output::say;
 use crate::secrets_file::{
     self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
 };
@@ -10,33 +12,26 @@ use history::engine::Engine;
 use history::files::Files;
 use history::service::Service;
 use history::sqlite::Sqlite;
-use platform::events::history_client::HistoryAddress;
+use platform::builds::{self, Listed};
+use platform::events::history_client::{HistoryAddress, HistoryClient};
 use platform::kit::app::{App, OpenError};
 use platform::kit::secret_key::{self, KeyError};
-use platform::{builds, events, kit};
+use platform::{events, kit};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use web::clock::{Clock, random_token};
+
+/// The build of the first start.
+const FIRST_BUILD: &str = "localhost";
 
 /// Why a command failed, in one line.
 pub type Failure = String;
 
-/// Opens the application of a server. `bound` is the listener of the main API; `history` is that of the history service,
-/// when this process serves it.
-pub async fn open(settings: &Settings, bound: SocketAddr, history: Option<SocketAddr>) -> Result<App, Failure> {
-    // A history service in the same process is called directly, not by its public address.
-    let url = history.map_or_else(|| settings.history_url(settings.history_listen), address_of);
-    let history = HistoryAddress { url, api_key: history_api_key(settings)? };
-    open_with(settings, bound, Some(history)).await
-}
-
-/// Opens the application of a command, which finds the history service when it needs it ([`crate::command_history`]).
-pub async fn open_for_command(settings: &Settings) -> Result<App, Failure> {
-    open_with(settings, settings.listen, None).await
-}
-
-async fn open_with(settings: &Settings, bound: SocketAddr, history: Option<HistoryAddress>) -> Result<App, Failure> {
-    platform::open(config(settings, bound, history)?).await.map_err(|error| match error {
+/// Opens the application, without a history service; `bound` is the listener of the main API. An embedded database is made
+/// when there is none.
+pub async fn open(settings: &Settings, bound: SocketAddr) -> Result<App, Failure> {
+    platform::open(config(settings, bound)?).await.map_err(|error| match error {
         OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
         OpenError::Key(error @ KeyError::Other) if settings.secret_key.is_none() => {
             format!("{error}, not with that of {}; put the right one back", settings.data.join(SECRET_KEY).display())
@@ -45,11 +40,38 @@ async fn open_with(settings: &Settings, bound: SocketAddr, history: Option<Histo
     })
 }
 
-fn config(
-    settings: &Settings,
-    bound: SocketAddr,
-    history: Option<HistoryAddress>,
-) -> Result<platform::Settings, Failure> {
+/// Opens the application of a command, which finds the history service when it needs it ([`crate::command_history`]).
+pub async fn open_for_command(settings: &Settings) -> Result<App, Failure> {
+    data_directory::must_exist(settings)?;
+    open(settings, settings.listen).await
+}
+
+/// Gives the application of a server its history service; `served` is the listener of the one that this process serves.
+pub fn connect_history(app: &App, settings: &Settings, served: Option<SocketAddr>) -> Result<(), Failure> {
+    let address = match (served, &settings.history_url) {
+        // It is called directly, not by its public address.
+        (Some(bound), _) => HistoryAddress { url: address_of(bound), api_key: history_api_key(settings)? },
+        (None, Some(url)) => history_at(settings, url)?,
+        // Another process serves it from the same data directory, and has this key.
+        (None, None) => {
+            HistoryAddress { url: address_of(settings.history_listen), api_key: history_api_key(settings)? }
+        }
+    };
+    events::connect(app, HistoryClient::new(&address)?);
+    Ok(())
+}
+
+/// A history service of another process, whose key must be known: one that is made here would be a wrong one.
+pub fn history_at(settings: &Settings, url: &str) -> Result<HistoryAddress, Failure> {
+    let api_key = match &settings.history_api_key {
+        Some(key) => Some(key.clone()),
+        None => read_kept(settings, HISTORY_API_KEY)?,
+    };
+    let missing = || format!("CHANCERY_HISTORY_API_KEY: must be set to the key of the history service at {url}");
+    Ok(HistoryAddress { url: url.to_owned(), api_key: api_key.ok_or_else(missing)? })
+}
+
+fn config(settings: &Settings, bound: SocketAddr) -> Result<platform::Settings, Failure> {
     let secret_key = secret_key(settings)?;
     // Only the embedded store has a build `localhost` from the start.
     let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
@@ -68,7 +90,7 @@ fn config(
             clock: Clock::system(),
             domains: Default::default(),
         },
-        events: events::Settings { history, outbox_bytes: settings.outbox_bytes },
+        events: events::Settings { history: None, outbox_bytes: settings.outbox_bytes },
         identity: settings.identity.clone(),
     })
 }
@@ -184,31 +206,68 @@ pub fn generated(data: &Path, name: &str) -> Result<String, Failure> {
     read_or_create(data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
+/// Whether the key of the embedded history was lost: another one will be made, with which its callers are strangers.
+pub fn is_history_api_key_lost(settings: &Settings) -> bool {
+    let history = settings.data.join("history").join("control.db");
+    settings.history_api_key.is_none() && history.exists() && !settings.data.join(HISTORY_API_KEY).exists()
+}
+
 /// Creates the build `localhost` with a super admin when the embedded store is empty (`docs/operations.md`, "First
-/// start"). On PostgreSQL it tells how to create one.
-pub async fn first_start(app: &App, settings: &Settings) -> Result<(), Failure> {
-    if !builds::list(app).await?.is_empty() {
-        return Ok(());
+/// start"). On PostgreSQL it tells how to create one. `is_making` is true while it must not be interrupted, since a build
+/// whose password nobody was told would stay.
+pub async fn first_start(app: &App, settings: &Settings, is_making: &AtomicBool) -> Result<(), Failure> {
+    let builds = builds::list(app).await?;
+    if builds.iter().any(|build| build.state == "active") {
+        return tell_of_builds(app, settings, &builds).await;
     }
-    if settings.database_url.is_some() {
-        println!(
+    if settings.database_url.is_some() || builds.iter().any(|build| build.state != "creating") {
+        let _ = say(
             "There is no build yet, so every page is a 404: `chancery build create DOMAIN --admin-username EMAIL` makes \
-             one, which is served at once to requests for that host."
+             one, which is served at once to requests for that host.",
         );
         return Ok(());
     }
+    is_making.store(true, Ordering::Relaxed);
+    let made = make_first(app, settings).await;
+    is_making.store(false, Ordering::Relaxed);
+    made
+}
+
+async fn make_first(app: &App, settings: &Settings) -> Result<(), Failure> {
     let password = settings.admin_password.clone().unwrap_or_else(random_token);
-    builds::create(app, "localhost", &settings.admin_username, &password).await.map_err(|error| {
+    builds::create_first(app, FIRST_BUILD, &settings.admin_username, &password).await.map_err(|error| {
         // Here the user's fields come from settings.
         error.replace("username: ", "CHANCERY_ADMIN_USERNAME: ").replace("password: ", "CHANCERY_ADMIN_PASSWORD: ")
     })?;
-    if settings.admin_password.is_none() {
-        println!(
-            "The build localhost was made. Sign in as {} with the password {password} (it is shown this once).",
+    let (made, username) = ("The build localhost was made.", &settings.admin_username);
+    let _ = match settings.admin_password {
+        Some(_) => say(format_args!("{made} Sign in as {username}.")),
+        None => say(format_args!("{made} Sign in as {username} with the password {password} (it is shown this once).")),
+    };
+    Ok(())
+}
+
+/// Says what an operator may miss: a first password that was never seen, and a fallback build that is not there.
+async fn tell_of_builds(app: &App, settings: &Settings, builds: &[Listed]) -> Result<(), Failure> {
+    let is_embedded = settings.database_url.is_none();
+    if let [build] = builds
+        && is_embedded
+        && build.domain == FIRST_BUILD
+        && settings.admin_password.is_none()
+        && !builds::was_signed_in(app, build.id).await?
+    {
+        let _ = say(format_args!(
+            "Nobody has signed in to the build localhost yet. If nobody knows its password: `chancery user set-password \
+             --build localhost --username {}`.",
             settings.admin_username
-        );
-    } else {
-        println!("The build localhost was made. Sign in as {}.", settings.admin_username);
+        ));
+    }
+    if let Some(fallback) = &settings.fallback_build
+        && !builds.iter().any(|build| build.domain == *fallback)
+    {
+        let _ = say(format_args!(
+            "CHANCERY_FALLBACK_BUILD: there is no build {fallback}; other hosts than those of the builds get 404."
+        ));
     }
     Ok(())
 }

@@ -3,23 +3,27 @@
 use crate::data_directory;
 use crate::descriptors;
 use crate::log;
-use crate::open::{Failure, first_start, open, open_history};
+use crate::open::{Failure, connect_history, first_start, is_history_api_key_lost, open, open_history};
+use crate::output::say;
+use crate::secrets_file::HISTORY_API_KEY;
 use crate::settings::{Settings, address_of};
 use history::engine::Engine;
 use history::service::Service;
-use platform::events::{own_history, relay};
+use platform::events::own_history::{self, Foreign};
+use platform::events::relay;
 use platform::kit;
 use platform::kit::app::App;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tracing_subscriber::EnvFilter;
 use web::listener::{self, Limits};
 use web::places::SpeaksForMany;
 
@@ -62,11 +66,20 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
     // They are watched from the first moment on: a signal during the start ends it, too.
     let mut signals = Signals::watch()?;
     let (stop, stage) = watch::channel(Stage::Serving);
+    let is_making = AtomicBool::new(false);
+    let mut starting = pin!(start(&settings, stage, api, history, &is_making));
     let (api, history) = tokio::select! {
-        started = start(&settings, stage, api, history) => started?,
-        () = signals.received() => return Ok(()),
+        started = &mut starting => {
+            let started = started?;
+            signals.received().await;
+            started
+        }
+        // The first build is not left half-made.
+        () = signals.received() => match is_making.load(Ordering::Relaxed) {
+            true => starting.await?,
+            false => return Ok(()),
+        },
     };
-    signals.received().await;
     tracing::info!("stopping");
     shut_down(stop, api, history).await;
     Ok(())
@@ -77,6 +90,7 @@ async fn start(
     stage: watch::Receiver<Stage>,
     api: bool,
     history: bool,
+    is_making: &AtomicBool,
 ) -> Result<(Option<ServedApi>, Option<ServedHistory>), Failure> {
     let filter = log::filter()?;
     let trusted = settings.trusted_proxies.clone();
@@ -85,25 +99,45 @@ async fn start(
         ..Limits::default()
     };
     let (of_api, of_history) = descriptors::connections(descriptors::raise(), usual.connections, api, history);
-    // The history service is first, since creating a build calls it.
-    let history = if history {
+    let is_key_lost = history && is_history_api_key_lost(settings);
+    let history_listener = match history {
+        true => Some(bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?),
+        false => None,
+    };
+    // A start that the database refuses makes no history and no key of one.
+    let opened = match api {
+        true => Some(open_api(settings, history).await?),
+        false => None,
+    };
+    // The history service is served first, since creating a build calls it.
+    let history = if let Some(listener) = history_listener {
         // It begins to stop later than the main API, and must have stopped at the same time.
         let stop = usual.stop.saturating_sub(FLUSH_TIME);
-        Some(serve_history(settings, Limits { stop, connections: of_history, ..usual.clone() }, stage.clone()).await?)
+        let limits = Limits { stop, connections: of_history, ..usual.clone() };
+        Some(serve_history(settings, listener, limits, stage.clone()).await?)
     } else {
         None
     };
-    let api = if api {
-        Some(
-            serve_api(settings, filter.clone(), Limits { connections: of_api, ..usual }, stage, history.as_ref())
-                .await?,
-        )
-    } else {
-        None
+    let api = match opened {
+        Some(opened) => {
+            connect_history(&opened.app, settings, history.as_ref().map(|history| history.bound))?;
+            if let Some(history) = &history {
+                check_history(settings, &opened.app, history).await?;
+            }
+            first_start(&opened.app, settings, is_making).await?;
+            log::start(filter.clone());
+            Some(serve_api(opened, Limits { connections: of_api, ..usual }, stage))
+        }
+        None => None,
     };
     if let Some(history) = &history {
         log::start(filter);
-        println!("The history service listens on http://{}", history.bound);
+        let _ = say(format_args!("The history service listens on http://{}", history.bound));
+    }
+    if is_key_lost {
+        let file = settings.data.join(HISTORY_API_KEY);
+        let file = file.display();
+        tracing::warn!(%file, "the key of the history service was lost and is another one now: callers with the old one get 401");
     }
     if !settings.unknown_variables.is_empty() {
         tracing::warn!(variables = settings.unknown_variables.join(", "), "no settings: nothing reads these variables");
@@ -113,10 +147,10 @@ async fn start(
 
 async fn serve_history(
     settings: &Settings,
+    listener: TcpListener,
     limits: Limits,
     stage: watch::Receiver<Stage>,
 ) -> Result<ServedHistory, Failure> {
-    let listener = bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?;
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
     let is_embedded = settings.history_database_url.is_none();
     let lock = match is_embedded {
@@ -130,33 +164,41 @@ async fn serve_history(
     Ok(ServedHistory { service, bound, task, _lock: lock })
 }
 
-/// Opens and serves the main API; `history` is the history service, when this process serves it.
-async fn serve_api(
-    settings: &Settings,
-    filter: EnvFilter,
-    limits: Limits,
-    stage: watch::Receiver<Stage>,
-    history: Option<&ServedHistory>,
-) -> Result<ServedApi, Failure> {
+/// The main API before it is served.
+struct OpenedApi {
+    app: App,
+    listener: TcpListener,
+    bound: SocketAddr,
+    lock: Option<File>,
+}
+
+/// Opens the main API; `with_history`: this process is to serve the history service, too.
+async fn open_api(settings: &Settings, with_history: bool) -> Result<OpenedApi, Failure> {
     let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
     let lock = match settings.database_url {
         None => Some(data_directory::serve_alone(&settings.data).await?),
         Some(_) => None,
     };
-    let app = open(settings, bound, history.map(|history| history.bound)).await?;
-    if let Some(history) = history {
-        check_history(settings, &app, history).await?;
+    let app = open(settings, bound).await?;
+    let has_history =
+        settings.history_database_url.is_some() || settings.data.join("history").join("control.db").exists();
+    if with_history && !has_history {
+        let notes = own_history::notes(&app.store).await.map_err(|error| error.to_string())?;
+        notes.check(Some("one that is still to be made")).map_err(|foreign| refusal(settings, &foreign))?;
     }
-    first_start(&app, settings).await?;
-    log::start(filter);
+    Ok(OpenedApi { app, listener, bound, lock })
+}
+
+fn serve_api(opened: OpenedApi, limits: Limits, stage: watch::Receiver<Stage>) -> ServedApi {
+    let OpenedApi { app, listener, bound, lock } = opened;
     kit::secret_key::warn_if_short(&app.settings.secret_key);
     platform::start(&app);
     let served = app.clone();
     let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
     let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopping)));
-    println!("The main API listens on http://{bound}");
-    Ok(ServedApi { app, task, _lock: lock })
+    let _ = say(format_args!("The main API listens on http://{bound}"));
+    ServedApi { app, task, _lock: lock }
 }
 
 /// Refuses to deliver into an embedded history that is not the database's own: that of a second server on one PostgreSQL,
@@ -165,14 +207,21 @@ async fn check_history(settings: &Settings, app: &App, history: &ServedHistory) 
     let Engine::Sqlite(engine) = &history.service.engine else { return Ok(()) };
     let url = address_of(history.bound);
     let noted = own_history::note(&app.store, Some(engine.id()), Some(&url)).await;
-    noted.map_err(|error| error.to_string())?.map_err(|foreign| {
-        let (data, foreign) = (settings.data.display(), foreign.to_string());
-        format!(
-            "CHANCERY_HISTORY_URL: {data}/history: {foreign}; for a further server run `chancery serve api` with \
-             CHANCERY_HISTORY_URL set to that service, or give all of them one ClickHouse \
-             (CHANCERY_HISTORY_DATABASE_URL); if that service is gone for good, run `chancery history adopt`"
-        )
-    })
+    noted.map_err(|error| error.to_string())?.map_err(|foreign| refusal(settings, &foreign))
+}
+
+/// Why this process does not serve the embedded history of its data directory beside the main API.
+fn refusal(settings: &Settings, foreign: &Foreign) -> Failure {
+    let data = settings.data.display();
+    match foreign {
+        Foreign::OfOriginal => format!("CHANCERY_HISTORY_URL: {data}/history: {foreign}"),
+        Foreign::Other(_) => format!(
+            "CHANCERY_HISTORY_URL: {data}/history: {}; for a further server run `chancery serve api` with \
+             CHANCERY_HISTORY_URL and CHANCERY_HISTORY_API_KEY set to those of that service, or give all of them one \
+             ClickHouse (CHANCERY_HISTORY_DATABASE_URL); if that service is gone for good, run `chancery history adopt`",
+            foreign.reason()
+        ),
+    }
 }
 
 /// Stops the main API first, so that the history service still gets the events of its last requests.

@@ -1,5 +1,6 @@
 //! The HTTP client of the history service, with the five calls that the main API needs (`docs/reference/history.md`).
 
+use crate::own_history::Foreign;
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use kit::outbound;
@@ -259,7 +260,7 @@ fn failure(status: StatusCode, json: &Json, body: &[u8]) -> Failure {
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => Failure::TooLarge,
         StatusCode::UNPROCESSABLE_ENTITY => Failure::Refused(reason()),
-        StatusCode::MISDIRECTED_REQUEST => Failure::Foreign(reason()),
+        StatusCode::MISDIRECTED_REQUEST => Failure::Foreign(format!("{}: {}", reason(), Foreign::Other(None))),
         StatusCode::UNAUTHORIZED => Failure::Unavailable(format!("{} (CHANCERY_HISTORY_API_KEY)", reason())),
         StatusCode::BAD_REQUEST => match detail {
             "Client already exist." => Failure::Exists,

@@ -90,6 +90,20 @@ pub fn remove(conn: &mut Conn, uid: &str) -> Result<(), Error> {
     conn.exec(&Sql::new("DELETE FROM history_tenants WHERE build_uid = $1").arg(uid)).map(drop)
 }
 
+/// Forgets the tenants of all builds but deleted ones, so that new ones are created.
+pub fn forget_all(conn: &mut Conn) -> Result<(), Error> {
+    let sql = "SELECT build_uid, domain, attempt FROM history_tenants WHERE client_id IS NOT NULL AND build_deleted_at IS NULL";
+    let rows = conn.all(&Sql::new(sql), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned(), row.int(2)?)))?;
+    for (uid, domain, attempt) in rows {
+        let sql = Sql::new(
+            "UPDATE history_tenants SET attempt = $1, database_name = $2, client_id = NULL, client_secret = NULL \
+             WHERE build_uid = $3",
+        );
+        conn.exec(&sql.arg(attempt + 1).arg(database_name(&domain, &uid, attempt + 1)).arg(&uid))?;
+    }
+    Ok(())
+}
+
 /// The tenant of a build, if it was created.
 pub async fn find(app: &App, uid: &str) -> Result<Option<Tenant>, Error> {
     let uid = uid.to_owned();

@@ -11,7 +11,7 @@
 //! | `history_copy_of` | in a copy made by `chancery backup`: the ids, separated by spaces, of services that belong to the original, or `*` when those are not known, so that any could be one of them |
 
 use crate::history_client::{Failure, HistoryClient};
-use crate::history_tenants::TenantError;
+use crate::history_tenants::{self, TenantError};
 use kit::app::App;
 use std::time::Duration;
 use store::{Conn, Error, Sql, Store};
@@ -42,18 +42,34 @@ pub enum Foreign {
     OfOriginal,
 }
 
-impl std::fmt::Display for Foreign {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Foreign {
+    /// What is wrong.
+    pub fn reason(&self) -> String {
         match self {
             Foreign::Other(Some(url)) => {
-                write!(f, "not the history service of this database, which was last reached at {url}")
+                format!("not the history service of this database, which was last reached at {url}")
             }
-            Foreign::Other(None) => f.write_str("not the history service of this database"),
-            Foreign::OfOriginal => f.write_str(
-                "this database is a copy made by `chancery backup`, and this is, or may be, the history service of the \
-                 original",
-            ),
+            Foreign::Other(None) => "not the history service of this database".to_owned(),
+            Foreign::OfOriginal => "this database is a copy made by `chancery backup`, and this is, or may be, the \
+                                    history service of the original"
+                .to_owned(),
         }
+    }
+}
+
+/// What is wrong, and what to do.
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let advice = match self {
+            Foreign::Other(_) => {
+                "set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt` to use this one from now on"
+            }
+            Foreign::OfOriginal => {
+                "give the copy a history service of its own; only if the original is gone for good, run `chancery \
+                 history adopt`"
+            }
+        };
+        write!(f, "{}; {advice}", self.reason())
     }
 }
 
@@ -115,13 +131,15 @@ pub async fn note(store: &Store, id: Option<&str>, url: Option<&str>) -> Result<
     store.control().write(write).await
 }
 
-/// Makes a service the database's own, whichever was before: an operator's decision.
-pub async fn adopt(store: &Store, id: &str, url: Option<&str>) -> Result<(), Error> {
+/// Makes a service the database's own, whichever was before: an operator's decision. With `new_tenants` each build gets
+/// a new tenant there, since the service does not know the present ones.
+pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool) -> Result<(), Error> {
     let (id, url) = (id.to_owned(), url.map(str::to_owned));
     let write = move |conn: &mut Conn| {
         conn.exec(&Sql::new("DELETE FROM settings WHERE name LIKE 'history_%'"))?;
         set(conn, ID, &id)?;
-        url.iter().try_for_each(|url| set(conn, URL, url))
+        url.iter().try_for_each(|url| set(conn, URL, url))?;
+        if new_tenants { history_tenants::forget_all(conn) } else { Ok(()) }
     };
     store.control().write(write).await
 }

@@ -40,6 +40,9 @@ const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// The longest pause while the service is not the database's own, so that an adopted one is soon seen. Asking it for its
+/// id is one small request.
+const MAX_FOREIGN_PAUSE: Duration = Duration::from_secs(10);
 /// The interval at which builds without a tenant are looked for, by one statement on the control database.
 const NEW_BUILDS_INTERVAL: Duration = Duration::from_secs(2);
 /// The interval at which events of other processes are counted while many wait.
@@ -283,17 +286,22 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
                     return count(&build).await;
                 }
                 Err(RoundError::Service(failure)) => {
-                    let pause = match failure {
-                        Failure::NoTenant(_) => MAX_PAUSE,
-                        _ => growing(FIRST_PAUSE, MAX_PAUSE, progress.failures),
-                    };
-                    return pause_after_failure(&app, &build, pause).await;
+                    return pause_after_failure(&app, &build, pause(&failure, progress.failures)).await;
                 }
                 Err(RoundError::Store(error)) => return Err(error),
             }
         }
         Ok(())
     })
+}
+
+/// How long a delivery waits after so many failures in a row.
+fn pause(failure: &Failure, failures: u32) -> Duration {
+    match failure {
+        Failure::NoTenant(_) => MAX_PAUSE,
+        Failure::Foreign(_) => growing(FIRST_PAUSE, MAX_FOREIGN_PAUSE, failures),
+        _ => growing(FIRST_PAUSE, MAX_PAUSE, failures),
+    }
 }
 
 /// Counts the waiting events of a build.
@@ -338,10 +346,12 @@ fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, rou
                 Failure::Foreign(_) if progress.failures == 1 => {
                     tracing::error!(
                         reason = %failure, address = service.url(), build, waiting,
-                        "this is not the history service of the database: set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt`"
+                        "this is not the history service of the database"
                     );
                 }
                 Failure::NoTenant(_) => {
+                    // An operator may give the build a new one.
+                    progress.tenant = None;
                     tracing::error!(reason = %failure, build, waiting, "the history service does not know the build");
                 }
                 _ if progress.failures == 1 => {
@@ -533,4 +543,17 @@ async fn finish_delivery(
     let oldest = build.db.write(write).await?;
     backlog(build).removed(rows, bytes, oldest);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_a_foreign_service_is_soon_asked_again() {
+        let seconds = |failure: Failure, failures| pause(&failure, failures).as_secs();
+        assert_eq!(seconds(Failure::Unavailable(String::new()), 100), 60);
+        assert_eq!(seconds(Failure::NoTenant(String::new()), 1), 60);
+        assert_eq!(seconds(Failure::Foreign(String::new()), 100), 10);
+    }
 }

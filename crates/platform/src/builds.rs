@@ -31,6 +31,9 @@ pub type Failure = String;
 /// How long the creation of a build waits for its history tenant, which can be created later too.
 const TENANT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long a process may take to create a build, in microseconds; then another one removes what it left.
+const CREATION_TIMEOUT_US: i64 = 60_000_000;
+
 /// A row of `chancery build list`.
 pub struct Listed {
     pub id: i64,
@@ -61,8 +64,30 @@ fn parse_domain(text: &str) -> Result<String, Failure> {
 /// they may have cached that there is no such build.
 pub async fn create(app: &App, name: &str, admin_username: &str, admin_password: &str) -> Result<Arc<Build>, Failure> {
     let domain = parse_domain(name)?;
+    remove_unfinished(app, &domain, CREATION_TIMEOUT_US).await?;
+    create_new(app, domain, admin_username, admin_password).await
+}
+
+/// Creates the build of a first start. What an earlier start left of it half-made goes at once, since no other server
+/// creates it: this one holds the lock of the embedded store.
+pub async fn create_first(
+    app: &App,
+    name: &str,
+    admin_username: &str,
+    admin_password: &str,
+) -> Result<Arc<Build>, Failure> {
+    let domain = parse_domain(name)?;
+    remove_unfinished(app, &domain, 0).await?;
+    create_new(app, domain, admin_username, admin_password).await
+}
+
+async fn create_new(
+    app: &App,
+    domain: String,
+    admin_username: &str,
+    admin_password: &str,
+) -> Result<Arc<Build>, Failure> {
     let (now, uid) = (app.clock.now(), uuid::Uuid::new_v4().to_string());
-    remove_unfinished(app, &domain).await?;
     let (stored_domain, stored_uid) = (domain.clone(), uid.clone());
     let control = app.store.control();
     let inserted = control.write(move |conn| {
@@ -110,13 +135,12 @@ async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, passw
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
-/// Removes a build of this domain whose creation or deletion was interrupted.
-async fn remove_unfinished(app: &App, domain: &str) -> Result<(), Failure> {
-    const CREATION_TIMEOUT_US: i64 = 60_000_000;
-    let (domain, before) = (domain.to_owned(), app.clock.now() - CREATION_TIMEOUT_US);
+/// Removes a build of this domain whose deletion was interrupted, or whose creation was that long ago.
+async fn remove_unfinished(app: &App, domain: &str, age_us: i64) -> Result<(), Failure> {
+    let (domain, before) = (domain.to_owned(), app.clock.now() - age_us);
     let control = app.store.control();
     let unfinished = control.read(move |conn| {
-        let sql = Sql::new("SELECT id FROM builds WHERE domain = $1 AND (state = 'deleting' OR state = 'creating' AND created_at < $2)");
+        let sql = Sql::new("SELECT id FROM builds WHERE domain = $1 AND (state = 'deleting' OR state = 'creating' AND created_at <= $2)");
         conn.opt(&sql.arg(&domain).arg(before), |row| row.int(0))
     });
     match unfinished.await.map_err(error_line)? {
@@ -160,6 +184,13 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
     app.store.control().read(read).await.map_err(error_line)
 }
 
+/// Whether anybody has ever signed in to a build.
+pub async fn was_signed_in(app: &App, id: i64) -> Result<bool, Failure> {
+    let sql = Sql::new("SELECT 1 FROM users WHERE last_login IS NOT NULL LIMIT 1");
+    let read = move |conn: &mut Conn| conn.opt(&sql, |_| Ok(()));
+    Ok(app.store.database(&database_name(id)).read(read).await.map_err(error_line)?.is_some())
+}
+
 /// Whether a build has its tenant in the history service. True when there is no history service.
 pub async fn has_history(app: &App, build: &Build) -> Result<bool, Failure> {
     Ok(events::client(app).is_none() || history_of(app, &build.uid).await?.is_some())
@@ -175,9 +206,9 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
     let domain = parse_domain(name)?;
     let uid = uid_of(app, &domain).await?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     let tenant = history_of(app, &uid).await?;
-    let mut history = HistoryOfDeleted::None;
+    let mut history = None;
     if let (true, Some(tenant)) = (with_history, &tenant) {
-        history = delete_history(app, &domain, &uid, tenant).await?;
+        history = Some(delete_history(app, &domain, &uid, tenant).await?);
     }
     let deleted = domain.clone();
     let control = app.store.control();
@@ -190,21 +221,22 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
     tokio::time::sleep(STALE_AFTER).await;
     if with_history && let Some(tenant) = history_of(app, &uid).await? {
         // The tenant was created meanwhile.
-        history = delete_history(app, &domain, &uid, &tenant).await?;
+        history = Some(delete_history(app, &domain, &uid, &tenant).await?);
     }
     let undelivered = count_undelivered(app, id).await;
     remove(app, id).await?;
-    Ok(match tenant {
-        Some(tenant) if !with_history => HistoryOfDeleted::Kept { tenant, undelivered },
-        _ => history,
+    Ok(match (history, tenant) {
+        (Some(history), _) => history,
+        (None, Some(tenant)) => HistoryOfDeleted::Kept { tenant, undelivered },
+        (None, None) => HistoryOfDeleted::None { undelivered },
     })
 }
 
 /// What became of the history of a deleted build.
 #[derive(Debug, PartialEq)]
 pub enum HistoryOfDeleted {
-    /// It had none.
-    None,
+    /// It had no tenant yet. So many events were deleted with the build.
+    None { undelivered: i64 },
     /// It was deleted, too.
     Deleted,
     /// The history service did not know its tenant, or no longer.

@@ -98,7 +98,9 @@ async fn a_copy_delivers_nothing_to_the_history_service_of_the_original_until_an
     assert_eq!(events(&history, 1).await.len(), 1);
 
     let copied = "this database is a copy made by `chancery backup`, and this is, or may be, the history service of the original";
-    let refused = format!("chancery: CHANCERY_HISTORY_URL: {url}: {copied}; {WHAT_TO_DO}\n");
+    let advice = "give the copy a history service of its own; only if the original is gone for good, run `chancery history adopt`";
+    let refused = format!("chancery: CHANCERY_HISTORY_URL: {url}: {copied}; {advice}\n");
+    assert!(line.contains(advice), "{line}");
     assert_eq!(copy.fails(&["build", "create", "b.example"]), refused);
     assert_eq!(copy.fails(&["build", "delete", "localhost", "--yes", "--with-history"]), refused);
     assert_eq!(copy.succeeds(&["build", "list"]).lines().count(), 1);
@@ -206,7 +208,11 @@ async fn a_service_that_is_not_the_databases_own_is_refused_by_commands() {
     assert_eq!(installation.succeeds(&["build", "list"]).lines().count(), 1);
     assert_eq!((own.tenants().len(), own.deleted().len(), other.tenants().len()), (1, 0, 0));
 
-    // Without the setting it is asked where a server reached it last.
+    // Where the address that is set does not answer, or none is set, it is asked where a server reached it last.
+    let closed = format!("http://127.0.0.1:{}", FakeServer::closed_port().await);
+    let made = installation.run(&["build", "create", "c.example", "--history-url", &closed]);
+    assert_eq!((made.code, made.stderr.as_str(), own.tenants().len()), (0, "", 2));
+    installation.succeeds(&["build", "delete", "c.example", "--yes", "--with-history", "--history-url", &closed]);
     let installation = installation.set("CHANCERY_HISTORY_URL", "");
     installation.succeeds(&["build", "create", "b.example"]);
     assert_eq!(own.tenants().len(), 2);
@@ -246,6 +252,38 @@ async fn a_service_that_is_not_reached_is_named_with_its_setting() {
     let last = made.stderr.lines().last().unwrap_or("");
     assert!(last.starts_with(&format!("CHANCERY_HISTORY_URL: {url}: 401 ")), "{last}");
     assert!(last.ends_with("(CHANCERY_HISTORY_API_KEY)"), "{last}");
+}
+
+#[tokio::test]
+async fn a_server_with_the_address_of_a_history_service_needs_its_key() {
+    let installation = embedded().set("CHANCERY_HISTORY_URL", "http://127.0.0.1:1");
+    let line = installation.fails(&["serve", "api", "--listen", "127.0.0.1:0"]);
+    let missing = "CHANCERY_HISTORY_API_KEY: must be set to the key of the history service at http://127.0.0.1:1";
+    assert_eq!(line, format!("chancery: {missing}\n"));
+    assert!(!installation.data().join("history-api-key").exists(), "a key that is made here is a wrong one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_takes_the_place_of_a_lost_one_gets_new_tenants() {
+    let (lost, new) = (FakeHistory::start().await, FakeHistory::start().await);
+    new.has_id(Some(ANOTHER));
+    let at = |history: &FakeHistory| format!("http://{}", history.address);
+    let installation = keyed().set("CHANCERY_HISTORY_URL", &at(&lost));
+    let process = installation.serve_api();
+    process.client("localhost").login(ADMIN, PASSWORD).await.ok();
+    lost.arrived(1).await;
+    process.stop();
+
+    let installation = installation.set("CHANCERY_HISTORY_URL", &at(&new));
+    installation.succeeds(&["history", "adopt", "--new-tenants"]);
+
+    assert_eq!(client_id(&installation, "localhost"), "");
+    let process = installation.serve_api();
+    process.client("localhost").login(ADMIN, PASSWORD).await.ok();
+    new.arrived(1).await;
+    assert_eq!((lost.tenants().len(), new.tenants().len()), (1, 1));
+    assert_ne!(lost.tenants()[0].database_name, new.tenants()[0].database_name);
+    process.stop();
 }
 
 // ---- Delivery ------------------------------------------------------------------------------------------------------
@@ -308,16 +346,20 @@ async fn a_second_server_on_one_postgresql_with_a_history_of_its_own_is_refused(
     let foreign = format!("not the history service of this database, which was last reached at {}", url_of(&process));
     let expected = format!(
         "chancery: CHANCERY_HISTORY_URL: second/history: {foreign}; for a further server run `chancery serve api` with \
-         CHANCERY_HISTORY_URL set to that service, or give all of them one ClickHouse (CHANCERY_HISTORY_DATABASE_URL); \
-         if that service is gone for good, run `chancery history adopt`\n"
+         CHANCERY_HISTORY_URL and CHANCERY_HISTORY_API_KEY set to those of that service, or give all of them one \
+         ClickHouse (CHANCERY_HISTORY_DATABASE_URL); if that service is gone for good, run `chancery history adopt`\n"
     );
     assert_eq!(line, expected);
+    assert!(!installation.home().join("second").exists(), "a refused server leaves neither a history nor a key");
     let nothing = installation.fails(&["history", "adopt", "--data", "nowhere"]);
-    let missing = "chancery: CHANCERY_HISTORY_URL: must be set, since there is no history in nowhere/history\n";
+    let missing = "chancery: CHANCERY_HISTORY_URL: must be set, since there is no history in nowhere/history (`chancery serve \
+                   history` makes one)\n";
     assert_eq!(nothing, missing);
     // With the same data directory they share their history.
     installation.serve().stop();
     process.stop();
+    let second = installation.home().join("second");
+    Installation::embedded(BINARY).set("CHANCERY_DATA", second.to_str().unwrap()).serve_history().stop();
     let adopted = installation.succeeds(&["history", "adopt", "--data", "second"]);
     assert!(adopted.ends_with(" now (second/history).\n"), "{adopted}");
     installation.serve_with(&["--data", "second"]).stop();

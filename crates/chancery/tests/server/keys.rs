@@ -25,9 +25,9 @@ fn a_new_database_is_not_made_with_a_short_key() {
         let installation = installation.set("CHANCERY_SECRET_KEY", SHORT);
         let line = "chancery: CHANCERY_SECRET_KEY: expected at least 32 characters for a new database\n";
         assert_eq!(installation.fails(&["serve"]), line);
-        assert_eq!(installation.fails(&["build", "list"]), line);
+        assert_eq!(installation.fails(&["build", "create", "a.example"]), line);
         assert!(!installation.data().join("control.db").exists());
-        installation.set("CHANCERY_SECRET_KEY", LONG).succeeds(&["build", "list"]);
+        installation.set("CHANCERY_SECRET_KEY", LONG).succeeds(&["build", "create", "a.example"]);
     }
 }
 

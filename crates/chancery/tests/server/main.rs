@@ -10,6 +10,7 @@ mod crash;
 mod data_directory;
 mod durability;
 mod encryption;
+mod first_start;
 mod guessing;
 mod history_crash;
 mod keys;

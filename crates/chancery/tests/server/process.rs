@@ -1,5 +1,6 @@
 //! The binary as operators use it (`docs/operations.md`).
 
+use crate::first_start::word_after;
 use crate::{BINARY, message};
 use http::Method;
 use serde_json::json;
@@ -9,102 +10,6 @@ use store::{Conn, Sql};
 use testkit::{ADMIN, Client, Installation, PASSWORD, Process, SECRET_KEY};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-/// The word behind another one in what a command printed.
-fn word_after<'t>(text: &'t str, before: &str) -> &'t str {
-    text.split_once(before)
-        .and_then(|(_, rest)| rest.split_whitespace().next())
-        .unwrap_or_else(|| panic!("{before:?} is not in {text:?}"))
-}
-
-// ---- The first start -----------------------------------------------------------------------------------------------
-
-#[tokio::test]
-async fn the_first_start_makes_a_build_and_prints_its_password_once() {
-    let installation = Installation::embedded(BINARY);
-    let server = installation.serve();
-    let printed = server.stdout();
-    let password = word_after(&printed, "with the password ");
-    assert!(
-        printed.starts_with("The build localhost was made. Sign in as admin@example.com with the password "),
-        "{printed}"
-    );
-    assert!(password.len() >= 32, "{password} can be guessed");
-    let admin = server.client("localhost").sign_in("admin@example.com", password).await;
-    assert_eq!(admin.get("/api/users/me/").await.ok()["account_type"], "super_admin");
-    // A host that matches no build is served by this one.
-    server.client("127.0.0.1:8000").sign_in("admin@example.com", password).await;
-    server.stop();
-
-    let server = installation.serve();
-    assert!(!server.stdout().contains("password"), "{}", server.stdout());
-    server.client("localhost").sign_in("admin@example.com", password).await;
-    assert!(!server.stderr().contains(password), "a password in the log");
-}
-
-#[tokio::test]
-async fn the_first_super_admin_may_be_given() {
-    let installation = Installation::embedded(BINARY)
-        .set("CHANCERY_ADMIN_USERNAME", "root@example.org")
-        .set("CHANCERY_ADMIN_PASSWORD", PASSWORD);
-    let server = installation.serve();
-    assert!(
-        server.stdout().starts_with("The build localhost was made. Sign in as root@example.org.\n"),
-        "{}",
-        server.stdout()
-    );
-    assert!(!server.stdout().contains(PASSWORD));
-    server.client("localhost").sign_in("root@example.org", PASSWORD).await;
-}
-
-#[test]
-fn on_postgresql_no_build_is_made_by_itself_and_the_start_says_how_to_make_one() {
-    let Some(installation) = Installation::postgresql(BINARY) else { return };
-    let server = installation.serve();
-    let line = "There is no build yet, so every page is a 404: `chancery build create DOMAIN --admin-username EMAIL` makes \
-                one, which is served at once to requests for that host.\n";
-    assert!(server.stdout().contains(line), "{}", server.stdout());
-    server.stop();
-    assert_eq!(installation.succeeds(&["build", "list"]), "");
-}
-
-#[tokio::test]
-async fn on_postgresql_a_host_that_matches_no_build_is_not_found() {
-    let Some(installation) = Installation::postgresql(BINARY) else { return };
-    installation.succeeds(&["build", "create", "a.example", "--admin-password", PASSWORD]);
-    let server = installation.serve();
-    server.client("localhost").get("/api/security/").await.is(404, message::not_found());
-    server.client("b.example").get("/api/security/").await.is(404, message::not_found());
-    server.client("a.example").get("/api/security/").await.ok();
-
-    assert!(!server.stdout().contains("no build"), "{}", server.stdout());
-
-    let installation = installation.set("CHANCERY_FALLBACK_BUILD", "A.Example");
-    installation.serve().client("b.example").get("/api/security/").await.ok();
-}
-
-#[test]
-fn generated_keys_are_kept_and_private() {
-    let installation = Installation::embedded(BINARY);
-    let printed = installation.succeeds(&["keys"]);
-    let (api, history) = (word_after(&printed, "CHANCERY_API_KEY="), word_after(&printed, "CHANCERY_HISTORY_API_KEY="));
-    assert_ne!(api, history);
-    assert!(api.len() >= 32 && history.len() >= 32);
-    assert_eq!(printed.lines().count(), 2);
-    assert_eq!(installation.succeeds(&["keys"]), printed);
-    installation.serve().stop();
-    assert_eq!(installation.succeeds(&["keys"]), printed);
-    for file in ["secret-key", "api-key", "history-api-key"] {
-        let mode = std::fs::metadata(installation.data().join(file)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{file}");
-    }
-
-    let installation = installation.set("CHANCERY_API_KEY", "mine, and long enough");
-    assert_eq!(
-        installation.succeeds(&["keys"]),
-        format!("CHANCERY_API_KEY=mine, and long enough\nCHANCERY_HISTORY_API_KEY={history}\n")
-    );
-}
 
 // ---- Builds and users ----------------------------------------------------------------------------------------------
 
@@ -496,10 +401,65 @@ async fn a_backup_made_while_the_server_runs_has_everything() {
     second.client("b.example").sign_in(ADMIN, PASSWORD).await;
 
     let again = installation.fails(&["backup", "copy"]);
-    assert!(again.starts_with("chancery: copy: ") && again.lines().count() == 1, "{again}");
+    assert_eq!(again, "chancery: copy: is there already and is no unfinished backup\n");
+    // An empty directory is as good as none.
+    let empty = installation.home().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    installation.succeeds(&["backup", "empty"]);
+    assert_eq!(std::fs::metadata(&empty).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(installation.succeeds(&["build", "list", "--data", "empty"]).lines().count(), 2);
     let nothing = installation.fails(&["backup", "copy2", "--data", "nowhere"]);
     assert_eq!(nothing, "chancery: nowhere: there is no data directory\n");
     assert!(!installation.home().join("copy2").exists());
+}
+
+// ---- Commands ----------------------------------------------------------------------------------------------------
+
+#[test]
+fn commands_make_no_database_where_there_is_none() {
+    let installation = Installation::embedded(BINARY);
+    for args in [&["build", "list"][..], &["build", "limits", "a.example"], &["history", "adopt"]] {
+        let line = installation.fails(args);
+        assert_eq!(line, "chancery: ./chancery-data: there is no data directory\n");
+    }
+    assert!(!installation.data().exists());
+}
+
+#[test]
+fn a_full_output_is_a_line_of_its_own() {
+    let installation = Installation::embedded(BINARY);
+    installation.succeeds(&["build", "create", "a.example", "--admin-password", PASSWORD]);
+    for args in [&["build", "list"][..], &["keys"], &["build", "limits", "a.example"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = std::process::Command::new(BINARY);
+        let output = command.args(args).arg("--data").arg(installation.data()).stdout(full).output().unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        let expected = "chancery: standard output: No space left on device (os error 28)\n";
+        assert_eq!((output.status.code(), line.as_str()), (Some(1), expected), "{args:?}");
+    }
+}
+
+#[test]
+fn generated_keys_are_kept_and_private() {
+    let installation = Installation::embedded(BINARY);
+    let printed = installation.succeeds(&["keys"]);
+    let (api, history) = (word_after(&printed, "CHANCERY_API_KEY="), word_after(&printed, "CHANCERY_HISTORY_API_KEY="));
+    assert_ne!(api, history);
+    assert!(api.len() >= 32 && history.len() >= 32);
+    assert_eq!(printed.lines().count(), 2);
+    assert_eq!(installation.succeeds(&["keys"]), printed);
+    installation.serve().stop();
+    assert_eq!(installation.succeeds(&["keys"]), printed);
+    for file in ["secret-key", "api-key", "history-api-key"] {
+        let mode = std::fs::metadata(installation.data().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+
+    let installation = installation.set("CHANCERY_API_KEY", "mine, and long enough");
+    assert_eq!(
+        installation.succeeds(&["keys"]),
+        format!("CHANCERY_API_KEY=mine, and long enough\nCHANCERY_HISTORY_API_KEY={history}\n")
+    );
 }
 
 // ---- Serving -------------------------------------------------------------------------------------------------------
