@@ -51,7 +51,7 @@ pub fn connect_history(app: &App, settings: &Settings, served: Option<SocketAddr
     let address = match (served, &settings.history_url) {
         // It is called directly, not by its public address.
         (Some(bound), _) => HistoryAddress { url: address_of(bound), api_key: history_api_key(settings)? },
-        (None, Some(url)) => history_at(settings, url)?,
+        (None, Some(url)) => HistoryAddress { url: url.clone(), api_key: history_api_key(settings)? },
         // Another process serves it from the same data directory, and has this key.
         (None, None) => {
             HistoryAddress { url: address_of(settings.history_listen), api_key: history_api_key(settings)? }
@@ -61,7 +61,12 @@ pub fn connect_history(app: &App, settings: &Settings, served: Option<SocketAddr
     Ok(())
 }
 
-/// A history service of another process, whose key must be known: one that is made here would be a wrong one.
+/// Whether no key of the history service is set or stored.
+pub fn is_history_api_key_unknown(settings: &Settings) -> bool {
+    settings.history_api_key.is_none() && matches!(read_kept(settings, HISTORY_API_KEY), Ok(None))
+}
+
+/// A history service that a command asks, whose key must be known: commands make none.
 pub fn history_at(settings: &Settings, url: &str) -> Result<HistoryAddress, Failure> {
     let api_key = match &settings.history_api_key {
         Some(key) => Some(key.clone()),

@@ -3,7 +3,9 @@
 use crate::data_directory;
 use crate::descriptors;
 use crate::log;
-use crate::open::{Failure, connect_history, first_start, is_history_api_key_lost, open, open_history};
+use crate::open::{
+    Failure, connect_history, first_start, is_history_api_key_lost, is_history_api_key_unknown, open, open_history,
+};
 use crate::output::say;
 use crate::secrets_file::HISTORY_API_KEY;
 use crate::settings::{Settings, address_of};
@@ -100,6 +102,7 @@ async fn start(
     };
     let (of_api, of_history) = descriptors::connections(descriptors::raise(), usual.connections, api, history);
     let is_key_lost = history && is_history_api_key_lost(settings);
+    let is_key_new = !history && settings.history_url.is_some() && is_history_api_key_unknown(settings);
     let history_listener = match history {
         true => Some(bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?),
         false => None,
@@ -133,6 +136,11 @@ async fn start(
     if let Some(history) = &history {
         log::start(filter);
         let _ = say(format_args!("The history service listens on http://{}", history.bound));
+    }
+    if is_key_new {
+        let file = settings.data.join(HISTORY_API_KEY);
+        let (file, url) = (file.display(), settings.history_url.as_deref().unwrap_or_default());
+        tracing::warn!(%file, url, "CHANCERY_HISTORY_API_KEY is not set, so a key was made: the history service must have it");
     }
     if is_key_lost {
         let file = settings.data.join(HISTORY_API_KEY);

@@ -44,6 +44,7 @@ await journey('every page', async (page, tab) => {
 
 await journey('signing in with the keyboard alone leads back', async (page) => {
   await page.goto(`${api}/sign-in/?return_to=/api/docs/`)
+  await page.waitForSelector('[name=username]:focus')
   await page.keyboard.type(username)
   await page.keyboard.press('Tab')
   await page.keyboard.type(password)
@@ -61,6 +62,7 @@ await journey('a wrong password keeps the address, and the next one is typed at 
   assert.equal(await page.locator('[role=alert]').innerText(), 'Unable to sign in with the credentials given.')
   tab.isSilent('401')
   assert.equal(await page.inputValue('[name=username]'), username)
+  await page.waitForSelector('[name=password]:focus')
   await page.keyboard.type(password)
   await page.keyboard.press('Enter')
   await page.waitForSelector('text=You are signed in.')
