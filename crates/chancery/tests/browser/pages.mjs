@@ -75,6 +75,7 @@ await journey('an activation link that is dead names whom to ask', async (page) 
 
 await journey('a reset link that is dead offers a new one', async (page) => {
   await page.goto(`${api}/password-reset/?token=dead`)
+  await page.waitForSelector('[name=username]:focus')
   await page.keyboard.type(username)
   await page.keyboard.press('Enter')
   await page.waitForSelector('h1:has-text("Check your mail")')
