@@ -364,11 +364,8 @@ impl Writer {
         group: &mut Group<E>,
     ) -> Result<(Vec<u64>, Outcome), Fault> {
         if let Some(attempt) = group.attempt.take() {
-            let (database, table) = (&self.sessions.database, E::TABLE);
             let Attempt { session, batch, counts } = attempt;
-            let sql = format!("SELECT count() FROM {database}.{table} WHERE session = {session} AND batch = {batch}");
-            // An insert is stored as a whole or not at all.
-            if self.sessions.server.row::<u64>(&sql).await? > 0 {
+            if self.is_stored::<E>(session, batch).await? {
                 return Ok((counts, Outcome::Done));
             }
         }
@@ -404,6 +401,9 @@ impl Writer {
 
     /// Inserts the events that are new. After transient failures it is retried five times, with the same block and the
     /// same token, so that the server stores it once.
+    ///
+    /// The server notes a token just before it stores the block. One that was killed in between takes the retry for a
+    /// block that it has; so it is asked for it, and gets it with another token.
     async fn insert<E: Event>(
         &self,
         session: u64,
@@ -411,7 +411,8 @@ impl Writer {
         jobs: &[Job<E>],
         is_new: &[bool],
     ) -> Result<Outcome, Fault> {
-        let token = Uuid::new_v4().to_string();
+        let mut token = Uuid::new_v4().to_string();
+        let mut has_new_token = false;
         let mut delays = RETRY_DELAYS.iter();
         let mut outcome = Outcome::Done;
         loop {
@@ -424,9 +425,24 @@ impl Writer {
                     }
                     None => return Err(fault),
                 },
+                Ok(()) if outcome == Outcome::Doubtful && !has_new_token => {
+                    if self.is_stored::<E>(session, batch).await? {
+                        return Ok(outcome);
+                    }
+                    tracing::warn!(database = self.sessions.database, "an insert that was noted was not stored");
+                    token = Uuid::new_v4().to_string();
+                    has_new_token = true;
+                }
                 inserted => return inserted.map(|()| outcome),
             }
         }
+    }
+
+    /// Whether the events of a batch are stored: all of them are, or none.
+    async fn is_stored<E: Event>(&self, session: u64, batch: u32) -> Result<bool, Fault> {
+        let (database, table) = (&self.sessions.database, E::TABLE);
+        let sql = format!("SELECT count() FROM {database}.{table} WHERE session = {session} AND batch = {batch}");
+        Ok(self.sessions.server.row::<u64>(&sql).await? > 0)
     }
 
     async fn insert_once<E: Event>(
