@@ -153,8 +153,8 @@ fn operation(route: &Route, batch_events: usize) -> Json {
     }
     let has_key = route.access != Access::Public;
     if has_key {
-        let text = "The id of the service that the request is meant for; any other one refuses it";
-        let header = json!({"name": SERVICE_ID.as_str(), "in": "header", "description": text, "schema": uuid()});
+        let about = "The id of the service that the request is meant for; any other one refuses it";
+        let header = json!({"name": SERVICE_ID.as_str(), "in": "header", "description": about, "schema": text()});
         parameters.push(header);
     }
     let is_tagged = route.endpoint.is_tagged();

@@ -112,6 +112,9 @@ async fn respond(
     app.unnamed_proxy.look(peer, &parts.headers, &app.settings.trusted_proxies);
     let path = parts.uri.path();
     match path.strip_suffix('/').unwrap_or(path) {
+        "/healthz" | "/readyz" if !matches!(parts.method, Method::GET | Method::HEAD) => {
+            return Err(Refusal::method(&parts.method, "GET, HEAD"));
+        }
         "/healthz" => return Ok(Answer::value(&json!({"status": "ok"}))),
         "/readyz" => return readiness(app).await,
         _ => {}
