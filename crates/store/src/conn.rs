@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::postgresql::connection::Connection as Postgres;
 use crate::postgresql::look_ahead::LookAhead;
 use crate::row::{OnRow, QueryError, Row};
-use crate::sql::{Sql, Value};
+use crate::sql::{Insert, Sql, Value};
 use crate::sqlite::connection::Connection as Sqlite;
 use crate::state_tag::StateTag;
 
@@ -16,14 +16,14 @@ use crate::state_tag::StateTag;
 /// and the work is rolled back even if the script returns `Ok`. PostgreSQL does so itself; on SQLite it is done here, so
 /// that a script behaves alike on both. Where a conflict is expected, handle it in SQL (`ON CONFLICT DO NOTHING`).
 pub struct Conn {
-    connection: Connection,
+    pub(crate) connection: Connection,
     deadline: Instant,
     in_transaction: bool,
     failed: Option<Error>,
     statements: u64,
 }
 
-enum Connection {
+pub(crate) enum Connection {
     Sqlite(Sqlite),
     Postgres(Box<Postgres>),
     LookAhead(Box<LookAhead>),
@@ -97,30 +97,102 @@ impl Conn {
     }
 
     /// Runs one statement for each row of arguments; made for thousands of rows. `done` is called for each, in order, with
-    /// the number of rows that were changed.
-    pub fn exec_each<'a, const N: usize>(
+    /// the number of rows that were changed. Arguments that the statement has itself are not used.
+    ///
+    /// To insert rows, [`Conn::insert_rows`] needs fewer round trips.
+    pub fn exec_each<'a, R: AsRef<[Value<'a>]>>(
         &mut self,
-        text: &'static str,
-        rows: impl ExactSizeIterator<Item = [Value<'a>; N]>,
+        sql: impl Into<Sql>,
+        rows: impl ExactSizeIterator<Item = R>,
         mut done: impl FnMut(u64),
     ) -> Result<(), Error> {
-        if let Connection::Sqlite(connection) = &mut self.connection {
-            let enlarged = connection.expect_rows(rows.len());
-            enlarged.map_err(|error| self.refused(error))?;
+        self.has_not_failed()?;
+        let sql = sql.into();
+        let (deadline, statements) = (self.deadline, &mut self.statements);
+        let mut go_on = || count(statements, deadline);
+        let result = match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                let enlarged = connection.expect_rows(rows.len());
+                enlarged.and_then(|()| connection.exec_each(&sql, rows, go_on, done))
+            }
+            Connection::Postgres(connection) => rows.into_iter().try_for_each(|row| {
+                go_on()?;
+                done(connection.exec_with(&sql, row.as_ref())?);
+                Ok(())
+            }),
+            Connection::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
+        };
+        result.map_err(|error| self.refused(error))
+    }
+
+    /// Inserts rows into a table that is known at run time; made for thousands of rows. Each row has a value for each of the
+    /// columns. Returns the column `returning` (a BIGINT) of each row, in the order of the rows; nothing without it.
+    ///
+    /// PostgreSQL inserts 5,000 rows in one round trip; a row that it refuses names its error, not its place.
+    ///
+    /// # Panics
+    /// As [`Sql::name`].
+    pub fn insert_rows<'a, R: AsRef<[Value<'a>]>>(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &[R],
+        returning: Option<&str>,
+    ) -> Result<Vec<i64>, Error> {
+        self.has_not_failed()?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
         }
-        let sql = Sql::new(text);
-        for row in rows {
-            self.may_go_on()?;
-            let result = match &mut self.connection {
-                Connection::Sqlite(connection) => connection.exec_with(&sql, &row),
-                Connection::LookAhead(look_ahead) => look_ahead.exec(),
-                Connection::Postgres(connection) => {
-                    connection.exec(&row.into_iter().fold(Sql::new(text), |sql, value| sql.arg(value)))
-                }
-            };
-            done(result.map_err(|error| self.refused(error))?);
+        let insert = Insert::new(table, columns, returning);
+        let mut returned = Vec::with_capacity(returning.map_or(0, |_| rows.len()));
+        let done = |row: &Row<'_>| {
+            returned.push(row.int(0)?);
+            Ok(())
+        };
+        let (deadline, statements) = (self.deadline, &mut self.statements);
+        let mut go_on = || count(statements, deadline);
+        let result = match &mut self.connection {
+            _ if rows.iter().any(|row| row.as_ref().len() != columns.len()) => {
+                Err(Error::Db(format!("{table}: a row has not {} values", columns.len())))
+            }
+            Connection::Sqlite(connection) => {
+                let enlarged = connection.expect_rows(rows.len());
+                enlarged.and_then(|()| connection.insert_rows(&insert, rows, go_on, done))
+            }
+            Connection::Postgres(connection) => go_on().and_then(|()| connection.insert_rows(&insert, rows, done)),
+            Connection::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
+        };
+        result.map_err(|error| self.refused(error))?;
+        Ok(returned)
+    }
+
+    /// Whether the engine is embedded (SQLite).
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.connection, Connection::Sqlite(_))
+    }
+
+    /// Runs statements without arguments that define tables or indexes. They are not kept prepared.
+    pub(crate) fn define(&mut self, sql: &Sql) -> Result<(), Error> {
+        self.may_go_on()?;
+        let result = match &mut self.connection {
+            Connection::Sqlite(connection) => connection.define(sql.text()),
+            Connection::Postgres(connection) => connection.define(sql.text()),
+            Connection::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
+        };
+        result.map_err(|error| self.refused(error))
+    }
+
+    /// On PostgreSQL, lets the transaction wait for each lock for a short time only.
+    pub(crate) fn limit_lock_time(&mut self) -> Result<(), Error> {
+        match &mut self.connection {
+            Connection::Postgres(connection) => connection.limit_lock_time().map_err(|error| self.refused(error)),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether a lock was waited for in vain since [`Conn::limit_lock_time`].
+    pub(crate) fn has_missed_lock(&self) -> bool {
+        matches!(&self.connection, Connection::Postgres(connection) if connection.has_missed_lock)
     }
 
     /// See [`crate::Database::state_tag`].
@@ -148,11 +220,12 @@ impl Conn {
     /// Counts a statement and checks the deadline. The engines stop a single statement that runs for too long; this stops
     /// a script of many short ones.
     fn may_go_on(&mut self) -> Result<(), Error> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        self.statements += 1;
-        if Instant::now() > self.deadline { Err(self.refused(Error::Slow)) } else { Ok(()) }
+        self.has_not_failed()?;
+        count(&mut self.statements, self.deadline).map_err(|error| self.refused(error))
+    }
+
+    fn has_not_failed(&self) -> Result<(), Error> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     fn refused(&mut self, error: Error) -> Error {
@@ -210,4 +283,9 @@ impl Conn {
             _ => None,
         }
     }
+}
+
+fn count(statements: &mut u64, deadline: Instant) -> Result<(), Error> {
+    *statements += 1;
+    if Instant::now() > deadline { Err(Error::Slow) } else { Ok(()) }
 }

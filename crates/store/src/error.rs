@@ -23,6 +23,9 @@ pub enum Error {
     Missing,
     /// Another process has the databases open, and it or this one wants to be alone with them.
     InUse,
+    /// A statement does not fit its tables: one of them, or a column, is not there, or not any more. When tables change at
+    /// run time, the script may succeed if it is run again with what is declared now.
+    SchemaChanged(String),
     /// The script or statement was stopped because it ran for too long.
     Slow,
     /// Any other error: a mistake in the SQL, a wrong column type, a script that panicked. Not to be shown to users.
@@ -43,6 +46,7 @@ impl fmt::Display for Error {
             Error::Unavailable(why) => write!(f, "the database is unavailable: {why}"),
             Error::Missing => f.write_str("no such database"),
             Error::InUse => f.write_str("another process has the databases open"),
+            Error::SchemaChanged(why) => write!(f, "a statement does not fit its tables: {why}"),
             Error::Slow => f.write_str("stopped: ran for too long"),
             Error::Url(why) => f.write_str(why),
             Error::Db(why) => write!(f, "database error: {why}"),

@@ -14,30 +14,39 @@ mod migrate;
 mod options;
 mod postgresql;
 mod row;
+mod schema;
 mod slot;
 mod sql;
 mod sqlite;
 mod state_tag;
 mod task_queue;
+mod text_search;
 mod work;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use conn::Conn;
 pub use error::Error;
 pub use migrate::{Migration, Migrations, Then};
 pub use options::{Engine, Options};
 pub use row::Row;
+pub use schema::{Column, ColumnKind, Index, IndexKind, TableLock};
 pub use sql::{Arg, Sql, Value};
 pub use sqlite::make_directory;
 pub use state_tag::StateTag;
+pub use text_search::{Words, words};
 
 use slot::{Slot, lock};
 use work::{Mode, NO_TIME_LIMIT, Outcome, Work, work};
+
+/// For how long [`Database::alter`] tries.
+const MAX_ALTER_TIME: Duration = Duration::from_secs(10);
+/// How long it waits between two attempts, so that those who waited behind it get their turn.
+const ALTER_PAUSE: Duration = Duration::from_millis(100);
 
 /// All databases of a deployment. Cheap to clone.
 #[derive(Clone)]
@@ -293,6 +302,41 @@ impl Database {
         outcome
     }
 
+    /// Runs a script that changes tables, in one transaction as [`Database::write`] does.
+    ///
+    /// On PostgreSQL such a change waits for those that use the table, and all that come later wait behind it. So it waits for
+    /// two seconds at most; then the whole script is run again after a pause, and given up after ten seconds. If the future
+    /// is dropped, it is not run again.
+    ///
+    /// # Errors
+    /// As [`Database::write`]; [`Error::Busy`] if the table was in use all the time.
+    pub async fn alter<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + Sync + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (script, has_missed) = (Arc::new(script), Arc::new(AtomicBool::new(false)));
+        let started = Instant::now();
+        loop {
+            let (script, missed) = (script.clone(), has_missed.clone());
+            let outcome = self.write(move |conn: &mut Conn| {
+                conn.limit_lock_time()?;
+                let outcome = script(conn);
+                missed.store(conn.has_missed_lock(), Ordering::Relaxed);
+                outcome
+            });
+            match outcome.await {
+                Err(_) if has_missed.swap(false, Ordering::Relaxed) => {
+                    if started.elapsed() >= MAX_ALTER_TIME {
+                        return Err(E::from(Error::Busy));
+                    }
+                    tokio::time::sleep(ALTER_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Runs a script outside any transaction and without a time limit, for statements that need that, such as `CREATE INDEX
     /// CONCURRENTLY` of PostgreSQL.
     ///
@@ -318,21 +362,18 @@ impl Database {
         E: From<Error> + Send + 'static,
     {
         let (work, outcome): (Box<dyn Work>, Outcome<T, E>) = work(script);
-        let outcome = match &self.store.backend {
+        let (turn, patience) = match &self.store.backend {
             Backend::Sqlite(sqlite) => {
                 sqlite.submit(&self.slot, mode, work)?;
-                outcome.await
+                let is_read = matches!(mode, Mode::Read | Mode::ShortRead);
+                (if is_read { sqlite.time_limit() } else { NO_TIME_LIMIT }, NO_TIME_LIMIT)
             }
             Backend::Postgres(postgres) => {
                 postgres.submit(&self.slot, mode, work)?;
-                let patience = if mode == Mode::Outside { NO_TIME_LIMIT } else { postgres.patience };
                 // A server that hangs holds its connections; it must not hold the callers, too.
-                match tokio::time::timeout(patience, outcome).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => return Err(E::from(Error::no_answer())),
-                }
+                (postgres.time_limit, if mode == Mode::Outside { NO_TIME_LIMIT } else { postgres.patience })
             }
         };
-        outcome.unwrap_or_else(|_| Err(E::from(Error::given_up())))
+        outcome.within(turn, patience).await
     }
 }

@@ -13,6 +13,14 @@ pub(crate) enum QueryError {
     Row(Error),
 }
 
+impl From<QueryError> for Error {
+    fn from(stop: QueryError) -> Error {
+        match stop {
+            QueryError::Refused(error) | QueryError::Row(error) => error,
+        }
+    }
+}
+
 /// The function that is called for each row.
 pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), Error>;
 

@@ -16,6 +16,8 @@ pub enum Arg {
     Text(String),
     /// BLOB or BYTEA
     Blob(Vec<u8>),
+    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::any`]
+    Ints(Vec<i64>),
 }
 
 /// A borrowed [`Arg`], for statements that run thousands of times.
@@ -29,16 +31,19 @@ pub enum Value<'a> {
     Text(&'a str),
     /// BLOB or BYTEA
     Blob(&'a [u8]),
+    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::any`]
+    Ints(&'a [i64]),
 }
 
 impl Arg {
     /// Borrows it.
-    pub(crate) fn borrowed(&self) -> Value<'_> {
+    pub fn borrowed(&self) -> Value<'_> {
         match self {
             Arg::Null => Value::Null,
             Arg::Int(number) => Value::Int(*number),
             Arg::Text(text) => Value::Text(text),
             Arg::Blob(bytes) => Value::Blob(bytes),
+            Arg::Ints(numbers) => Value::Ints(numbers),
         }
     }
 }
@@ -50,6 +55,7 @@ impl From<Value<'_>> for Arg {
             Value::Int(number) => Arg::Int(number),
             Value::Text(text) => Arg::Text(text.to_owned()),
             Value::Blob(bytes) => Arg::Blob(bytes.to_vec()),
+            Value::Ints(numbers) => Arg::Ints(numbers.to_vec()),
         }
     }
 }
@@ -151,6 +157,19 @@ impl Sql {
         self
     }
 
+    /// Appends the condition that what stands before it is one of some integers: ` = ANY($1)`. The statement is the same
+    /// whatever their number, so that connections keep it prepared. On SQLite it becomes `IN` with [`Arg::Ints`] as JSON.
+    ///
+    /// ```
+    /// # use store::Sql;
+    /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
+    /// sql.any([3, 1, 4]).push(" ORDER BY id");
+    /// assert_eq!(sql.text(), "SELECT name FROM users WHERE id = ANY($1) ORDER BY id");
+    /// ```
+    pub fn any(&mut self, numbers: impl Into<Vec<i64>>) -> &mut Sql {
+        self.push(" = ANY(").bind(Arg::Ints(numbers.into())).push(")")
+    }
+
     /// Appends the name of a table or column that is known only at run time.
     ///
     /// # Panics
@@ -161,6 +180,15 @@ impl Sql {
             && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         assert!(sound, "not an identifier: {identifier:?}");
         self.text.to_mut().push_str(identifier);
+        self
+    }
+
+    /// Appends a text as a literal, where a statement takes no arguments.
+    pub(crate) fn literal(&mut self, text: &str, is_sqlite: bool) -> &mut Sql {
+        let quoted = text.replace('\'', "''");
+        // Whether a backslash is an escape in a plain literal depends on PostgreSQL's settings; after E it always is.
+        let literal = if is_sqlite { format!("'{quoted}'") } else { format!("E'{}'", quoted.replace('\\', "\\\\")) };
+        self.text.to_mut().push_str(&literal);
         self
     }
 
@@ -181,13 +209,11 @@ impl Sql {
             return self;
         }
         scan(&other.text, |piece| match piece {
-            Piece::Placeholder(digits) => {
-                text.push('$');
-                // A number that is too long to parse stays as it is, and the engine refuses it.
-                match digits.parse::<usize>() {
-                    Ok(number) => push_number(text, number + offset),
-                    Err(_) => text.push_str(digits),
-                }
+            Piece::Placeholder(digits) => push_renumbered(text, digits, offset),
+            Piece::Any(digits) => {
+                text.push_str(ANY);
+                push_renumbered(text, digits, offset);
+                text.push(')');
             }
             Piece::Text(part) | Piece::Function(part, _) | Piece::Lock(part) => text.push_str(part),
         });
@@ -211,6 +237,60 @@ impl Sql {
     }
 }
 
+/// The parts of a statement that inserts rows into a table known at run time.
+pub(crate) struct Insert {
+    /// `INSERT INTO table (column, …)`
+    head: Sql,
+    columns: usize,
+    /// ` RETURNING column`, or nothing.
+    tail: Sql,
+}
+
+impl Insert {
+    /// # Panics
+    /// As [`Sql::name`].
+    pub fn new(table: &str, columns: &[&str], returning: Option<&str>) -> Insert {
+        let (mut head, mut tail) = (Sql::new("INSERT INTO "), Sql::new(""));
+        head.name(table);
+        for (at, column) in columns.iter().enumerate() {
+            head.push(if at == 0 { " (" } else { ", " }).name(column);
+        }
+        head.push(")");
+        if let Some(column) = returning {
+            tail.push(" RETURNING ").name(column);
+        }
+        Insert { head, columns: columns.len(), tail }
+    }
+
+    /// The statement for one row; its arguments are to be given.
+    pub fn one(&self) -> Sql {
+        let mut sql = self.head.clone();
+        let text = sql.text.to_mut();
+        for at in 1..=self.columns {
+            text.push_str(if at == 1 { " VALUES ($" } else { ", $" });
+            push_number(text, at);
+        }
+        text.push(')');
+        text.push_str(self.tail.text());
+        sql
+    }
+
+    /// The text for many rows, of which PostgreSQL gets each column as an array.
+    pub fn many(&self, arrays: &str) -> String {
+        format!("{} SELECT * FROM UNNEST({arrays}){}", self.head.text(), self.tail.text())
+    }
+}
+
+/// Appends a placeholder whose number is raised.
+fn push_renumbered(text: &mut String, digits: &str, offset: usize) {
+    text.push('$');
+    // A number that is too long to parse stays as it is, and the engine refuses it.
+    match digits.parse::<usize>() {
+        Ok(number) => push_number(text, number + offset),
+        Err(_) => text.push_str(digits),
+    }
+}
+
 fn push_number(text: &mut String, number: usize) {
     use std::fmt::Write;
     write!(text, "{number}").expect("writing to a string cannot fail");
@@ -219,7 +299,7 @@ fn push_number(text: &mut String, number: usize) {
 /// Translates a text for SQLite.
 ///
 /// `$1` becomes `?1`: SQLite takes `$1` for a name, so that binding by position would swap the values of `$2, $1`. Some
-/// functions get another name. Row locks are dropped: SQLite has none and needs none, since it has one writer.
+/// functions get another name, and `= ANY($1)` becomes `IN (SELECT value FROM json_each(?1))`. Row locks are dropped: SQLite has none and needs none, since it has one writer.
 pub(crate) fn sqlite_text(canonical: &str) -> String {
     let mut out = String::with_capacity(canonical.len());
     scan(canonical, |piece| match piece {
@@ -229,6 +309,11 @@ pub(crate) fn sqlite_text(canonical: &str) -> String {
             out.push_str(digits);
         }
         Piece::Function(_, name) => out.push_str(name),
+        Piece::Any(digits) => {
+            out.push_str(" IN (SELECT value FROM json_each(?");
+            out.push_str(digits);
+            out.push_str("))");
+        }
         Piece::Lock(_) => {}
     });
     out
@@ -243,6 +328,8 @@ enum Piece<'a> {
     Function(&'a str, &'static str),
     /// One of [`LOCKS`]
     Lock(&'a str),
+    /// The digits of ` = ANY($1)`
+    Any(&'a str),
 }
 
 /// Functions that have another name on SQLite: both names, with the bracket.
@@ -257,6 +344,17 @@ fn lock(text: &[u8]) -> usize {
     let begins =
         |lock: &&&str| text.starts_with(lock.as_bytes()) && !text.get(lock.len()).is_some_and(|&byte| is_word(byte));
     LOCKS.iter().find(begins).map_or(0, |lock| lock.len())
+}
+
+/// What stands before the placeholder of [`Sql::any`].
+const ANY: &str = " = ANY(";
+
+/// The length of the ` = ANY($1)` with which a text begins; 0 if it is none.
+fn any(text: &[u8]) -> usize {
+    let Some(placeholder) = text.strip_prefix(ANY.as_bytes()) else { return 0 };
+    let digits = placeholder.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
+    let is_any = placeholder.first() == Some(&b'$') && digits > 0 && placeholder.get(1 + digits) == Some(&b')');
+    if is_any { ANY.len() + 1 + digits + 1 } else { 0 }
 }
 
 /// The function with whose name a text begins.
@@ -282,6 +380,7 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
             b'$' => 1 + rest[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
             b's' | b'j' if at == 0 || !is_word(bytes[at - 1]) => function(rest).map_or(0, |(name, _)| name.len()),
             b' ' if rest.starts_with(b" FOR ") => lock(rest),
+            b' ' if rest.starts_with(b" = ") => any(rest),
             _ => 0,
         };
         if length < 2 {
@@ -294,6 +393,7 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
         let part = &text[at..at + length];
         piece(match bytes[at] {
             b'$' => Piece::Placeholder(&part[1..]),
+            b' ' if part.starts_with(ANY) => Piece::Any(&part[ANY.len() + 1..length - 1]),
             b' ' => Piece::Lock(part),
             _ => Piece::Function(part, function(rest).map_or("", |(_, name)| name)),
         });
@@ -320,6 +420,13 @@ mod tests {
         sql.append(&part).push(" AND e = ").bind(None::<i64>).append(&Sql::new(" LIMIT $1").arg(25));
         assert_eq!(sql.text(), "SELECT 1 FROM t WHERE a = $1 AND (b = $3 OR c = $2 OR d = '$1') AND e = $4 LIMIT $5");
         assert_eq!(sql.args(), [Arg::Int(1), Arg::Text("x".into()), Arg::Int(1), Arg::Null, Arg::Int(25)]);
+
+        let mut any = Sql::new(" AND b");
+        any.any([4, 2]);
+        let mut sql = Sql::new("SELECT 1 FROM t WHERE a = $1").arg(1);
+        sql.append(&any);
+        assert_eq!(sql.text(), "SELECT 1 FROM t WHERE a = $1 AND b = ANY($2)");
+        assert_eq!(sql.args(), [Arg::Int(1), Arg::Ints(vec![4, 2])]);
     }
 
     #[test]
@@ -350,6 +457,11 @@ mod tests {
             "SELECT 'it''s $1 FOR UPDATE', \"$2\" -- $3\n, ?4"
         );
         assert_eq!(sqlite_text("SELECT 'é', $1, '"), "SELECT 'é', ?1, '");
+        assert_eq!(
+            sqlite_text("SELECT n FROM t WHERE a = ANY($2) AND b = $1"),
+            "SELECT n FROM t WHERE a IN (SELECT value FROM json_each(?2)) AND b = ?1"
+        );
+        assert_eq!(sqlite_text("SELECT a = ANY(SELECT 1), a = ANY($"), "SELECT a = ANY(SELECT 1), a = ANY($");
         assert_eq!(sqlite_text(""), "");
         assert_eq!(sqlite_text("$"), "$");
     }

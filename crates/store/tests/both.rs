@@ -36,6 +36,9 @@ on_both! {
     reads_are_snapshots,
     reads_cannot_write,
     a_database_leaves_threads_to_others(Options { readers: 4, ..Options::default() }),
+    what_waits_for_too_long_is_given_up(
+        Options { readers: 4, time_limit: Duration::from_secs(1), ..Options::default() }
+    ),
     long_statements_are_not_kept,
     tables_made_at_run_time,
     the_control_database,
@@ -136,8 +139,8 @@ async fn values_are_read_as_written(fixture: &mut Fixture) {
 
     let too_few = database.read(|conn| conn.opt(&Sql::new("SELECT id FROM users WHERE id = $1"), |row| row.int(0)));
     assert!(matches!(too_few.await, Err(Error::Db(_))));
-    let wrong = database.read(|conn| conn.opt(&Sql::new("SELECT nothing FROM users"), |row| row.int(0)));
-    assert!(matches!(wrong.await, Err(Error::Db(_))));
+    let wrong = database.read(|conn| conn.opt(&Sql::new("SELECT nickname FROM users"), |row| row.int(0)));
+    assert!(matches!(wrong.await, Err(Error::SchemaChanged(_))));
     let arg: Arg = Some("x").into();
     assert_eq!(arg, Arg::Text("x".to_owned()));
 }
@@ -668,6 +671,27 @@ async fn a_database_leaves_threads_to_others(fixture: &mut Fixture) {
             assert_eq!(read.await.unwrap(), Ok(()));
         }
     }
+}
+
+async fn what_waits_for_too_long_is_given_up(fixture: &mut Fixture) {
+    let (greedy, honest) = (fixture.database().await, fixture.database().await);
+    // They have all the threads that one database gets.
+    let held = Held::begin(&greedy, 2).await;
+    let ran = Arc::new(AtomicBool::new(false));
+    let has_run = ran.clone();
+    let waits = greedy.read(move |_: &mut Conn| {
+        has_run.store(true, Ordering::SeqCst);
+        Ok::<_, Error>(())
+    });
+    assert_eq!(tokio::time::timeout(Duration::from_millis(1400), waits).await, Ok(Err(Error::Busy)));
+    assert_eq!(held.ended.load(Ordering::SeqCst), 0);
+    assert_eq!(count(&honest).await, 0);
+    held.gate.store(true, Ordering::SeqCst);
+    for read in held.reads {
+        assert_eq!(read.await.unwrap(), Ok(()));
+    }
+    assert_eq!(count(&greedy).await, 0);
+    assert!(!ran.load(Ordering::SeqCst), "what was given up does not run later");
 }
 
 async fn long_statements_are_not_kept(fixture: &mut Fixture) {

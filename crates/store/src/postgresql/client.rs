@@ -7,11 +7,11 @@ use std::task::Poll;
 use futures_util::TryStreamExt;
 use futures_util::future::poll_fn;
 use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::types::BorrowToSql;
 use tokio_postgres::{Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error;
-use crate::sql::Sql;
 
 /// The future that sends and receives the bytes of a connection. It ends with the connection.
 pub(super) type ConnectionFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
@@ -63,8 +63,12 @@ impl Client {
     }
 
     /// Runs a prepared statement that returns no rows. Returns how many rows it changed.
-    pub fn execute(&mut self, statement: &Statement, sql: &Sql) -> Result<u64, Error> {
-        self.wait(async |client| client.execute_raw(statement, sql.args()).await)
+    pub fn execute<A: BorrowToSql>(
+        &mut self,
+        statement: &Statement,
+        args: impl ExactSizeIterator<Item = A>,
+    ) -> Result<u64, Error> {
+        self.wait(async |client| client.execute_raw(statement, args).await)
     }
 
     /// Runs a statement of the store's own that returns at most one row.
@@ -75,9 +79,14 @@ impl Client {
     }
 
     /// Runs a prepared statement to its end, where constraints may be checked, and calls `row` for each row.
-    pub fn query(&mut self, statement: &Statement, sql: &Sql, mut row: impl FnMut(&Row)) -> Result<(), Error> {
+    pub fn query<A: BorrowToSql>(
+        &mut self,
+        statement: &Statement,
+        args: impl ExactSizeIterator<Item = A>,
+        mut row: impl FnMut(&Row),
+    ) -> Result<(), Error> {
         self.wait(async |client| {
-            let mut rows = pin!(client.query_raw(statement, sql.args()).await?);
+            let mut rows = pin!(client.query_raw(statement, args).await?);
             while let Some(found) = rows.try_next().await? {
                 row(&found);
             }

@@ -7,16 +7,20 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::BorrowToSql;
 
 use super::client::{Client, plain};
+use super::types::ColumnOf;
 use crate::error::Error;
 use crate::row::{OnRow, QueryError, Row, Source};
 use crate::slot::Slot;
-use crate::sql::Sql;
+use crate::sql::{Insert, Sql, Value};
 use crate::state_tag::{EngineTag, StateTag};
 
 /// How many prepared statements a connection keeps.
 pub(super) const MAX_STATEMENTS: usize = 256;
+/// How many rows one statement inserts, so that its arrays stay within memory.
+const MAX_ROWS: usize = 5000;
 
 /// What happened to a connection during a script, beside the script's own outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub(crate) struct Connection {
     /// The database on the search path.
     at: Option<Arc<Slot>>,
     trouble: Option<Trouble>,
+    /// Whether a lock was waited for in vain since [`Connection::limit_lock_time`].
+    pub has_missed_lock: bool,
     /// Whether this server has state tags, once that is known.
     has_state_tags: Option<bool>,
 }
@@ -65,6 +71,8 @@ pub(super) fn session_limits(time_limit: Duration) -> String {
     format!("SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}", milliseconds * 3)
 }
 
+/// How long a change of a table waits for a lock. Whoever comes after it waits behind it.
+const LOCK_TIME: Duration = Duration::from_secs(2);
 /// Taken by a process that has the databases open, so that others know that they are not alone with them
 /// ([`crate::Options::alone`]).
 const LOCK_SHARED: &str =
@@ -87,7 +95,15 @@ impl Connection {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(Connection { client, statements: HashMap::new(), now: 0, at: None, trouble: None, has_state_tags: None })
+        Ok(Connection {
+            client,
+            statements: HashMap::new(),
+            now: 0,
+            at: None,
+            trouble: None,
+            has_missed_lock: false,
+            has_state_tags: None,
+        })
     }
 
     pub fn take_trouble(&mut self) -> Option<Trouble> {
@@ -97,6 +113,17 @@ impl Connection {
     /// Runs statements of the store's own, such as COMMIT.
     pub fn control(&mut self, sql: &str) -> Result<(), Error> {
         self.client.run(sql).map_err(|error| self.translate(&error))
+    }
+
+    /// Runs statements that define tables or indexes, or lock them.
+    pub fn define(&mut self, sql: &str) -> Result<(), Error> {
+        self.client.run(sql).map_err(|error| self.refused(&error, false, sql))
+    }
+
+    /// Lets the transaction wait for each lock for [`LOCK_TIME`] only.
+    pub fn limit_lock_time(&mut self) -> Result<(), Error> {
+        self.has_missed_lock = false;
+        self.control(&format!("SET LOCAL lock_timeout = {}", LOCK_TIME.as_millis()))
     }
 
     /// Makes a database the current one. The search path is set only when it changes, because that discards the server's
@@ -150,8 +177,58 @@ impl Connection {
     }
 
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
-        let (statement, known) = self.statement(sql)?;
-        self.client.execute(&statement, sql).map_err(|error| self.refused(&error, known, sql.text()))
+        self.exec_bound(sql, sql.args().iter())
+    }
+
+    /// Runs a statement that returns no rows, with other arguments than its own.
+    pub fn exec_with(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
+        self.exec_bound(sql, args.iter().copied())
+    }
+
+    fn exec_bound<A: BorrowToSql>(&mut self, sql: &Sql, args: impl ExactSizeIterator<Item = A>) -> Result<u64, Error> {
+        let (statement, known) = self.statement(sql.text(), sql.is_kept())?;
+        self.client.execute(&statement, args).map_err(|error| self.refused(&error, known, sql.text()))
+    }
+
+    /// Inserts rows by a statement that takes an array for each column: 1,000 rows of 30 columns cost a third of what they
+    /// do as a long list of values, and the statement stays prepared whatever their number.
+    pub fn insert_rows<'a, R: AsRef<[Value<'a>]>>(
+        &mut self,
+        insert: &Insert,
+        rows: &[R],
+        mut done: impl FnMut(&Row<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let one = insert.one();
+        // Prepared for the sake of the columns' types, and for a single row.
+        let (statement, known) = self.statement(one.text(), one.is_kept())?;
+        let mut outcome = Ok(());
+        if let [row] = rows {
+            let args = row.as_ref().iter().copied();
+            let asked = self.client.query(&statement, args, |found| outcome = done(&Row(Source::Postgres(found))));
+            return asked.map_err(|error| self.refused(&error, known, one.text())).and(outcome);
+        }
+        let types = statement.params();
+        let arrays: Vec<String> = (1..)
+            .zip(types)
+            .map(|(at, of)| format!("CAST(${at} AS \"{}\".\"{}\"[])", of.schema(), of.name()))
+            .collect();
+        let many = insert.many(&arrays.join(", "));
+        let (statement, many_known) = self.statement(&many, true)?;
+        for rows in rows.chunks(MAX_ROWS) {
+            let columns = (0..types.len()).map(|column| ColumnOf { rows, column });
+            let asked = self.client.query(&statement, columns, |found| {
+                if outcome.is_ok() {
+                    outcome = done(&Row(Source::Postgres(found)));
+                }
+            });
+            asked.map_err(|error| {
+                if known {
+                    self.statements.remove(one.text());
+                }
+                self.refused(&error, known || many_known, &many)
+            })?;
+        }
+        outcome
     }
 
     pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
@@ -178,9 +255,9 @@ impl Connection {
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        let (statement, known) = self.statement(sql).map_err(QueryError::Refused)?;
+        let (statement, known) = self.statement(sql.text(), sql.is_kept()).map_err(QueryError::Refused)?;
         let mut outcome = Ok(());
-        let asked = self.client.query(&statement, sql, |found| {
+        let asked = self.client.query(&statement, sql.args().iter(), |found| {
             if outcome.is_ok() {
                 outcome = on_row(&Row(Source::Postgres(found)));
             }
@@ -192,8 +269,7 @@ impl Connection {
     }
 
     /// A prepared statement, and whether it was known before.
-    fn statement(&mut self, sql: &Sql) -> Result<(Statement, bool), Error> {
-        let (text, is_kept) = (sql.text(), sql.is_kept());
+    fn statement(&mut self, text: &str, is_kept: bool) -> Result<(Statement, bool), Error> {
         self.now += 1;
         if let Some((statement, used)) = self.statements.get_mut(text) {
             *used = self.now;
@@ -268,7 +344,12 @@ impl Connection {
                 self.trouble = Some(Trouble::Conflict);
                 Error::Busy
             }
-            "55P03" => Error::Busy,
+            "55P03" => {
+                self.has_missed_lock = true;
+                Error::Busy
+            }
+            // A column or a table is missing, or a prepared statement would return other columns than before.
+            "42703" | "42P01" | "0A000" => Error::SchemaChanged(plain(error)),
             "57014" => Error::Slow,
             "53100" => Error::Full,
             "42P06" => Error::Exists,

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::migrate::{self, Migrations};
 use crate::options::Options;
 use crate::slot::{Slot, lock};
-use crate::work::{Mode, Work, work};
+use crate::work::{Mode, NO_TIME_LIMIT, Work, work};
 
 use pool::{Pool, TaskKind};
 use schema::{Create, prepare_schema};
@@ -34,7 +34,10 @@ use short_reads::ShortReads;
 /// The engine PostgreSQL.
 pub(crate) struct Postgres {
     migrations: Migrations,
-    /// How long a caller, or the closing of the store, waits for a script. The server should have stopped it by then.
+    /// How long a task may wait, and how long a script may run.
+    pub time_limit: Duration,
+    /// How long a caller waits for a script that runs, and the closing of the store for all. The server should have stopped
+    /// it by then.
     pub patience: Duration,
     pool: Arc<Pool>,
     short_reads: Arc<ShortReads>,
@@ -57,9 +60,11 @@ impl Postgres {
             let thread = std::thread::Builder::new().name(format!("postgres-{at}"));
             threads.push(thread.spawn(move || pool.serve(at, &settings))?);
         }
-        let patience = options.time_limit * 3 / 2;
+        let time_limit = options.time_limit;
+        let patience = time_limit * 3 / 2;
         let short_reads = Arc::new(ShortReads::new(settings, patience));
-        let postgres = Postgres { migrations, patience, pool, short_reads, threads: Mutex::new(threads) };
+        let threads = Mutex::new(threads);
+        let postgres = Postgres { migrations, time_limit, patience, pool, short_reads, threads };
         let slot = control.clone();
         let make = move |conn: &mut Conn| prepare_schema(conn, &slot, migrations.control, Create::IfMissing);
         postgres.schema(control, make).await?;
@@ -96,7 +101,7 @@ impl Postgres {
     ) -> Result<(), Error> {
         let (work, outcome) = work(run);
         self.pool.submit(&slot, TaskKind::Schema, work)?;
-        outcome.await.unwrap_or_else(|_| Err(Error::given_up()))
+        outcome.within(self.time_limit, NO_TIME_LIMIT).await
     }
 
     pub async fn close(&self) {

@@ -174,7 +174,7 @@ impl Pool {
         while let Some(mut task) = self.take(at) {
             // A write is done even if nobody waits for its outcome any more.
             let is_wanted = task.kind != TaskKind::Script(Mode::Read) || task.work.is_wanted();
-            if !is_wanted || task.since.elapsed() > settings.time_limit {
+            if !is_wanted || task.since.elapsed() > settings.time_limit || !task.work.begin() {
                 task.work.fail(Error::Busy);
             } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
                 // Panics of scripts are caught where they run; those that are caught here are the driver's.

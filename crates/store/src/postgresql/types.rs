@@ -4,32 +4,52 @@
 //! integer type is expected. `SUM` of BIGINT gives NUMERIC, which is read as an integer if it is one.
 
 use std::error::Error as StdError;
+use std::fmt::{self, Debug, Formatter};
 
 use bytes::{BufMut, BytesMut};
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 use crate::error::Error;
-use crate::sql::Arg;
+use crate::sql::{Arg, Value};
 
 type Failure = Box<dyn StdError + Sync + Send>;
 
 impl ToSql for Arg {
     fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        self.borrowed().to_sql(expected, out)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        // `to_sql` decides, because it knows the value.
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
         match (self, expected) {
-            (Arg::Null, _) => return Ok(IsNull::Yes),
-            (Arg::Int(number), &Type::INT8) => out.put_i64(*number),
-            (Arg::Int(number), &Type::INT4) => out.put_i32(i32::try_from(*number)?),
-            (Arg::Int(number), &Type::INT2) => out.put_i16(i16::try_from(*number)?),
-            (Arg::Int(number), &Type::BOOL) => out.put_u8(u8::from(*number != 0)),
-            (Arg::Int(number), &Type::NUMERIC) => put_numeric(*number, out),
-            (Arg::Text(text), &(Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN)) => {
+            (Value::Null, _) => return Ok(IsNull::Yes),
+            (Value::Int(number), &Type::INT8) => out.put_i64(*number),
+            (Value::Int(number), &Type::INT4) => out.put_i32(i32::try_from(*number)?),
+            (Value::Int(number), &Type::INT2) => out.put_i16(i16::try_from(*number)?),
+            (Value::Int(number), &Type::BOOL) => out.put_u8(u8::from(*number != 0)),
+            (Value::Int(number), &Type::NUMERIC) => put_numeric(*number, out),
+            (Value::Text(text), &(Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN)) => {
                 out.put_slice(text.as_bytes());
             }
-            (Arg::Blob(bytes), &Type::BYTEA) => out.put_slice(bytes),
-            (Arg::Int(_), other) => return Err(format!("an integer where {other} is expected").into()),
-            (Arg::Text(_), other) => return Err(format!("text where {other} is expected").into()),
-            (Arg::Blob(_), other) => return Err(format!("a blob where {other} is expected").into()),
+            (Value::Blob(bytes), &Type::BYTEA) => out.put_slice(bytes),
+            (Value::Ints(numbers), array) => {
+                let Kind::Array(element) = array.kind() else {
+                    return Err(format!("integers where {array} is expected").into());
+                };
+                put_array(element, numbers.iter().map(|&number| Value::Int(number)), out)?;
+            }
+            (Value::Int(_), other) => return Err(format!("an integer where {other} is expected").into()),
+            (Value::Text(_), other) => return Err(format!("text where {other} is expected").into()),
+            (Value::Blob(_), other) => return Err(format!("a blob where {other} is expected").into()),
         }
         Ok(IsNull::No)
     }
@@ -40,6 +60,56 @@ impl ToSql for Arg {
     }
 
     to_sql_checked!();
+}
+
+/// The values of one column of many rows, sent as an array.
+pub(crate) struct ColumnOf<'a, R> {
+    pub rows: &'a [R],
+    pub column: usize,
+}
+
+impl<R> Debug for ColumnOf<'_, R> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "column {} of {} rows", self.column, self.rows.len())
+    }
+}
+
+impl<'a, R: AsRef<[Value<'a>]>> ToSql for ColumnOf<'_, R> {
+    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        let Kind::Array(element) = expected.kind() else { return Err(format!("no array: {expected}").into()) };
+        let values = self.rows.iter().map(|row| row.as_ref().get(self.column).copied().unwrap_or(Value::Null));
+        put_array(element, values, out)?;
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// Writes an array: the number of dimensions, whether there may be nulls, the type of the elements; for the only dimension
+/// the count and the first index; then for each element its length and bytes.
+fn put_array<'a>(
+    element: &Type,
+    values: impl ExactSizeIterator<Item = Value<'a>>,
+    out: &mut BytesMut,
+) -> Result<(), Failure> {
+    out.put_i32(1);
+    out.put_i32(1);
+    out.put_u32(element.oid());
+    out.put_i32(i32::try_from(values.len())?);
+    out.put_i32(1);
+    for value in values {
+        let at = out.len();
+        out.put_i32(-1);
+        if let IsNull::No = value.to_sql(element, out)? {
+            let length = i32::try_from(out.len() - at - 4)?;
+            out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+    Ok(())
 }
 
 /// Writes an integer as NUMERIC: the count of digits to the base 10,000, the weight of the first, sign, scale, digits.

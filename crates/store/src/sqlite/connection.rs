@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
-use rusqlite::types::Null;
+use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+use rusqlite::types::{Null, ValueRef};
 use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, ffi};
 
 use crate::error::Error;
 use crate::row::{OnRow, QueryError, Row, Source};
-use crate::sql::{Arg, Sql, Value, sqlite_text};
+use crate::sql::{Arg, Insert, Sql, Value, sqlite_text};
 use crate::state_tag::{EngineTag, StateTag};
 
 /// How many prepared statements a connection keeps.
@@ -24,6 +25,10 @@ const LARGE_CACHE: &str = "PRAGMA cache_size = -16384";
 const MIN_ROWS_FOR_LARGE_CACHE: usize = 500;
 /// How many instructions of SQLite's virtual machine are run between two checks of the deadline: well under a millisecond.
 const INSTRUCTIONS_PER_CHECK: i32 = 10_000;
+/// Looks at all tables, and reads a sample of those that have ten times as many or few rows as when they were read last.
+const ANALYSE: &str = "PRAGMA optimize = 0x10012";
+/// How many groups of transactions are committed between two looks.
+const TIDIED_PER_ANALYSIS: u32 = 1_000;
 const NO_DEADLINE: u64 = u64::MAX;
 
 /// A connection to one SQLite file.
@@ -40,6 +45,8 @@ pub(crate) struct Connection {
     changed: bool,
     /// Whether the cache is larger than usual.
     is_enlarged: bool,
+    /// How many groups of transactions were committed since the last look at the statistics.
+    tidied: u32,
 }
 
 impl Connection {
@@ -50,9 +57,21 @@ impl Connection {
         let limit = deadline.clone();
         let too_late = move || nanoseconds(opened.elapsed()) > limit.load(Ordering::Relaxed);
         handle.progress_handler(INSTRUCTIONS_PER_CHECK, Some(too_late)).map_err(translate)?;
+        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+        handle.create_scalar_function("get_bit", 2, flags, get_bit).map_err(translate)?;
+        handle.create_aggregate_function("bit_or", 1, flags, BitOr).map_err(translate)?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Connection { handle, id, texts: HashMap::default(), opened, deadline, changed: false, is_enlarged: false })
+        Ok(Connection {
+            handle,
+            id,
+            texts: HashMap::default(),
+            opened,
+            deadline,
+            changed: false,
+            is_enlarged: false,
+            tidied: 0,
+        })
     }
 
     /// Prepares for one run of a script.
@@ -75,12 +94,21 @@ impl Connection {
         self.control(LARGE_CACHE)
     }
 
-    /// Makes the cache small again after a transaction.
-    pub fn reset_cache(&mut self) {
-        if std::mem::take(&mut self.is_enlarged)
-            && let Err(error) = self.control(SMALL_CACHE)
-        {
-            tracing::warn!(%error, "the cache was not made smaller");
+    /// Makes the cache small again after transactions. After a large one, and now and then after others, the statistics of
+    /// tables that have grown are made anew: without them SQLite takes an index of five values for a good one.
+    pub fn tidy(&mut self) {
+        self.tidied += 1;
+        if std::mem::take(&mut self.is_enlarged) {
+            self.tidied = TIDIED_PER_ANALYSIS;
+            if let Err(error) = self.control(SMALL_CACHE) {
+                tracing::warn!(%error, "the cache was not made smaller");
+            }
+        }
+        if self.tidied >= TIDIED_PER_ANALYSIS {
+            self.tidied = 0;
+            if let Err(error) = self.control(ANALYSE) {
+                tracing::warn!(%error, "the statistics were not renewed");
+            }
         }
     }
 
@@ -93,6 +121,31 @@ impl Connection {
     pub fn control(&self, sql: &str) -> Result<(), Error> {
         let result = self.handle.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         result.map(|_| ()).map_err(translate)
+    }
+
+    /// Runs statements that define tables or indexes.
+    pub fn define(&mut self, sql: &str) -> Result<(), Error> {
+        self.changed = true;
+        self.handle.execute_batch(sql).map_err(|error| self.explain(error))
+    }
+
+    /// The indexes of a table that hold one of some columns.
+    pub fn indexes_of(&self, table: &str, columns: &[&str]) -> Result<Vec<String>, Error> {
+        let find = || {
+            let mut indexes = self.handle.prepare(
+                "SELECT list.name, info.name FROM pragma_index_list(?1) list, pragma_index_info(list.name) info",
+            )?;
+            let mut rows = indexes.query([table])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (index, column): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+                if column.is_some_and(|column| columns.contains(&column.as_str())) && !found.contains(&index) {
+                    found.push(index);
+                }
+            }
+            Ok(found)
+        };
+        find().map_err(translate)
     }
 
     /// The state tag of the database. To be asked outside transactions, and of a connection that only reads, since its own
@@ -118,48 +171,59 @@ impl Connection {
     }
 
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
-        self.exec_bound(sql, sql.args().iter().map(Arg::borrowed))
+        let run = |handle: &Handle, statement: &mut CachedStatement<'_>| execute(handle, statement, bound(sql));
+        self.with(sql, run).map_err(QueryError::into)
     }
 
-    /// Runs a statement that returns no rows, with other arguments than its own.
-    pub fn exec_with(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
-        self.exec_bound(sql, args.iter().copied())
+    /// Runs one statement, which is prepared once, for each row of arguments. `go_on` is asked before each, and `done` is
+    /// told how many rows it changed.
+    pub fn exec_each<'a, R: AsRef<[Value<'a>]>>(
+        &mut self,
+        sql: &Sql,
+        rows: impl Iterator<Item = R>,
+        mut go_on: impl FnMut() -> Result<(), Error>,
+        mut done: impl FnMut(u64),
+    ) -> Result<(), Error> {
+        let run = |handle: &Handle, statement: &mut CachedStatement<'_>| {
+            for row in rows {
+                go_on().map_err(StatementError::Store)?;
+                done(execute(handle, statement, row.as_ref().iter().copied())?);
+            }
+            Ok(())
+        };
+        self.with(sql, run).map_err(QueryError::into)
     }
 
-    fn exec_bound<'a>(&mut self, sql: &Sql, args: impl ExactSizeIterator<Item = Value<'a>>) -> Result<u64, Error> {
-        let before = self.handle.total_changes();
-        let run = |statement: &mut CachedStatement<'_>| statement.raw_execute().map_err(StatementError::Engine);
-        self.with(sql, args, run).map_err(|stop| match stop {
-            QueryError::Refused(error) | QueryError::Row(error) => error,
-        })?;
-        // After a statement that changes no rows, `changes` still tells the number of the one before.
-        let changed = self.handle.total_changes() != before;
-        Ok(if changed { self.handle.changes() } else { 0 })
+    /// Inserts rows by a statement that is prepared once, and calls `done` with what it returns for each.
+    pub fn insert_rows<'a, R: AsRef<[Value<'a>]>>(
+        &mut self,
+        insert: &Insert,
+        rows: &[R],
+        mut go_on: impl FnMut() -> Result<(), Error>,
+        mut done: impl FnMut(&Row<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let run = |_: &Handle, statement: &mut CachedStatement<'_>| {
+            for row in rows {
+                go_on().map_err(StatementError::Store)?;
+                bind(statement, row.as_ref().iter().copied())?;
+                each_row(statement, &mut done)?;
+            }
+            Ok(())
+        };
+        self.with(&insert.one(), run).map_err(QueryError::into)
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        self.with(sql, sql.args().iter().map(Arg::borrowed), |statement| {
-            let changes = !statement.readonly();
-            let mut outcome = Ok(());
-            let mut rows = statement.raw_query();
-            while let Some(row) = rows.next().map_err(StatementError::Engine)? {
-                if outcome.is_ok() {
-                    outcome = on_row(&Row(Source::Sqlite(row)));
-                }
-                // A statement that changes something must run to its end, where constraints may be checked.
-                if outcome.is_err() && !changes {
-                    break;
-                }
-            }
-            outcome.map_err(StatementError::Row)
+        self.with(sql, |_, statement| {
+            bind(statement, bound(sql))?;
+            each_row(statement, on_row)
         })
     }
 
-    fn with<'a, T>(
+    fn with<T>(
         &mut self,
         sql: &Sql,
-        args: impl ExactSizeIterator<Item = Value<'a>>,
-        run: impl FnOnce(&mut CachedStatement<'_>) -> Result<T, StatementError>,
+        run: impl FnOnce(&Handle, &mut CachedStatement<'_>) -> Result<T, StatementError>,
     ) -> Result<T, QueryError> {
         let is_kept = sql.is_kept();
         let made;
@@ -178,9 +242,8 @@ impl Connection {
         };
         let outcome = (|| {
             let mut statement = self.handle.prepare_cached(text).map_err(StatementError::Engine)?;
-            bind(&mut statement, args)?;
             let before = self.handle.total_changes();
-            let outcome = run(&mut statement);
+            let outcome = run(&self.handle, &mut statement);
             // SQLite counts changed rows. Of other statements we know only that they may change something.
             let counts = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
             let is_idle = statement.readonly() || counts && self.handle.total_changes() == before;
@@ -192,7 +255,7 @@ impl Connection {
         })();
         outcome.map_err(|broke| match broke {
             StatementError::Engine(error) => QueryError::Refused(self.explain(error)),
-            StatementError::Arguments(error) => QueryError::Refused(error),
+            StatementError::Store(error) => QueryError::Refused(error),
             StatementError::Row(error) => QueryError::Row(error),
         })
     }
@@ -255,7 +318,8 @@ impl Connection {
 /// Why a statement ended early.
 enum StatementError {
     Engine(rusqlite::Error),
-    Arguments(Error),
+    /// The arguments do not fit, or time is up.
+    Store(Error),
     Row(Error),
 }
 
@@ -266,7 +330,7 @@ fn bind<'a>(
     let expected = statement.parameter_count();
     if expected != args.len() {
         let text = format!("{} arguments for {expected} placeholders", args.len());
-        return Err(StatementError::Arguments(Error::Db(text)));
+        return Err(StatementError::Store(Error::Db(text)));
     }
     for (at, arg) in (1..).zip(args) {
         let bound = match arg {
@@ -274,10 +338,86 @@ fn bind<'a>(
             Value::Int(number) => statement.raw_bind_parameter(at, number),
             Value::Text(text) => statement.raw_bind_parameter(at, text),
             Value::Blob(bytes) => statement.raw_bind_parameter(at, bytes),
+            Value::Ints(numbers) => statement.raw_bind_parameter(at, json(numbers)),
         };
         bound.map_err(StatementError::Engine)?;
     }
     Ok(())
+}
+
+fn bound(sql: &Sql) -> impl ExactSizeIterator<Item = Value<'_>> {
+    sql.args().iter().map(Arg::borrowed)
+}
+
+/// Runs a statement that returns no rows. Returns how many rows it changed.
+fn execute<'a>(
+    handle: &Handle,
+    statement: &mut CachedStatement<'_>,
+    args: impl ExactSizeIterator<Item = Value<'a>>,
+) -> Result<u64, StatementError> {
+    bind(statement, args)?;
+    let before = handle.total_changes();
+    statement.raw_execute().map_err(StatementError::Engine)?;
+    // After a statement that changes no rows, `changes` still tells the number of the one before.
+    Ok(if handle.total_changes() != before { handle.changes() } else { 0 })
+}
+
+/// Runs a statement, and calls a function for each row that it returns.
+fn each_row(statement: &mut CachedStatement<'_>, on_row: OnRow<'_>) -> Result<(), StatementError> {
+    let changes = !statement.readonly();
+    let mut outcome = Ok(());
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next().map_err(StatementError::Engine)? {
+        if outcome.is_ok() {
+            outcome = on_row(&Row(Source::Sqlite(row)));
+        }
+        // A statement that changes something must run to its end, where constraints may be checked.
+        if outcome.is_err() && !changes {
+            break;
+        }
+    }
+    outcome.map_err(StatementError::Row)
+}
+
+/// Integers as a JSON text.
+fn json(numbers: &[i64]) -> String {
+    let mut text = String::with_capacity(2 + 8 * numbers.len());
+    for number in numbers {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        text.push_str(&number.to_string());
+    }
+    text.push_str(if numbers.is_empty() { "[]" } else { "]" });
+    text
+}
+
+/// The function `get_bit` of PostgreSQL: bit `n` of a blob is bit `n % 8` of byte `n / 8`, the least significant first.
+/// Beyond the end it gives 0, where PostgreSQL gives an error.
+fn get_bit(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
+    let (blob, n) = (context.get_raw(0), context.get_raw(1));
+    if blob == ValueRef::Null || n == ValueRef::Null {
+        return Ok(None);
+    }
+    let (bytes, n) = (blob.as_blob()?, n.as_i64()?);
+    let byte = usize::try_from(n / 8).ok().filter(|_| n >= 0).and_then(|at| bytes.get(at));
+    Ok(Some(byte.map_or(0, |byte| i64::from(byte >> (n % 8) & 1))))
+}
+
+/// The aggregate `bit_or` of PostgreSQL: NULL of no numbers.
+struct BitOr;
+
+impl Aggregate<Option<i64>, Option<i64>> for BitOr {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Option<i64>> {
+        Ok(None)
+    }
+    fn step(&self, context: &mut Context<'_>, bits: &mut Option<i64>) -> rusqlite::Result<()> {
+        if let Some(more) = context.get::<Option<i64>>(0)? {
+            *bits = Some(bits.unwrap_or(0) | more);
+        }
+        Ok(())
+    }
+    fn finalize(&self, _: &mut Context<'_>, bits: Option<Option<i64>>) -> rusqlite::Result<Option<i64>> {
+        Ok(bits.flatten())
+    }
 }
 
 fn columns_of(message: &str) -> Option<&str> {
@@ -288,11 +428,22 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NO_DEADLINE)
 }
 
+/// Whether a message tells that a table or column is missing; SQLite has no code for that.
+fn is_schema_changed(message: &str) -> bool {
+    ["no such column: ", "no such table: "].iter().any(|start| message.starts_with(start))
+        || message.starts_with("table ") && message.contains(" has no column named ")
+}
+
 /// Translates an error of SQLite.
 pub(super) fn translate(error: rusqlite::Error) -> Error {
-    let rusqlite::Error::SqliteFailure(code, message) = error else { return Error::Db(error.to_string()) };
-    let message = message.unwrap_or_else(|| code.to_string());
+    let (code, message) = match error {
+        rusqlite::Error::SqliteFailure(code, message) => (code, message.unwrap_or_else(|| code.to_string())),
+        // Its text names the statement, too.
+        rusqlite::Error::SqlInputError { error: code, .. } => (code, error.to_string()),
+        _ => return Error::Db(error.to_string()),
+    };
     match code.code {
+        ErrorCode::Unknown if is_schema_changed(&message) => Error::SchemaChanged(message),
         ErrorCode::ConstraintViolation if code.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY => Error::Referenced,
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Busy,
         ErrorCode::DiskFull => Error::Full,

@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -85,6 +86,11 @@ impl Sqlite {
     /// The path of a build's file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(self.settings.options.folder).join(format!("{name}.db"))
+    }
+
+    /// How long a read may wait, and how long a script may run.
+    pub fn time_limit(&self) -> Duration {
+        self.settings.options.time_limit
     }
 
     pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {

@@ -192,7 +192,7 @@ impl State {
 
 fn read(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, task: &mut Task) -> Result<(), Error> {
     // Nobody waits for the answer any more, or the task has waited for as long as a script may run.
-    if !task.work.is_wanted() || task.since.elapsed() > settings.options.time_limit {
+    if !task.work.is_wanted() || task.since.elapsed() > settings.options.time_limit || !task.work.begin() {
         return Err(Error::Busy);
     }
     let conn = open.get(settings, slot)?;

@@ -126,7 +126,7 @@ fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, ba
         Batch::Writes(group) => match open.get(settings, slot) {
             Ok(conn) => {
                 let is_sound = commit(conn, group, settings.options.time_limit);
-                conn.as_sqlite().reset_cache();
+                conn.as_sqlite().tidy();
                 if !is_sound {
                     open.close(slot);
                 }
@@ -144,7 +144,7 @@ pub(super) fn run_outside(open: &mut OpenConnections, settings: &Settings, slot:
             work.run(conn);
             // For a script that ran BEGIN itself.
             roll_back(conn);
-            conn.as_sqlite().reset_cache();
+            conn.as_sqlite().tidy();
         }
         Err(error) => work.fail(error),
     }

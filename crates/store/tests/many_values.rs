@@ -1,0 +1,130 @@
+//! Statements with many values, on both engines: lists of integers, bits, and many rows at once.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[macro_use]
+mod common;
+
+use common::{Fixture, insert};
+use store::{Conn, Error, Options, Sql, Value};
+
+on_both! {
+    one_of_many_integers,
+    a_bit_of_a_blob,
+    rows_are_inserted_in_their_order,
+    a_refused_row_leaves_none,
+    one_statement_for_many_rows,
+}
+
+/// `users`, found by a list of ids of any length.
+async fn one_of_many_integers(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let ids = database
+        .write(|conn| ["Ada", "Bob", "Carol"].iter().map(|name| insert(conn, name)).collect::<Result<Vec<_>, _>>())
+        .await
+        .unwrap();
+    let find = |ids: Vec<i64>| {
+        move |conn: &mut Conn| {
+            let mut sql = Sql::new("SELECT name FROM users WHERE active = $1 AND id").arg(true);
+            sql.any(ids.clone()).push(" ORDER BY id LIMIT ").bind(2);
+            conn.all(&sql, |row| row.text(0).map(str::to_owned))
+        }
+    };
+    for (ids, names) in [
+        (vec![], vec![]),
+        (vec![ids[2]], vec!["Carol"]),
+        (vec![ids[2], ids[0], ids[2], -1, i64::MIN, i64::MAX], vec!["Ada", "Carol"]),
+        (ids.iter().copied().chain(1000..20_000).collect(), vec!["Ada", "Bob"]),
+    ] {
+        assert_eq!(
+            database.read(find(ids.clone())).await,
+            Ok::<_, Error>(names.iter().map(ToString::to_string).collect())
+        );
+        assert_eq!(database.read_short(find(ids)).await.unwrap(), names);
+    }
+}
+
+async fn a_bit_of_a_blob(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let numbers = [0, 1, 2, 7, 8, 15, 16, 1_000_000_000_000];
+    database
+        .write(move |conn| {
+            let rows: Vec<_> = numbers.iter().map(|number| [Value::Int(*number), Value::Text("x")]).collect();
+            conn.exec(&Sql::new("CREATE TABLE r (n BIGINT NOT NULL, f1 TEXT)"))?;
+            conn.insert_rows("r", &["n", "f1"], &rows, None)
+        })
+        .await
+        .map_err(|error: Error| error)
+        .unwrap();
+    let set = |conn: &mut Conn| {
+        let sql = Sql::new("SELECT n FROM r WHERE CASE WHEN n < $1 THEN get_bit($2, n) END = 1 ORDER BY n");
+        conn.all(&sql.arg(16).arg(vec![0b0000_0101, 0b1000_0000]), |row| row.int(0))
+    };
+    assert_eq!(database.read(set).await, Ok::<_, Error>(vec![0, 2, 15]));
+    assert_eq!(database.read_short(set).await, Ok::<_, Error>(vec![0, 2, 15]));
+    assert_eq!(database.write(set).await, Ok::<_, Error>(vec![0, 2, 15]));
+    let null = |conn: &mut Conn| {
+        conn.one(&Sql::new("SELECT get_bit($1, n) FROM r LIMIT 1").arg(None::<Vec<u8>>), |row| row.opt_int(0))
+    };
+    assert_eq!(database.read(null).await, Ok::<_, Error>(None));
+}
+
+const COLUMNS: [&str; 5] = ["name", "email", "team", "active", "photo"];
+
+fn row(name: &str) -> [Value<'_>; 5] {
+    [Value::Text(name), Value::Null, Value::Null, Value::Int(1), Value::Blob(&[0, 255])]
+}
+
+async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    for count in [0, 1, 2, 12_000] {
+        let inserted = database.write(move |conn| {
+            let names: Vec<_> = (0..count).map(|at| format!("{count}, {}", (at * 7919) % 12_000)).collect();
+            let rows: Vec<_> = names.iter().map(|name| row(name)).collect();
+            let ids = conn.insert_rows("users", &COLUMNS, &rows, Some("id"))?;
+            let mut sql = Sql::new("SELECT name FROM users WHERE id");
+            sql.any(ids.clone()).push(" ORDER BY id");
+            assert!(ids.is_sorted());
+            assert_eq!(conn.all(&sql, |row| row.text(0).map(str::to_owned))?, names);
+            Ok::<_, Error>(ids.len())
+        });
+        assert_eq!(inserted.await, Ok(count));
+    }
+    // Without a column to return, and with a whole column of nulls or of mixed ones.
+    let found = database.write(|conn| {
+        let mut rows = [row("Ada"), row("Bob")];
+        rows[1][1] = Value::Text("bob@example.com");
+        rows[1][4] = Value::Null;
+        assert_eq!(conn.insert_rows("users", &COLUMNS, &rows, None)?, []);
+        conn.all(&Sql::new("SELECT email, team, photo FROM users WHERE name IN ('Ada', 'Bob') ORDER BY name"), |row| {
+            let email = row.opt_text(0)?.map(str::to_owned);
+            Ok((email, row.opt_int(1)?, row.opt_blob(2)?.map(<[u8]>::to_vec)))
+        })
+    });
+    let found = found.await.map_err(|error: Error| error).unwrap();
+    assert_eq!(found, [(None, None, Some(vec![0, 255])), (Some("bob@example.com".to_owned()), None, None)]);
+}
+
+async fn a_refused_row_leaves_none(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let twice =
+        |conn: &mut Conn| conn.insert_rows("users", &COLUMNS, &[row("Ada"), row("Bob"), row("Ada")], Some("id"));
+    assert_eq!(database.write(twice).await, Err(Error::Unique("users_name".to_owned())));
+    let too_few = |conn: &mut Conn| conn.insert_rows("users", &["name", "email"], &[[Value::Text("Ada")]], None);
+    assert_eq!(database.write(too_few).await, Err(Error::Db("users: a row has not 2 values".to_owned())));
+    assert_eq!(common::count(&database).await, 0);
+}
+
+async fn one_statement_for_many_rows(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let changed = database.write(|conn| {
+        insert(conn, "Ada")?;
+        let mut sql = Sql::new("UPDATE ");
+        sql.name("users").push(" SET ").name("email").push(" = $2 WHERE name = $1");
+        let rows = [vec![Value::Text("Ada"), Value::Text("a@b")], vec![Value::Text("Bob"), Value::Null]];
+        let mut changed = Vec::new();
+        conn.exec_each(sql, rows.iter(), |count| changed.push(count))?;
+        Ok::<_, Error>((changed, conn.statements()))
+    });
+    assert_eq!(changed.await, Ok((vec![1, 0], 3)));
+}

@@ -1,0 +1,203 @@
+//! The word index, on both engines: what one finds the other finds, too.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[macro_use]
+mod common;
+
+use common::Fixture;
+use store::{Conn, Database, Error, Options, Sql, Value, Words, words};
+
+on_both! {
+    all_words_and_the_beginning_of_the_last,
+    words_are_set_and_deleted,
+    a_text_without_words_is_no_condition,
+    a_search_among_other_conditions,
+    as_many_words_as_a_record_may_have,
+    a_search_for_thousands_of_words,
+}
+
+/// The rows of `r12` and their texts, folded.
+const TEXTS: [(i64, &str); 10] = [
+    (1, "alice meets bob in the main strasse"),
+    (2, "alicia's e-mail: zoë@example.com"),
+    (3, "i\u{307}stanbul, as İ is folded"),
+    (4, "cafe\u{301} and café are two texts"),
+    (5, "東京都 渋谷区, 漢字"),
+    (6, "👍🏽 emoji 👩\u{200d}👩\u{200d}👧 only between 🇩🇪 words"),
+    (7, "zz z41 quoted \"words\" 'here' or and not near(x) a:b c* d^ e\\ f|g !h & (i)"),
+    (8, "1234567890123456789012345678901234567890123456789012345678901234567890 is long"),
+    (9, "𝒜𝒷 ａｂｃ ١٢٣ ②"),
+    (10, ""),
+];
+
+fn words_of(text: &str) -> Words {
+    let mut words = Words::default();
+    words.add(text);
+    words
+}
+
+/// A database with the texts, put there some at a time.
+async fn with_texts(fixture: &mut Fixture) -> Database {
+    let database = fixture.database().await;
+    let make = |conn: &mut Conn| {
+        conn.create_table("r12", &[])?;
+        conn.create_word_index("r12")?;
+        let ids: Vec<_> = TEXTS.iter().map(|(n, _)| [Value::Int(100 + n)]).collect();
+        conn.insert_rows("r12", &["id"], &ids, None)?;
+        for some in TEXTS.chunks(4) {
+            conn.set_words("r12", &some.iter().map(|(n, text)| (*n, words_of(text))).collect::<Vec<_>>())?;
+        }
+        Ok::<_, Error>(())
+    };
+    database.alter(make).await.unwrap();
+    database
+}
+
+/// The rows that a search finds, in a long read and in a short one.
+async fn found(database: &Database, folded: &str) -> Vec<i64> {
+    let folded = folded.to_owned();
+    let find = move |conn: &mut Conn| {
+        let mut sql = Sql::new("SELECT n FROM r12");
+        if let Some(condition) = conn.search("r12", &folded, |_, _| {}) {
+            sql.push(" WHERE n").append(&condition);
+        }
+        sql.push(" ORDER BY n");
+        conn.all(&sql, |row| row.int(0))
+    };
+    let short = database.read_short::<_, Error>(find.clone()).await.unwrap();
+    assert_eq!(database.read::<_, Error>(find).await.unwrap(), short);
+    short
+}
+
+async fn all_words_and_the_beginning_of_the_last(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    let none: &[i64] = &[];
+    for (text, rows) in [
+        ("alice", &[1][..]),
+        ("ali", &[1, 2]),
+        ("ali bob", none),
+        ("bob ali", &[1]),
+        ("alice alice bob bo", &[1]),
+        ("strass", &[1]),
+        ("zoë", &[2]),
+        ("zo", &[2]),
+        ("zoe", none),
+        ("mail@example", &[2]),
+        ("bob, in 'the' street", none),
+        ("i\u{307}stan", &[3]),
+        ("İ", &[3]),
+        ("istanbul", none),
+        ("café", &[4]),
+        // A mark that stands by itself divides words, in the text and in the search.
+        ("cafe\u{301}", &[4]),
+        ("cafe", &[4]),
+        ("東京", &[5]),
+        ("京都", none),
+        ("渋谷区 漢", &[5]),
+        ("漢字 東京", &[5]),
+        ("漢 東京", none),
+        ("emoji 👍🏽 words", &[6]),
+        ("zz", &[7]),
+        ("z41", &[7]),
+        ("\"words\" here", &[7]),
+        ("words", &[6, 7]),
+        ("here or", &[7]),
+        ("or and not near", &[7]),
+        ("x) a:b c* d^ e\\ f|g !h & (i", &[7]),
+        ("12345678901234567890123456789012345678901234567890123456789012345678909999 is", &[8]),
+        ("1234567890123456789012345678901234567890123456789012345678901234", &[8]),
+        ("123456789012345678901234567890123456789012345678901234567890123x", none),
+        ("is 1234567890", &[8]),
+        ("𝒜", &[9]),
+        ("ａｂ", &[9]),
+        ("١٢", &[9]),
+        ("②", &[9]),
+        ("nowhere", none),
+    ] {
+        assert_eq!(found(&database, text).await, rows, "{text}");
+    }
+}
+
+async fn words_are_set_and_deleted(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    let set = |conn: &mut Conn| {
+        let rows = [(1, "carol"), (5, "carol"), (1, "carol dave")];
+        conn.set_words("r12", &rows.map(|(n, text)| (n, words_of(text))))?;
+        conn.set_words("r12", &[(6, Words::default())])?;
+        conn.set_words("r12", &[])
+    };
+    assert_eq!(database.write(set).await, Ok::<_, Error>(()));
+    assert_eq!(found(&database, "carol").await, [1, 5]);
+    assert_eq!(found(&database, "dave").await, [1]);
+    assert_eq!(found(&database, "alice").await, [0; 0]);
+    assert_eq!(found(&database, "emoji").await, [0; 0]);
+    let delete = |conn: &mut Conn| conn.delete_words("r12", &[1, 99]).and_then(|()| conn.delete_words("r12", &[]));
+    assert_eq!(database.write(delete).await, Ok::<_, Error>(()));
+    assert_eq!(found(&database, "carol").await, [5]);
+    // What is rolled back was never there.
+    let undone = |conn: &mut Conn| conn.set_words("r12", &[(2, words_of("erin"))]).and(Err::<(), _>(Error::NotFound));
+    assert_eq!(database.write(undone).await, Err(Error::NotFound));
+    assert_eq!(found(&database, "erin").await, [0; 0]);
+    assert_eq!(found(&database, "zoë").await, [2]);
+
+    let drop = |conn: &mut Conn| conn.drop_word_index("r12").and_then(|()| conn.drop_word_index("r12"));
+    assert_eq!(database.alter(drop).await, Ok::<_, Error>(()));
+    let gone = database.write(|conn| conn.delete_words("r12", &[5])).await;
+    assert!(matches!(gone, Err(Error::SchemaChanged(_))), "{gone:?}");
+}
+
+async fn a_text_without_words_is_no_condition(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    for text in ["", " ", "👍🏽", "'\"*&|!():\\", "\u{301}"] {
+        assert_eq!(found(&database, text).await.len(), TEXTS.len(), "{text:?}");
+    }
+}
+
+async fn a_search_among_other_conditions(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    let find = |conn: &mut Conn| {
+        let mut sql = Sql::new("SELECT r.id FROM r12 r WHERE r.id > $1").arg(101);
+        sql.push(" AND r.n").append(&conn.search("r12", "ali", |_, _| {}).ok_or(Error::NotFound)?);
+        sql.push(" AND r.id").any([101, 102, 103]);
+        conn.all(&sql, |row| row.int(0))
+    };
+    assert_eq!(database.read(find).await, Ok(vec![102]));
+}
+
+async fn as_many_words_as_a_record_may_have(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    // Short ones, and some of 256 bytes.
+    let short: String = (0..30_000).map(|at| format!("w{at} ")).collect();
+    let long: String = (0..9_000).map(|at| format!("{at:05}{} ", "𝒜".repeat(70))).collect();
+    let (short, long) = (words_of(&short), words_of(&long));
+    assert_eq!(short.iter().len(), 20_000);
+    assert_eq!(long.iter().len(), 1_000_000 / (5 + 59 * 4));
+    let set = move |conn: &mut Conn| {
+        let rows: Vec<_> = (1..=6).map(|n| (n, if n < 4 { short.clone() } else { long.clone() })).collect();
+        conn.set_words("r12", &rows)
+    };
+    assert_eq!(database.write(set).await, Ok::<_, Error>(()));
+    assert_eq!(found(&database, "w0 w19999").await, [1, 2, 3]);
+    assert_eq!(found(&database, "w20000").await, [0; 0]);
+    assert_eq!(found(&database, "00000𝒜 00001𝒜").await, [0; 0]);
+    assert_eq!(found(&database, &format!("{:05}{} 00007𝒜", 4148, "𝒜".repeat(70))).await, [4, 5, 6]);
+}
+
+async fn a_search_for_thousands_of_words(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    let text: String = (0..5_000).map(|at| format!("w{at} ")).collect();
+    assert_eq!(found(&database, &text).await, [0; 0]);
+    let words = words_of(&text);
+    database.write(move |conn| conn.set_words("r12", &[(3, words.clone())])).await.map_err(|e: Error| e).unwrap();
+    assert_eq!(found(&database, &text).await, [3]);
+    assert_eq!(found(&database, &"w1 ".repeat(5_000)).await, [3]);
+}
+
+#[test]
+fn texts_are_split_into_words() {
+    assert!(words("a1_b2,,c-3 ß İ\u{307} e\u{301} ").eq(["a1", "b2", "c", "3", "ß", "İ", "e"]));
+    let long = "é".repeat(70);
+    assert!(words(&long).eq([&long[..128]]));
+    assert!(words(" - 👍🏽").eq([""; 0]));
+}
