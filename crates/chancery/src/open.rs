@@ -83,6 +83,7 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<platform::Settings, 
     Ok(platform::Settings {
         kit: kit::settings::Settings {
             engine: engine(settings),
+            store: Default::default(),
             data: settings.data.clone(),
             secret_key,
             api_key: api_key(settings)?,

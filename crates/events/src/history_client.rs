@@ -1,20 +1,34 @@
-//! The HTTP client of the history service, with the five calls that the main API needs (`docs/reference/history.md`).
+//! The HTTP client of the history service, with the six calls that the main API needs (`docs/reference/history.md`).
 
 use crate::own_history::Foreign;
+use bytes::Bytes;
+use futures_util::future::try_join;
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use kit::outbound;
 use reqwest::{Client, RequestBuilder};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use url::form_urlencoded;
+use web::room::{Room, Taken};
 
 /// The longest time that making a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest time that a call may take. It is long, since the service retries a write five times.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest answer that is read, in bytes.
+/// The longest answer that is read, in bytes, but for pages of lists.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// The longest page of a list, in bytes: of texts the service puts at most 32 MiB on a page.
+const MAX_PAGE_BYTES: usize = 33 * 1024 * 1024;
+/// The memory for all pages of lists that are read at the same time.
+const PAGES_TOGETHER: usize = 4 * MAX_PAGE_BYTES;
+/// How long an idle connection is kept: less than the service keeps it, so that no call meets its end.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// An offset behind the last event of every record.
+const BEHIND_ALL: i64 = 1 << 40;
 /// The most characters of an answer that are logged.
 const MAX_LOGGED_CHARS: usize = 500;
 /// How long a service counts as the database's own before that is checked again.
@@ -51,6 +65,15 @@ pub enum Failure {
     Refused(String),
     /// The body of the request was too large.
     TooLarge,
+    /// The page that was asked for is too large.
+    PageTooLarge,
+}
+
+impl Failure {
+    /// Whether the call would fail alike whenever it is repeated.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Failure::Refused(_) | Failure::TooLarge)
+    }
 }
 
 impl std::fmt::Display for Failure {
@@ -61,6 +84,7 @@ impl std::fmt::Display for Failure {
             }
             Failure::Exists => f.write_str("Client already exist."),
             Failure::TooLarge => f.write_str("the body is too large"),
+            Failure::PageTooLarge => f.write_str("the page is too large"),
         }
     }
 }
@@ -71,6 +95,7 @@ pub struct HistoryClient {
     url: String,
     api_key: HeaderValue,
     identity: Mutex<Identity>,
+    pages: Room,
     /// Whether the database is to note the address.
     pub(crate) is_of_server: bool,
 }
@@ -95,10 +120,12 @@ impl HistoryClient {
         let http = outbound::http_client()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .user_agent("chancery")
             .build();
         let http = http.map_err(|error| format!("CHANCERY_HISTORY_URL: {error}"))?;
-        Ok(HistoryClient { http, url: service.url.clone(), api_key, identity: Mutex::default(), is_of_server: true })
+        let (url, identity, pages) = (service.url.clone(), Mutex::default(), Room::new(PAGES_TOGETHER));
+        Ok(HistoryClient { http, url, api_key, identity, pages, is_of_server: true })
     }
 
     /// A client of a command, whose address may be right for this command alone, and is not noted.
@@ -179,6 +206,76 @@ impl HistoryClient {
         self.send(with_json(request, envelope.to_json()), StatusCode::CREATED).await.map(drop)
     }
 
+    /// A page of the history events of one record, newest first. `filters` are parameters of the service's list.
+    pub async fn events_of_record(
+        &self,
+        client_id: &str,
+        record_id: i64,
+        filters: &[(String, String)],
+        limit: i64,
+        offset: i64,
+        patience: Duration,
+    ) -> Result<RecordEvents, Failure> {
+        let page = self.history_events(client_id, record_id, filters, limit, offset, patience);
+        if filters.is_empty() {
+            let (filtered_count, results, room) = page.await?;
+            return Ok(RecordEvents { total_count: filtered_count, filtered_count, results, _room: room });
+        }
+        // The service's own total is that of the tenant.
+        let count = self.history_events(client_id, record_id, &[], 1, BEHIND_ALL, patience);
+        let ((filtered_count, results, room), (total_count, ..)) = try_join(page, count).await?;
+        Ok(RecordEvents { total_count, filtered_count, results, _room: room })
+    }
+
+    /// How many history events of a record meet the filters, a page of them as a JSON array, and the memory that it takes.
+    async fn history_events(
+        &self,
+        client_id: &str,
+        record_id: i64,
+        filters: &[(String, String)],
+        limit: i64,
+        offset: i64,
+        patience: Duration,
+    ) -> Result<(i64, Bytes, Taken), Failure> {
+        // The serializer cannot be sent to another thread, so it ends before the wait.
+        let path = {
+            let mut query = form_urlencoded::Serializer::new("/api/history/events?".to_owned());
+            query.append_pair("record_id", &record_id.to_string());
+            query.append_pair("limit", &limit.to_string()).append_pair("offset", &offset.to_string());
+            query.extend_pairs(filters).finish()
+        };
+        let request = self.call(Method::GET, &path).header("x-client-id", client_id).timeout(patience);
+        let outcome = self.read_page(request, patience).await;
+        self.doubt_after(&outcome);
+        let (page, room) = outcome?;
+        let no_list = || Failure::Unavailable("the answer to a list of history events is none".to_owned());
+        let listed: Listed<'_> = serde_json::from_slice(&page).map_err(|_| no_list())?;
+        Ok((listed.filtered_count, page.slice_ref(listed.results.get().as_bytes()), room))
+    }
+
+    /// The body of a page. The memory that it takes, twice since it is copied into the answer, is taken before it is read.
+    async fn read_page(&self, request: RequestBuilder, patience: Duration) -> Result<(Bytes, Taken), Failure> {
+        let response = request.send().await.map_err(|error| Failure::Unavailable(outbound::in_words(error)))?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            let body = outbound::body(response, MAX_ANSWER_BYTES).await.unwrap_or_default();
+            let json: Json = serde_json::from_slice(&body).unwrap_or_default();
+            let is_page = json["detail"][0]["type"] == "value_error.page.too_large";
+            return Err(if is_page { Failure::PageTooLarge } else { failure(status, &json, &body) });
+        }
+        let length = response.content_length().map_or(MAX_PAGE_BYTES, |length| length.try_into().unwrap_or(usize::MAX));
+        if length > MAX_PAGE_BYTES {
+            return Err(Failure::PageTooLarge);
+        }
+        let mut room = Taken::default();
+        if !self.pages.take(2 * length, patience, &mut room).await {
+            return Err(Failure::Unavailable("too many large pages at once".to_owned()));
+        }
+        let body = outbound::body(response, MAX_PAGE_BYTES).await;
+        let body = body.ok_or_else(|| Failure::Unavailable("a page did not arrive".to_owned()))?;
+        Ok((body.into(), room))
+    }
+
     /// Deletes a tenant with its history. Returns `false` when the tenant does not exist.
     pub async fn delete_tenant(&self, client_id: &str) -> Result<bool, Failure> {
         let request = self.call(Method::DELETE, "/api/delete-tenant").header("x-client-id", client_id);
@@ -206,12 +303,35 @@ impl HistoryClient {
                 if status == expected { Ok(json) } else { Err(failure(status, &json, &body)) }
             },
         );
-        if let Err(Failure::Unavailable(_) | Failure::Foreign(_) | Failure::NoTenant(_)) = outcome {
-            // Another one may answer there next.
-            *self.identity() = Identity::Unknown;
-        }
+        self.doubt_after(&outcome);
         outcome
     }
+
+    /// After a call that failed, another service may answer there next.
+    fn doubt_after<T>(&self, outcome: &Result<T, Failure>) {
+        if let Err(Failure::Unavailable(_) | Failure::Foreign(_) | Failure::NoTenant(_)) = outcome {
+            *self.identity() = Identity::Unknown;
+        }
+    }
+}
+
+/// A page of a record's history events.
+pub struct RecordEvents {
+    /// How many events the record has.
+    pub total_count: i64,
+    /// How many of them meet the filters.
+    pub filtered_count: i64,
+    /// The page as a JSON array.
+    pub results: Bytes,
+    _room: Taken,
+}
+
+/// What is read of the service's answer to a list.
+#[derive(Deserialize)]
+struct Listed<'a> {
+    filtered_count: i64,
+    #[serde(borrow)]
+    results: &'a RawValue,
 }
 
 /// The envelope of a history event (`docs/reference/history.md`).

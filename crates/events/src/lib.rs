@@ -5,6 +5,8 @@ pub mod history_client;
 pub mod history_tenants;
 pub mod outbox;
 pub mod own_history;
+pub mod record_events;
+pub mod record_history;
 pub mod relay;
 
 use history_client::{HistoryAddress, HistoryClient};

@@ -3,26 +3,29 @@
 //!
 //! An event is a row of `outbox`, written in the transaction of its cause, so that neither exists without the other.
 //! `relay.rs` delivers the rows in the order of `n` and removes them. Events of concurrent transactions may be in
-//! either order; transactions that lock the same row, such as changes of one record, keep their order.
+//! either order, and history events arrive in any.
 //!
 //! The rows may take a limited number of bytes (`CHANCERY_OUTBOX_BYTES`). Beyond it, requests that would add an event
 //! are refused, since no change may happen without its history. Failed sign-ins cost an attacker nothing, so they are
 //! folded long before that: several share one row with a `count` (see [`Pressure`]). A shared row changes until the
 //! relay removes its `fold_key` when the row's minute is over, so a folded failure may arrive after later events.
-//! History events are never folded.
+//! History events are never folded. What writes them by the thousand waits for its turn before it begins ([`turn`]), so
+//! that it is no faster than the delivery, and leaves most of the outbox for times without one.
 //!
 //! The number of waiting bytes is an estimate that each process has for each build, since a stored counter would be
 //! locked by every writer. It is the last count, and what this process has added and delivered since.
 
 use crate::relay;
 use crate::settings;
+use kit::app::App;
 use kit::build::Build;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::{Map, Value as Json, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql};
+use store::{Conn, Error, Sql, Value};
+use tokio::sync::{Semaphore, SemaphorePermit};
 pub use uuid::Uuid;
 
 /// The approximate size in bytes of a row and its index entries, without the body.
@@ -31,8 +34,6 @@ const ROW_OVERHEAD_BYTES: usize = 200;
 const FOLDED_FROM_ROWS: i64 = 10_000;
 /// The number of waiting rows from which failures share rows by type alone.
 const BARE_FROM_ROWS: i64 = 100_000;
-/// The number of parameters of the statement that deletes rows. It is constant, so that one prepared statement is used.
-const ROWS_PER_DELETE: usize = 100;
 /// The pause after a count, as a multiple of the time that it took, so that counting uses about 1 % of the time.
 const COUNT_PAUSE_FACTOR: u32 = 100;
 /// The shortest time between two counts of the rows.
@@ -43,7 +44,7 @@ const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(2);
 pub enum Kind {
     /// A system event; these are delivered in batches.
     System,
-    /// A history event; these are delivered one by one.
+    /// A history event; of these many are sent at once, each by a call of its own.
     History,
 }
 
@@ -151,62 +152,94 @@ pub fn put_system(
     });
     let body = body.to_string();
     request.effects.after_commit(relay::wake);
-    let Some(key) = fold_key else { return put(request, conn, Kind::System, &id, &body) };
+    let Some(key) = fold_key else {
+        admit(&request.app, &request.build, size(&body))?;
+        return Ok(insert(request, conn, &id, &body, None).map(drop)?);
+    };
     // The relay may close the shared row between the two statements, at most once a minute.
     for _ in 0..3 {
-        if insert(request, conn, Kind::System, &id, &body, Some(&key))? || count_up(request, conn, &key)? {
+        if insert(request, conn, &id, &body, Some(&key))? || count_up(request, conn, &key)? {
             return Ok(());
         }
     }
-    Ok(insert(request, conn, Kind::System, &id, &body, None).map(drop)?)
+    Ok(insert(request, conn, &id, &body, None).map(drop)?)
 }
 
-/// Puts a history event into the outbox, in the transaction of its change.
-pub fn put_history(request: &Request, conn: &mut Conn, event: &HistoryEvent) -> Result<(), Refusal> {
-    let id = event.event_id.to_string();
-    let mut body = json!({
-        "event_id": id,
-        "event_time": resource::time::show(event.event_time),
-        "event_type_id": event.event_type_id,
-        "record_id": event.record_id,
-        "source_id": event.source_id,
-        "source_type_id": event.source_type_id,
-        "source_info": event.source_info,
-        "event_data": event.event_data,
-    });
-    if let Some(name) = &event.source_name {
-        body["source_name"] = json!(name);
-    }
+/// Puts history events into the outbox, in the transaction of the changes that they tell of: all of them, or none when
+/// the outbox has no room for all.
+pub fn put_history(request: &Request, conn: &mut Conn, events: &[HistoryEvent]) -> Result<(), Refusal> {
     request.effects.after_commit(relay::wake);
-    put(request, conn, Kind::History, &id, &body.to_string())
+    insert_history(&request.app, &request.build, conn, events, request.now)
 }
 
-/// Inserts an event with a row of its own, or refuses the request when the outbox is full.
-fn put(request: &Request, conn: &mut Conn, kind: Kind, id: &str, body: &str) -> Result<(), Refusal> {
-    if backlog(&request.build).waiting().bytes >= settings(&request.app).outbox_bytes {
-        return Err(Refusal::busy("History is unavailable."));
-    }
-    Ok(insert(request, conn, kind, id, body, None).map(drop)?)
-}
-
-/// Inserts a row and returns whether that succeeded; it does not when another row has the same `fold_key`.
-fn insert(
-    request: &Request,
+/// Puts history events into the outbox as [`put_history`] does, for a job, which has no request. The job calls
+/// [`relay::wake`] after its commit.
+pub fn insert_history(
+    app: &App,
+    build: &Build,
     conn: &mut Conn,
-    kind: Kind,
-    id: &str,
-    body: &str,
-    fold_key: Option<&str>,
-) -> Result<bool, Error> {
+    events: &[HistoryEvent],
+    now: i64,
+) -> Result<(), Refusal> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let bodies: Vec<(String, String)> =
+        events.iter().map(|event| (event.event_id.to_string(), event.to_json().to_string())).collect();
+    let bytes = bodies.iter().map(|(_, body)| size(body)).sum();
+    admit(app, build, bytes)?;
+    let rows = bodies.iter().map(|(id, body)| {
+        [Value::Text(id), Value::Text(Kind::History.name()), Value::Int(size(body)), Value::Int(now), Value::Text(body)]
+    });
+    let rows: Vec<[Value<'_>; 5]> = rows.collect();
+    conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, None)?;
+    backlog(build).added(Waiting { rows: events.len() as i64, bytes, oldest: Some(now) });
+    Ok(())
+}
+
+impl HistoryEvent {
+    /// The event as the history service takes it (`docs/reference/history.md`).
+    fn to_json(&self) -> Json {
+        let mut body = json!({
+            "event_id": self.event_id.to_string(),
+            "event_time": resource::time::show(self.event_time),
+            "event_type_id": self.event_type_id,
+            "record_id": self.record_id,
+            "source_id": self.source_id,
+            "source_type_id": self.source_type_id,
+            "source_info": self.source_info,
+            "event_data": self.event_data,
+        });
+        if let Some(name) = &self.source_name {
+            body["source_name"] = json!(name);
+        }
+        body
+    }
+}
+
+/// Refuses to add so many bytes to an outbox that has no room for them. An empty one takes everything, since that will
+/// never have more room.
+fn admit(app: &App, build: &Build, bytes: i64) -> Result<(), Refusal> {
+    let waiting = backlog(build).waiting().bytes;
+    let has_room = waiting == 0 || waiting + bytes <= settings(app).outbox_bytes;
+    if has_room { Ok(()) } else { Err(Refusal::busy("History is unavailable.")) }
+}
+
+/// What a row with this body counts for the bound.
+fn size(body: &str) -> i64 {
+    (body.len() + ROW_OVERHEAD_BYTES) as i64
+}
+
+/// Inserts a system event and returns whether that succeeded; it does not when another row has the same `fold_key`.
+fn insert(request: &Request, conn: &mut Conn, id: &str, body: &str, fold_key: Option<&str>) -> Result<bool, Error> {
     let sql = Sql::new(
-        "INSERT INTO outbox(id, kind, size, created_at, fold_key, body) VALUES ($1, $2, $3, $4, $5, $6) \
+        "INSERT INTO outbox(id, kind, size, created_at, fold_key, body) VALUES ($1, 'system', $2, $3, $4, $5) \
          ON CONFLICT (fold_key) WHERE fold_key IS NOT NULL DO NOTHING",
     );
-    let size = (body.len() + ROW_OVERHEAD_BYTES) as i64;
-    let sql = sql.arg(id).arg(kind.name()).arg(size).arg(request.now).arg(fold_key.map(str::to_owned)).arg(body);
+    let sql = sql.arg(id).arg(size(body)).arg(request.now).arg(fold_key.map(str::to_owned)).arg(body);
     let is_new = conn.exec(&sql)? == 1;
     if is_new {
-        backlog(&request.build).added(size, request.now);
+        backlog(&request.build).added(Waiting { rows: 1, bytes: size(body), oldest: Some(request.now) });
     }
     Ok(is_new)
 }
@@ -226,14 +259,57 @@ fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, Error
     body["event_data"] = json!(data.to_string());
     let body = body.to_string();
     let sql = Sql::new("UPDATE outbox SET body = $1, size = $2 WHERE n = $3");
-    conn.exec(&sql.arg(&body).arg((body.len() + ROW_OVERHEAD_BYTES) as i64).arg(n)).map(|_| true)
+    conn.exec(&sql.arg(&body).arg(size(&body)).arg(n)).map(|_| true)
+}
+
+// ---- Turns of batches ----------------------------------------------------------------------------------------------
+
+/// The part of the limit beyond which batches wait: one of so many.
+const BATCHES_WAIT_FROM: i64 = 16;
+/// The number of waiting rows beyond which batches wait. With one more batch they are delivered within seconds, and do not
+/// make failures share rows.
+const BATCHES_WAIT_FROM_ROWS: i64 = FOLDED_FROM_ROWS / 5;
+/// How many batches of a build may be written at a time in a process.
+const BATCHES_AT_A_TIME: usize = 4;
+/// How long a batch waits for its turn.
+const MAX_WAIT_FOR_TURN: Duration = Duration::from_secs(10);
+/// The pause between two looks at what waits.
+const TURN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The turn of a batch, which ends when this is dropped.
+pub struct Turn<'a>(#[expect(dead_code, reason = "it is held")] Option<SemaphorePermit<'a>>);
+
+/// Waits until a batch of changes with thousands of events may begin, and holds its turn until its commit: few are
+/// written at a time, and none while delivery has much to do. Where nothing is delivered, and after
+/// [`MAX_WAIT_FOR_TURN`], it begins at once: then the limit alone counts.
+pub async fn turn<'a>(app: &App, build: &'a Build) -> Turn<'a> {
+    let until = Instant::now() + MAX_WAIT_FOR_TURN;
+    let turns = &backlog(build).turns;
+    let permit = tokio::time::timeout_at(until.into(), turns.acquire()).await;
+    let has_much = || {
+        let waiting = backlog(build).waiting();
+        waiting.bytes > settings(app).outbox_bytes / BATCHES_WAIT_FROM || waiting.rows > BATCHES_WAIT_FROM_ROWS
+    };
+    while relay::is_delivering(app, build) && has_much() && Instant::now() < until {
+        tokio::time::sleep(TURN_CHECK_INTERVAL).await;
+    }
+    // The semaphore is never closed.
+    Turn(permit.ok().and_then(Result::ok))
 }
 
 // ---- The backlog ---------------------------------------------------------------------------------------------------
 
-/// This process's estimate of the events that wait in a build's outbox.
-#[derive(Default)]
-pub struct Backlog(Mutex<Estimate>);
+/// This process's estimate of the events that wait in a build's outbox, and the turns of batches that add to it.
+pub struct Backlog {
+    estimate: Mutex<Estimate>,
+    turns: Semaphore,
+}
+
+impl Default for Backlog {
+    fn default() -> Backlog {
+        Backlog { estimate: Mutex::default(), turns: Semaphore::new(BATCHES_AT_A_TIME) }
+    }
+}
 
 #[derive(Default)]
 struct Estimate {
@@ -274,11 +350,10 @@ impl Backlog {
         self.estimate().waiting
     }
 
-    /// Adds an event to the estimate. If its transaction fails, the next count corrects that.
-    fn added(&self, size: i64, now: i64) {
+    /// Adds events to the estimate. If their transaction fails, the next count corrects that.
+    fn added(&self, events: Waiting) {
         let Estimate { waiting, added, .. } = &mut *self.estimate();
-        let event = Waiting { rows: 1, bytes: size, oldest: Some(now) };
-        (*waiting, *added) = (waiting.plus(event), added.plus(event));
+        (*waiting, *added) = (waiting.plus(events), added.plus(events));
     }
 
     /// Subtracts delivered events from the estimate; `oldest` is the time of the oldest event that is left.
@@ -320,7 +395,7 @@ impl Backlog {
     }
 
     fn estimate(&self) -> MutexGuard<'_, Estimate> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -415,13 +490,9 @@ impl Batch {
 /// Deletes events and returns the time of the oldest one that is left. They are deleted by number, not as a range,
 /// since a slower transaction may have inserted another event between them.
 pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, Error> {
-    for numbers in numbers.chunks(ROWS_PER_DELETE) {
-        let mut sql = Sql::new("DELETE FROM outbox WHERE n IN (");
-        for at in 0..ROWS_PER_DELETE {
-            sql.push(if at == 0 { "" } else { ", " }).bind(numbers[at.min(numbers.len() - 1)]);
-        }
-        sql.push(")");
-        conn.exec(&sql)?;
+    if !numbers.is_empty() {
+        let mut sql = Sql::new("DELETE FROM outbox WHERE n");
+        conn.exec(sql.any(numbers))?;
     }
     conn.opt(&Sql::new("SELECT created_at FROM outbox ORDER BY n LIMIT 1"), |row| row.int(0))
 }

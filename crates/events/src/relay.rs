@@ -1,26 +1,29 @@
-//! The relay delivers the events of each build's outbox to the history service, in order and at least once. Each event
-//! has an id, by which the service recognizes a duplicate.
+//! The relay delivers the events of each build's outbox to the history service, at least once. Each event has an id, by
+//! which the service recognizes a duplicate.
 //!
-//! Delivery is a standing job of each build ([`DELIVERY`]), woken at each commit. System events are sent in batches,
-//! history events one by one. While the service is unavailable, delivery is retried after growing pauses, which new
-//! events do not shorten. An event that the service rejects for good is found by halving the batch and moved to
-//! `outbox_refused`, so that it does not block the others. When the service does not know the tenant, all events of the
-//! build wait until an operator has repaired that.
+//! Delivery is a standing job of each build ([`DELIVERY`]), woken at each commit. System events are sent in batches, in
+//! their order. Each history event is a call of its own, and up to [`MAX_CALLS`] are on their way at once, so these
+//! arrive in any order; lists order them by their time. While the service is unavailable, delivery is retried after
+//! growing pauses, which new events do not shorten. An event that the service rejects for good is moved to
+//! `outbox_refused`, so that it does not block the others; among system events it is found by halving the batch. When
+//! the service does not know the tenant, all events of the build wait until an operator has repaired that.
 //!
-//! Several processes share an outbox, so a process claims it before it delivers, which keeps the order. The claim of a
-//! process that died expires.
+//! Several processes share an outbox, so a process claims it before it delivers; otherwise all would send the same
+//! events. The claim of a process that died expires.
 
 use crate::history_client::{CALL_TIMEOUT, Envelope, Failure, HistoryClient};
 use crate::history_tenants::{self, Tenant, TenantError};
 use crate::outbox::{self, Batch, Head, Kind, WaitingEvent, backlog};
 use crate::own_history;
 use crate::{client, settings};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{self, Pending, StandingJob, growing};
 use resource::openapi::object;
 use serde_json::{Value as Json, json};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::{Conn, Error};
@@ -30,8 +33,13 @@ use web::clock::unique_id;
 const MAX_BATCH_EVENTS: usize = 1000;
 /// The most bytes of a batch.
 const MAX_BATCH_BYTES: i64 = 4 * 1024 * 1024;
-/// How long history events are sent before the delivered ones are deleted.
+/// How long calls of history events are begun before the delivered ones are deleted.
 const HISTORY_BATCH_TIME: Duration = Duration::from_secs(2);
+/// The most calls of history events that are on their way at once for one build. The service stores those that wait for
+/// the same tenant together.
+const MAX_CALLS: usize = 64;
+/// The most such calls of a process, of which each build that delivers has an equal share, at least one.
+const MAX_CALLS_OF_ALL: usize = 256;
 /// How long a claim lasts, in microseconds; so long do other processes wait for one that died.
 const CLAIM_US: i64 = 10_000_000;
 /// The interval at which a process renews its claim.
@@ -58,6 +66,8 @@ pub struct Relay {
     holder: String,
     /// The number of events that the service has rejected for good.
     refused: AtomicI64,
+    /// The number of builds whose history events are being sent.
+    senders: AtomicUsize,
 }
 
 /// The state of a build's delivery in this process.
@@ -83,7 +93,7 @@ pub struct Lag {
 
 impl Default for Relay {
     fn default() -> Relay {
-        Relay { holder: unique_id(), refused: AtomicI64::new(0) }
+        Relay { holder: unique_id(), refused: AtomicI64::new(0), senders: AtomicUsize::new(0) }
     }
 }
 
@@ -140,6 +150,16 @@ fn relay(app: &App) -> &Relay {
 
 fn delivery(build: &Build) -> &Delivery {
     build.slot()
+}
+
+/// Whether the events of a build are on their way to the service, as far as its last call tells.
+pub(crate) fn is_delivering(app: &App, build: &Build) -> bool {
+    client(app).is_some() && !delivery(build).has_failed.load(Ordering::Relaxed)
+}
+
+/// The tenant of a build, if a delivery of this process has asked for it already.
+pub(crate) fn tenant(build: &Build) -> Option<Tenant> {
+    delivery(build).progress().tenant.clone()
 }
 
 impl Delivery {
@@ -394,11 +414,7 @@ async fn round(
     if !claim(app, build, closes_shared.then_some(minute)).await? {
         return Ok(Round::Claimed);
     }
-    let delivered = with_claim(app, build, deliver(app, service, build, &tenant, progress)).await;
-    if let Err(RoundError::Service(_)) = delivered {
-        finish_delivery(app, build, &[], None).await?;
-    }
-    delivered
+    with_claim(app, build, deliver(app, service, build, &tenant, progress)).await
 }
 
 /// Claims the outbox for this process, and closes the shared rows that were created before `closed_before`.
@@ -427,13 +443,24 @@ async fn with_claim<T>(app: &App, build: &Build, work: impl Future<Output = T>) 
     loop {
         match tokio::time::timeout(CLAIM_RENEWAL_INTERVAL, &mut work).await {
             Ok(done) => return done,
-            // A lost claim costs at most the order of events, since the service recognizes duplicates.
+            // A lost claim costs at most repetitions and the order, since the service recognizes duplicates.
             Err(_) => drop(claim(app, build, None).await),
         }
     }
 }
 
-/// Delivers a batch, and deletes the events that arrived.
+/// What became of the events of a batch.
+#[derive(Default)]
+struct Sent<'a> {
+    /// Those that arrived.
+    delivered: Vec<&'a WaitingEvent>,
+    /// Those that the service rejected for good, and why.
+    refused: Vec<(&'a WaitingEvent, String)>,
+    /// Why the others wait.
+    failure: Option<Failure>,
+}
+
+/// Sends a batch, and deletes the events that arrived or were rejected for good.
 async fn deliver(
     app: &App,
     service: &HistoryClient,
@@ -445,61 +472,57 @@ async fn deliver(
     let batch = build.db.read::<_, Error>(move |conn| Batch::first(conn, max_events, MAX_BATCH_BYTES)).await?;
     let Some(Batch { kind, events }) = batch else {
         // Another process has delivered them.
-        finish_delivery(app, build, &[], None).await?;
+        finish_delivery(app, build, &Sent::default()).await?;
         return Ok(Round::Delivered);
     };
-    let (arrived, outcome) = match kind {
-        Kind::System => {
-            let bodies: Vec<&str> = events.iter().map(|event| event.body.as_str()).collect();
-            match service.batch(&tenant.client_id, &bodies).await {
-                Ok(()) => (events.len(), Ok(())),
-                Err(failure) => (0, Err(failure)),
-            }
-        }
-        Kind::History => send_history_events(service, build, tenant, &events).await,
+    let sent = match kind {
+        Kind::System => send_system_events(service, tenant, &events, progress).await,
+        Kind::History => send_history_events(app, service, build, tenant, &events, progress.failures > 0).await,
     };
-    let (delivered, rest) = events.split_at(arrived);
-    // The invalid event is known when it was sent alone; it is the first of the rest.
-    let is_alone = kind == Kind::History || events.len() == 1;
-    match outcome {
-        Ok(()) => {
-            progress.max_events = (max_events * 2).min(MAX_BATCH_EVENTS);
-            finish_delivery(app, build, delivered, None).await?;
-            Ok(Round::Delivered)
-        }
-        Err(Failure::Refused(_) | Failure::TooLarge) if !is_alone => {
-            progress.max_events = (events.len() / 2).max(1);
-            finish_delivery(app, build, delivered, None).await?;
-            Ok(Round::Delivered)
-        }
-        Err(failure @ (Failure::Refused(_) | Failure::TooLarge)) => {
-            let (refused, reason) = (rest.first(), failure.to_string());
-            let (id, build_name) = (refused.map_or("", |event| &event.id), &build.domain);
-            tracing::error!(reason, build = build_name, event = id, "the history service refused an event");
-            relay(app).refused.fetch_add(1, Ordering::Relaxed);
-            finish_delivery(app, build, delivered, refused.map(|event| (event, reason))).await?;
-            Ok(Round::Delivered)
-        }
-        Err(failure) => {
-            finish_delivery(app, build, delivered, None).await?;
-            Err(RoundError::Service(failure))
-        }
+    if !sent.delivered.is_empty() {
+        progress.max_events = (progress.max_events * 2).min(MAX_BATCH_EVENTS);
+    }
+    for (event, reason) in &sent.refused {
+        tracing::error!(reason, build = build.domain, event = event.id, "the history service refused an event");
+        relay(app).refused.fetch_add(1, Ordering::Relaxed);
+    }
+    finish_delivery(app, build, &sent).await?;
+    match sent.failure {
+        Some(failure) => Err(RoundError::Service(failure)),
+        None => Ok(Round::Delivered),
     }
 }
 
-/// Sends history events until one fails or [`HISTORY_BATCH_TIME`] is over, and returns the number of those that
-/// arrived.
-async fn send_history_events(
+/// Sends system events in one call. When it is rejected, the next batch is half as large, until the wrong event is alone.
+async fn send_system_events<'a>(
+    service: &HistoryClient,
+    tenant: &Tenant,
+    events: &'a [WaitingEvent],
+    progress: &mut Progress,
+) -> Sent<'a> {
+    let bodies: Vec<&str> = events.iter().map(|event| event.body.as_str()).collect();
+    let mut sent = Sent::default();
+    match (service.batch(&tenant.client_id, &bodies).await, events) {
+        (Ok(()), _) => sent.delivered = events.iter().collect(),
+        (Err(failure), [event]) if failure.is_final() => sent.refused.push((event, failure.to_string())),
+        (Err(failure), _) if failure.is_final() => progress.max_events = (events.len() / 2).max(1),
+        (Err(failure), _) => sent.failure = Some(failure),
+    }
+    sent
+}
+
+/// Sends history events, many at once, and begins no more calls when one has failed or [`HISTORY_BATCH_TIME`] is over.
+/// After a failure (`is_doubtful`), the first one goes alone, to find out whether the service is back.
+async fn send_history_events<'a>(
+    app: &App,
     service: &HistoryClient,
     build: &Build,
     tenant: &Tenant,
-    events: &[WaitingEvent],
-) -> (usize, Result<(), Failure>) {
-    let started = Instant::now();
-    for (at, event) in events.iter().enumerate() {
-        if started.elapsed() > HISTORY_BATCH_TIME {
-            return (at, Ok(()));
-        }
+    events: &'a [WaitingEvent],
+    mut is_doubtful: bool,
+) -> Sent<'a> {
+    let (started, sender, mut sent) = (Instant::now(), Sender::new(relay(app)), Sent::default());
+    let send = async |event: &'a WaitingEvent| {
         let envelope = Envelope {
             id: &event.id,
             source: &tenant.database_name,
@@ -507,31 +530,59 @@ async fn send_history_events(
             time: event.created_at,
             detail: &event.body,
         };
-        if let Err(failure) = service.create_event(&tenant.client_id, &envelope).await {
-            return (at, Err(failure));
+        (event, service.create_event(&tenant.client_id, &envelope).await)
+    };
+    let (mut waiting, mut calls) = (events.iter(), FuturesUnordered::new());
+    loop {
+        let max_calls = if is_doubtful { 1 } else { sender.max_calls() };
+        while calls.len() < max_calls && sent.failure.is_none() && started.elapsed() < HISTORY_BATCH_TIME {
+            let Some(event) = waiting.next() else { break };
+            calls.push(send(event));
         }
+        match calls.next().await {
+            None => return sent,
+            Some((event, Ok(()))) => sent.delivered.push(event),
+            Some((event, Err(failure))) if failure.is_final() => sent.refused.push((event, failure.to_string())),
+            Some((_, Err(failure))) => sent.failure = Some(failure),
+        }
+        is_doubtful = false;
     }
-    (events.len(), Ok(()))
 }
 
-/// Deletes the delivered events, stores a rejected one in `outbox_refused`, and releases the claim.
-async fn finish_delivery(
-    app: &App,
-    build: &Build,
-    delivered: &[WaitingEvent],
-    refused: Option<(&WaitingEvent, String)>,
-) -> Result<(), Error> {
+/// A build whose history events are being sent, as long as this lives.
+struct Sender<'a>(&'a Relay);
+
+impl Sender<'_> {
+    fn new(relay: &Relay) -> Sender<'_> {
+        relay.senders.fetch_add(1, Ordering::Relaxed);
+        Sender(relay)
+    }
+
+    /// How many calls it may have on their way.
+    fn max_calls(&self) -> usize {
+        (MAX_CALLS_OF_ALL / self.0.senders.load(Ordering::Relaxed).max(1)).clamp(1, MAX_CALLS)
+    }
+}
+
+impl Drop for Sender<'_> {
+    fn drop(&mut self) {
+        self.0.senders.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Deletes the events that were delivered or refused, after it stored the latter in `outbox_refused`, and releases the
+/// claim.
+async fn finish_delivery(app: &App, build: &Build, sent: &Sent<'_>) -> Result<(), Error> {
     let (is_alone, holder, now) = (app.store.is_embedded(), relay(app).holder.clone(), app.clock.now());
-    let refused = refused.map(|(event, reason)| (event.n, event.size, reason));
-    let mut numbers: Vec<i64> = delivered.iter().map(|event| event.n).collect();
-    numbers.extend(refused.iter().map(|(n, ..)| n));
+    let refused: Vec<(i64, String)> = sent.refused.iter().map(|(event, reason)| (event.n, reason.clone())).collect();
+    let done = || sent.delivered.iter().chain(sent.refused.iter().map(|(event, _)| event));
+    let numbers: Vec<i64> = done().map(|event| event.n).collect();
     if is_alone && numbers.is_empty() {
         return Ok(());
     }
-    let rows = numbers.len() as i64;
-    let bytes = delivered.iter().map(|event| event.size).chain(refused.iter().map(|(_, size, _)| *size)).sum();
+    let (rows, bytes) = (numbers.len() as i64, done().map(|event| event.size).sum());
     let write = move |conn: &mut Conn| {
-        if let Some((n, _, reason)) = &refused {
+        for (n, reason) in &refused {
             outbox::store_refused(conn, *n, reason, now)?;
         }
         let oldest = outbox::remove(conn, &numbers)?;
@@ -548,6 +599,21 @@ async fn finish_delivery(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn builds_share_the_calls_of_a_process() {
+        let relay = Relay::default();
+        let builds: Vec<Sender<'_>> = (0..1000).map(|_| Sender::new(&relay)).collect();
+        assert_eq!(builds[0].max_calls(), 1);
+        let share = |senders: usize| {
+            relay.senders.store(senders, Ordering::Relaxed);
+            builds[0].max_calls()
+        };
+        assert_eq!([1, 4, 8, 64, 256].map(share), [64, 64, 32, 4, 1]);
+        relay.senders.store(builds.len(), Ordering::Relaxed);
+        drop(builds);
+        assert_eq!(relay.senders.load(Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn pauses_grow_and_a_foreign_service_is_soon_asked_again() {

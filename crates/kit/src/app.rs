@@ -76,7 +76,7 @@ impl App {
         slots: Slots,
         for_builds: ForBuilds,
     ) -> Result<App, OpenError> {
-        let store = Store::open(settings.engine.clone(), migrations, store::Options::default()).await?;
+        let store = Store::open(settings.engine.clone(), migrations, settings.store.clone()).await?;
         secret_key::check(&store, &settings.secret_key, &keys).await?;
         Ok(App(Arc::new(Shared {
             clock: settings.clock.clone(),

@@ -2,6 +2,7 @@
 //! text (`docs/reference/conventions.md`).
 
 use crate::answer::{Answer, Outcome};
+use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::route::{Handler, Route, Schema, page};
 use crate::rows::{self, Scope};
@@ -57,19 +58,34 @@ fn parameters() -> Vec<Json> {
     list
 }
 
+/// What a request wants of an autocomplete path.
+pub struct Wanted {
+    pub limit: i64,
+    pub offset: i64,
+    /// What each label contains, folded.
+    pub needles: Vec<String>,
+}
+
+impl Wanted {
+    pub fn of(request: &Request) -> Result<Wanted, Refusal> {
+        bound_filters(&request.query, MAX_FILTERS, |name| FILTERS.contains(&name))?;
+        let select = select(&PARAMETERS, &request.query)?;
+        let needles = request.query.pairs().filter(|(name, value)| *name == FILTERS[0] && !value.is_empty());
+        let needles = needles.map(|(_, value)| fold(value)).collect();
+        Ok(Wanted { limit: select.limit, offset: select.offset, needles })
+    }
+}
+
 /// Answers a page of labels within a scope over the table `t`, ordered by id.
 pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope) -> Outcome {
-    bound_filters(&request.query, MAX_FILTERS, |name| FILTERS.contains(&name))?;
-    let select = select(&PARAMETERS, &request.query)?;
+    let Wanted { limit, offset, needles } = Wanted::of(request)?;
     let mut condition = scope.condition.clone();
-    let needles: Vec<&str> =
-        request.query.pairs().filter(|(name, _)| *name == "text__icontains").map(|(_, value)| value).collect();
-    for needle in needles.iter().filter(|needle| !needle.is_empty()) {
-        condition.push(" AND strpos(t.").name(source.fold).push(", ").bind(fold(needle)).push(") > 0");
+    for needle in &needles {
+        condition.push(" AND strpos(t.").name(source.fold).push(", ").bind(needle.clone()).push(") > 0");
     }
     let mut sql = Sql::new("SELECT t.id, t.");
     sql.name(source.text).push(" FROM ").name(source.table).push(" t WHERE ").append(&condition);
-    sql.push(" ORDER BY t.id LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
+    sql.push(" ORDER BY t.id LIMIT ").bind(limit).push(" OFFSET ").bind(offset);
     let mut out = Writer::default();
     out.raw("[");
     conn.each(&sql, |row| {
@@ -87,8 +103,5 @@ pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope)
         None => count(&scope.condition)?,
     };
     let filtered = if needles.is_empty() { total } else { count(&condition)? };
-    Ok(Answer::json(
-        StatusCode::OK,
-        rows::envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes()),
-    ))
+    Ok(Answer::json(StatusCode::OK, rows::envelope(request, limit, offset, total, filtered, &out.into_bytes())))
 }

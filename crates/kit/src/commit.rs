@@ -32,21 +32,44 @@ impl<T> Kept<T> {
 /// Runs a script in one transaction, after checking that the caller may still do what the request asks.
 pub async fn write<T: Send + 'static>(
     request: &Arc<Request>,
-    script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + 'static,
+    script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
 ) -> Result<T, Refusal> {
-    let shared = request.clone();
-    let work = move |conn: &mut Conn| {
-        let started = Instant::now();
-        let readmitted = readmit(&shared, conn)?;
-        let admitted = readmitted.as_ref().unwrap_or(&shared);
-        let done = script(admitted, conn)?;
-        // On PostgreSQL it may have waited for a transaction that took the caller's right away.
-        if !shared.app.store.is_embedded() && started.elapsed() > MIN_WAIT {
-            readmit(admitted, conn)?;
-        }
-        Ok(done)
+    run(request, script, false).await
+}
+
+/// Runs a script that makes, changes or drops tables as [`write`] runs others.
+pub async fn alter<T: Send + 'static>(
+    request: &Arc<Request>,
+    script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
+) -> Result<T, Refusal> {
+    run(request, script, true).await
+}
+
+async fn run<T: Send + 'static>(
+    request: &Arc<Request>,
+    script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
+    alters_tables: bool,
+) -> Result<T, Refusal> {
+    let script = Arc::new(script);
+    let attempt = || {
+        let (shared, script, db) = (request.clone(), script.clone(), request.build.db.clone());
+        let work = move |conn: &mut Conn| {
+            let started = Instant::now();
+            let readmitted = readmit(&shared, conn)?;
+            let admitted = readmitted.as_ref().unwrap_or(&shared);
+            let done = script(admitted, conn)?;
+            // On PostgreSQL it may have waited for a transaction that took the caller's right away.
+            if !shared.app.store.is_embedded() && started.elapsed() > MIN_WAIT {
+                readmit(admitted, conn)?;
+            }
+            Ok::<T, Refusal>(done)
+        };
+        async move { if alters_tables { db.alter(work).await } else { db.write(work).await } }
     };
-    let outcome = request.build.db.write(work).await;
+    let outcome = match attempt().await {
+        Err(refusal) if refusal.is_outdated() => attempt().await,
+        outcome => outcome,
+    };
     run_effects(request);
     outcome
 }

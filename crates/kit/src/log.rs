@@ -103,9 +103,9 @@ pub fn forget(conn: &mut Conn, resource: &Resource, id: i64, nobody: &str) -> Re
     Ok(())
 }
 
-/// The display name of a row: its `name` or `username`, or an empty text.
+/// The display name of a row: its `name`, `username` or `label`, or an empty text.
 pub fn name_of(values: &Changes) -> String {
-    ["name", "username"]
+    ["name", "username", "label"]
         .iter()
         .find_map(|name| match values.value(name) {
             Some(Value::Text(text)) => Some(text.clone()),

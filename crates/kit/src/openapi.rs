@@ -68,6 +68,32 @@ pub fn document(table: &Table, audience: Audience) -> Json {
     document
 }
 
+/// The OpenAPI 3.1 document of some operations, for a resource that a tenant has declared. `describe` turns the path and the
+/// operation of a route, as the document for all classes has them, into those of the resource; `None` leaves it out.
+pub fn document_of(
+    table: &Table,
+    title: &str,
+    description: &str,
+    describe: impl Fn(&Route, Json) -> Option<(String, Json)>,
+) -> Json {
+    let mut paths: Map<String, Json> = Map::new();
+    for route in table.routes() {
+        if let Some((path, operation)) = describe(route, operation(table, route)) {
+            let operations = paths.entry(path).or_insert_with(|| json!({}));
+            operations[route.method.as_str().to_ascii_lowercase()] = operation;
+        }
+    }
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": env!("CARGO_PKG_VERSION"), "description": description},
+        "servers": [{"url": "/", "description": "Where this document comes from"}],
+        "paths": paths,
+        "components": {"securitySchemes": security_schemes(table)},
+    });
+    openapi::share(&mut document);
+    document
+}
+
 /// Whether a route is none that clients call: a schema document, or a page for people.
 fn is_internal(route: &Route) -> bool {
     let is_page = |schema: &Schema| matches!(schema, Schema::Html | Schema::Form(_));
@@ -296,13 +322,14 @@ fn responses(table: &Table, route: &Route) -> Json {
 fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
     let text = REFUSALS.iter().find(|(of, _)| *of == status).map_or("Done", |(_, text)| *text);
     let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
-    let content_type = match schema {
-        Schema::Nothing => None,
-        Schema::Html => Some("text/html"),
-        Schema::Binary => Some("application/octet-stream"),
-        _ => Some("application/json"),
+    let content_types: &[&str] = match schema {
+        Schema::Nothing => &[],
+        Schema::Html => &["text/html"],
+        Schema::Binary => &["application/octet-stream"],
+        Schema::Text(types) => types,
+        _ => &["application/json"],
     };
-    if let Some(content_type) = content_type {
+    for content_type in content_types {
         let is_about_fields = status == 400 && matches!(schema, Schema::Refusal);
         response["content"][content_type]["schema"] =
             if is_about_fields { refusal::errors_schema() } else { schema.to_json() };

@@ -73,6 +73,11 @@ impl Refusal {
     pub fn is_by_rule(&self) -> bool {
         self.cause.is_none()
     }
+    /// Whether what the transaction knew was outdated, so that a second attempt comes to another end: tables were changed
+    /// since, or another transaction has committed a value that must be unique.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self.cause.as_deref(), Some(store::Error::SchemaChanged(_) | store::Error::Unique(_)))
+    }
     /// Adds a header.
     pub fn header(mut self, name: HeaderName, value: &str) -> Refusal {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));

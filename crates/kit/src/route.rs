@@ -69,6 +69,8 @@ pub enum Schema {
     Html,
     /// A binary body.
     Binary,
+    /// A text of one of these media types, the first one unless the request says otherwise.
+    Text(&'static [&'static str]),
     /// The body of a refusal.
     Refusal,
     /// The names of the fields of an HTML form.
@@ -81,7 +83,7 @@ impl Schema {
         let list = |item: Json| json!({"type": "array", "items": item});
         match self {
             Schema::Nothing | Schema::Binary => json!({}),
-            Schema::Html => json!({"type": "string"}),
+            Schema::Html | Schema::Text(_) => json!({"type": "string"}),
             Schema::Refusal => refusal::schema(),
             Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
             Schema::One(declared) => openapi::response(declared, Form::Detail),
@@ -159,6 +161,8 @@ pub struct Route {
     tags_itself: bool,
     /// A check that may refuse a request before its body is read.
     pub guard: Option<Guard>,
+    /// Whether its write makes, changes or drops tables, which may have to wait for others who read or write them.
+    pub alters_tables: bool,
 }
 
 impl Route {
@@ -201,6 +205,7 @@ impl Route {
             stays_as_it_is: false,
             tags_itself: false,
             guard: None,
+            alters_tables: false,
         }
     }
     /// A GET of a list in the envelope.
@@ -386,6 +391,11 @@ impl Route {
     /// Sets the guard that may refuse a request before its body is read.
     pub fn guarded(mut self, guard: Guard) -> Route {
         self.guard = Some(guard);
+        self
+    }
+    /// Makes, changes or drops tables.
+    pub fn alters_tables(mut self) -> Route {
+        self.alters_tables = true;
         self
     }
     /// Sets the summary in OpenAPI.

@@ -9,7 +9,7 @@ use crate::authenticate::{self, Admission};
 use crate::body::{self, has_body};
 use crate::build::Build;
 use crate::caller::Access;
-use crate::commit::write;
+use crate::commit::{alter, write};
 use crate::domain::registered;
 use crate::html;
 use crate::jobs;
@@ -225,10 +225,19 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Read(handler) => {
-            let look =
-                async move |request: Arc<Request>| tagged(route, db.read(move |conn| handler(&request, conn)).await);
+            let look = async move |request: Arc<Request>| {
+                let read = || {
+                    let request = request.clone();
+                    db.read(move |conn| handler(&request, conn))
+                };
+                match read().await {
+                    Err(refusal) if refusal.is_outdated() => tagged(route, read().await),
+                    outcome => tagged(route, outcome),
+                }
+            };
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
+        Handler::Write(handler) if route.alters_tables => detached(async move { alter(&request, handler).await }).await,
         Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
         Handler::Async(handler) => detached(handler(request)).await,
         Handler::Upload(most, handler) => {

@@ -12,6 +12,8 @@ use web::clock::Clock;
 #[derive(Clone)]
 pub struct Settings {
     pub engine: Engine,
+    /// The sizes and limits of the store. They are no settings of an operator.
+    pub store: store::Options,
     pub data: PathBuf,
     pub secret_key: String,
     /// The key of the deployment's routes; `None`: they refuse everybody.
@@ -31,6 +33,7 @@ impl Settings {
     pub fn new(engine: Engine, data: PathBuf, secret_key: impl Into<String>) -> Settings {
         Settings {
             engine,
+            store: store::Options::default(),
             data,
             secret_key: secret_key.into(),
             api_key: None,

@@ -2,8 +2,9 @@
 
 use crate::check::check;
 use crate::errors::{Errors, message};
-use crate::field::{Access, Field, Kind, Resource};
+use crate::field::{Access, Field, Kind};
 use crate::key::Changes;
+use crate::resource::Resource;
 use crate::sent::Object;
 use crate::value::Value;
 use std::cell::RefCell;
@@ -107,7 +108,7 @@ fn check_fields<L: Lookup>(
         }
         let Some(sent) = body.and_then(|body| body.get(field.name.as_ref())) else {
             if mode == Mode::Create {
-                absent(field, changes, errors);
+                absent(field, lookup, changes, errors)?;
             }
             continue;
         };
@@ -124,25 +125,46 @@ fn check_fields<L: Lookup>(
     Ok(())
 }
 
-fn absent(field: &Field, changes: &mut Changes, errors: &mut Errors) {
-    if field.required {
+/// What a create stores for a field that it does not send. A default is looked up for uniqueness alone: whether its ids
+/// exist was asked when it was set, and callers did not choose them.
+fn absent<L: Lookup>(
+    field: &Field,
+    lookup: &mut L,
+    changes: &mut Changes,
+    errors: &mut Errors,
+) -> Result<(), L::Error> {
+    if field.must_be_sent() {
         errors.add(&field.name, message::REQUIRED);
     } else if let Some(default) = &field.default {
-        changes.insert(field.name.clone(), default.clone());
+        look_for_another(field, default, lookup, errors)?;
+        if !errors.has(&field.name) {
+            changes.insert(field.name.clone(), default.clone());
+        }
     }
+    Ok(())
 }
 
 fn look_up<L: Lookup>(field: &Field, value: &Value, lookup: &mut L, errors: &mut Errors) -> Result<(), L::Error> {
     if matches!(value, Value::Null) {
         return Ok(());
     }
-    if matches!(field.kind, Kind::Reference { .. } | Kind::References { .. } | Kind::User) {
+    if matches!(field.kind, Kind::Reference { .. } | Kind::References { .. } | Kind::User | Kind::UserId) {
         let ids = value.ids();
         if !ids.is_empty() {
             lookup.missing(field, &ids)?.into_iter().for_each(|id| errors.add(&field.name, message::pk(id)));
         }
     }
-    if field.unique.is_some() && lookup.is_taken(field, value)? {
+    look_for_another(field, value, lookup, errors)
+}
+
+/// Refuses the value of a unique field that another row has. Rows without a value do not count.
+fn look_for_another<L: Lookup>(
+    field: &Field,
+    value: &Value,
+    lookup: &mut L,
+    errors: &mut Errors,
+) -> Result<(), L::Error> {
+    if field.unique.is_some() && !matches!(value, Value::Null) && lookup.is_taken(field, value)? {
         errors.add(&field.name, message::UNIQUE);
     }
     Ok(())

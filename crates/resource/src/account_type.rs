@@ -67,6 +67,11 @@ impl AccountType {
         matches!(self, ServiceInternal | ServiceExternal)
     }
 
+    /// Whether what is for everyone is for accounts of this type: not for services and one-time accounts.
+    pub fn is_standard(self) -> bool {
+        !self.is_service() && self != AccountType::OneTimeCompletion
+    }
+
     /// Whether accounts of the type need no activation.
     pub fn is_active_from_creation(self) -> bool {
         self.is_service() || self == OneTimeCompletion

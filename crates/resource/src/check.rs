@@ -10,7 +10,7 @@ use crate::value::Value;
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
 
 /// Checks the value that was sent for a field. `Err` holds all messages about it.
-pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
+pub fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
     if sent.is_null() {
         return if field.nullable { Ok(Value::Null) } else { Err(vec![message::NULL.to_owned()]) };
     }
@@ -21,7 +21,7 @@ pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>>
             if charset.is_some_and(|set| !text.chars().all(set.allows)) {
                 wrong.push(message::VALUE.to_owned());
             }
-            finish(wrong, text.into())
+            finish(wrong, stored_text(field, text))
         }
         Kind::Email { max } => {
             let text = string(field, sent, true)?;
@@ -29,7 +29,7 @@ pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>>
             if !text.is_empty() && !is_email(&text) {
                 wrong.push(message::EMAIL.to_owned());
             }
-            finish(wrong, text.into())
+            finish(wrong, stored_text(field, text))
         }
         Kind::Url { max } => {
             let text = string(field, sent, true)?;
@@ -37,7 +37,7 @@ pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>>
             if !text.is_empty() && !is_url(&text) {
                 wrong.push(message::URL.to_owned());
             }
-            finish(wrong, text.into())
+            finish(wrong, stored_text(field, text))
         }
         Kind::Secret { max } => {
             let text = string(field, sent, false)?;
@@ -71,7 +71,7 @@ pub(crate) fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>>
             let chosen = choices.iter().filter(|choice| sent.contains(&choice.value));
             finish(wrong, Value::List(chosen.map(|choice| choice.value.as_ref().into()).collect()))
         }
-        Kind::Reference { .. } | Kind::User => pk(sent).map(Value::Int).map_err(|wrong| vec![wrong]),
+        Kind::Reference { .. } | Kind::User | Kind::UserId => pk(sent).map(Value::Int).map_err(|wrong| vec![wrong]),
         Kind::References { max_items, .. } => {
             let items = list(sent, *max_items)?;
             let mut ids = Vec::with_capacity(items.len());
@@ -133,6 +133,10 @@ fn string(field: &Field, sent: Sent<'_>, trim: bool) -> Result<String, Vec<Strin
         return Err(vec![message::NUL.to_owned()]);
     }
     Ok(text.to_owned())
+}
+
+fn stored_text(field: &Field, text: String) -> Value {
+    if field.is_blank_null && text.is_empty() { Value::Null } else { text.into() }
 }
 
 fn lengths(text: &str, min: usize, max: usize) -> Vec<String> {
@@ -282,6 +286,18 @@ mod tests {
             Err(vec!["This field may not be blank.".into()])
         );
         assert_eq!(check_kind(Kind::Secret { max: 3 }, json!(" a ")), Ok(json!(" a ")));
+    }
+
+    #[test]
+    fn empty_texts_that_are_null() {
+        for kind in [Kind::text(9), Kind::Email { max: 9 }, Kind::Url { max: 9 }] {
+            let field = Field::new("f", kind).blank_is_null();
+            assert_eq!(check(&field, Body::of(&json!(" ")).sent()), Ok(Value::Null));
+            assert_eq!(
+                check(&field.required(), Body::of(&json!(" ")).sent()),
+                Err(vec!["This field may not be blank.".into()])
+            );
+        }
     }
 
     #[test]

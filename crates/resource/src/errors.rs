@@ -36,6 +36,20 @@ impl Errors {
         }
     }
 
+    /// Adds a message to a field of a nested group.
+    pub fn add_nested(&mut self, group: &str, field: &str, message: impl Into<String>) {
+        let entry = self.0.entry(group.to_owned()).or_insert_with(|| Entry::Nested(Errors::new()));
+        match entry {
+            Entry::Nested(errors) => errors.add(field, message),
+            Entry::Messages(messages) => messages.push(message.into()),
+        }
+    }
+
+    /// Removes the errors of a field.
+    pub fn take(&mut self, field: &str) {
+        self.0.shift_remove(field);
+    }
+
     /// Adds the errors of a nested group under its name, if there are any.
     pub fn nest(&mut self, field: &str, errors: Errors) {
         if !errors.is_empty() {

@@ -1,16 +1,8 @@
-//! The declarations of resources and of their fields.
+//! The declarations of fields.
 
-use crate::json::Form;
-use crate::limit::Limit;
 use crate::value::Value;
 use serde_json::Value as Json;
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::ops::Range;
-
-/// How many parameters of a request may be filters, unless a declaration says otherwise
-/// (`docs/reference/conventions.md`).
-pub const MAX_FILTERS: usize = 50;
 
 /// A name or text that is static for our own resources and owned for those that a tenant declares.
 pub type Name = Cow<'static, str>;
@@ -120,6 +112,8 @@ pub enum Kind {
     },
     /// The id of a user, shown as a user reference (`docs/reference/conventions.md`).
     User,
+    /// The id of a user, shown as it is.
+    UserId,
     /// Files, as tokens or ids.
     Files {
         max_items: usize,
@@ -159,7 +153,7 @@ impl Kind {
             Kind::Enum { .. } | Kind::Listed { .. } => "enum",
             Kind::Set { .. } | Kind::References { .. } => "set",
             Kind::Texts { .. } | Kind::List => "list",
-            Kind::User => "user",
+            Kind::User | Kind::UserId => "user",
             Kind::Files { .. } => "file",
             Kind::Json { .. } => "json",
             Kind::Object => "object",
@@ -206,7 +200,7 @@ pub struct Sealed {
 /// Where the value of a field stands in the database. The table of the resource has the alias `t`.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A column of the table.
+    /// A column of the table, or of the further one that [`Field::table`] says.
     Column(Name),
     /// An SQL expression, in which `{now}` stands for the moment of the request.
     Sql(&'static str),
@@ -223,14 +217,23 @@ pub enum Source {
 pub struct Field {
     pub name: Name,
     pub kind: Kind,
+    /// The display name, for OPTIONS.
     pub label: Option<Name>,
+    /// What it is for, in OPTIONS.
+    pub description: Option<Name>,
     pub access: Access,
     pub required: bool,
     pub nullable: bool,
     pub blank: bool,
+    /// Whether an empty text is stored as null.
+    pub is_blank_null: bool,
     /// The name of the database index that makes the field unique.
     pub unique: Option<Name>,
+    /// Whether texts that differ in letter case alone are different, although they have a folded copy.
+    pub is_unique_exactly: bool,
     pub filter: bool,
+    /// Whether `in` is among the predicates, which those of the kind do not have.
+    pub also_in: bool,
     /// Whether a filter value of the wrong type is refused with the message for choices, instead of that of the type.
     pub filters_by_choice: bool,
     pub sort: bool,
@@ -239,8 +242,14 @@ pub struct Field {
     pub in_detail: bool,
     pub is_personal: bool,
     pub source: Source,
+    /// The table that its columns stand in: 0 is that of the resource, `n` the `n`th of [`Resource::further_tables`].
+    ///
+    /// [`Resource::further_tables`]: crate::Resource::further_tables
+    pub table: usize,
     /// The column with the case-folded text, if there is one.
     pub folded: Option<Name>,
+    /// Whether an index of the database begins with that column, so that `exact` should be looked up in it.
+    pub is_fold_indexed: bool,
     pub default: Option<Value>,
     /// The characters that a secret may hold.
     pub charset: Option<Charset>,
@@ -267,12 +276,16 @@ impl Field {
         Field {
             kind,
             label: None,
+            description: None,
             access: Access::ReadWrite,
             required: false,
             nullable: false,
             blank: true,
+            is_blank_null: false,
             unique: None,
+            is_unique_exactly: false,
             filter: false,
+            also_in: false,
             filters_by_choice: false,
             sort: false,
             isnull: false,
@@ -280,7 +293,9 @@ impl Field {
             in_detail: true,
             is_personal: false,
             source,
+            table: 0,
             folded: None,
+            is_fold_indexed: false,
             default: None,
             charset: None,
             advertised_max: None,
@@ -305,7 +320,7 @@ impl Field {
             Field::new("modified_by", Kind::User).read_only().nullable().filter(),
         ]
     }
-    /// It must be sent on create, and may not be blank.
+    /// It must have a value on create, which is sent unless there is a default, and may not be blank.
     pub fn required(mut self) -> Field {
         self.required = true;
         self.not_blank()
@@ -313,6 +328,11 @@ impl Field {
     /// It may not be an empty text.
     pub fn not_blank(mut self) -> Field {
         self.blank = false;
+        self
+    }
+    /// An empty text is stored as null, unless the field may not be blank.
+    pub fn blank_is_null(mut self) -> Field {
+        self.is_blank_null = true;
         self
     }
     /// It may be null.
@@ -340,9 +360,19 @@ impl Field {
         self.unique = Some(index.into());
         self
     }
+    /// It is unique by this index of the database. Texts that differ in letter case alone are different.
+    pub fn unique_exactly(mut self, index: impl Into<Name>) -> Field {
+        self.is_unique_exactly = true;
+        self.unique(index)
+    }
     /// It has a case-folded copy in the column `{name}_fold`, for the `i…` predicates and the order.
     pub fn folded(mut self) -> Field {
         self.folded = Some(format!("{}_fold", self.name).into());
+        self
+    }
+    /// An index of the database begins with the column of the case-folded copy.
+    pub fn fold_indexed(mut self) -> Field {
+        self.is_fold_indexed = true;
         self
     }
     /// Lists may be filtered by it.
@@ -354,6 +384,11 @@ impl Field {
     pub fn filter_by_choice(mut self) -> Field {
         self.filters_by_choice = true;
         self.filter()
+    }
+    /// The predicate `in` is allowed, too.
+    pub fn also_in(mut self) -> Field {
+        self.also_in = true;
+        self
     }
     /// Lists may be sorted by it.
     pub fn sort(mut self) -> Field {
@@ -413,6 +448,11 @@ impl Field {
         self.source = Source::Column(column.into());
         self
     }
+    /// Its columns stand in the `n`th of the resource's further tables, counted from 1.
+    pub fn in_table(mut self, n: usize) -> Field {
+        self.table = n;
+        self
+    }
     /// The value that is stored if a create does not send one.
     pub fn default(mut self, value: impl Into<Value>) -> Field {
         self.default = Some(value.into());
@@ -458,6 +498,20 @@ impl Field {
         self.label = Some(label.into());
         self
     }
+    /// What it is for.
+    pub fn description(mut self, description: impl Into<Name>) -> Field {
+        self.description = Some(description.into());
+        self
+    }
+    /// Whether a create is refused that does not send it.
+    pub fn must_be_sent(&self) -> bool {
+        self.required && self.default.is_none()
+    }
+    /// Whether stored rows may hold null. Those that are older than a required field of a tenant do, and lists are
+    /// filtered by it.
+    pub fn may_be_null(&self) -> bool {
+        self.nullable || self.isnull
+    }
     /// Whether bodies may set it.
     pub fn is_writable(&self) -> bool {
         self.access != Access::ReadOnly
@@ -465,143 +519,5 @@ impl Field {
     /// Whether it is a text that lists are filtered by as such.
     pub fn is_text(&self) -> bool {
         matches!(self.kind, Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. })
-    }
-}
-
-/// The names and schemas of what answers show beside the fields.
-pub type ShownBeside = fn(Form) -> Vec<(&'static str, Json)>;
-
-/// The declaration of a resource.
-#[derive(Clone)]
-pub struct Resource {
-    /// The name of the resource in permissions and in the administration log.
-    pub name: Name,
-    /// The name of one instance, for OpenAPI (`User`).
-    pub title: Name,
-    pub table: Name,
-    /// The fields, in the order in which they are shown.
-    pub fields: Vec<Field>,
-    /// How many rows a build may have, if they are counted.
-    pub limit: Option<&'static Limit>,
-    /// What a row fulfils that is not deleted, as SQL over the table `t`, where deleted rows stay.
-    pub alive: Option<&'static str>,
-    /// The limit that OPTIONS shows as `restrictions.limit_items`.
-    pub limit_items: Option<i64>,
-    /// The limit that OPTIONS shows as `restrictions.limit_items_in_batch`, and the address where items of a batch are
-    /// looked up by text.
-    pub batch: Option<(i64, Name)>,
-    /// Whether lists honour `ordering` and filters.
-    pub is_selectable: bool,
-    /// How many parameters of a request may be filters.
-    pub max_filters: usize,
-    /// Whether lists begin with the highest id.
-    pub is_newest_first: bool,
-    /// Whether creating, changing and deleting its rows is written to the administration log.
-    pub is_logged: bool,
-    /// The fields that stand in an object of their own, under this name.
-    pub group: Option<(Name, Range<usize>)>,
-    /// The schemas of what answers show beyond the fields, such as `_meta`, by name.
-    pub shown_beside: Option<ShownBeside>,
-    by_name: HashMap<Name, usize>,
-}
-
-impl Resource {
-    pub fn new(
-        name: impl Into<Name>,
-        title: impl Into<Name>,
-        table: impl Into<Name>,
-        fields: impl IntoIterator<Item = Field>,
-    ) -> Resource {
-        let fields: Vec<Field> = fields.into_iter().collect();
-        let by_name = fields.iter().enumerate().map(|(n, field)| (field.name.clone(), n)).collect();
-        Resource {
-            name: name.into(),
-            title: title.into(),
-            table: table.into(),
-            fields,
-            limit: None,
-            alive: None,
-            limit_items: None,
-            batch: None,
-            is_selectable: true,
-            max_filters: MAX_FILTERS,
-            is_newest_first: false,
-            is_logged: true,
-            group: None,
-            shown_beside: None,
-            by_name,
-        }
-    }
-    /// A build has at most so many rows, which are counted; OPTIONS shows it.
-    pub fn limit(mut self, limit: &'static Limit) -> Resource {
-        self.limit = Some(limit);
-        self.limit_items(limit.default)
-    }
-    /// Deleted rows stay; the others fulfil this condition over the table `t`.
-    pub fn alive(mut self, condition: &'static str) -> Resource {
-        self.alive = Some(condition);
-        self
-    }
-    /// Rows below another one have this limit.
-    pub fn limit_items(mut self, limit: i64) -> Resource {
-        self.limit_items = Some(limit);
-        self
-    }
-    /// The collection is changed by arrays of at most `limit` ids.
-    pub fn batch(mut self, limit: i64, autocomplete: impl Into<Name>) -> Resource {
-        self.batch = Some((limit, autocomplete.into()));
-        self
-    }
-    /// Lists begin with the highest id.
-    pub fn newest_first(mut self) -> Resource {
-        self.is_newest_first = true;
-        self
-    }
-    /// Lists take at most so many filters.
-    pub fn max_filters(mut self, most: usize) -> Resource {
-        self.max_filters = most;
-        self
-    }
-    /// Lists have no sorting and no filters.
-    pub fn unselectable(mut self) -> Resource {
-        self.is_selectable = false;
-        self
-    }
-    /// The administration log has no entries about its rows.
-    pub fn unlogged(mut self) -> Resource {
-        self.is_logged = false;
-        self
-    }
-    /// These of its fields, by their places, stand in an object under this name, in bodies as in answers. Filters and
-    /// ordering name them without it.
-    pub fn group(mut self, name: impl Into<Name>, fields: Range<usize>) -> Resource {
-        let end = fields.end.min(self.fields.len());
-        self.group = Some((name.into(), fields.start.min(end)..end));
-        self
-    }
-    /// Answers show these, too, beside the fields; OpenAPI has their schemas from here.
-    pub fn shows(mut self, schemas: ShownBeside) -> Resource {
-        self.shown_beside = Some(schemas);
-        self
-    }
-    /// The fields before the group, those of the group, and those after it. Without a group, all are before it.
-    pub fn parts(&self) -> [&[Field]; 3] {
-        let all = self.fields.len();
-        let group = self.group.as_ref().map_or(all..all, |(_, group)| group.clone());
-        [&self.fields[..group.start], &self.fields[group.clone()], &self.fields[group.end..]]
-    }
-    /// The field of this name.
-    pub fn field(&self, name: &str) -> Option<&Field> {
-        self.by_name.get(name).map(|n| &self.fields[*n])
-    }
-    /// The field that an index of the database keeps unique.
-    pub fn field_of_index(&self, index: &str) -> Option<&Field> {
-        self.fields.iter().find(|field| field.unique.as_deref() == Some(index))
-    }
-    /// The fields that lists show, sort by or filter by.
-    pub fn columns(&self) -> impl Iterator<Item = &Field> {
-        self.fields
-            .iter()
-            .filter(|field| field.access != Access::WriteOnly && (field.in_list || field.filter || field.sort))
     }
 }

@@ -1,6 +1,7 @@
 //! Writing answers: a JSON writer, and the forms in which rows are shown.
 
-use crate::field::{Access, Field, Kind, Resource, Source};
+use crate::field::{Access, Field, Kind, Source};
+use crate::resource::Resource;
 use crate::{decimal, time};
 use serde_json::value::RawValue;
 
@@ -14,6 +15,10 @@ impl Writer {
     /// An empty writer with room for so many bytes.
     pub fn with_capacity(bytes: usize) -> Writer {
         Writer { out: Vec::with_capacity(bytes) }
+    }
+    /// A writer that goes on behind these bytes.
+    pub fn behind(bytes: Vec<u8>) -> Writer {
+        Writer { out: bytes }
     }
     /// The bytes written so far.
     pub fn bytes(&self) -> &[u8] {
@@ -190,7 +195,7 @@ fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) ->
             Some(value) => out.bool(value != 0),
             None => out.raw("null"),
         },
-        Kind::Integer { .. } | Kind::Reference { .. } => match row.int(at)? {
+        Kind::Integer { .. } | Kind::Reference { .. } | Kind::UserId => match row.int(at)? {
             Some(value) => out.int(value),
             None => out.raw("null"),
         },

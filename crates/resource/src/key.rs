@@ -117,6 +117,10 @@ impl Changes {
     pub fn remove<T>(&mut self, key: &Key<T>) -> Option<Value> {
         self.0.shift_remove(key.name)
     }
+    /// Removes the value of the field of this name.
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.shift_remove(name)
+    }
     /// All names and values, in the order of the declaration.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))

@@ -17,20 +17,22 @@ mod key;
 mod limit;
 pub mod openapi;
 pub mod options;
+mod query;
+mod resource;
 pub mod select;
 pub mod sent;
 pub mod time;
 mod value;
 
 pub use accept::{Accepted, Lookup, Mode, accept};
-pub use check::{is_email, pk};
+pub use check::{check as check_value, is_email, pk};
 pub use errors::{Errors, message};
-pub use field::{
-    Access, Charset, Choice, Field, Kind, LINE, MAX_FILTERS, Members, Name, Resource, Sealed, Source, TOKEN, Target,
-};
+pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Sealed, Source, TOKEN, Target};
 pub use fold::fold;
 pub use key::{After, Changes, FromValue, Key};
 pub use limit::{Limit, LimitSummary};
-pub use select::{Filter, Order, Predicate, Query, Select, SelectError, select};
+pub use query::Query;
+pub use resource::{MAX_FILTERS, Resource};
+pub use select::{Filter, Order, Predicate, Select, SelectError, select, select_related};
 pub use sent::{Body, Object, Sent};
 pub use value::{Value, type_name};

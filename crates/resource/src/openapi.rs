@@ -8,9 +8,11 @@ mod share;
 pub use share::share;
 
 use crate::account_type::AccountType;
-use crate::field::{Access, Field, Kind, Name, Resource};
+use crate::field::{Access, Field, Kind, Name};
 use crate::json::{Form, USER_REFERENCE};
-use crate::select::{DEFAULT_LIMIT, MAX_LIMIT, Predicate, Query};
+use crate::query::Query;
+use crate::resource::Resource;
+use crate::select::{DEFAULT_LIMIT, MAX_LIMIT, Predicate};
 use serde_json::{Map, Value as Json, json};
 
 /// For whom a document is.
@@ -83,7 +85,7 @@ pub fn request(resource: &Resource, is_create: bool) -> Json {
         let fields: Vec<&Field> = fields.iter().filter(sent).collect();
         let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), input(field))).collect();
         let required: Vec<&str> =
-            fields.iter().filter(|field| is_create && field.required).map(|field| field.name.as_ref()).collect();
+            fields.iter().filter(|field| is_create && field.must_be_sent()).map(|field| field.name.as_ref()).collect();
         let mut schema = json!({"type": "object", "properties": properties});
         if !required.is_empty() {
             schema["required"] = json!(required);
@@ -265,7 +267,7 @@ fn shape(field: &Field) -> Json {
         Kind::User => user_reference(),
         _ => with_example(field, bare(field, false)),
     };
-    if field.nullable { nullable(schema) } else { schema }
+    if field.may_be_null() { nullable(schema) } else { schema }
 }
 
 /// Null, or what the schema allows.
@@ -275,13 +277,18 @@ pub fn nullable(mut schema: Json) -> Json {
             schema["type"] = json!([name, "null"]);
             schema
         }
-        _ => json!({"anyOf": [schema, {"type": "null"}]}),
+        _ => or_null(schema),
     }
+}
+
+/// A schema beside null. One that takes anything takes null, too.
+fn or_null(schema: Json) -> Json {
+    if schema == json!({}) { schema } else { json!({"anyOf": [schema, {"type": "null"}]}) }
 }
 
 fn input(field: &Field) -> Json {
     let schema = with_example(field, bare(field, true));
-    if field.nullable { json!({"anyOf": [schema, {"type": "null"}]}) } else { schema }
+    if field.nullable { or_null(schema) } else { schema }
 }
 
 fn with_example(field: &Field, mut schema: Json) -> Json {
@@ -334,7 +341,7 @@ fn bare(field: &Field, is_input: bool) -> Json {
             }
             schema
         }
-        Kind::Reference { .. } | Kind::User => json!({"type": "integer"}),
+        Kind::Reference { .. } | Kind::User | Kind::UserId => json!({"type": "integer"}),
         Kind::Boolean => json!({"type": "boolean"}),
         Kind::Date => json!({"type": "string", "format": "date"}),
         Kind::DateTime => json!({"type": "string", "format": "date-time"}),

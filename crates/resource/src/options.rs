@@ -1,12 +1,14 @@
 //! The schema document that `OPTIONS` answers (`docs/reference/conventions.md`).
 
-use crate::field::{Access, Choice, Field, Kind, Resource};
+use crate::field::{Access, Choice, Field, Kind};
+use crate::resource::Resource;
+use crate::value::Value;
 use serde_json::{Value as Json, json};
 
 /// The document of a collection.
 pub fn document(resource: &Resource) -> Json {
     let mut document = json!({
-        "list": {"columns": resource.columns().map(|field| column(field, resource.is_selectable)).collect::<Vec<_>>()},
+        "list": {"columns": resource.columns().map(|field| column(field, resource)).collect::<Vec<_>>()},
         "details": details(resource),
     });
     if let Some((limit, autocomplete)) = &resource.batch {
@@ -26,13 +28,28 @@ pub fn single(resource: &Resource) -> Json {
     json!({"details": details(resource)})
 }
 
-/// The part `details` of a document.
+/// The part `details` of a document. The entries of a group stand in the one of its name.
 pub fn details(resource: &Resource) -> Json {
     let shown = |field: &&Field| field.in_detail || field.access == Access::WriteOnly;
-    json!({"schema": resource.fields.iter().filter(shown).map(schema).collect::<Vec<_>>()})
+    let [before, grouped, after] = resource.parts();
+    let mut entries: Vec<Json> = before.iter().filter(shown).map(schema).collect();
+    if let Some((name, _)) = &resource.group {
+        let shown = || grouped.iter().filter(shown);
+        entries.push(json!({
+            "alias": name,
+            "type": "object",
+            "required": shown().any(Field::must_be_sent),
+            "editable": true,
+            "validators": [],
+            "schema": shown().map(declared_schema).collect::<Vec<_>>(),
+        }));
+    }
+    entries.extend(after.iter().filter(shown).map(schema));
+    json!({"schema": entries})
 }
 
-fn column(field: &Field, is_selectable: bool) -> Json {
+fn column(field: &Field, resource: &Resource) -> Json {
+    let is_selectable = resource.is_selectable;
     let predicates: Vec<&str> =
         field.predicates().into_iter().filter(|_| is_selectable).map(|predicate| predicate.name()).collect();
     let mut column = json!({
@@ -42,7 +59,34 @@ fn column(field: &Field, is_selectable: bool) -> Json {
         "sort_ok": field.sort && is_selectable,
     });
     describe_values(&mut column, field);
+    if resource.group_of(field).is_some() {
+        describe_declared(&mut column, field);
+    }
     column
+}
+
+/// The entry of a field of a group, which a tenant declares: what it is for stands nowhere else.
+fn declared_schema(field: &Field) -> Json {
+    let mut schema = schema(field);
+    describe_declared(&mut schema, field);
+    schema
+}
+
+fn describe_declared(entry: &mut Json, field: &Field) {
+    if let Some(label) = &field.label {
+        entry["label"] = json!(label);
+    }
+    if let Some(description) = &field.description {
+        entry["description"] = json!(description);
+    }
+    match &field.default {
+        Some(default) if matches!(field.kind, Kind::DateTime) => entry["default"] = default.to_json_datetime(),
+        Some(default) if *default != Value::Null => entry["default"] = default.to_json(),
+        _ => {}
+    }
+    if let Kind::Files { max_items } = field.kind {
+        entry["max_num_of_files"] = max_items.into();
+    }
 }
 
 /// The entry of a field in `details.schema`.
@@ -50,7 +94,7 @@ pub fn schema(field: &Field) -> Json {
     let mut schema = json!({
         "alias": field.name,
         "type": field.kind.type_name(),
-        "required": field.required,
+        "required": field.must_be_sent(),
         "editable": matches!(field.access, Access::ReadWrite | Access::WriteOnly),
         "validators": validators(field),
     });
@@ -69,7 +113,7 @@ fn describe_values(entry: &mut Json, field: &Field) {
                 entry["autocomplete"] = json!(address);
             }
         }
-        Kind::User => entry["autocomplete"] = json!("/api/users/autocomplete/?text__icontains="),
+        Kind::User | Kind::UserId => entry["autocomplete"] = json!("/api/users/autocomplete/?text__icontains="),
         _ => {}
     }
 }

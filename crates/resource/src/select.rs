@@ -2,8 +2,10 @@
 //! (`docs/reference/conventions.md`). The result refers to fields of the declaration only, and contains no SQL.
 
 use crate::errors::{Errors, message};
-use crate::field::{Field, Kind, Resource, Source};
+use crate::field::{Field, Kind, Source};
 use crate::fold::fold;
+use crate::query::Query;
+use crate::resource::Resource;
 use crate::time;
 use crate::value::Value;
 use std::collections::HashSet;
@@ -14,50 +16,6 @@ pub const MAX_LIMIT: i64 = 1000;
 pub const DEFAULT_LIMIT: i64 = 25;
 /// How many wrong values of one parameter are reported. It may hold thousands.
 const MAX_REPORTED: usize = 100;
-
-/// The decoded parameters of a request, in the order in which they were sent. They take little more memory than the bytes
-/// that were sent, because anybody may send many.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Query {
-    /// All names and values, one after the other.
-    text: String,
-    /// The positions in `text` at which each name and its value end.
-    ends: Vec<(u32, u32)>,
-}
-
-impl Query {
-    /// Reads the part of an address after the question mark.
-    pub fn parse(text: &str) -> Query {
-        Query::parse_first(text, usize::MAX)
-    }
-    /// Reads at most so many parameters, as [`Query::parse`] does.
-    pub fn parse_first(text: &str, most: usize) -> Query {
-        let mut query = Query::default();
-        for (name, value) in form_urlencoded::parse(text.as_bytes()).take(most) {
-            let ends = [name, value].map(|part| {
-                query.text.push_str(&part);
-                // The first line of a request is far shorter than that, and so is a form.
-                u32::try_from(query.text.len()).unwrap_or(u32::MAX)
-            });
-            query.ends.push((ends[0], ends[1]));
-        }
-        query.text.shrink_to_fit();
-        query.ends.shrink_to_fit();
-        query
-    }
-    /// The value of a parameter; the last one if it was sent more than once.
-    pub fn last(&self, name: &str) -> Option<&str> {
-        self.pairs().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
-    }
-    /// The names and values of all parameters.
-    pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
-        (0..self.ends.len()).map(|at| {
-            let begin = at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(_, end)| *end as usize);
-            let (name, value) = self.ends[at];
-            (&self.text[begin..name as usize], &self.text[name as usize..value as usize])
-        })
-    }
-}
 
 /// How a filter compares.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,12 +102,20 @@ impl Field {
             Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Date | Kind::DateTime | Kind::Reference { .. } => {
                 ORDERED
             }
-            Kind::Enum { .. } | Kind::Listed { .. } | Kind::Set { .. } | Kind::References { .. } | Kind::User => CHOSEN,
+            Kind::Enum { .. }
+            | Kind::Listed { .. }
+            | Kind::Set { .. }
+            | Kind::References { .. }
+            | Kind::User
+            | Kind::UserId => CHOSEN,
             Kind::Boolean | Kind::Uuid => FLAG,
             Kind::Files { .. } => ABSENT,
             _ => &[],
         };
         let mut predicates = of_type.to_vec();
+        if self.also_in && !predicates.contains(&In) {
+            predicates.push(In);
+        }
         if self.isnull && !predicates.contains(&Isnull) {
             predicates.push(Isnull);
         }
@@ -160,13 +126,22 @@ impl Field {
 /// A filter that was checked against the declaration. Only [`select()`] makes them.
 #[derive(Clone)]
 pub struct Filter<'r> {
+    via: Option<&'r Field>,
     field: &'r Field,
     predicate: Predicate,
     operands: Vec<Value>,
 }
 
 impl<'r> Filter<'r> {
-    /// The field, which is declared filterable.
+    /// The relation over which the filter goes; [`Filter::field`] is then a field of the related resource.
+    pub fn via(&self) -> Option<&'r Field> {
+        self.via
+    }
+    /// The field of the listed resource that is compared, or whose related row is.
+    pub fn own_field(&self) -> &'r Field {
+        self.via.unwrap_or(self.field)
+    }
+    /// The field that is compared, which is declared filterable.
     pub fn field(&self) -> &'r Field {
         self.field
     }
@@ -230,8 +205,20 @@ pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> boo
 
 /// Checks the parameters of a list. All wrong ones are reported.
 pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, SelectError> {
+    select_related(resource, query, |_| None, resource.max_filters)
+}
+
+/// Checks the parameters of a list as [`select()`] does, with filters on the fields of related rows: `relation.field` in
+/// place of a field's name. `related` tells the resource that a field relates to; of a field without one such a
+/// parameter is ignored, as any other of an unknown name.
+pub fn select_related<'r>(
+    resource: &'r Resource,
+    query: &Query,
+    related: impl Fn(&'r Field) -> Option<&'r Resource>,
+    max_filters: usize,
+) -> Result<Select<'r>, SelectError> {
     if resource.is_selectable {
-        bound_filters(query, resource.max_filters, |parameter| filtered(resource, parameter).is_some())?;
+        bound_filters(query, max_filters, |parameter| filtered(resource, &related, parameter).is_some())?;
     }
     let mut errors = Errors::new();
     let limit = bounded(query, "limit", DEFAULT_LIMIT, 1, Some(MAX_LIMIT), &mut errors);
@@ -242,8 +229,12 @@ pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, S
         if resource.fields.iter().any(|field| field.sort) {
             select.ordering = ordering(resource, query, &mut errors);
         }
+        if select.ordering.is_empty() {
+            let field = resource.order_field.as_deref().and_then(|name| resource.field(name));
+            select.ordering.extend(field.map(|field| Order { field, descending: false }));
+        }
         for (parameter, value) in query.pairs() {
-            match filter(resource, parameter, value) {
+            match filter(resource, &related, parameter, value) {
                 Ok(filter) => select.filters.extend(filter),
                 Err(wrong) => wrong.into_iter().for_each(|message| errors.add(parameter, message)),
             }
@@ -279,20 +270,65 @@ fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> V
     order
 }
 
-/// The filterable field that a parameter names, and the predicate that it names.
-fn filtered<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r Field, &'p str)> {
-    let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
-    Some((resource.field(name).filter(|field| field.filter)?, predicate))
+/// The fields over whose relations some parameters may filter, each once: those that stand before a dot. With
+/// them a caller knows which related resources [`select_related()`] will ask for.
+pub fn relations<'r>(resource: &'r Resource, query: &Query) -> Vec<&'r Field> {
+    let mut named: Vec<&Field> = Vec::new();
+    for field in query.pairs().filter_map(|(parameter, _)| relation(resource, parameter)).map(|(field, _)| field) {
+        if !named.iter().any(|known| known.name == field.name) {
+            named.push(field);
+        }
+    }
+    named
+}
+
+/// The relation that a parameter names before its dot, and the rest of the parameter.
+fn relation<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r Field, &'p str)> {
+    let (name, rest) = parameter.split_once('.')?;
+    let is_relation = |field: &&Field| field.filter && matches!(field.kind, Kind::Reference { .. });
+    Some((resource.field(name).filter(is_relation)?, rest))
+}
+
+/// The field that a parameter filters by.
+struct Filtered<'r, 'p> {
+    via: Option<&'r Field>,
+    field: &'r Field,
+    /// The name of the predicate, which may be unknown.
+    predicate: &'p str,
+}
+
+/// The filterable field that a parameter names, and the predicate that it names. A related row is looked into by its
+/// columns alone.
+fn filtered<'r, 'p>(
+    resource: &'r Resource,
+    related: &impl Fn(&'r Field) -> Option<&'r Resource>,
+    parameter: &'p str,
+) -> Option<Filtered<'r, 'p>> {
+    let of = |resource: &'r Resource, parameter: &'p str| {
+        let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
+        Some((resource.field(name).filter(|field| field.filter)?, predicate))
+    };
+    if let Some((field, predicate)) = of(resource, parameter) {
+        return Some(Filtered { via: None, field, predicate });
+    }
+    let (via, rest) = relation(resource, parameter)?;
+    let (field, predicate) = of(related(via)?, rest)?;
+    matches!(field.source, Source::Column(_)).then_some(Filtered { via: Some(via), field, predicate })
 }
 
 /// Reads a parameter as a filter; `None` if it names no filterable field.
-fn filter<'r>(resource: &'r Resource, parameter: &str, value: &str) -> Result<Option<Filter<'r>>, Vec<String>> {
-    let Some((field, predicate)) = filtered(resource, parameter) else { return Ok(None) };
+fn filter<'r>(
+    resource: &'r Resource,
+    related: &impl Fn(&'r Field) -> Option<&'r Resource>,
+    parameter: &str,
+    value: &str,
+) -> Result<Option<Filter<'r>>, Vec<String>> {
+    let Some(Filtered { via, field, predicate }) = filtered(resource, related, parameter) else { return Ok(None) };
     let Some(predicate) = field.predicates().into_iter().find(|known| known.name() == predicate) else {
         return Err(vec![message::select_choice(predicate)]);
     };
     let operands = operands(field, predicate, value)?;
-    Ok(Some(Filter { field, predicate, operands }))
+    Ok(Some(Filter { via, field, predicate, operands }))
 }
 
 fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value>, Vec<String>> {
@@ -340,7 +376,7 @@ fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<Value, Str
         }
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => Ok(fold(text).into()),
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => Ok(text.into()),
-        Kind::Integer { .. } | Kind::Reference { .. } | Kind::References { .. } | Kind::User => {
+        Kind::Integer { .. } | Kind::Reference { .. } | Kind::References { .. } | Kind::User | Kind::UserId => {
             integer(text).map(Value::Int)
         }
         Kind::Decimal { .. } => {
@@ -424,16 +460,6 @@ mod tests {
         )
     }
 
-    #[test]
-    fn parameters_are_decoded_in_the_order_sent() {
-        let query = Query::parse("a=1&&b=%C3%A4+x%3D&a=%ff&c&=d");
-        let pairs: Vec<_> = query.pairs().collect();
-        assert_eq!(pairs, [("a", "1"), ("b", "ä x="), ("a", "\u{fffd}"), ("c", ""), ("", "d")]);
-        assert_eq!((query.last("a"), query.last("c"), query.last("d")), (Some("\u{fffd}"), Some(""), None));
-        assert_eq!(Query::parse_first("a=1&b=2", 1), Query::parse("a=1"));
-        assert_eq!(Query::parse("").pairs().count(), 0);
-    }
-
     fn errors(query: &str) -> serde_json::Value {
         select(&books(), &Query::parse(query)).err().map(|wrong| wrong.to_json()).unwrap_or_default()
     }
@@ -492,6 +518,69 @@ mod tests {
         let many: Vec<String> = (0..5000).map(|n| format!("x{n}")).collect();
         let told = errors(&format!("genre__in={}", many.join(",")));
         assert_eq!(told["genre__in"].as_array().map(Vec::len), Some(100));
+    }
+
+    /// A book may be a volume of a series, which has a publisher.
+    fn volumes() -> Resource {
+        let reference = |name, table: &'static str| {
+            let target = crate::Target { table: table.into(), autocomplete: None };
+            Field::new(name, Kind::Reference { target }).nullable().filter().sort().also_in().isnull()
+        };
+        let fields = [Field::id().also_in(), Field::new("name", Kind::text(9)).filter(), reference("series", "series")];
+        let clerk = Field::new("clerk", Kind::UserId).filter().sort().isnull();
+        Resource::new("books", "Book", "books", fields.into_iter().chain([clerk])).max_filters(3)
+    }
+
+    fn of_series(query: &str) -> Result<Vec<(String, String, Predicate)>, serde_json::Value> {
+        let (volumes, series) = (volumes(), volumes());
+        let related = |field: &Field| (field.name == "series").then_some(&series);
+        let select = select_related(&volumes, &Query::parse(query), related, volumes.max_filters)
+            .map_err(|wrong| wrong.to_json())?;
+        let names = |filter: &Filter| {
+            let via = filter.via().map_or("", |via| &via.name);
+            (via.to_owned(), filter.field().name.to_string(), filter.predicate())
+        };
+        Ok(select.filters.iter().map(names).collect())
+    }
+
+    #[test]
+    fn filters_go_one_step_over_a_relation() {
+        assert_eq!(
+            of_series("series.name__icontains=x&series__in=1,2&series.series__isnull=true"),
+            Ok(vec![
+                ("series".into(), "name".into(), Icontains),
+                (String::new(), "series".into(), In),
+                ("series".into(), "series".into(), Isnull),
+            ])
+        );
+        assert_eq!(
+            of_series("series.series.name=a&name.name=a&series.=a&.name=a&series.colour=a&x.name=a"),
+            Ok(vec![])
+        );
+        assert_eq!(
+            of_series("series.name__gt=a&series.id__in=1,x&name__x.y=1"),
+            Err(json!({
+                "series.name__gt": ["Select a valid choice. gt is not one of the available choices."],
+                "series.id__in": ["A valid integer is required."],
+                "name__x.y": ["Select a valid choice. x.y is not one of the available choices."],
+            }))
+        );
+        let too_many = json!({"detail": "Limit of 3 filters has been exceeded."});
+        assert_eq!(of_series("series.name=a&series.name=a&series.id=1&series.id=2"), Err(too_many));
+        assert_eq!(of_series("series.a=1&series.b=1&series.c=1&series.d=1"), Ok(vec![]));
+        let volumes = volumes();
+        let named = relations(&volumes, &Query::parse("name.id=1&series.a.b=1&series.name=b&other.name=c&name=1"));
+        assert_eq!(named.iter().map(|field| field.name.as_ref()).collect::<Vec<_>>(), ["series"]);
+        assert!(select(&volumes, &Query::parse("series.name=a")).is_ok_and(|select| select.filters.is_empty()));
+    }
+
+    #[test]
+    fn ids_relations_and_users_have_their_predicates() {
+        let volumes = volumes();
+        let of = |name: &str| volumes.field(name).unwrap().predicates();
+        assert_eq!(of("id"), [Exact, Gt, Gte, Lt, Lte, Range, In]);
+        assert_eq!(of("series"), [Exact, Gt, Gte, Lt, Lte, Range, In, Isnull]);
+        assert_eq!(of("clerk"), [Exact, In, Isnull]);
     }
 
     #[test]

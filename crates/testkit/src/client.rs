@@ -196,10 +196,37 @@ impl Call {
         self.reply().await.ok()
     }
 
+    /// Sends the request, and returns when the first bytes of a successful answer are there.
+    pub async fn download(self) -> Download {
+        let sent = self.0.send().await.and_then(reqwest::Response::error_for_status);
+        let mut response = sent.unwrap_or_else(|error| panic!("no answer, or a refusal: {error:?}"));
+        let first = response.chunk().await.unwrap_or_else(|error| panic!("no body: {error:?}"));
+        Download { response, body: first.unwrap_or_default().to_vec() }
+    }
+
     async fn reply(self) -> reqwest::Result<Reply> {
         let response = self.0.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Ok(Reply::new(status, headers, response.bytes().await?))
+    }
+}
+
+/// An answer of which the rest is still to be read.
+pub struct Download {
+    response: reqwest::Response,
+    body: Vec<u8>,
+}
+
+impl Download {
+    /// The whole body, and whether it came to its end.
+    pub async fn read(mut self) -> (String, bool) {
+        let is_whole = loop {
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.body.extend(chunk),
+                outcome => break outcome.is_ok(),
+            }
+        };
+        (String::from_utf8_lossy(&self.body).into_owned(), is_whole)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads the system events in a build's outbox.
+//! Reads the events in a build's outbox.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -17,10 +17,10 @@ pub struct Event {
     pub at: i64,
 }
 
-/// All waiting events of a build, in order. Panics when one is no system event.
+/// All waiting system events of a build, in order.
 pub async fn events(tenant: &Tenant) -> Vec<Event> {
     let read = |conn: &mut Conn| {
-        conn.all(&Sql::new("SELECT id, kind, body FROM outbox ORDER BY n"), |row| {
+        conn.all(&Sql::new("SELECT id, kind, body FROM outbox WHERE kind = 'system' ORDER BY n"), |row| {
             let body: Value = serde_json::from_str(row.text(2)?).unwrap();
             assert_eq!((row.text(1)?, body["id"].as_str()), ("system", Some(row.text(0)?)));
             Ok(body)
@@ -40,4 +40,44 @@ fn event(body: &Value) -> Event {
         data: serde_json::from_str(body["event_data"].as_str().unwrap()).unwrap(),
         at: resource::time::parse(body["event_timestamp"].as_str().unwrap()).unwrap(),
     }
+}
+
+/// A history event of a record as it waits in the outbox.
+#[derive(Debug, PartialEq)]
+pub struct RecordEvent {
+    pub record: i64,
+    /// The name of its type, such as `record_created`.
+    pub kind: &'static str,
+    pub data: Value,
+}
+
+/// The types of history events, by their numbers from 1.
+const KINDS: [&str; 10] = [
+    "record_created",
+    "owner_initialized",
+    "owners_added",
+    "owners_removed",
+    "assignees_added",
+    "assignees_removed",
+    "field_values_changed",
+    "record_deleted",
+    "document_generated",
+    "status_initialized",
+];
+
+/// All waiting history events of a build, in order.
+pub async fn record_events(tenant: &Tenant) -> Vec<RecordEvent> {
+    let read = |conn: &mut Conn| {
+        conn.all(&Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n"), |row| {
+            Ok(serde_json::from_str(row.text(0)?).unwrap())
+        })
+    };
+    let bodies = tenant.build.db.read::<Vec<Value>, Error>(read).await.unwrap();
+    let entry = |entry: &Value| -> Value { serde_json::from_str(entry.as_str().unwrap()).unwrap() };
+    let event = |body: &Value| RecordEvent {
+        record: body["record_id"].as_i64().unwrap(),
+        kind: KINDS[body["event_type_id"].as_u64().unwrap() as usize - 1],
+        data: body["event_data"].as_array().unwrap().iter().map(entry).collect(),
+    };
+    bodies.iter().map(event).collect()
 }

@@ -9,7 +9,7 @@ use platform::kit::account_type::AccountType;
 use platform::kit::app::App;
 use platform::kit::authenticate::Admission;
 use platform::kit::build::Build;
-use platform::kit::path::PathValue;
+use platform::kit::path::placeholders;
 use platform::kit::request::{Effects, Received, Request};
 use platform::kit::route::Route;
 use platform::kit::{serve, settings};
@@ -150,6 +150,15 @@ impl Tenant {
         Tenant { build: build.unwrap_or_else(|error| panic!("{domain} is not made: {error}")), inner }
     }
 
+    /// Sets a limit of the first build, by the name under which it is stored.
+    pub async fn set_limit(&self, name: &'static str, value: i64) {
+        let set = move |conn: &mut Conn| -> Result<(), Error> {
+            let sql = "INSERT INTO limits(name, value) VALUES ($1, $2) ON CONFLICT(name) DO UPDATE SET value = $2";
+            conn.exec(&Sql::new(sql).arg(name).arg(value)).map(|_| ())
+        };
+        self.build.db.write(set).await.expect("the limit is set");
+    }
+
     /// A client that is not signed in.
     pub fn anonymous(&self) -> Client {
         Client::new(self.address, &self.build.domain)
@@ -227,7 +236,7 @@ impl Tenant {
             build: build.clone(),
             requirement: route.requirement(),
             declared_names: names,
-            path_values: vec![PathValue::Integer(1), PathValue::Integer(1)],
+            path_values: placeholders(route.path).filter_map(|(_, kind)| kind.read("1")).collect(),
             method: route.method.clone(),
             path: route.path.to_owned(),
             query: Query::parse(query),

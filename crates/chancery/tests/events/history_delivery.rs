@@ -1,8 +1,10 @@
-//! The main API delivers its events to the history service: in order, none lost, none twice
+//! The main API delivers its events to the history service: none lost, none twice, system events in their order
 //! (`docs/reference/history.md`).
 
 use crate::{BINARY, message};
 use platform::events::outbox::{self, HistoryEvent, Uuid};
+use platform::events::relay;
+use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
 use platform::kit::route::Handler;
 use platform::table;
@@ -10,7 +12,7 @@ use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql};
+use store::{Conn, Error, Sql, Value};
 use testkit::{
     ADMIN, Behaviour, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, MINUTE, NOW, PASSWORD, SECOND,
     Server, Tenant,
@@ -39,11 +41,11 @@ pub fn until(what: &'static str, holds: impl AsyncFn() -> bool) -> impl Future<O
     }
 }
 
-async fn number(tenant: &Tenant, sql: &'static str) -> i64 {
+pub async fn number(tenant: &Tenant, sql: &'static str) -> i64 {
     tenant.build.db.read::<_, Error>(move |conn| conn.one(&Sql::new(sql), |row| row.int(0))).await.unwrap()
 }
 
-async fn waiting(tenant: &Tenant) -> i64 {
+pub async fn waiting(tenant: &Tenant) -> i64 {
     number(tenant, "SELECT count(*) FROM outbox").await
 }
 
@@ -169,12 +171,12 @@ async fn an_event_arrives_at_once() {
 }
 
 /// A request of the first super admin, for what later resources will do in theirs.
-async fn request(server: &Server, admin: &Client) -> Arc<Request> {
+pub async fn request(server: &Server, admin: &Client) -> Arc<Request> {
     let route = table().routes().find(|route| matches!(route.handler, Handler::Write(_))).unwrap();
     Arc::new(server.request(Some(admin), route, "").await)
 }
 
-fn created(record_id: i64) -> HistoryEvent {
+pub fn created(record_id: i64) -> HistoryEvent {
     HistoryEvent {
         event_id: Uuid::new_v4(),
         event_time: NOW + record_id,
@@ -188,8 +190,19 @@ fn created(record_id: i64) -> HistoryEvent {
     }
 }
 
+/// The envelopes that arrived, by record: many are on their way at once, so they arrive in any order.
+fn envelopes(history: &FakeHistory) -> Vec<Json> {
+    let mut envelopes = history.envelopes();
+    envelopes.sort_by_key(|envelope| envelope["detail"]["record_id"].as_i64());
+    envelopes
+}
+
+fn records(envelopes: &[Json]) -> Vec<i64> {
+    envelopes.iter().map(|envelope| envelope["detail"]["record_id"].as_i64().unwrap()).collect()
+}
+
 #[tokio::test]
-async fn history_of_records_arrives_in_its_envelope_and_order() {
+async fn history_of_records_arrives_in_its_envelope() {
     let history = FakeHistory::start().await;
     let server = with(&history).await;
     let admin = server.admin().await;
@@ -197,16 +210,13 @@ async fn history_of_records_arrives_in_its_envelope_and_order() {
     let events: Vec<HistoryEvent> = (1..=30).map(created).collect();
     for events in events.chunks(10) {
         let events = events.to_vec();
-        let put = move |request: &Request, conn: &mut Conn| {
-            events.iter().try_for_each(|event| outbox::put_history(request, conn, event))
-        };
+        let put = move |request: &Request, conn: &mut Conn| outbox::put_history(request, conn, &events);
         platform::kit::commit::write(&request, put).await.unwrap();
         fail(&server.anonymous(), "nobody@example.com").await;
     }
     until("all is delivered", async || waiting(&server).await == 0).await;
-    let envelopes = history.envelopes();
-    let records: Vec<i64> = envelopes.iter().map(|one| one["detail"]["record_id"].as_i64().unwrap()).collect();
-    assert_eq!(records, (1..=30).collect::<Vec<_>>());
+    let envelopes = envelopes(&history);
+    assert_eq!(records(&envelopes), (1..=30).collect::<Vec<_>>());
     let expected = json!({
         "version": "0", "id": events[0].event_id.to_string(), "detail-type": "history_event",
         "source": history.tenants()[0].database_name, "account": "a.example", "time": "2026-01-31T09:30:00.000000Z",
@@ -221,7 +231,7 @@ async fn history_of_records_arrives_in_its_envelope_and_order() {
     assert_eq!(kinds(&history.system_events()), [1, 2, 2, 2]);
     // What is undone leaves nothing.
     let undone = |request: &Request, conn: &mut Conn| {
-        outbox::put_history(request, conn, &created(31))?;
+        outbox::put_history(request, conn, &[created(31)])?;
         Err::<(), _>(platform::kit::refusal::Refusal::not_found())
     };
     assert_eq!(platform::kit::commit::write(&request, undone).await.unwrap_err().status, 404);
@@ -320,7 +330,7 @@ async fn wrong_events_do_not_hold_up_the_rest() {
     }
     let put = |request: &Request, conn: &mut Conn| {
         let wrong = HistoryEvent { source_info: "poison".to_owned(), ..created(2) };
-        [created(1), wrong, created(3)].iter().try_for_each(|event| outbox::put_history(request, conn, event))
+        outbox::put_history(request, conn, &[created(1), wrong, created(3)])
     };
     platform::kit::commit::write(&request, put).await.unwrap();
     fail(&server.anonymous(), ADMIN).await;
@@ -328,9 +338,7 @@ async fn wrong_events_do_not_hold_up_the_rest() {
     let events = history.arrived(21).await;
     assert_eq!(kinds(&events), [vec![1; 20], vec![2]].concat());
     until("nothing waits", async || waiting(&server).await == 0).await;
-    let envelopes = history.envelopes();
-    let records: Vec<i64> = envelopes.iter().map(|one| one["detail"]["record_id"].as_i64().unwrap()).collect();
-    assert_eq!(records, [1, 3]);
+    assert_eq!(records(&envelopes(&history)), [1, 3]);
     let sql = Sql::new("SELECT kind, reason, body FROM outbox_refused ORDER BY refused_at, kind DESC");
     let read = move |conn: &mut Conn| {
         conn.all(&sql, |row| {
@@ -380,6 +388,134 @@ async fn an_unknown_tenant_loses_nothing() {
     until("the outage shows", async || client.get("/readyz").await.ok()["history"]["is_reachable"] == json!(false))
         .await;
     assert_eq!((waiting(&server).await, history.system_events().len()), (1, 1));
+}
+
+// ---- Many history events at once -----------------------------------------------------------------------------------
+
+/// Commits events of these records in one transaction.
+async fn put(request: &Arc<Request>, records: std::ops::RangeInclusive<i64>) -> Result<(), Refusal> {
+    let events: Vec<HistoryEvent> = records.map(created).collect();
+    let put = move |request: &Request, conn: &mut Conn| outbox::put_history(request, conn, &events);
+    platform::kit::commit::write(request, put).await
+}
+
+#[tokio::test]
+async fn many_lost_answers_make_no_duplicates() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let request = request(&server, &server.admin().await).await;
+    history.arrived(1).await;
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    history.is(Behaviour::LosesAnswers);
+    put(&request, 1..=200).await.unwrap();
+    until("many have arrived", async || history.envelopes().len() >= 64).await;
+    history.is(Behaviour::Serves);
+    until("all is delivered", async || waiting(&server).await == 0).await;
+    assert_eq!(records(&envelopes(&history)), (1..=200).collect::<Vec<_>>());
+    assert!(history.repeated() >= 64, "{} were sent twice", history.repeated());
+}
+
+#[tokio::test]
+async fn an_outage_costs_one_call_at_a_time() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let request = request(&server, &server.admin().await).await;
+    history.arrived(1).await;
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    history.is(Behaviour::Refuses);
+    let before = history.calls();
+    put(&request, 1..=500).await.unwrap();
+    until("the outage shows", async || !relay::lag(&server.app).is_reachable).await;
+    let first = history.calls() - before;
+    assert!(first <= 64, "{first}");
+    // Each further try: which service it is, or one event.
+    history.called(before + first + 4).await;
+    assert!(history.calls() - before <= first + 10, "{first}, then {}", history.calls() - before);
+    history.is(Behaviour::Serves);
+    until("all is delivered", async || waiting(&server).await == 0).await;
+    assert_eq!(records(&envelopes(&history)), (1..=500).collect::<Vec<_>>());
+    assert_eq!(history.repeated(), 0);
+}
+
+#[tokio::test]
+async fn many_wrong_events_do_not_hold_up_the_rest() {
+    let history = FakeHistory::start().await;
+    let server = with(&history).await;
+    let request = request(&server, &server.admin().await).await;
+    history.poison("poison");
+    let put = |request: &Request, conn: &mut Conn| {
+        let of = |n: i64| match n % 10 {
+            0 => HistoryEvent { source_info: "poison".to_owned(), ..created(n) },
+            _ => created(n),
+        };
+        outbox::put_history(request, conn, &(1..=200).map(of).collect::<Vec<_>>())
+    };
+    platform::kit::commit::write(&request, put).await.unwrap();
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    assert_eq!(records(&envelopes(&history)), (1..=200).filter(|n| n % 10 != 0).collect::<Vec<_>>());
+    assert_eq!(number(&server, "SELECT count(*) FROM outbox_refused").await, 20);
+    assert_eq!(relay::lag(&server.app).refused, 20);
+}
+
+#[tokio::test]
+async fn events_of_a_batch_wait_together_or_not_at_all() {
+    let history = FakeHistory::start().await;
+    let service = history.service();
+    let change = |config: &mut platform::Settings| {
+        (config.events.history, config.events.outbox_bytes) = (service, 100_000);
+        config.identity.address_attempts = 0;
+    };
+    let server = Server::with(change).await;
+    let request = request(&server, &server.admin().await).await;
+    history.arrived(1).await;
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    history.is(Behaviour::Refuses);
+    put(&request, 1..=100).await.unwrap();
+    // It would fit in part.
+    let refusal = put(&request, 101..=300).await.unwrap_err();
+    assert_eq!((refusal.status.as_u16(), refusal.body), (503, message::detail("History is unavailable.")));
+    assert_eq!(waiting(&server).await, 100);
+    history.is(Behaviour::Serves);
+    until("all is delivered", async || waiting(&server).await == 0).await;
+    // What is larger than the bound has all of it.
+    put(&request, 101..=600).await.unwrap();
+    until("all is delivered", async || waiting(&server).await == 0).await;
+    assert_eq!(records(&envelopes(&history)), (1..=600).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
+    let history = FakeHistory::start().await;
+    let service = history.service();
+    let change =
+        |config: &mut platform::Settings| (config.events.history, config.events.outbox_bytes) = (service, 800_000);
+    let server = Server::with(change).await;
+    let request = request(&server, &server.admin().await).await;
+    history.arrived(1).await;
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    // A sixteenth waits, on its way to a service that does not answer yet.
+    history.is(Behaviour::Hangs);
+    put(&request, 1..=200).await.unwrap();
+    let started = Instant::now();
+    let turn = tokio::time::timeout(Duration::from_millis(500), outbox::turn(&server.app, &server.build)).await;
+    assert!(turn.is_err(), "after {:?}", started.elapsed());
+    // Once the service is known to be away, batches do not wait for it.
+    history.is(Behaviour::Refuses);
+    until("the outage shows", async || !relay::lag(&server.app).is_reachable).await;
+    tokio::time::timeout(Duration::from_secs(1), outbox::turn(&server.app, &server.build)).await.unwrap();
+    history.is(Behaviour::Serves);
+    until("all is delivered", async || waiting(&server).await == 0).await;
+    // Few batches at a time.
+    let four = [(); 4].map(|()| outbox::turn(&server.app, &server.build));
+    let mut held = Vec::new();
+    for turn in four {
+        held.push(turn.await);
+    }
+    let fifth =
+        async || tokio::time::timeout(Duration::from_millis(100), outbox::turn(&server.app, &server.build)).await;
+    assert!(fifth().await.is_err());
+    held.pop();
+    assert!(fifth().await.is_ok());
 }
 
 // ---- The bound -----------------------------------------------------------------------------------------------------
@@ -469,6 +605,61 @@ async fn what_was_committed_before_a_crash_arrives_after_it() {
     assert_eq!(kinds(&history.arrived(6).await), [1, 2, 2, 2, 2, 2]);
     assert_eq!(history.tenants().len(), 1);
     process.stop();
+}
+
+/// Puts history events of these records into the outbox of a build, as a process would.
+async fn insert(installation: &Installation, records: std::ops::RangeInclusive<i64>) {
+    let store = installation.store().await;
+    let bodies: Vec<(String, String)> = records
+        .map(|record_id| {
+            let id = Uuid::new_v4().to_string();
+            let body = json!({
+                "event_id": id, "event_time": "2026-01-31T09:30:00Z", "event_type_id": 8, "record_id": record_id,
+                "source_id": 0, "source_type_id": 3, "event_data": [],
+            });
+            (id, body.to_string())
+        })
+        .collect();
+    let insert = move |conn: &mut Conn| {
+        let rows = bodies.iter().map(|(id, body)| [Value::Text(id), Value::Text("history"), Value::Text(body)]);
+        let rows: Vec<_> = rows.map(|[id, kind, body]| [id, kind, Value::Int(500), Value::Int(0), body]).collect();
+        conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, None)
+    };
+    store.database("build_1").write::<_, Error>(insert).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_history_events_survive_a_crash_while_they_are_sent() {
+    let history = FakeHistory::start().await;
+    let installation = installation(history.address.port());
+    insert(&installation, 1..=1000).await;
+    // Answers that are lost with the process: the events have arrived, and are in the outbox still.
+    history.is(Behaviour::LosesAnswers);
+    let process = installation.serve_api();
+    until("many have arrived", async || history.envelopes().len() >= 64).await;
+    process.kill();
+    history.is(Behaviour::Serves);
+    let process = installation.serve_api();
+    until("all have arrived", async || history.envelopes().len() == 1000).await;
+    assert_eq!(records(&envelopes(&history)), (1..=1000).collect::<Vec<_>>());
+    assert!(history.repeated() >= 64, "{} were sent twice", history.repeated());
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_processes_deliver_each_history_event_once() {
+    let history = FakeHistory::start().await;
+    let installation = installation(history.address.port());
+    if installation.database_url().is_none() {
+        return;
+    }
+    insert(&installation, 1..=3000).await;
+    let processes = [installation.serve_api(), installation.serve_api()];
+    until("all have arrived", async || history.envelopes().len() == 3000).await;
+    assert_eq!(records(&envelopes(&history)), (1..=3000).collect::<Vec<_>>());
+    assert_eq!(history.repeated(), 0);
+    processes.into_iter().for_each(testkit::Process::stop);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Checks a body against its declaration in the transaction of the write: the rules of its fields, uniqueness and
 //! unknown ids, with all errors together.
 
-use super::sql::stored;
+use super::sql::{OWN, column, joins, stored};
 use crate::refusal::Refusal;
 use resource::{Accepted, Field, Kind, Lookup, Mode, Object, Resource, Source, Value, accept, fold};
 use store::{Arg, Conn, Error, Sql};
@@ -47,13 +47,19 @@ impl Lookup for InTransaction<'_> {
     }
 
     fn is_taken(&mut self, field: &Field, value: &Value) -> Result<bool, Error> {
-        let (column, value) = match (&field.folded, &field.source, value) {
-            (Some(folded), _, Value::Text(text)) => (folded.as_ref(), Arg::from(fold(text))),
-            (_, Source::Column(column), value) => (column.as_ref(), stored(field, value)),
+        let (name, value) = match (&field.folded, &field.source, value) {
+            (Some(folded), _, Value::Text(text)) if !field.is_unique_exactly => {
+                (folded.as_ref(), Arg::from(fold(text)))
+            }
+            (_, Source::Column(name), value) => (name.as_ref(), stored(field, value)),
             _ => return Ok(false),
         };
         let mut sql = Sql::new("SELECT 1 FROM ");
-        sql.name(&self.resource.table).push(" t WHERE t.").name(column).push(" = ").bind(value);
+        sql.name(&self.resource.table).push(" t");
+        joins(&mut sql, OWN, self.resource, [field]);
+        sql.push(" WHERE ");
+        column(&mut sql, OWN, field, name);
+        sql.push(" = ").bind(value);
         sql.push(" AND t.id <> ").bind(self.id.unwrap_or(0));
         if let Some(alive) = self.resource.alive {
             sql.push(" AND ").push(alive);

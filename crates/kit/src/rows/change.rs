@@ -2,7 +2,7 @@
 
 use super::sealed;
 use super::shape::{NOW, Shape};
-use super::sql::{stored, value};
+use super::sql::{OWN, joins, stored, value};
 use super::view::view_id;
 use crate::answer::etag;
 use crate::limits;
@@ -10,7 +10,7 @@ use crate::log;
 use crate::reactions::{self, When};
 use crate::refusal::Refusal;
 use crate::request::Request;
-use resource::{Changes, Field, Kind, Resource, Source, Value, fold, message};
+use resource::{Changes, Errors, Field, Kind, Resource, Source, Value, fold, message};
 use serde_json::{Map, Value as Json};
 use store::{Arg, Conn, Error, Row, Sql};
 
@@ -38,7 +38,16 @@ pub fn load_shared(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Cha
 }
 
 fn values(conn: &mut Conn, shape: &Shape, id: i64, lock: &'static str) -> Result<Option<Changes>, Error> {
-    let mut sql = Sql::new("");
+    let (mut lock, mut sql) = (lock, Sql::new(""));
+    if !lock.is_empty() && !shape.resource.further_tables.is_empty() {
+        // PostgreSQL locks no row of an outer join, and only a later statement sees in the further tables what the lock
+        // has waited for.
+        let mut locked = Sql::new("SELECT 1 FROM ");
+        locked.name(&shape.resource.table).push(" t WHERE t.id = ").bind(id).push(std::mem::take(&mut lock));
+        if conn.opt(&locked, |_| Ok(()))?.is_none() {
+            return Ok(None);
+        }
+    }
     sql.append_with(shape.stored.get_or_init(|| select_stored(&shape.resource)), [id.into()]).push(lock);
     conn.opt(&sql, |row| {
         let mut values = Changes::new();
@@ -60,16 +69,21 @@ fn select_stored(resource: &Resource) -> Sql {
     let mut sql = Sql::new("SELECT ");
     for (n, field) in stored_fields(resource).enumerate() {
         sql.push(if n > 0 { ", " } else { "" });
-        value(&mut sql, field, NOW);
+        value(&mut sql, OWN, field, NOW);
     }
-    sql.push(" FROM ").name(&resource.table).push(" t WHERE t.id = ").bind(0);
+    sql.push(" FROM ").name(&resource.table).push(" t");
+    joins(&mut sql, OWN, resource, stored_fields(resource));
+    sql.push(" WHERE t.id = ").bind(0);
     sql
 }
 
-fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
+/// Reads the stored value of a field from a column.
+pub fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
     Ok(match &field.kind {
         Kind::Boolean => row.opt_int(at)?.map(|value| value != 0).into(),
-        Kind::Integer { .. } | Kind::DateTime | Kind::User | Kind::Reference { .. } => row.opt_int(at)?.into(),
+        Kind::Integer { .. } | Kind::DateTime | Kind::User | Kind::UserId | Kind::Reference { .. } => {
+            row.opt_int(at)?.into()
+        }
         Kind::References { .. } => {
             let ids = row.opt_text(at)?.unwrap_or("").split(',').filter_map(|id| id.parse().ok());
             let mut ids: Vec<i64> = ids.collect();
@@ -124,7 +138,7 @@ pub fn insert_row(
     now: i64,
     by: Option<i64>,
 ) -> Result<i64, Refusal> {
-    let mut columns: Vec<(String, Arg)> = stored_columns(resource, changes);
+    let mut columns: Vec<(String, Arg)> = stored_columns(resource, 0, changes);
     columns.extend(extra.iter().map(|(name, arg)| ((*name).to_owned(), arg.clone())));
     for (name, arg) in
         [("created_at", now.into()), ("modified_at", now.into()), ("created_by", by.into()), ("modified_by", by.into())]
@@ -144,7 +158,7 @@ pub fn insert_row(
     }
     sql.push(") RETURNING id");
     let id = conn.one(&sql, |row| row.int(0)).map_err(|error| unique(resource, error))?;
-    set_members(conn, resource, id, changes)?;
+    set_elsewhere(conn, resource, id, changes)?;
     Ok(id)
 }
 
@@ -160,17 +174,9 @@ pub fn update(
     extra: &[(&'static str, Arg)],
 ) -> Result<(), Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
-    let mut sql = Sql::new("UPDATE ");
-    sql.name(&resource.table).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
-    for (column, arg) in stored_columns(resource, changes) {
-        sql.push(", ").name(&column).push(" = ").bind(arg);
-    }
-    for (column, arg) in sealed::columns(request, resource, changes, false).iter().chain(extra) {
-        sql.push(", ").name(column).push(" = ").bind(arg.clone());
-    }
-    sql.push(" WHERE id = ").bind(id);
-    conn.exec(&sql).map_err(|error| unique(resource, error))?;
-    set_members(conn, resource, id, changes)?;
+    let mut columns = sealed::columns(request, resource, changes, false);
+    columns.extend(extra.iter().cloned());
+    update_row(conn, resource, id, changes, &columns, request.now, by)?;
     let changed = log::changed(resource, before, changes);
     if !changed.is_empty() {
         let name = if log::name_of(changes).is_empty() { log::name_of(before) } else { log::name_of(changes) };
@@ -179,14 +185,43 @@ pub fn update(
     reactions::run(request, conn, &resource.name, When::Changed, id)
 }
 
+/// Updates a row with its audit fields alone.
+pub fn update_row(
+    conn: &mut Conn,
+    resource: &Resource,
+    id: i64,
+    changes: &Changes,
+    extra: &[(&'static str, Arg)],
+    now: i64,
+    by: Option<i64>,
+) -> Result<(), Refusal> {
+    let mut sql = Sql::new("UPDATE ");
+    sql.name(&resource.table).push(" SET modified_at = ").bind(now).push(", modified_by = ").bind(by);
+    for (column, arg) in stored_columns(resource, 0, changes) {
+        sql.push(", ").name(&column).push(" = ").bind(arg);
+    }
+    for (column, arg) in extra {
+        sql.push(", ").name(column).push(" = ").bind(arg.clone());
+    }
+    sql.push(" WHERE id = ").bind(id);
+    conn.exec(&sql).map_err(|error| unique(resource, error))?;
+    set_elsewhere(conn, resource, id, changes)
+}
+
 /// Runs the reactions, which may refuse, then deletes a row, uncounts it under its limit and writes the administration
 /// log.
 pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, name: &str) -> Result<(), Refusal> {
     reactions::run(request, conn, &resource.name, When::Leaving, id)?;
-    let mut sql = Sql::new("DELETE FROM ");
-    sql.name(&resource.table).push(" WHERE id = ").bind(id);
-    if conn.exec(&sql)? == 0 {
+    let from = |table: &str| {
+        let mut sql = Sql::new("DELETE FROM ");
+        sql.name(table).push(" WHERE id = ").bind(id);
+        sql
+    };
+    if conn.exec(&from(&resource.table))? == 0 {
         return Err(Refusal::not_found());
+    }
+    for table in &resource.further_tables {
+        conn.exec(&from(table))?;
     }
     if let Some(limit) = resource.limit {
         limits::give_back(conn, limit)?;
@@ -194,19 +229,45 @@ pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, 
     log::write(request, conn, "delete", resource, id, name, Map::new())
 }
 
-/// The columns that changes write: those of the fields, and those of their folded texts.
-fn stored_columns(resource: &Resource, changes: &Changes) -> Vec<(String, Arg)> {
+/// The columns of one of the resource's tables that changes write: those of the fields, and those of their folded texts.
+fn stored_columns(resource: &Resource, table: usize, changes: &Changes) -> Vec<(String, Arg)> {
     let mut columns = Vec::new();
     for (name, value) in changes.iter() {
-        let Some(field) = resource.field(name) else { continue };
+        let Some(field) = resource.field(name).filter(|field| field.table == table) else { continue };
         if let Source::Column(column) = &field.source {
             columns.push((column.to_string(), stored(field, value)));
         }
-        if let (Some(folded), Value::Text(text)) = (&field.folded, value) {
-            columns.push((folded.to_string(), fold(text).into()));
+        if let Some(folded) = &field.folded {
+            let text = if let Value::Text(text) = value { Some(fold(text)) } else { None };
+            columns.push((folded.to_string(), text.into()));
         }
     }
     columns
+}
+
+/// Writes what changes hold beside the resource's own table.
+fn set_elsewhere(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes) -> Result<(), Refusal> {
+    for (n, table) in resource.further_tables.iter().enumerate() {
+        let columns = stored_columns(resource, n + 1, changes);
+        if columns.is_empty() {
+            continue;
+        }
+        let mut sql = Sql::new("INSERT INTO ");
+        sql.name(table).push("(id");
+        for (column, _) in &columns {
+            sql.push(", ").name(column);
+        }
+        sql.push(") VALUES (").bind(id);
+        for (_, arg) in &columns {
+            sql.push(", ").bind(arg.clone());
+        }
+        sql.push(") ON CONFLICT (id) DO UPDATE SET ");
+        for (n, (column, _)) in columns.iter().enumerate() {
+            sql.push(if n > 0 { ", " } else { "" }).name(column).push(" = excluded.").name(column);
+        }
+        conn.exec(&sql).map_err(|error| unique(resource, error))?;
+    }
+    Ok(set_members(conn, resource, id, changes)?)
 }
 
 fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes) -> Result<(), Error> {
@@ -229,7 +290,13 @@ fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes)
 fn unique(resource: &Resource, error: Error) -> Refusal {
     match &error {
         Error::Unique(index) => match resource.field_of_index(index) {
-            Some(field) => Refusal::field(&field.name, message::UNIQUE),
+            Some(field) => {
+                let taken = Errors::of(&field.name, message::UNIQUE);
+                let Some(group) = resource.group_of(field) else { return taken.into() };
+                let mut errors = Errors::new();
+                errors.nest(group, taken);
+                errors.into()
+            }
             None => error.into(),
         },
         _ => error.into(),

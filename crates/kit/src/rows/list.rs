@@ -1,13 +1,13 @@
 //! Answers a page of a list in the envelope.
 
 use super::shape::{Cell, Shape};
-use super::sql::{conditions, is_of_the_moment, order};
+use super::sql::{OWN, Relations, conditions, is_of_the_moment, joins, order};
 use super::view::show;
 use crate::answer::{Answer, Outcome};
 use crate::request::Request;
 use http::StatusCode;
 use resource::json::{Form, Writer};
-use resource::{Resource, Select, select};
+use resource::{Field, Filter, Resource, Select, select_related};
 use store::{Conn, Error, Sql};
 
 /// The rows of a list that the caller may see.
@@ -18,6 +18,10 @@ pub struct Scope {
     pub total: Option<i64>,
     /// How long the list may be cached.
     pub cacheable: Cacheable,
+    /// What stands in place of the resource's table: a subselect with its columns.
+    pub from: Option<Sql>,
+    /// What filters may look into over relations.
+    pub relations: Relations,
 }
 
 /// How long a list stays the same if nothing is written, for `answer_cache.rs`.
@@ -35,7 +39,13 @@ pub enum Cacheable {
 impl Scope {
     /// All rows that fulfil a condition. The list is not cached.
     pub fn of(condition: impl Into<Sql>) -> Scope {
-        Scope { condition: condition.into(), total: None, cacheable: Cacheable::Never }
+        let (condition, relations) = (condition.into(), Relations::new());
+        Scope { condition, total: None, cacheable: Cacheable::Never, from: None, relations }
+    }
+
+    /// All rows of a subselect that stands in place of the resource's table.
+    pub fn from(subselect: Sql) -> Scope {
+        Scope { from: Some(subselect), ..Scope::of("1 = 1") }
     }
 
     /// Lets the list be cached. Its condition must not depend on the time of the request.
@@ -46,7 +56,8 @@ impl Scope {
 
 /// Answers a page of a list in its envelope, by at most three statements.
 pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> Outcome {
-    let select = select(&shape.resource, &request.query)?;
+    let related = |field: &Field| scope.relations.get(&field.name).map(|related| related.resource.as_ref());
+    let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
     let mut out = Writer::with_capacity(1024 + 900 * select.limit.min(100) as usize);
     out.raw("[");
     let sql = page(request, shape, &scope, &select);
@@ -55,14 +66,7 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
         show(&mut out, shape, Form::List, &Cell(row), 0, request)
     })?;
     out.raw("]");
-    let total = match scope.total {
-        Some(total) => total,
-        None => count(conn, &shape.resource, &scope, &[], request.now)?,
-    };
-    let filtered = match select.filters.is_empty() {
-        true => total,
-        false => count(conn, &shape.resource, &scope, &select.filters, request.now)?,
-    };
+    let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
     let body = envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());
     let mut answer = Answer::json(StatusCode::OK, body);
     let compares =
@@ -109,26 +113,53 @@ fn address(request: &Request, limit: i64, offset: i64) -> String {
 /// The statement of a page. A subquery selects the ids, so that an index can serve it; then their rows are joined.
 fn page(request: &Request, shape: &Shape, scope: &Scope, select: &Select) -> Sql {
     let resource: &Resource = &shape.resource;
+    let ordered = || select.ordering.iter().map(|order| order.field);
     let mut sql = Sql::new("SELECT ");
     shape.select(Form::List, &mut sql, request);
-    sql.push(" FROM (SELECT t.id FROM ").name(&resource.table).push(" t WHERE ").append(&scope.condition);
-    conditions(&mut sql, &select.filters, request.now);
-    order(&mut sql, resource, &select.ordering);
+    push_table(sql.push(" FROM (SELECT t.id FROM "), resource, scope).push(" t");
+    joins(&mut sql, OWN, resource, select.filters.iter().map(Filter::own_field).chain(ordered()));
+    sql.push(" WHERE ").append(&scope.condition);
+    conditions(&mut sql, OWN, &select.filters, &scope.relations, request.now);
+    order(&mut sql, OWN, resource, &select.ordering);
     sql.push(" LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
-    sql.push(") page JOIN ").name(&resource.table).push(" t ON t.id = page.id");
-    order(&mut sql, resource, &select.ordering);
+    push_table(sql.push(") page JOIN "), resource, scope).push(" t ON t.id = page.id");
+    joins(&mut sql, OWN, resource, shape.fields(Form::List).chain(ordered()));
+    order(&mut sql, OWN, resource, &select.ordering);
     sql
 }
 
-fn count(
+/// Appends the table of a scope: that of the resource, or what stands in its place.
+pub(super) fn push_table<'a>(sql: &'a mut Sql, resource: &Resource, scope: &Scope) -> &'a mut Sql {
+    match &scope.from {
+        Some(subselect) => sql.push("(").append(subselect).push(")"),
+        None => sql.name(&resource.table),
+    }
+}
+
+/// How many rows a scope has, and how many of them the filters leave, in one statement at most.
+fn counts(
     conn: &mut Conn,
     resource: &Resource,
     scope: &Scope,
-    filters: &[resource::Filter],
+    filters: &[Filter],
     now: i64,
-) -> Result<i64, Error> {
-    let mut sql = Sql::new("SELECT count(*) FROM ");
-    sql.name(&resource.table).push(" t WHERE ").append(&scope.condition);
-    conditions(&mut sql, filters, now);
-    conn.one(&sql, |row| row.int(0))
+) -> Result<(i64, i64), Error> {
+    let count = |filters: &[Filter]| {
+        let mut sql = Sql::new("SELECT count(*) FROM ");
+        push_table(&mut sql, resource, scope).push(" t");
+        joins(&mut sql, OWN, resource, filters.iter().map(Filter::own_field));
+        sql.push(" WHERE ").append(&scope.condition);
+        conditions(&mut sql, OWN, filters, &scope.relations, now);
+        sql
+    };
+    match (scope.total, filters) {
+        (Some(total), []) => Ok((total, total)),
+        (Some(total), _) => conn.one(&count(filters), |row| Ok((total, row.int(0)?))),
+        (None, []) => conn.one(&count(&[]), |row| Ok((row.int(0)?, row.int(0)?))),
+        (None, _) => {
+            let mut sql = Sql::new("SELECT (");
+            sql.append(&count(&[])).push("), (").append(&count(filters)).push(")");
+            conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+        }
+    }
 }

@@ -11,9 +11,11 @@ pub mod sql;
 mod view;
 
 pub use accept::{accepted, accepted_within, existing};
-pub use change::{check_if_match, delete, insert, insert_row, load, load_for_change, load_shared, update};
+pub use change::{
+    check_if_match, delete, insert, insert_row, load, load_for_change, load_shared, stored_value, update, update_row,
+};
 pub use list::{Cacheable, Scope, envelope, list};
 pub use sealed::{has_secret, open as open_secret};
 pub use shape::{CALLER, Cell, Declaration, NOW, Shape, WriteMeta, write_permissions};
-pub use sql::arg;
-pub use view::{changed, created, document, records, view, view_id};
+pub use sql::{Related, Relations, arg};
+pub use view::{changed, created, document, items, records, view, view_id};

@@ -1,8 +1,10 @@
-//! Fields, checked filters and orderings as SQL over the table `t`. The SQL consists of static text, names from
+//! Fields, checked filters and orderings as SQL. The SQL consists of static text, names from
 //! declarations, and bound values.
 
-use resource::{Field, Kind, Members, Order, Predicate, Resource, Source, Value};
-use store::{Arg, Sql};
+use resource::{Field, Filter, Kind, Members, Name, Order, Predicate, Resource, Source, Value, fold};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use store::{Arg, Conn, Error, Sql};
 
 /// Pushes SQL in which each token, such as `{now}`, is replaced by a bound value.
 pub fn tokens(sql: &mut Sql, text: &'static str, values: &[(&str, i64)]) {
@@ -17,21 +19,80 @@ pub fn tokens(sql: &mut Sql, text: &'static str, values: &[(&str, i64)]) {
     sql.push(rest);
 }
 
-pub fn value(sql: &mut Sql, field: &Field, now: i64) {
-    match &field.source {
-        Source::Column(column) => {
-            sql.push("t.").name(column);
+/// The alias of the table of the resource that a statement is about.
+pub const OWN: &str = "t";
+/// The alias of the table of a related resource.
+pub const RELATED: &str = "u";
+
+/// A resource that filters over a relation look into.
+#[derive(Clone)]
+pub struct Related {
+    pub resource: Arc<Resource>,
+    /// Which rows the caller may view, as SQL over the table `u`. A row that he may not view counts as nulls. A
+    /// statement may hold it twice for each relation, so it must have few arguments: both engines bound them.
+    pub visible: Sql,
+    /// The ids of the rows that fulfil the filters, where they are known (see [`look_up_related`]).
+    pub ids: Option<Vec<i64>>,
+}
+
+/// The related resources by the names of the fields that relate to them.
+pub type Relations = HashMap<Name, Related>;
+
+/// Joins those further tables of a resource that hold one of the fields to its table, which has the alias.
+pub fn joins<'f>(sql: &mut Sql, alias: &'static str, resource: &Resource, fields: impl IntoIterator<Item = &'f Field>) {
+    if resource.further_tables.is_empty() {
+        return;
+    }
+    let used: BTreeSet<usize> = fields.into_iter().map(|field| field.table).collect();
+    for (n, table) in resource.further_tables.iter().enumerate().map(|(n, table)| (n + 1, table)) {
+        if used.contains(&n) {
+            // A row that was made before the table may be missing there.
+            sql.push(" LEFT JOIN ").name(table).push(" ");
+            push_alias(sql, alias, n);
+            sql.push(" ON ");
+            push_alias(sql, alias, n);
+            sql.push(".id = ").push(alias).push(".id");
         }
+    }
+}
+
+fn push_alias(sql: &mut Sql, alias: &'static str, table: usize) {
+    if table == 0 {
+        sql.push(alias);
+    } else {
+        sql.name(&format!("{alias}{table}"));
+    }
+}
+
+/// Pushes a column of the table that a field stands in.
+pub(super) fn column(sql: &mut Sql, alias: &'static str, field: &Field, column: &str) {
+    push_alias(sql, alias, field.table);
+    sql.push(".").name(column);
+}
+
+/// Pushes the column of the case-folded copy of a field that has one.
+pub fn fold_column(sql: &mut Sql, alias: &'static str, field: &Field) {
+    if let Some(folded) = &field.folded {
+        column(sql, alias, field, folded);
+    }
+}
+
+/// Pushes the value of a field. One with an SQL expression is over the table `t`, whatever the alias.
+pub fn value(sql: &mut Sql, alias: &'static str, field: &Field, now: i64) {
+    match &field.source {
+        Source::Column(name) => column(sql, alias, field, name),
         Source::Sql(expression) => tokens(sql, expression, &[("{now}", now)]),
         Source::Members(members) => {
             // Ordered inside, where an index does it; an order within string_agg would be a sort for every row.
             sql.push("(SELECT string_agg(x.item, ',') FROM (SELECT CAST(m.").name(members.item);
             sql.push(" AS TEXT) AS item FROM ").name(members.table).push(" m WHERE m.").name(members.owner);
-            sql.push(" = t.id ORDER BY m.").name(members.item).push(") x)");
+            sql.push(" = ").push(alias).push(".id ORDER BY m.").name(members.item).push(") x)");
         }
         Source::Sealed(sealed) => {
             // Only whether there is a secret is read, never its value.
-            sql.push("(CASE WHEN t.").name(sealed.column).push(" IS NULL THEN NULL ELSE '' END)");
+            sql.push("(CASE WHEN ");
+            column(sql, alias, field, sealed.column);
+            sql.push(" IS NULL THEN NULL ELSE '' END)");
         }
         Source::None => {
             sql.push("NULL");
@@ -44,33 +105,132 @@ pub fn is_of_the_moment(field: &Field) -> bool {
     matches!(&field.source, Source::Sql(expression) if expression.contains("{now}"))
 }
 
-pub fn conditions(sql: &mut Sql, filters: &[resource::Filter], now: i64) {
+/// Pushes checked filters as further conditions over the table of this alias.
+pub fn conditions(sql: &mut Sql, alias: &'static str, filters: &[Filter], relations: &Relations, now: i64) {
+    let mut over: Vec<(&Field, Vec<&Filter>)> = Vec::new();
     for filter in filters {
-        sql.push(" AND ");
-        condition(sql, filter, now);
+        match filter.via() {
+            None => {
+                sql.push(" AND ");
+                condition(sql, alias, filter, now);
+            }
+            Some(via) => match over.iter_mut().find(|(known, _)| known.name == via.name) {
+                Some((_, filters)) => filters.push(filter),
+                None => over.push((via, vec![filter])),
+            },
+        }
+    }
+    for (via, filters) in over {
+        conditions_on_related(sql, alias, via, &filters, relations.get(&via.name), now);
     }
 }
 
-/// Pushes a checked filter as a condition.
-fn condition(sql: &mut Sql, filter: &resource::Filter, now: i64) {
+/// Related rows that fulfil the filters are named in the statement if there are no more of them.
+const MAX_RELATED: i64 = 1_000;
+
+/// Looks for the related rows that fulfil the filters over each relation. Where there are few, the statement of a list
+/// names them: then PostgreSQL knows that they are few, and begins with them.
+pub fn look_up_related(conn: &mut Conn, filters: &[Filter], relations: &mut Relations, now: i64) -> Result<(), Error> {
+    for (name, related) in relations {
+        let over = filters.iter().filter(|filter| filter.via().is_some_and(|via| via.name == *name));
+        let present: Vec<&Filter> = over.filter(|filter| !is_absence(filter)).collect();
+        if present.is_empty() {
+            continue;
+        }
+        let mut sql = Sql::new("SELECT u.id FROM ");
+        push_related(&mut sql, related, &present);
+        for filter in present {
+            sql.push(" AND ");
+            condition(&mut sql, RELATED, filter, now);
+        }
+        let ids = conn.all(sql.push(" LIMIT ").bind(MAX_RELATED + 1), |row| row.int(0))?;
+        related.ids = Some(ids).filter(|ids| ids.len() as i64 <= MAX_RELATED);
+    }
+    Ok(())
+}
+
+/// Whether a filter on a related row holds where there is none.
+fn is_absence(filter: &Filter) -> bool {
+    filter.predicate() == Predicate::Isnull && filter.operands().first() == Some(&Value::Bool(true))
+}
+
+fn push_related(sql: &mut Sql, related: &Related, filters: &[&Filter]) {
+    sql.name(&related.resource.table).push(" ").push(RELATED);
+    joins(sql, RELATED, &related.resource, filters.iter().map(|filter| filter.field()));
+    sql.push(" WHERE (").append(&related.visible).push(")");
+}
+
+/// Pushes the filters on the related row of one field. Where there is none that the caller may view, only `isnull=true`
+/// holds. There is one such row at most, so all of them look for it together.
+fn conditions_on_related(
+    sql: &mut Sql,
+    alias: &'static str,
+    via: &Field,
+    filters: &[&Filter],
+    related: Option<&Related>,
+    now: i64,
+) {
+    let (absent, present): (Vec<&Filter>, Vec<&Filter>) =
+        filters.iter().copied().partition(|filter| is_absence(filter));
+    let Some(related) = related else {
+        sql.push(if present.is_empty() { "" } else { " AND 1 = 0" });
+        return;
+    };
+    // SQLite evaluates a list of ids once, and an EXISTS for every row; to PostgreSQL both are the same join. A NOT IN
+    // is no join to PostgreSQL, and as slow as its list is long where that does not fit into memory.
+    if let Some(ids) = related.ids.as_ref().filter(|_| !present.is_empty()) {
+        sql.push(" AND ");
+        value(sql, alias, via, now);
+        sql.any(ids.clone());
+    } else if !present.is_empty() {
+        sql.push(" AND ");
+        value(sql, alias, via, now);
+        sql.push(" IN (SELECT u.id FROM ");
+        push_related(sql, related, &present);
+        for filter in present {
+            sql.push(" AND ");
+            condition(sql, RELATED, filter, now);
+        }
+        sql.push(")");
+    }
+    if !absent.is_empty() {
+        sql.push(" AND NOT EXISTS (SELECT 1 FROM ");
+        push_related(sql, related, &absent);
+        sql.push(" AND u.id = ");
+        value(sql, alias, via, now);
+        for (n, filter) in absent.iter().enumerate() {
+            sql.push(if n > 0 { " OR " } else { " AND (" });
+            value(sql, RELATED, filter.field(), now);
+            sql.push(" IS NOT NULL");
+        }
+        sql.push("))");
+    }
+}
+
+/// Pushes a checked filter as a condition on a field of the table of this alias.
+fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
     let (field, operands) = (filter.field(), filter.operands());
     let first = || operands.first().map_or(Arg::Null, |operand| stored(field, operand));
     if let Source::Members(members) = &field.source {
-        return condition_on_members(sql, members, filter.predicate(), operands);
+        return condition_on_members(sql, alias, members, filter.predicate(), operands);
     }
     if let (Kind::Set { .. }, Predicate::Exact | Predicate::In) = (&field.kind, filter.predicate()) {
-        return condition_on_set(sql, field, filter.predicate(), operands, now);
+        return condition_on_set(sql, alias, field, filter.predicate(), operands, now);
     }
     let compared = |sql: &mut Sql| match &field.folded {
-        Some(folded) if filter.predicate().ignores_case() => {
-            sql.push("t.").name(folded);
-        }
-        _ => value(sql, field, now),
+        Some(folded) if filter.predicate().ignores_case() => column(sql, alias, field, folded),
+        _ => value(sql, alias, field, now),
     };
     let with = |sql: &mut Sql, operator: &'static str| {
         compared(sql);
         sql.push(operator).bind(first());
     };
+    if let (Predicate::Exact, true, Some(folded), Some(Value::Text(text))) =
+        (filter.predicate(), field.is_fold_indexed, &field.folded, operands.first())
+    {
+        column(sql, alias, field, folded);
+        sql.push(" = ").bind(fold(text)).push(" AND ");
+    }
     match filter.predicate() {
         Predicate::Exact | Predicate::Iexact => with(sql, " = "),
         Predicate::Gt => with(sql, " > "),
@@ -87,7 +247,7 @@ fn condition(sql: &mut Sql, filter: &resource::Filter, now: i64) {
         Predicate::In => {
             compared(sql);
             sql.push(" IN (");
-            listed(sql, operands);
+            listed(sql, operands.iter().map(|operand| stored(field, operand)));
             sql.push(")");
         }
         Predicate::Isnull => {
@@ -119,9 +279,16 @@ fn condition(sql: &mut Sql, filter: &resource::Filter, now: i64) {
 }
 
 /// Pushes a filter on a list of members: `exact` means the same members, `in` any of them.
-fn condition_on_members(sql: &mut Sql, members: &Members, predicate: Predicate, operands: &[Value]) {
+fn condition_on_members(
+    sql: &mut Sql,
+    alias: &'static str,
+    members: &Members,
+    predicate: Predicate,
+    operands: &[Value],
+) {
     let held = |sql: &mut Sql, what: &'static str| {
-        sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = t.id");
+        sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = ").push(alias);
+        sql.push(".id");
     };
     let mut ids: Vec<i64> = operands.iter().flat_map(Value::ids).collect();
     ids.sort_unstable();
@@ -132,46 +299,53 @@ fn condition_on_members(sql: &mut Sql, members: &Members, predicate: Predicate, 
         sql.push(") = ").bind(distinct.len() as i64).push(" AND ");
         held(sql, "(SELECT count(*) FROM ");
         sql.push(" AND m.").name(members.item).push(" IN (");
-        listed(sql, &distinct);
+        listed(sql, distinct.iter().map(arg));
         sql.push(")) = ").bind(distinct.len() as i64);
     } else {
         held(sql, "EXISTS (SELECT 1 FROM ");
         sql.push(" AND m.").name(members.item).push(" IN (");
-        listed(sql, &distinct);
+        listed(sql, distinct.iter().map(arg));
         sql.push("))");
     }
 }
 
 /// Pushes a filter on a set, which is stored as the JSON array of its members in the order of the choices.
-fn condition_on_set(sql: &mut Sql, field: &Field, predicate: Predicate, operands: &[Value], now: i64) {
+fn condition_on_set(
+    sql: &mut Sql,
+    alias: &'static str,
+    field: &Field,
+    predicate: Predicate,
+    operands: &[Value],
+    now: i64,
+) {
     if let (Predicate::Exact, Kind::Set { choices, .. }) = (predicate, &field.kind) {
         let members =
             choices.iter().map(|choice| Value::from(choice.value.as_ref())).filter(|value| operands.contains(value));
-        value(sql, field, now);
+        value(sql, alias, field, now);
         sql.push(" = ").bind(arg(&Value::List(members.collect())));
         return;
     }
     sql.push("(");
     for (n, operand) in operands.iter().enumerate() {
         sql.push(if n > 0 { " OR strpos(" } else { "strpos(" });
-        value(sql, field, now);
+        value(sql, alias, field, now);
         sql.push(", ").bind(operand.to_json().to_string()).push(") > 0");
     }
     sql.push(")");
 }
 
-fn listed(sql: &mut Sql, operands: &[Value]) {
-    for (n, operand) in operands.iter().enumerate() {
-        sql.push(if n > 0 { ", " } else { "" }).bind(arg(operand));
+fn listed(sql: &mut Sql, args: impl Iterator<Item = Arg>) {
+    for (n, arg) in args.enumerate() {
+        sql.push(if n > 0 { ", " } else { "" }).bind(arg);
     }
 }
 
-/// Pushes an ordering: nulls first, texts by their folded code points, ties by id in the direction of the last field.
-pub fn order(sql: &mut Sql, resource: &Resource, ordering: &[Order]) {
+/// Pushes an ordering over the table of this alias: nulls first, texts by their folded code points, ties by id in the direction of the last field.
+pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: &[Order]) {
     sql.push(" ORDER BY ");
     let mut has_id = false;
     for order in ordering {
-        let direction = match (order.descending, order.field.nullable) {
+        let direction = match (order.descending, order.field.may_be_null()) {
             (false, true) => " NULLS FIRST, ",
             (true, true) => " DESC NULLS LAST, ",
             (false, false) => ", ",
@@ -180,16 +354,17 @@ pub fn order(sql: &mut Sql, resource: &Resource, ordering: &[Order]) {
         match order.field.order_column() {
             Some("id") => {
                 has_id = true;
-                sql.push(if order.descending { "t.id DESC, " } else { "t.id, " });
+                sql.push(alias).push(if order.descending { ".id DESC, " } else { ".id, " });
             }
-            Some(column) => {
-                sql.push("t.").name(column).push(direction);
+            Some(name) => {
+                column(sql, alias, order.field, name);
+                sql.push(direction);
             }
             None => {}
         }
     }
     let descending = ordering.last().map_or(resource.is_newest_first, |order| order.descending);
-    sql.push(if descending && !has_id { "t.id DESC" } else { "t.id" });
+    sql.push(alias).push(if descending && !has_id { ".id DESC" } else { ".id" });
 }
 
 /// A field's value as it is stored, as a statement's argument.
@@ -209,5 +384,86 @@ pub fn arg(value: &Value) -> Arg {
         Value::Text(value) => value.into(),
         Value::JsonText(text) => text.into(),
         Value::List(_) | Value::Json(_) => value.to_json().to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resource::{Query, Target, select_related};
+
+    fn customers() -> Resource {
+        let name = Field::new("name", Kind::text(9)).column("f7").filter().sort().isnull();
+        let city = Field::new("city", Kind::text(9)).column("f8").in_table(1).filter().isnull();
+        Resource::new("records", "Record", "r13", [Field::id(), name, city]).further_tables(["r13_1".into()])
+    }
+
+    fn orders() -> Resource {
+        let target = Target { table: "r13".into(), autocomplete: None };
+        let mut number = Field::new("number", Kind::text(9)).column("f4").filter().sort().isnull().fold_indexed();
+        number.folded = Some("f4_fold".into());
+        let customer = Field::new("customer", Kind::Reference { target }).column("f5").filter().isnull();
+        let date = Field::new("date", Kind::Date).column("f6").in_table(2).filter().sort().isnull();
+        let further = ["r12_1", "r12_2"].map(Name::from);
+        Resource::new("records", "Record", "r12", [Field::id(), number, customer, date]).further_tables(further)
+    }
+
+    /// The tables, conditions and order of a query.
+    fn sql(query: &str) -> String {
+        let (orders, customers) = (orders(), Arc::new(customers()));
+        let related = |field: &Field| (field.name == "customer").then_some(customers.as_ref());
+        let select = select_related(&orders, &Query::parse(query), related, 20).ok().unwrap();
+        let visible = Sql::new("u.owner = $1").arg(3);
+        let relations =
+            Relations::from([("customer".into(), Related { resource: customers.clone(), visible, ids: None })]);
+        let mut sql = Sql::new("FROM r12 t");
+        let ordered = select.ordering.iter().map(|order| order.field);
+        joins(&mut sql, OWN, &orders, select.filters.iter().map(Filter::own_field).chain(ordered));
+        sql.push(" WHERE 1 = 1");
+        conditions(&mut sql, OWN, &select.filters, &relations, 0);
+        order(&mut sql, OWN, &orders, &select.ordering);
+        sql.text().to_owned()
+    }
+
+    #[test]
+    fn only_the_tables_that_are_needed_are_joined() {
+        assert_eq!(
+            sql("customer=1&ordering=-number"),
+            "FROM r12 t WHERE 1 = 1 AND t.f5 = $1 ORDER BY t.f4_fold DESC NULLS LAST, t.id DESC"
+        );
+        assert_eq!(
+            sql("date__gt=2026-01-01&ordering=date"),
+            "FROM r12 t LEFT JOIN r12_2 t2 ON t2.id = t.id WHERE 1 = 1 AND t2.f6 > $1 ORDER BY t2.f6 NULLS FIRST, t.id"
+        );
+    }
+
+    #[test]
+    fn an_indexed_copy_serves_exact_filters() {
+        assert_eq!(sql("number=A"), "FROM r12 t WHERE 1 = 1 AND t.f4_fold = $1 AND t.f4 = $2 ORDER BY t.id");
+        assert_eq!(sql("number__iexact=A"), "FROM r12 t WHERE 1 = 1 AND t.f4_fold = $1 ORDER BY t.id");
+    }
+
+    #[test]
+    fn related_rows_are_found_among_those_that_are_visible() {
+        assert_eq!(
+            sql("customer.name=a"),
+            "FROM r12 t WHERE 1 = 1 AND t.f5 IN (SELECT u.id FROM r13 u WHERE (u.owner = $1) AND u.f7 = $2) ORDER BY t.id"
+        );
+        assert_eq!(
+            sql("customer.city__isnull=true"),
+            "FROM r12 t WHERE 1 = 1 AND NOT EXISTS (SELECT 1 FROM r13 u LEFT JOIN r13_1 u1 ON u1.id = u.id \
+             WHERE (u.owner = $1) AND u.id = t.f5 AND (u1.f8 IS NOT NULL)) ORDER BY t.id"
+        );
+    }
+
+    #[test]
+    fn filters_over_one_relation_look_for_one_row() {
+        assert_eq!(
+            sql("customer.name=a&customer.id__gt=1&customer.name__isnull=true&customer.city__isnull=true&customer=1"),
+            "FROM r12 t WHERE 1 = 1 AND t.f5 = $1 \
+             AND t.f5 IN (SELECT u.id FROM r13 u WHERE (u.owner = $2) AND u.f7 = $3 AND u.id > $4) \
+             AND NOT EXISTS (SELECT 1 FROM r13 u LEFT JOIN r13_1 u1 ON u1.id = u.id \
+             WHERE (u.owner = $5) AND u.id = t.f5 AND (u.f7 IS NOT NULL OR u1.f8 IS NOT NULL)) ORDER BY t.id"
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Writes one row as an instance, and rows as list items without the envelope.
 
+use super::list::{Scope, push_table};
 use super::shape::{Cell, Shape};
+use super::sql::{OWN, joins};
 use crate::answer::{Answer, Instance, Outcome};
 use crate::limits;
 use crate::refusal::Refusal;
@@ -17,7 +19,9 @@ pub fn view(request: &Request, conn: &mut Conn, shape: &Shape, condition: &Sql) 
     let mut sql = Sql::new("SELECT ");
     sql.push(shape.changes_at.unwrap_or("CAST(NULL AS BIGINT)")).push(", ");
     shape.select(Form::Detail, &mut sql, request);
-    sql.push(" FROM ").name(&shape.resource.table).push(" t").push(" WHERE ").append(condition);
+    sql.push(" FROM ").name(&shape.resource.table).push(" t");
+    joins(&mut sql, OWN, &shape.resource, shape.fields(Form::Detail));
+    sql.push(" WHERE ").append(condition);
     let mut out = Writer::with_capacity(2048);
     let found = conn.opt(&sql, |row| {
         show(&mut out, shape, Form::Detail, &Cell(row), 1, request)?;
@@ -38,10 +42,23 @@ pub fn records(
     key: &str,
     condition: &Sql,
 ) -> Result<Vec<(i64, Vec<u8>)>, Error> {
+    items(request, conn, shape, key, &Scope::of(condition.clone()))
+}
+
+/// Reads the rows of a scope as list items, each with the id in its column `key`.
+pub fn items(
+    request: &Request,
+    conn: &mut Conn,
+    shape: &Shape,
+    key: &str,
+    scope: &Scope,
+) -> Result<Vec<(i64, Vec<u8>)>, Error> {
     let mut sql = Sql::new("SELECT t.");
     sql.name(key).push(", ");
     shape.select(Form::List, &mut sql, request);
-    sql.push(" FROM ").name(&shape.resource.table).push(" t").push(" WHERE ").append(condition);
+    push_table(sql.push(" FROM "), &shape.resource, scope).push(" t");
+    joins(&mut sql, OWN, &shape.resource, shape.fields(Form::List));
+    sql.push(" WHERE ").append(&scope.condition);
     conn.all(&sql, |row| {
         let mut out = Writer::with_capacity(512);
         show(&mut out, shape, Form::List, &Cell(row), 1, request)?;

@@ -1,0 +1,194 @@
+//! The history events of records (`docs/reference/history.md`): what each of the ten types tells, in the shapes in which
+//! the history service shows them. [`crate::outbox::put_history`] takes what is made here.
+//!
+//! ```
+//! # use events::record_events::{Event, FieldValue, Source};
+//! # use serde_json::json;
+//! let changed = FieldValue { field_id: 31, field_type: "string", field_name: "State", field_value: json!("paid") };
+//! let event = Event::FieldValuesChanged(vec![changed]).of(12, &Source::user(3, "Ada Lovelace"), 1_769_852_999_500_000);
+//! let data = r#"{"field_id":31,"field_type":"string","field_value":"paid","field_name":"State"}"#;
+//! assert_eq!((event.event_type_id, event.event_data), (7, vec![data.to_owned()]));
+//! ```
+
+use crate::outbox::{HistoryEvent, Uuid};
+use serde::Serialize;
+use serde_json::Value as Json;
+use uuid::Builder;
+
+/// Who caused an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// The number of its type: 1 user, 2 sequence, 3 system, 4 mcp.
+    type_id: i64,
+    /// The id of the user or sequence; 0 for the system.
+    id: i64,
+    /// Its name at the time of the event; `None` when that is not known.
+    name: Option<String>,
+    /// The AI client of an agent, otherwise empty.
+    info: String,
+}
+
+impl Source {
+    /// A user.
+    pub fn user(id: i64, name: impl Into<String>) -> Source {
+        Source { type_id: 1, id, name: Some(name.into()), info: String::new() }
+    }
+
+    /// The system: a job that no user has asked for.
+    pub fn system() -> Source {
+        Source { type_id: 3, id: 0, name: None, info: String::new() }
+    }
+
+    /// An agent that acts for a user, with the name and the version of its AI client.
+    pub fn mcp(user: i64, name: Option<String>, client: impl Into<String>) -> Source {
+        Source { type_id: 4, id: user, name, info: client.into() }
+    }
+}
+
+/// What happened to a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<'a> {
+    /// It was created, or restored, with these values.
+    RecordCreated(Vec<FieldValue<'a>>),
+    /// It was created with this owner.
+    OwnerInitialized(Person<'a>),
+    OwnersAdded(Vec<Person<'a>>),
+    OwnersRemoved(Vec<Person<'a>>),
+    AssigneesAdded(Vec<Assignee<'a>>),
+    AssigneesRemoved(Vec<Assignee<'a>>),
+    /// These fields have other values now.
+    FieldValuesChanged(Vec<FieldValue<'a>>),
+    RecordDeleted,
+    DocumentGenerated(GeneratedDocument<'a>),
+    /// It was created with this value of its status.
+    StatusInitialized(FieldValue<'a>),
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FieldValue<'a> {
+    pub field_id: i64,
+    /// The type of the field, such as `string` or `relation`.
+    pub field_type: &'a str,
+    /// The value as answers show it; null when it was taken away.
+    pub field_value: Json,
+    /// The label of the field.
+    pub field_name: &'a str,
+}
+
+/// An owner, or an assignee of some permission set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Person<'a> {
+    pub id: i64,
+    /// What the id is of.
+    #[serde(rename = "type")]
+    pub kind: PersonKind,
+    pub name: &'a str,
+}
+
+/// Whether an id is of a user or of a user group.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PersonKind {
+    User,
+    UserGroup,
+}
+
+/// A user or a user group, and the permission set through which it has rights on the record.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Assignee<'a> {
+    #[serde(flatten)]
+    pub person: Person<'a>,
+    pub permission_set: SetName<'a>,
+}
+
+/// A permission set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetName<'a> {
+    pub id: i64,
+    pub name: &'a str,
+}
+
+/// A file that was made from a document template.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GeneratedDocument<'a> {
+    pub document_template_id: i64,
+    /// The field that holds the file, or 0.
+    pub field_id: i64,
+    /// The id of the history service's own copy.
+    pub file_id: &'a str,
+}
+
+impl<'a> Person<'a> {
+    /// A user.
+    pub fn user(id: i64, name: &'a str) -> Person<'a> {
+        Person { id, kind: PersonKind::User, name }
+    }
+
+    /// A user group.
+    pub fn user_group(id: i64, name: &'a str) -> Person<'a> {
+        Person { id, kind: PersonKind::UserGroup, name }
+    }
+}
+
+impl Event<'_> {
+    /// The event of a record at a time in microseconds since 1970, with an id of its own.
+    pub fn of(&self, record_id: i64, source: &Source, time: i64) -> HistoryEvent {
+        let (event_type_id, event_data) = match self {
+            Event::RecordCreated(values) => (1, texts(values)),
+            Event::OwnerInitialized(owner) => (2, texts([owner])),
+            Event::OwnersAdded(owners) => (3, texts(owners)),
+            Event::OwnersRemoved(owners) => (4, texts(owners)),
+            Event::AssigneesAdded(assignees) => (5, texts(assignees)),
+            Event::AssigneesRemoved(assignees) => (6, texts(assignees)),
+            Event::FieldValuesChanged(values) => (7, texts(values)),
+            Event::RecordDeleted => (8, Vec::new()),
+            Event::DocumentGenerated(document) => (9, texts([document])),
+            Event::StatusInitialized(value) => (10, texts([value])),
+        };
+        HistoryEvent {
+            event_id: new_id(time),
+            event_time: time,
+            event_type_id,
+            record_id,
+            source_id: source.id,
+            source_type_id: source.type_id,
+            source_name: source.name.clone(),
+            source_info: source.info.clone(),
+            event_data,
+        }
+    }
+}
+
+/// A new id that begins with the time (UUID version 7): ids of events that are written together stand together in the
+/// indexes of the outbox and of the history service, which random ones would scatter over all their pages.
+fn new_id(time: i64) -> Uuid {
+    let random = Uuid::new_v4().into_bytes();
+    // The version and the variant are not random; they stand in the bytes 6 and 8.
+    let [a, b, c, d, e, f, _, _, _, g, h, i, j, ..] = random;
+    let milliseconds = u64::try_from(time / 1000).unwrap_or(0);
+    Builder::from_unix_timestamp_millis(milliseconds, &[a, b, c, d, e, f, g, h, i, j]).into_uuid()
+}
+
+/// Each entry as JSON text.
+fn texts(entries: impl IntoIterator<Item = impl Serialize>) -> Vec<String> {
+    // Nothing here fails to become JSON: all names are texts.
+    entries.into_iter().map(|entry| serde_json::to_string(&entry).unwrap_or_default()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_different_and_in_the_order_of_their_times() {
+        let mut ids: Vec<Uuid> = (0..1000).map(|n| new_id(1_769_852_999_500_000 + n * 1000)).collect();
+        ids.extend([new_id(0), new_id(-1), new_id(0)]);
+        assert!(ids.iter().all(|id| id.get_version_num() == 7), "{ids:?}");
+        let mut sorted = ids.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), ids.len());
+        assert_eq!(sorted[3..], ids[..1000]);
+    }
+}

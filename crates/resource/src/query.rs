@@ -1,0 +1,60 @@
+//! The parameters of a request.
+
+/// The decoded parameters of a request, in the order in which they were sent. They take little more memory than the bytes
+/// that were sent, because anybody may send many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Query {
+    /// All names and values, one after the other.
+    text: String,
+    /// The positions in `text` at which each name and its value end.
+    ends: Vec<(u32, u32)>,
+}
+
+impl Query {
+    /// Reads the part of an address after the question mark.
+    pub fn parse(text: &str) -> Query {
+        Query::parse_first(text, usize::MAX)
+    }
+    /// Reads at most so many parameters, as [`Query::parse`] does.
+    pub fn parse_first(text: &str, most: usize) -> Query {
+        let mut query = Query::default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()).take(most) {
+            let ends = [name, value].map(|part| {
+                query.text.push_str(&part);
+                // The first line of a request is far shorter than that, and so is a form.
+                u32::try_from(query.text.len()).unwrap_or(u32::MAX)
+            });
+            query.ends.push((ends[0], ends[1]));
+        }
+        query.text.shrink_to_fit();
+        query.ends.shrink_to_fit();
+        query
+    }
+    /// The value of a parameter; the last one if it was sent more than once.
+    pub fn last(&self, name: &str) -> Option<&str> {
+        self.pairs().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+    /// The names and values of all parameters.
+    pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+        (0..self.ends.len()).map(|at| {
+            let begin = at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(_, end)| *end as usize);
+            let (name, value) = self.ends[at];
+            (&self.text[begin..name as usize], &self.text[name as usize..value as usize])
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_in_the_order_sent() {
+        let query = Query::parse("a=1&&b=%C3%A4+x%3D&a=%ff&c&=d");
+        let pairs: Vec<_> = query.pairs().collect();
+        assert_eq!(pairs, [("a", "1"), ("b", "ä x="), ("a", "\u{fffd}"), ("c", ""), ("", "d")]);
+        assert_eq!((query.last("a"), query.last("c"), query.last("d")), (Some("\u{fffd}"), Some(""), None));
+        assert_eq!(Query::parse_first("a=1&b=2", 1), Query::parse("a=1"));
+        assert_eq!(Query::parse("").pairs().count(), 0);
+    }
+}
