@@ -52,7 +52,7 @@ fn is_taken_or_refused(resource: &Resource, body: &Map<String, Json>, mode: Mode
     }
 }
 
-fn show(field: &Field, value: &Value) -> Json {
+pub fn show(field: &Field, value: &Value) -> Json {
     if matches!(field.kind, Kind::DateTime) { value.to_json_datetime() } else { value.to_json() }
 }
 
@@ -64,7 +64,7 @@ fn read(resource: &Resource, body: &Map<String, Json>, mode: Mode) -> (Changes, 
 }
 
 /// A database in which every id exists and no value is taken.
-struct Everything;
+pub struct Everything;
 
 impl Lookup for Everything {
     type Error = Infallible;

@@ -55,6 +55,7 @@ fn of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
             invalid: "invalid",
         },
         Kind::User,
+        Kind::UserId,
         Kind::Files { max_items: max },
         Kind::Json { max_bytes: max, max_depth: scale },
         Kind::Object,

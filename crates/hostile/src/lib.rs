@@ -10,6 +10,7 @@ mod declared;
 mod events;
 mod mails;
 mod queries;
+mod records;
 mod tokens;
 
 pub use addresses::addresses;
@@ -17,17 +18,19 @@ pub use bodies::bodies;
 pub use events::events;
 pub use mails::mails;
 pub use queries::queries;
+pub use records::records;
 pub use tokens::tokens;
 
 /// What takes any bytes, and panics when a promise is broken.
 pub type Target = fn(&[u8]);
 
 /// All of them by name, which their seeds in `fuzz/seeds/` have too.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("addresses", addresses),
     ("bodies", bodies),
     ("events", events),
     ("mails", mails),
     ("queries", queries),
+    ("records", records),
     ("tokens", tokens),
 ];

@@ -3,7 +3,7 @@
 use crate::declared;
 use history::readers;
 use resource::select::MAX_LIMIT;
-use resource::{Predicate, Query, Resource, SelectError, select};
+use resource::{Kind, Predicate, Query, Resource, SelectError, select_related};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
 
@@ -18,6 +18,9 @@ pub fn queries(data: &[u8]) {
             for predicate in field.predicates() {
                 let filter = format!("{}__{}={}", field.name, predicate.name(), text.replace('&', "%26"));
                 selects(resource, &Query::parse(&filter));
+                for relation in resource.fields.iter().filter(|field| matches!(field.kind, Kind::Reference { .. })) {
+                    selects(resource, &Query::parse(&format!("{}.{filter}", relation.name)));
+                }
             }
         }
     });
@@ -29,8 +32,9 @@ pub fn queries(data: &[u8]) {
     }
 }
 
-fn selects(resource: &Resource, query: &Query) {
-    let select = match select(resource, query) {
+/// Checks what a resource makes of a query.
+pub fn selects(resource: &Resource, query: &Query) {
+    let select = match select_related(resource, query, |_| Some(resource), resource.max_filters) {
         Ok(select) => select,
         Err(SelectError::TooManyFilters(most)) => {
             assert!(query.pairs().count() > most, "{query:?}");

@@ -5,9 +5,11 @@ use crate::settings::Settings;
 use crate::system_events::{self, Event};
 use kit::account_type::AccountType;
 use kit::address::Ranges;
+use kit::caller::Caller;
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
+use std::sync::atomic::AtomicI64;
 use store::{Conn, Error, Sql};
 
 /// SQL for the authentication method of an account type (given as SQL), read from the row `x` of the security rules.
@@ -33,13 +35,44 @@ pub fn read_ranges(stored: &str) -> Ranges {
     Ranges::parse(&texts).unwrap_or_default()
 }
 
+/// A role that a user has.
+pub struct HeldRole {
+    pub id: i64,
+    pub name: String,
+    pub permissions: Permissions,
+}
+
+/// The roles that a user has.
+pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<HeldRole>, Error> {
+    let sql = Sql::new(
+        "SELECT r.id, r.name, r.permissions FROM user_roles ur JOIN roles r ON r.id = ur.role_id WHERE ur.user_id = $1 \
+         ORDER BY r.id",
+    );
+    conn.all(&sql.arg(user), |row| {
+        let grants = serde_json::from_str(row.text(2)?).unwrap_or_default();
+        Ok(HeldRole { id: row.int(0)?, name: row.text(1)?.to_owned(), permissions: Permissions::from_grants(&grants) })
+    })
+}
+
 /// The permissions that a user has by roles.
 pub fn permissions_of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, Error> {
-    let sql =
-        Sql::new("SELECT r.permissions FROM user_roles ur JOIN roles r ON r.id = ur.role_id WHERE ur.user_id = $1")
-            .arg(user);
-    let grants = conn.all(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
-    Ok(grants.iter().fold(Permissions::NONE, |set, grants| set.union(Permissions::from_grants(grants))))
+    Ok(roles_of(conn, user)?.iter().fold(Permissions::NONE, |set, role| set.union(role.permissions)))
+}
+
+/// The caller that an account would be, without a session: for questions about the rights of somebody else.
+pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, Error> {
+    let account_type = account_type_of(conn, user)?;
+    Ok(Caller {
+        user,
+        session: 0,
+        account_type,
+        permissions: Permissions::of_account(account_type).union(permissions_of_roles(conn, user)?),
+        version: 0,
+        password_expires_at: None,
+        session_expires_at: 0,
+        ranges: None,
+        last_used_at: AtomicI64::new(0),
+    })
 }
 
 /// The type of an existing account.

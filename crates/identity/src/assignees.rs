@@ -157,10 +157,8 @@ impl Collection {
         let batch = request.batch(self.principals.max_batch())?;
         let held = self.held(parent.id, conn)?;
         let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !held.contains(id)).collect();
-        let known = self.principals.look_up(conn, request.caller()?, &new)?;
-        for id in &new {
-            self.check(*id, known.get(id), parent)?;
-        }
+        let unlisted = |id| (self.messages.unlisted)(id, parent.id);
+        check_each(conn, request.caller()?, self.principals, &new, self.messages.role, unlisted)?;
         let ids = batch.finish()?;
         // Existing ids are accepted even when the limit was lowered below their number.
         if !new.is_empty() {
@@ -223,18 +221,6 @@ impl Collection {
         Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
     }
 
-    /// Refuses an id that may not be added.
-    fn check(&self, id: i64, known: Option<&Candidate>, parent: &Parent) -> Result<(), Refusal> {
-        let Some(candidate) = known else { return Err(Refusal::bad(message::pk(id))) };
-        if candidate.is_one_time {
-            return Err(Refusal::bad(format!("1 Time Completion account {id} cannot be {}.", self.messages.role)));
-        }
-        if !candidate.is_listed {
-            return Err(Refusal::bad((self.messages.unlisted)(id, parent.id)));
-        }
-        Ok(())
-    }
-
     /// The records of these ids as a JSON array, in the order of the ids.
     fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Error> {
         let mut condition = self.of_parent(parent);
@@ -252,11 +238,34 @@ impl Collection {
     }
 }
 
-/// A user or group that is to be added.
-struct Candidate {
-    is_one_time: bool,
+/// Refuses the first of the users or groups to whom the caller may give nothing: one that does not exist, cannot have the
+/// `role` ("1 Time Completion account 5 cannot be `assignee`.") or that the caller may not list, with a message of its own.
+pub fn check_each(
+    conn: &mut Conn,
+    caller: &Caller,
+    principals: Principals,
+    ids: &[i64],
+    role: &str,
+    unlisted: impl Fn(i64) -> String,
+) -> Result<(), Refusal> {
+    let known = principals.look_up(conn, caller, ids)?;
+    for id in ids {
+        let Some(candidate) = known.get(id) else { return Err(Refusal::bad(message::pk(id))) };
+        if candidate.is_one_time {
+            return Err(Refusal::bad(format!("1 Time Completion account {id} cannot be {role}.")));
+        }
+        if !candidate.is_listed {
+            return Err(Refusal::bad(unlisted(*id)));
+        }
+    }
+    Ok(())
+}
+
+/// A user or group to whom something is to be given.
+pub struct Candidate {
+    pub is_one_time: bool,
     /// Whether the caller may list it.
-    is_listed: bool,
+    pub is_listed: bool,
 }
 
 impl Principals {
@@ -267,7 +276,7 @@ impl Principals {
         }
     }
 
-    fn max_batch(self) -> usize {
+    pub fn max_batch(self) -> usize {
         match self {
             Principals::Users => MAX_USERS_IN_BATCH,
             Principals::Groups => MAX_GROUPS_IN_BATCH,
@@ -276,7 +285,7 @@ impl Principals {
 
     /// The users or groups with these ids (`docs/reference/permission-sets.md`). Anonymized users are left out, since
     /// nothing can be given to them. The rows are locked, so that none is deleted or anonymized before the insert.
-    fn look_up(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, Error> {
+    pub fn look_up(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, Error> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -288,8 +297,8 @@ impl Principals {
             Principals::Groups => ("'' FROM user_groups t WHERE 1 = 1", visible_groups(caller)),
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
-        sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id IN (");
-        push_ids(&mut sql, ids).push(") ORDER BY t.id FOR SHARE");
+        sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id");
+        sql.any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
         let candidates = conn.all(&sql, |row| {
             Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time: row.text(2)? == "one_time_completion" }))
         })?;

@@ -3,7 +3,7 @@
 
 pub mod access_tokens;
 mod account;
-mod assignees;
+pub mod assignees;
 mod attempts;
 mod authenticate;
 mod fair_queue;
@@ -21,8 +21,9 @@ mod system_events;
 mod timezones;
 mod user_groups;
 pub mod users;
-mod visibility;
+pub mod visibility;
 
+pub use account::{HeldRole, as_caller, roles_of};
 pub use settings::Settings;
 
 use access_tokens::AccessTokens;

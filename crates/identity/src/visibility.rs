@@ -1,6 +1,7 @@
-//! Which users a caller may list (`docs/reference/users.md`).
+//! Which users and groups a caller may list (`docs/reference/users.md`).
 
 use crate::user_groups::rights::may_view;
+pub use crate::user_groups::rights::visible_groups;
 use kit::caller::Caller;
 use store::Sql;
 

@@ -5,7 +5,7 @@ mod description;
 pub mod key_rotation;
 pub mod limits;
 
-pub use {administration, events, identity, kit};
+pub use {administration, events, identity, kit, records};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Domain};
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
 /// All domains. A domain uses only those before it.
-pub static DOMAINS: [&Domain; 3] = [&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN];
+pub static DOMAINS: [&Domain; 4] = [&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &records::DOMAIN];
 
 /// The migrations of the control database and of builds, in order. Each is portable SQL, some with a step in Rust.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -38,6 +38,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         .then(identity::users::migrate_anonymized),
         Migration::sql("0007_jobs", include_str!("../migrations/build/0007_jobs.sql")),
         Migration::sql("0008_file_extensions", include_str!("../migrations/build/0008_file_extensions.sql")),
+        Migration::sql("0009_object_classes", include_str!("../migrations/build/0009_object_classes.sql")),
     ],
 };
 

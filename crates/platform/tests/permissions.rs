@@ -15,9 +15,9 @@ fn what_accounts_hold() {
     assert!(Permissions::of_account(AccountType::SuperAdmin).has("user_groups", "edit_perm_set"));
     assert_eq!(
         Permissions::of_account(AccountType::Internal).to_grants(),
-        json!({"users": ["list", "view"], "user_groups": ["list"]})
+        json!({"users": ["list", "view"], "user_groups": ["list"], "object_classes": ["list"]})
     );
-    assert_eq!(Permissions::of_account(AccountType::External).to_grants(), json!({}));
+    assert_eq!(Permissions::of_account(AccountType::External).to_grants(), json!({"object_classes": ["list"]}));
 }
 
 #[test]

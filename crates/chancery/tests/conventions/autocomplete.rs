@@ -114,7 +114,14 @@ async fn only_what_the_caller_may_list_is_found() {
 #[tokio::test]
 async fn everyone_is_asked_to_sign_in() {
     let server = Server::start().await;
-    for path in ["/api/users/autocomplete/", "/api/user-groups/autocomplete/", "/api/roles/autocomplete/"] {
+    server.admin().await.post("/api/object-classes/", json!({"name": "Class"})).await.created();
+    for path in [
+        "/api/users/autocomplete/",
+        "/api/user-groups/autocomplete/",
+        "/api/roles/autocomplete/",
+        "/api/object-classes/autocomplete/",
+        "/api/object-classes/1/object-records/autocomplete/",
+    ] {
         server.anonymous().get(path).await.is(401, message::unauthenticated());
         let reply = server.admin().await.post(path, json!({})).await;
         reply.is(405, message::detail("Method \"POST\" not allowed."));

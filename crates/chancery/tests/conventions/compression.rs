@@ -303,6 +303,7 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
         [
             "GET /api/docs/",
             "GET /api/docs/{name}/",
+            "POST /api/object-classes/{class_id}/object-records/export/link/",
             "POST /api/auth/login/",
             "POST /api/auth/refresh/",
             "POST /api/auth/logout/",

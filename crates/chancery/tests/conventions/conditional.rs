@@ -1,6 +1,7 @@
 //! `If-None-Match` on reads, and `If-Match` on writes (RFC 9110, section 13.1).
 
 use crate::message;
+use crate::routes::fill;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::json;
 use testkit::{Client, Reply, Server};
@@ -25,7 +26,17 @@ async fn a_list_or_an_instance_that_the_client_knows_is_answered_with_304() {
     let server = Server::start().await;
     let admin = server.admin().await;
     admin.post("/api/roles/", json!({"name": "Clerks"})).await.created();
+    fill(&server, 1).await;
     for path in [
+        "/api/object-classes/1/",
+        "/api/object-classes/",
+        "/api/object-classes/1/fields/",
+        "/api/object-classes/1/fields/1/",
+        "/api/object-classes/1/object-records/",
+        "/api/object-classes/1/object-records/?title=Record&fields=title",
+        "/api/object-classes/1/object-records/autocomplete/",
+        "/api/object-records/1/",
+        "/api/object-records/1/owners/",
         "/api/roles/1/",
         "/api/roles/",
         "/api/users/?limit=1",

@@ -21,13 +21,15 @@ const GROWTH: u64 = 256;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where bodies go, and whether a user who is signed in sends them.
-const TARGETS: [(&str, &str, bool); 5] = [
+const TARGETS: [(&str, &str, bool); 7] = [
     ("POST", "/api/auth/login/", false),
     ("POST", "/api/auth/password-reset/", false),
     // Whoever is nobody gets his 401 before he has sent anything.
     ("POST", "/api/users/", false),
     ("PATCH", "/api/users/me/", true),
     ("POST", "/api/roles/", true),
+    ("POST", "/api/object-classes/1/object-records/", true),
+    ("POST", "/api/object-classes/1/object-records/batch/", true),
 ];
 
 /// What is sent: its name, and a body that is just small enough.
@@ -49,6 +51,10 @@ fn shapes() -> Vec<(&'static str, Vec<u8>)> {
         ("deep lists", deep("[", "", "]")),
         ("deep objects", deep("{\"a\":", "0", "}")),
         ("escapes in a text", repeated("{\"first_name\":\"", "\\u0041", "\"}")),
+        ("numbers in a field of a record", repeated("{\"fields\":{\"kinds\":[", "0,", "]}}")),
+        ("escapes in a field of a record", repeated("{\"fields\":{\"title\":\"", "\\u0041", "\"}}")),
+        ("unknown fields of a record", format!("{{\"fields\":{{{}}}}}", keys.trim_end_matches(',')).into_bytes()),
+        ("many records", repeated("{\"items\":[", "{},", "]}")),
         ("many keys", format!("{{{}}}", keys.trim_end_matches(',')).into_bytes()),
         ("no JSON", vec![b'{'; LARGEST]),
     ]
@@ -128,6 +134,13 @@ async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Durat
     let process = installation.serve();
     let caller = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     caller.patch("/api/users/me/", json!({"phone": "1"})).await.ok();
+    caller.post("/api/object-classes/", json!({"name": "Class"})).await.created();
+    let options = json!([{"value": "a", "text": "A"}]);
+    for field in
+        [json!({"label": "Title", "type": "text"}), json!({"label": "Kinds", "type": "set", "options": options})]
+    {
+        caller.post("/api/object-classes/1/fields/", field).await.created();
+    }
     let before = process.peak_memory();
     let mut times = Vec::new();
     let shapes = shapes().into_iter().map(|(shape, body)| (shape, body, None));

@@ -10,6 +10,7 @@ mod compression;
 mod conditional;
 mod conventions;
 mod declared_at_run_time;
+mod declared_classes;
 mod hostile_bodies;
 mod many_filters;
 mod nonsense;

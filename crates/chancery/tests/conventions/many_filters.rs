@@ -2,12 +2,11 @@
 //! an address that the listener takes.
 
 use crate::message;
-use crate::routes::with_ids;
+use crate::routes::{fill, with_ids};
 use http::Method;
 use platform::kit::route::Route;
 use platform::table;
 use resource::Kind;
-use serde_json::json;
 use testkit::Server;
 
 /// Every list that takes filters, with its filters' names in an address.
@@ -31,8 +30,8 @@ fn parameters(names: &[String], count: usize, value: &str) -> String {
 #[tokio::test]
 async fn the_51st_filter_is_refused_by_every_list() {
     let server = Server::start().await;
+    fill(&server, 1).await;
     let admin = server.admin().await;
-    admin.post("/api/user-groups/", json!({"name": "Group"})).await.created();
     let mut count = 0;
     for (route, filters) in lists() {
         let path = with_ids(route.path, &[1]);
@@ -57,8 +56,8 @@ async fn the_51st_filter_is_refused_by_every_list() {
 #[tokio::test]
 async fn filters_with_thousands_of_values_are_answered() {
     let server = Server::start().await;
+    fill(&server, 1).await;
     let admin = server.admin().await;
-    admin.post("/api/user-groups/", json!({"name": "Group"})).await.created();
     let numbers: Vec<String> = (1..).map(|n: i64| n.to_string()).take(5900).collect();
     let values = [numbers.join(","), vec!["1"; 14_000].join(","), "x".repeat(29_000), ",".repeat(29_000)];
     for (route, filters) in lists() {
@@ -76,8 +75,8 @@ async fn filters_with_thousands_of_values_are_answered() {
 #[tokio::test]
 async fn a_choice_counts_once_however_often_it_is_sent() {
     let server = Server::start().await;
+    fill(&server, 1).await;
     let admin = server.admin().await;
-    admin.post("/api/user-groups/", json!({"name": "Group"})).await.created();
     for (route, filters) in lists() {
         for field in &route.selects.unwrap().fields {
             let (Kind::Set { choices, .. } | Kind::Enum { choices }) = &field.kind else { continue };
@@ -91,6 +90,56 @@ async fn a_choice_counts_once_however_often_it_is_sent() {
                 );
                 assert_eq!(once["results"], often["results"], "{path}?{name}");
             }
+        }
+    }
+}
+
+/// Filters on records of the class that [`fill`] makes, each once.
+const OF_RECORDS: [&str; 9] = [
+    "id__in",
+    "owner",
+    "created_at__gt",
+    "title__icontains",
+    "title__in",
+    "person__in",
+    "above__in",
+    "above.title__icontains",
+    "above.id__in",
+];
+
+#[tokio::test]
+async fn the_21st_filter_is_refused_by_lists_of_records() {
+    let server = Server::start().await;
+    fill(&server, 1).await;
+    let admin = server.admin().await;
+    let filters = OF_RECORDS.map(str::to_owned);
+    for path in ["/api/object-classes/1/object-records/", "/api/object-classes/1/object-records/export/"] {
+        for value in ["1", "%00", ""] {
+            let reply = admin.get(&format!("{path}?{}", parameters(&filters, 21, value))).await;
+            assert_eq!(reply, (400, message::detail("Limit of 20 filters has been exceeded.")), "{path}");
+        }
+        for name in &filters {
+            let twenty = parameters(std::slice::from_ref(name), 20, "1");
+            let reply = admin.get(&format!("{path}?{twenty}&search=a&search=b&limit=5&offset=0&ordering=-id")).await;
+            assert!(
+                reply.status == 200 || reply.status == 400 && reply.json.get("detail").is_none(),
+                "{path}: {reply:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn filters_of_records_with_thousands_of_values_are_answered() {
+    let server = Server::start().await;
+    fill(&server, 1).await;
+    let admin = server.admin().await;
+    let numbers: Vec<String> = (1..).map(|n: i64| n.to_string()).take(5900).collect();
+    let values = [numbers.join(","), vec!["1"; 14_000].join(","), "x".repeat(29_000), ",".repeat(29_000)];
+    for name in OF_RECORDS.into_iter().chain(["search"]) {
+        for value in &values {
+            let reply = admin.get(&format!("/api/object-classes/1/object-records/?{name}={value}")).await;
+            assert!([200, 400].contains(&reply.status), "{name}={value:.20}: {:.300}", format!("{reply:?}"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! No input is answered with a server error: every endpoint with wrong values in each place that takes one
 //! (security promise "no bad input gives a 5xx").
 
+use crate::message;
 use crate::routes::with_ids;
 use http::Method;
 use platform::kit::route::{Route, Schema};
@@ -70,7 +71,9 @@ const TEXTS: [&str; 24] = [
 
 #[track_caller]
 fn is_answered(reply: &Reply, what: &str) {
-    assert!(reply.status < 500, "{what}: {reply:?}");
+    // No history service is there.
+    let is_without_history = what.contains("/history/") && *reply == (503, message::detail("History is unavailable."));
+    assert!(reply.status < 500 || is_without_history, "{what}: {reply:?}");
 }
 
 fn properties(schema: &Schema) -> Vec<String> {
@@ -153,6 +156,115 @@ async fn no_parameter_is_answered_with_a_server_error() {
     }
 }
 
+/// A class with a field of every type, and a record of it; the aliases are the names of the types.
+async fn class_of_every_type(admin: &Client) -> (String, String) {
+    let options = json!([{"value": "a", "text": "A"}, {"value": "0", "text": "Zero"}]);
+    let class = admin.post("/api/object-classes/", json!({"name": "Everything"})).await.id();
+    let class_path = format!("/api/object-classes/{class}/");
+    for kind in TYPES {
+        let mut field = json!({"label": kind, "alias": format!("a_{kind}"), "type": kind});
+        match kind {
+            "enum" | "set" => field["options"] = options.clone(),
+            "status" => (field["options"], field["initial"]) = (options.clone(), json!("a")),
+            "relation" => field["related_object_class"] = json!(class),
+            _ => {}
+        }
+        admin.post(&format!("{class_path}fields/"), field).await.created();
+    }
+    let record = admin.post(&format!("{class_path}object-records/"), json!({})).await.id();
+    (class_path, format!("/api/object-records/{record}/"))
+}
+
+/// The types of the fields of a class.
+const TYPES: [&str; 15] = [
+    "string", "text", "url", "email", "integer", "decimal", "boolean", "date", "datetime", "enum", "set", "status",
+    "user", "document", "relation",
+];
+
+#[tokio::test]
+async fn no_value_of_a_field_of_a_record_is_answered_with_a_server_error() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let (class, record) = class_of_every_type(&admin).await;
+    let records = format!("{class}object-records/");
+    let batch = format!("{records}batch/");
+    let send = async |method: &str, path: &str, body: Value| {
+        let reply = admin.call(method, path).json(&body).send().await;
+        is_answered(&reply, &format!("{method} {path} {:.200}", body.to_string()));
+    };
+    for value in values() {
+        for kind in TYPES {
+            let fields = json!({format!("a_{kind}"): value});
+            send("POST", &records, json!({"fields": fields})).await;
+            send("PATCH", &record, json!({"fields": fields})).await;
+            send("POST", &batch, json!({"items": [{"fields": fields}, {"fields": fields, "owner": value}]})).await;
+        }
+        let all: Value = TYPES.map(|kind| (format!("a_{kind}"), value.clone())).into_iter().collect();
+        send("POST", &records, json!({"fields": all})).await;
+        let set = json!({"permission_set": value, "users": value, "user_groups": value});
+        send("POST", &records, json!({"permission_sets": [set]})).await;
+        send("PATCH", &batch, json!({"items": [{"id": value, "fields": {}}, value]})).await;
+        send("DELETE", &batch, json!({"ids": [value, 0, value]})).await;
+        // The same as defaults, options and bounds of fields.
+        for kind in TYPES {
+            for name in
+                ["default", "options", "initial", "min_value", "max_length", "precision", "related_object_class"]
+            {
+                let mut field =
+                    json!({"label": "F", "type": kind, "options": [{"value": "a", "text": "A"}], "initial": "a"});
+                field["related_object_class"] = json!(1);
+                field[name] = value.clone();
+                let reply = admin.post(&format!("{class}fields/"), field.clone()).await;
+                is_answered(&reply, &format!("{field:.200}"));
+                if reply.status == 201 {
+                    admin.delete(&format!("{class}fields/{}/", reply["id"])).await.is_empty();
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_parameter_of_a_list_of_records_is_answered_with_a_server_error() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let (class, _) = class_of_every_type(&admin).await;
+    let predicates = [
+        "exact",
+        "iexact",
+        "contains",
+        "icontains",
+        "startswith",
+        "istartswith",
+        "endswith",
+        "iendswith",
+        "in",
+        "gt",
+        "gte",
+        "lt",
+        "lte",
+        "range",
+        "isnull",
+        "exclude",
+        "nonsense",
+    ];
+    for path in [format!("{class}object-records/"), format!("{class}object-records/export/")] {
+        for text in TEXTS {
+            for query in ["search", "fields", "ordering", "limit", "offset", "format"] {
+                is_answered(&admin.get(&format!("{path}?{query}={text}")).await, &format!("GET {path}?{query}={text}"));
+            }
+            for kind in TYPES {
+                let filters = predicates.map(|predicate| format!("a_{kind}__{predicate}={text}"));
+                for filter in &filters {
+                    is_answered(&admin.get(&format!("{path}?{filter}")).await, &format!("GET {path}?{filter}"));
+                }
+                let related = filters.map(|filter| format!("a_relation.{filter}")).join("&");
+                is_answered(&admin.get(&format!("{path}?{related}")).await, &format!("GET {path}?{related}"));
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn no_path_is_answered_with_a_server_error() {
     let server = Server::start().await;
@@ -163,6 +275,8 @@ async fn no_path_is_answered_with_a_server_error() {
             format!("/api/{text}/"),
             format!("/api/users/{text}/"),
             format!("/api/user-groups/{text}/permission-sets/{text}/"),
+            format!("/api/object-classes/{text}/fields/{text}/"),
+            format!("/api/object-records/{text}/"),
             format!("/api/builds/{text}/limits/"),
         ] {
             is_answered(&admin.get(&path).await, &path);

@@ -224,7 +224,9 @@ fn bodies_and_answers_are_named_schemas() {
         let body = &operation["requestBody"];
         for (status, answer) in [("body", body)].into_iter().chain(responses(&document, operation)) {
             for (kind, content) in answer["content"].as_object().into_iter().flatten() {
-                assert!(is_named(&content["schema"]), "{route} {status} {kind}: {}", content["schema"]);
+                let is_text = kind != "application/json";
+                assert!(!is_text || content["schema"] == json!({"type": "string"}), "{route} {status} {kind}");
+                assert!(is_text || is_named(&content["schema"]), "{route} {status} {kind}: {}", content["schema"]);
             }
         }
     }
@@ -290,6 +292,63 @@ fn openapi_json_is_up_to_date() {
 
 const NAMES: &str = "
 GET /api/openapi.json openapi.retrieve
+GET /api/object-classes/ object_classes.list
+POST /api/object-classes/ object_classes.create
+GET /api/object-classes/autocomplete/ object_classes.autocomplete
+GET /api/object-classes/{class_id}/ object_classes.retrieve
+PATCH /api/object-classes/{class_id}/ object_classes.update
+DELETE /api/object-classes/{class_id}/ object_classes.delete
+GET /api/object-classes/{class_id}/openapi.json object_classes.openapi.retrieve
+GET /api/object-classes/{class_id}/fields/ object_classes.fields.list
+POST /api/object-classes/{class_id}/fields/ object_classes.fields.create
+GET /api/object-classes/{class_id}/fields/{field_id}/ object_classes.fields.retrieve
+PATCH /api/object-classes/{class_id}/fields/{field_id}/ object_classes.fields.update
+DELETE /api/object-classes/{class_id}/fields/{field_id}/ object_classes.fields.delete
+GET /api/object-classes/{class_id}/owners/ object_classes.owners.list
+POST /api/object-classes/{class_id}/owners/ object_classes.owners.add
+DELETE /api/object-classes/{class_id}/owners/{ownership_id}/ object_classes.owners.delete
+GET /api/object-classes/{class_id}/permission-sets/ object_classes.permission_sets.list
+POST /api/object-classes/{class_id}/permission-sets/ object_classes.permission_sets.create
+PATCH /api/object-classes/{class_id}/permission-sets/{set_id}/ object_classes.permission_sets.update
+DELETE /api/object-classes/{class_id}/permission-sets/{set_id}/ object_classes.permission_sets.delete
+GET /api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/ object_classes.permission_sets.assignees.users.list
+POST /api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/ object_classes.permission_sets.assignees.users.add
+DELETE /api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/ object_classes.permission_sets.assignees.users.remove
+GET /api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/ object_classes.permission_sets.assignees.user_groups.list
+POST /api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/ object_classes.permission_sets.assignees.user_groups.add
+DELETE /api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/ object_classes.permission_sets.assignees.user_groups.remove
+GET /api/object-classes/{class_id}/access/ object_classes.access.retrieve
+GET /api/object-classes/{class_id}/record-permission-sets/ object_classes.record_permission_sets.list
+POST /api/object-classes/{class_id}/record-permission-sets/ object_classes.record_permission_sets.create
+PATCH /api/object-classes/{class_id}/record-permission-sets/{set_id}/ object_classes.record_permission_sets.update
+DELETE /api/object-classes/{class_id}/record-permission-sets/{set_id}/ object_classes.record_permission_sets.delete
+GET /api/object-classes/{class_id}/object-records/ object_classes.object_records.list
+POST /api/object-classes/{class_id}/object-records/ object_classes.object_records.create
+GET /api/object-classes/{class_id}/object-records/autocomplete/ object_classes.object_records.autocomplete
+GET /api/object-records/{record_id}/ object_records.retrieve
+PATCH /api/object-records/{record_id}/ object_records.update
+DELETE /api/object-records/{record_id}/ object_records.delete
+POST /api/object-classes/{class_id}/object-records/batch/ object_classes.object_records.batch.create
+PATCH /api/object-classes/{class_id}/object-records/batch/ object_classes.object_records.batch.update
+DELETE /api/object-classes/{class_id}/object-records/batch/ object_classes.object_records.batch.delete
+GET /api/object-classes/{class_id}/object-records/export/ object_classes.object_records.export.retrieve
+POST /api/object-classes/{class_id}/object-records/export/link/ object_classes.object_records.export.link
+GET /api/object-classes/{class_id}/object-records/export/download/ object_classes.object_records.export.download.retrieve
+GET /api/object-classes/{class_id}/object-records/deleted/ object_classes.object_records.deleted.list
+DELETE /api/object-classes/{class_id}/object-records/deleted/{record_id}/ object_classes.object_records.deleted.delete
+POST /api/object-records/{record_id}/restore/ object_records.restore
+GET /api/object-records/{record_id}/children/ object_records.children.list
+GET /api/object-records/{record_id}/history/ object_records.history.list
+GET /api/object-records/{record}/owners/ object_records.owners.list
+POST /api/object-records/{record}/owners/ object_records.owners.add
+DELETE /api/object-records/{record_id}/owners/{ownership_id}/ object_records.owners.delete
+GET /api/object-records/{record_id}/permission-sets/{set_id}/assignees/ object_records.permission_sets.assignees.list
+POST /api/object-records/{record_id}/permission-sets/{set_id}/assignees/ object_records.permission_sets.assignees.add
+DELETE /api/object-records/{record_id}/permission-sets/{set_id}/assignees/ object_records.permission_sets.assignees.remove
+GET /api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/ object_records.permission_sets.assignees.user_groups.list
+POST /api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/ object_records.permission_sets.assignees.user_groups.add
+DELETE /api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/ object_records.permission_sets.assignees.user_groups.remove
+GET /api/object-records/{record_id}/access/ object_records.access.retrieve
 POST /api/auth/login/ auth.login
 POST /api/auth/refresh/ auth.refresh
 POST /api/auth/logout/ auth.logout

@@ -117,6 +117,75 @@ async fn every_write_is_in_the_next_look_at_an_instance() {
     api.get(&role).await.expect(404);
 }
 
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+/// What decides which records somebody sees, and as what, is in the next page: the records, their class, assignments,
+/// groups, sets, owners and roles.
+#[tokio::test]
+async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
+    let (_postgresql, server) = alone().await;
+    let (api, reader) = (server.admin().await, server.as_type("full").await);
+    let (group, role) = (
+        api.post("/api/user-groups/", json!({"name": "Readers"})).await.id(),
+        api.post("/api/roles/", json!({"name": "All", "permissions": {"object_records": ["list", "view"]}})).await.id(),
+    );
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
+    let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
+    let set = api.post("/api/object-classes/1/record-permission-sets/", set).await.id();
+    for title in ["a", "b", "c"] {
+        api.post(RECORDS, json!({"fields": {"title": title}})).await.created();
+    }
+    let assignees = format!("/api/object-records/1/permission-sets/{set}/assignees/");
+    // A list that was kept is followed by one that tells what has changed, here by the ids that are left.
+    let next = async |ids: &[i64]| {
+        let before = server.app.slot::<AnswerCache>().hits();
+        assert_eq!(reader.get(RECORDS).await.ids(), ids);
+        for _ in 0..20 {
+            assert_eq!(reader.get(RECORDS).await.ids(), ids);
+        }
+        assert!(server.app.slot::<AnswerCache>().hits() > before);
+    };
+    reader.get(RECORDS).await.expect(404);
+    let assignment = api.post(&assignees, json!([reader.id])).await.created()[0]["id"].clone();
+    next(&[1]).await;
+    api.patch("/api/object-records/2/", json!({"owner": reader.id})).await.ok();
+    next(&[1, 2]).await;
+    api.patch("/api/object-records/1/", json!({"fields": {"title": "other"}})).await.ok();
+    assert_eq!(reader.get(&format!("{RECORDS}?title=other")).await.ids(), [1]);
+    assert_eq!(reader.get(&format!("{RECORDS}?title=a")).await.ids(), Vec::<i64>::new());
+    api.delete_all(&assignees, json!([assignment])).await.is_empty();
+    next(&[2]).await;
+    api.post(&format!("{assignees}user-groups/"), json!([group])).await.created();
+    next(&[2]).await;
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([reader.id])).await.created();
+    next(&[1, 2]).await;
+    let path = format!("/api/object-classes/1/record-permission-sets/{set}/");
+    api.patch(&path, json!({"permissions": {"object_records": []}})).await.ok();
+    next(&[2]).await;
+    api.patch(&path, json!({"permissions": {"object_records": ["view"]}})).await.ok();
+    next(&[1, 2]).await;
+    api.delete("/api/object-records/1/").await.is_empty();
+    next(&[2]).await;
+    let everyone = api.get("/api/object-classes/1/permission-sets/").await.ids()[0];
+    let everyone = format!("/api/object-classes/1/permission-sets/{everyone}/");
+    api.patch(&everyone, json!({"permissions": {"object_records": ["view"]}})).await.ok();
+    next(&[2, 3]).await;
+    api.patch(&everyone, json!({"permissions": {"object_records": []}})).await.ok();
+    next(&[2]).await;
+    api.patch(&format!("/api/users/{}/", reader.id), json!({"roles": [role]})).await.ok();
+    next(&[2, 3]).await;
+    api.post(RECORDS, json!({"fields": {"title": "d"}})).await.created();
+    assert_eq!(reader.get(RECORDS).await["total_count"], 3);
+    // A field that comes or goes is another declaration.
+    api.post("/api/object-classes/1/fields/", json!({"label": "Note", "type": "text"})).await.created();
+    assert_eq!(reader.get(RECORDS).await["results"][0]["fields"], json!({"title": "b", "note": null}));
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    assert_eq!(reader.get(RECORDS).await["results"][0]["fields"], json!({"note": null}));
+    api.patch(&format!("/api/users/{}/", reader.id), json!({"roles": []})).await.ok();
+    next(&[2]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_who_write_see_at_once_what_they_wrote() {
     let server = Server::start().await;

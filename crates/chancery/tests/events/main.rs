@@ -6,8 +6,10 @@
 
 mod history;
 mod history_delivery;
+mod history_speed;
 mod jobs;
 mod own_history;
+mod record_history;
 mod system_events;
 
 use testkit::message;

@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
 /// What a crate may import of ours, from the top down.
-const IMPORTS: [(&str, &[&str]); 13] = [
+const IMPORTS: [(&str, &[&str]); 14] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["platform", "history"]),
     ("hostile", &["platform", "history"]),
     ("bench", &["platform", "history"]),
-    ("platform", &["identity", "administration", "events", "kit"]),
+    ("platform", &["records", "identity", "administration", "events", "kit"]),
+    ("records", &["identity", "events", "kit"]),
     ("identity", &["administration", "events", "kit"]),
     ("administration", &["kit"]),
     ("events", &["kit"]),

@@ -2,6 +2,7 @@
 //! is half done, and all is served again within 5 seconds (security, promise "an acknowledged write survives").
 
 use crate::BINARY;
+use crate::record_writers;
 use crate::workload::{Workload, admin, again, clear, events, installed, is_served};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     let installation = installed(Installation::with_build(BINARY));
     let mut process = installation.serve();
     let mut admin = admin(&process).await;
-    let mut workload = Workload::default();
+    let mut workload = Workload::prepare(&admin).await;
     for _ in 0..rounds(3) {
         let writers = workload.start(&admin);
         writers.are_at_work().await;
@@ -25,10 +26,11 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
         admin = again(&process, &admin);
         is_served(&admin).await;
         workload.was_ready_after(killed.elapsed());
+        record_writers::is_whole(&installation, &events(&installation, &process)).await;
         clear(&admin).await;
     }
     let what = if testkit::test_database().is_some() { "server on PostgreSQL" } else { "server on SQLite" };
-    workload.check(what, &admin, &events(&installation, &process)).await;
+    workload.check(what, Some(&installation), &admin, &events(&installation, &process)).await;
     process.stop();
 }
 
@@ -38,7 +40,7 @@ async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
     let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());
     let process = installation.serve();
     let admin = admin(&process).await;
-    let mut workload = Workload::default();
+    let mut workload = Workload::prepare(&admin).await;
     let mut slowest = Duration::ZERO;
     for _ in 0..rounds(3) {
         let writers = workload.start(&admin);
@@ -55,10 +57,11 @@ async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
         // The same process goes on with the same writers.
         writers.are_at_work().await;
         writers.stop().await;
+        record_writers::is_whole(&installation, &events(&installation, &process)).await;
         clear(&admin).await;
     }
     println!("PostgreSQL itself recovered within {:.2} s", slowest.as_secs_f64());
-    workload.check("PostgreSQL", &admin, &events(&installation, &process)).await;
+    workload.check("PostgreSQL", Some(&installation), &admin, &events(&installation, &process)).await;
     process.stop();
 }
 

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod classes;
 mod clients;
 mod connections;
 mod crash;
@@ -17,6 +18,7 @@ mod keys;
 mod outages;
 mod process;
 mod processes;
+mod record_writers;
 mod sign_in_burst;
 mod stored;
 mod warnings;

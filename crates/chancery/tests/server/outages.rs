@@ -124,7 +124,7 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     let process = installation.serve();
     let admin = admin(&process).await;
     let events = events(&installation, &process);
-    let mut workload = Workload::default();
+    let mut workload = Workload::prepare(&admin).await;
     let writers = workload.start(&admin);
     writers.are_at_work().await;
     let upload = events.get("/api/files/upload-url").await.ok();
@@ -170,7 +170,7 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     let admin = again(&process, &admin);
     is_served(&admin).await;
     installation.disk().free();
-    workload.check("full disk", &admin, &crate::workload::events(&installation, &process)).await;
+    workload.check("full disk", None, &admin, &crate::workload::events(&installation, &process)).await;
 }
 
 /// Writes until a write is refused with 503.

@@ -1,13 +1,14 @@
-//! Several processes over the same database: what one changes, the others see within a second. An embedded database is served by one process alone; the
-//! command line is the other one there.
+//! Several processes over the same database: what one changes, the others see within a second, and of classes and records at
+//! once. An embedded database is served by one process alone; the command line is the other one there.
 
+use crate::workload::again;
 use crate::{BINARY, message};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{ADMIN, Client, Installation, PASSWORD};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
 
 /// What another process may go without seeing.
 const A_SECOND: Duration = Duration::from_secs(1);
@@ -99,6 +100,178 @@ async fn a_new_build_serves_at_once_and_a_deleted_one_no_more() {
     installation.succeeds(&["build", "create", "b.example", "--admin-username", "new@example.com"]);
     two.client("b.example").login(ADMIN, PASSWORD).await.expect(401);
     two.client("b.example").sign_in("new@example.com", PASSWORD).await;
+}
+
+const CLASSES: &str = "/api/object-classes/";
+const FIELDS: &str = "/api/object-classes/1/fields/";
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+/// Two processes, or one that is both, and a super admin at each.
+async fn two_processes(installation: &Installation) -> (Vec<Process>, Client, Client) {
+    let mut processes = vec![installation.serve()];
+    processes.extend(installation.database_url().map(|_| installation.serve()));
+    let one = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let two = again(&processes[processes.len() - 1], &one);
+    (processes, one, two)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
+    let installation = Installation::with_build(BINARY);
+    let (_processes, one, two) = two_processes(&installation).await;
+    let unknown = json!({"fields": {"state": ["This field does not exist."]}});
+    for _ in 0..testkit::rounds(3) {
+        let class = one.post(CLASSES, json!({"name": "Order"})).await.created();
+        let class = format!("{CLASSES}{}/", class["id"]);
+        let (fields, records) = (format!("{class}fields/"), format!("{class}object-records/"));
+        two.post(&records, json!({"fields": {"state": "a"}})).await.is(400, unknown.clone());
+        two.get(&format!("{records}?limit=1")).await.ok();
+        // A field that comes.
+        let options =
+            |values: &[&str]| -> Value { values.iter().map(|value| json!({"value": value, "text": value})).collect() };
+        let state = json!({"label": "State", "type": "enum", "options": options(&["a"])});
+        let state = format!("{fields}{}/", one.post(&fields, state).await.created()["id"]);
+        let a = json!({"fields": {"state": "a"}});
+        let record = two.post(&records, a.clone()).await.created();
+        assert_eq!(record["fields"], a["fields"]);
+        let found = async || two.get(&format!("{records}?state=a")).await.ok();
+        assert_eq!((found().await, found().await["filtered_count"].clone()), (found().await, json!(1)));
+        assert_eq!(two.options(&records).await.ok(), one.options(&records).await.ok());
+        // An option, a bound, another label.
+        let b = json!({"fields": {"state": "b"}});
+        let no_choice = json!({"fields": {"state": ["b is not a valid choice."]}});
+        two.post(&records, b.clone()).await.is(400, no_choice.clone());
+        one.patch(&state, json!({"options": options(&["a", "b"])})).await.ok();
+        let second = two.post(&records, b.clone()).await.id();
+        two.delete(&format!("/api/object-records/{second}/")).await.is_empty();
+        one.patch(&state, json!({"options": options(&["a"])})).await.ok();
+        two.post(&records, b).await.is(400, no_choice);
+        one.patch(&state, json!({"label": "Stage", "is_required": true})).await.ok();
+        two.post(&records, json!({})).await.is(400, json!({"fields": {"state": ["This field is required."]}}));
+        assert_eq!(two.get(&class).await.ok(), one.get(&class).await.ok());
+        // One that goes.
+        one.delete(&state).await.is_empty();
+        two.post(&records, a).await.is(400, unknown.clone());
+        assert_eq!(two.get(&records).await.ok()["results"][0]["fields"], json!({}));
+        let all = format!("{records}?state=a");
+        assert_eq!(two.get(&all).await.ok(), one.get(&all).await.ok());
+        two.delete(&format!("/api/object-records/{}/", record["id"])).await.is_empty();
+        one.delete(&class).await.is_empty();
+        two.get(&records).await.is(404, message::not_found());
+        two.post(&records, json!({})).await.is(404, message::not_found());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
+    let installation = Installation::with_build(BINARY);
+    let (_processes, one, two) = two_processes(&installation).await;
+    one.post(CLASSES, json!({"name": "Order"})).await.created();
+    one.post(FIELDS, json!({"label": "Title", "type": "string"})).await.created();
+    let over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..8)
+        .map(|caller| {
+            let (two, over) = (two.clone(), over.clone());
+            tokio::spawn(async move {
+                let unknown = json!({"fields": {"number": ["This field does not exist."]}});
+                let (mut with, mut without) = (0, 0);
+                while !over.load(Ordering::Relaxed) {
+                    let body = json!({"fields": {"title": format!("Of {caller}"), "number": with}});
+                    let made = two.post(RECORDS, body).await;
+                    match made.status {
+                        201 => with += 1,
+                        _ => {
+                            made.is(400, unknown.clone());
+                            without += 1;
+                        }
+                    }
+                    two.get(&format!("{RECORDS}?limit=5&search=of&ordering=-id")).await.ok();
+                }
+                (with, without)
+            })
+        })
+        .collect();
+    for _ in 0..testkit::rounds(5) {
+        let number = json!({"label": "Number", "type": "integer", "is_indexed": true});
+        let number = one.post(FIELDS, number).await.created();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        one.delete(&format!("{FIELDS}{}/", number["id"])).await.is_empty();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    let (mut with, mut without) = (0, 0);
+    for caller in callers {
+        let (more_with, more_without) = caller.await.unwrap();
+        (with, without) = (with + more_with, without + more_without);
+    }
+    assert!(with > 0 && without > 0, "{with} with the field, {without} without");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
+    let installation = Installation::with_build(BINARY);
+    let ann = ["--username", "ann@example.com", "--account-type", "internal", "--password", PASSWORD];
+    installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &ann[..]].concat());
+    let (processes, one, _) = two_processes(&installation).await;
+    let ann = processes[processes.len() - 1].client("localhost").sign_in("ann@example.com", PASSWORD).await;
+    one.post(CLASSES, json!({"name": "Order"})).await.created();
+    one.post(FIELDS, json!({"label": "Title", "type": "string"})).await.created();
+    let sets = "/api/object-classes/1/record-permission-sets/";
+    let readers = json!({"name": "Readers", "permissions": {"object_records": ["view"]}});
+    let set = one.post(sets, readers.clone()).await.id();
+    let team = one.post("/api/user-groups/", json!({"name": "Team"})).await.id();
+    let mut ids = Vec::new();
+    for title in ["a", "b", "c"] {
+        ids.push(one.post(RECORDS, json!({"fields": {"title": title}})).await.id());
+    }
+    // As it is listed, counted and read.
+    let sees = async |wanted: &[i64]| {
+        let list = ann.get(RECORDS).await;
+        match wanted {
+            [] => list.is(404, message::not_found()),
+            _ => assert_eq!((list.ids(), &list["total_count"]), (wanted.to_vec(), &json!(wanted.len()))),
+        }
+        for id in &ids {
+            let status = ann.get(&format!("/api/object-records/{id}/")).await.status;
+            assert_eq!(status, if wanted.contains(id) { 200 } else { 404 }, "{id} of {wanted:?}");
+        }
+    };
+    let assignees = |id: i64| format!("/api/object-records/{id}/permission-sets/{set}/assignees/");
+    let (groups, members) =
+        (format!("{}user-groups/", assignees(ids[1])), format!("/api/user-groups/{team}/members/users/"));
+    let (of_set, third) = (format!("{sets}{set}/"), format!("/api/object-records/{}/", ids[2]));
+    for _ in 0..testkit::rounds(5) {
+        sees(&[]).await;
+        // An assignment.
+        let assigned = one.post(&assignees(ids[0]), json!([ann.id])).await.created();
+        sees(&[ids[0]]).await;
+        // A group, and who is in it.
+        one.post(&groups, json!([team])).await.created();
+        sees(&[ids[0]]).await;
+        one.post(&members, json!([ann.id])).await.created();
+        sees(&[ids[0], ids[1]]).await;
+        // An owner.
+        one.patch(&third, json!({"owner": ann.id})).await.ok();
+        sees(&ids).await;
+        // What a set gives.
+        one.patch(&of_set, json!({"permissions": {"object_records": []}})).await.ok();
+        sees(&[ids[2]]).await;
+        one.patch(&of_set, json!({"permissions": readers["permissions"]})).await.ok();
+        sees(&ids).await;
+        // What was deleted, and comes back without assignees.
+        one.delete(&third).await.is_empty();
+        sees(&ids[..2]).await;
+        one.post(&format!("{third}restore/"), json!({})).await.created();
+        sees(&ids).await;
+        // And all of it away again.
+        one.patch(&third, json!({"owner": null})).await.ok();
+        sees(&ids[..2]).await;
+        one.delete_all(&members, json!([ann.id])).await.is_empty();
+        sees(&ids[..1]).await;
+        one.delete_all(&assignees(ids[0]), json!([assigned[0]["id"]])).await.is_empty();
+        sees(&[]).await;
+        one.delete_all(&groups, json!([team])).await.is_empty();
+    }
 }
 
 /// A balancer and who calls through it. It learns late that a process goes, so it knows addresses where nobody listens

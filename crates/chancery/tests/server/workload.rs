@@ -1,6 +1,7 @@
 //! Fifty writers for tests that take something away while they write, and what must hold afterwards (security, promises
 //! "an acknowledged write survives" and "no event is lost").
 
+use crate::record_writers::{self, Happened, Place, RECORDS, Step};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -36,19 +37,20 @@ struct Told {
     signed_in: BTreeSet<String>,
     /// Those that were refused.
     refused: BTreeSet<String>,
+    records: record_writers::Told,
     /// Answers that nobody should get.
     faults: Vec<String>,
 }
 
 impl Told {
     fn acknowledged(&self) -> usize {
-        self.writes.len() + self.signed_in.len() + self.refused.len()
+        self.writes.len() + self.signed_in.len() + self.refused.len() + self.records.count()
     }
 }
 
 /// The rounds of one test.
-#[derive(Default)]
 pub struct Workload {
+    place: Place,
     told: Arc<Mutex<Told>>,
     rounds: usize,
     slowest: Duration,
@@ -62,13 +64,19 @@ pub struct Writers {
 }
 
 impl Workload {
+    /// Makes what the writers of records need.
+    pub async fn prepare(admin: &Client) -> Workload {
+        let place = Place::make(admin).await;
+        Workload { place, told: Arc::default(), rounds: 0, slowest: Duration::ZERO }
+    }
+
     /// Begins a round.
     pub fn start(&mut self, admin: &Client) -> Writers {
         self.rounds += 1;
         let stop = Arc::new(AtomicBool::new(false));
         let task = |number: usize| {
             let (client, told, stop) = (admin.clone(), self.told.clone(), stop.clone());
-            tokio::spawn(Writer { client, told, stop, round: self.rounds, number }.work())
+            tokio::spawn(Writer { client, told, stop, place: self.place, round: self.rounds, number }.work())
         };
         let tasks = (0..WRITERS).map(task).collect();
         Writers { told: self.told.clone(), stop, tasks }
@@ -88,15 +96,27 @@ impl Workload {
 
     /// What must hold when nobody writes any more. Prints what came of it as a row of a table: what was killed, rounds,
     /// writers, acknowledged, lost, half-applied, events missing, slowest time until ready.
-    pub async fn check(&self, what: &str, admin: &Client, events: &Client) {
+    /// Without an installation records are left out: nobody but its process opens a database on a small disk.
+    pub async fn check(&self, what: &str, installation: Option<&Installation>, admin: &Client, events: &Client) {
         delivered(admin, events).await;
+        let records = match installation {
+            Some(installation) => {
+                record_writers::is_whole(installation, events).await;
+                Some(Happened::read(installation, events).await)
+            }
+            None => None,
+        };
         let stored = Stored::read(admin, events).await;
         let places = free_places(admin).await;
         let told = lock(&self.told);
         let lost: Vec<&String> = told.writes.difference(&stored.log).collect();
-        let lost = [lost, told.signed_in.difference(&stored.sessions).collect()].concat();
-        let half = stored.half_applied(&told);
-        let missing = stored.missing(&told);
+        let of_records = records
+            .map(|records| (records.lost(), records.half_applied(&told.records), records.missing(&told.records)));
+        let (lost_records, half_records, missing_records) = of_records.unwrap_or_default();
+        let sessions = told.signed_in.difference(&stored.sessions).collect();
+        let lost = [lost, sessions, lost_records.iter().collect()].concat();
+        let half = [stored.half_applied(&told), half_records].concat();
+        let missing = [stored.missing(&told), missing_records].concat();
         println!(
             "| {what} | {} | {WRITERS} | {} | {} | {} | {} | {:.2} s |",
             self.rounds,
@@ -145,6 +165,7 @@ struct Writer {
     client: Client,
     told: Arc<Mutex<Told>>,
     stop: Arc<AtomicBool>,
+    place: Place,
     round: usize,
     number: usize,
 }
@@ -157,9 +178,11 @@ impl Writer {
             }
             let name = format!("{}-{}-{n}", self.round, self.number);
             let done = match self.number % 10 {
-                0..3 => self.role(&name).await,
-                3..6 => self.user(&name).await,
-                6..9 => self.group(&name).await,
+                0 | 1 => self.role(&name).await,
+                2 | 3 => self.user(&name).await,
+                4 | 5 => self.group(&name).await,
+                6 | 7 => self.record(&name).await,
+                8 => self.records(&name).await,
                 _ => self.sign_in(n).await,
             };
             if done.is_none() {
@@ -194,6 +217,40 @@ impl Writer {
         let (members, added) = (format!("{path}members/users/"), format!("user_groups add_members {name}"));
         self.write("POST", &members, json!([self.client.id]), &[&added]).await?;
         self.write("DELETE", &path, json!({}), &[&format!("user_groups delete {name}")]).await.map(drop)
+    }
+
+    /// Half of the writers leave the record assigned; the others delete and restore it.
+    async fn record(&self, name: &str) -> Option<()> {
+        let mut steps = self.place.life(name).into_iter();
+        let made = self.step(RECORDS, steps.next()?).await?;
+        let path = format!("/api/object-records/{}/", made["id"]);
+        let rest = if self.number % 10 == 6 { 5 } else { 3 };
+        for step in steps.take(rest) {
+            self.step(&path, step).await?;
+        }
+        Some(())
+    }
+
+    /// Many in a request.
+    async fn records(&self, name: &str) -> Option<()> {
+        let made = self.step(RECORDS, self.place.life_of_many(name, &[]).into_iter().next()?).await?;
+        let ids = made["ids"].as_array()?;
+        let [_, change, delete, restore] = <[Step; 4]>::try_from(self.place.life_of_many(name, ids)).ok()?;
+        self.step(RECORDS, change).await?;
+        self.step(RECORDS, delete).await?;
+        self.step(&format!("/api/object-records/{}/", ids[0]), restore).await.map(drop)
+    }
+
+    async fn step(&self, path: &str, step: Step) -> Option<Reply> {
+        let place = lock(&self.told).records.sent(step.events);
+        let call = self.client.call(step.method, &format!("{path}{}", step.below));
+        let reply = call.json(&step.body).try_send().await?;
+        let mut told = lock(&self.told);
+        if !matches!(reply.status, 200 | 201 | 204) {
+            return told.unless_away(&reply);
+        }
+        told.records.acknowledged(place);
+        Some(reply)
     }
 
     /// Every second one with a wrong password.
@@ -290,7 +347,10 @@ impl Stored {
         let mut half = self.twice.clone();
         let of = |action: &str| -> BTreeSet<String> {
             let action = format!(" {action} ");
-            self.log.iter().filter(|entry| entry.contains(&action)).map(|entry| entry.replace(&action, " ")).collect()
+            let is_listed =
+                |entry: &&String| RESOURCES.iter().any(|(_, resource, _)| entry.split(' ').next() == Some(resource));
+            let done = self.log.iter().filter(|entry| entry.contains(&action)).filter(is_listed);
+            done.map(|entry| entry.replace(&action, " ")).collect()
         };
         let (created, deleted, owned) = (of("create"), of("delete"), of("add_owners"));
         half.extend(deleted.difference(&created).cloned());
@@ -322,10 +382,11 @@ const RESOURCES: [(&str, &str, &str); 3] = [
     ("/api/user-groups/", "user_groups", "name"),
 ];
 
-/// Removes what the writers of a round left.
+/// Removes what the writers of a round left, but for records. What they make is called by a number.
 pub async fn clear(admin: &Client) {
     for (path, _, name) in RESOURCES {
-        for row in all(admin, path).await.iter().filter(|row| row[name] != ADMIN) {
+        let is_of_writers = |row: &&Json| text(row, name).starts_with(|first: char| first.is_ascii_digit());
+        for row in all(admin, path).await.iter().filter(is_of_writers) {
             admin.delete(&format!("{path}{}/", row["id"])).await.is_empty();
         }
     }
@@ -390,8 +451,9 @@ async fn free_places(admin: &Client) -> usize {
 /// Every page of a list.
 pub async fn all(client: &Client, path: &str) -> Vec<Json> {
     let mut rows = Vec::new();
+    let begin = if path.contains('?') { '&' } else { '?' };
     loop {
-        let page = client.get(&format!("{path}?limit=1000&offset={}", rows.len())).await.ok();
+        let page = client.get(&format!("{path}{begin}limit=1000&offset={}", rows.len())).await.ok();
         let results = page["results"].as_array().unwrap().clone();
         if results.is_empty() {
             return rows;

@@ -53,6 +53,13 @@ async fn each_account_type_holds_its_permissions() {
             "company_details": {"view": rest, "edit": rest},
             "outbound_mail_setup": {"view": rest, "edit": rest},
             "administration_log": {"list": rest},
+            // Everybody may list the classes that he may view.
+            "object_classes": {
+                "list": true, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_perm_set": rest,
+            },
+            "object_records": {
+                "list": rest, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_owners": rest,
+            },
         })
     };
     let everything = all([true; 5], true, [true; 6], true);

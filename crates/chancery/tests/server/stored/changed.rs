@@ -1,6 +1,7 @@
 //! What this version does with stored data that the version which made it did not.
 
 use super::*;
+use testkit::shown::page;
 
 /// The lines of the log that warn.
 fn warnings(process: &Process) -> Vec<Value> {
@@ -195,4 +196,37 @@ async fn the_history_service_that_it_has_is_noted_as_its_own() {
     let history = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     assert_eq!(history.get("/api/service").await.ok()["id"], json!(id));
     process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn classes_are_made_in_it_and_used_by_those_who_were_there() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let client = process.client("localhost");
+        let api = client.sign_in(ADMIN, PASSWORD).await;
+        let external = client.sign_in(&address("external"), PASSWORD).await;
+        for caller in [&api, &external] {
+            caller.get("/api/object-classes/").await.is(200, page(json!([])));
+        }
+        let class =
+            format!("/api/object-classes/{}/", api.post("/api/object-classes/", json!({"name": "Order"})).await.id());
+        let field = json!({"label": "Title", "type": "string"});
+        api.post(&format!("{class}fields/"), field).await.created();
+        let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
+        let set = api.post(&format!("{class}record-permission-sets/"), set).await.id();
+        let body = json!({
+            "fields": {"title": "first"},
+            "permission_sets": [{"permission_set": set, "users": [external.id], "user_groups": [1]}],
+        });
+        let record = format!("/api/object-records/{}/", api.post(&format!("{class}object-records/"), body).await.id());
+        assert_eq!(external.get(&record).await.ok()["fields"], json!({"title": "first"}));
+        process.stop();
+        // They are there after the next start, and go.
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        assert_eq!(api.get(&record).await.ok()["fields"], json!({"title": "first"}));
+        api.delete(&record).await.is_empty();
+        api.delete(&class).await.is_empty();
+        process.stop();
+    }
 }

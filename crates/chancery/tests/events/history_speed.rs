@@ -1,0 +1,109 @@
+//! How much waits for the real history service, and for how long, while records are made by the thousand. These tests take
+//! minutes (`reliability/history`).
+
+use crate::history_delivery::{created, request, until, waiting};
+use crate::record_history::{put, with};
+use platform::events::history_client::{HistoryAddress, HistoryClient};
+use platform::events::outbox::{self, HistoryEvent};
+use platform::events::record_events::{Event, FieldValue, Person, Source};
+use platform::events::relay;
+use platform::kit::commit;
+use platform::kit::refusal::Refusal;
+use platform::kit::request::Request;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::Conn;
+use testkit::{HISTORY_KEY, HistoryServer, NOW, Server};
+
+/// What may wait by default.
+const BOUND: i64 = 256 << 20;
+
+/// The three events of each of 1,000 new records with ten fields.
+fn batch(first: i64) -> Vec<HistoryEvent> {
+    let source = Source::user(3, "Ada Lovelace");
+    let value = |field_id| FieldValue {
+        field_id,
+        field_type: "string",
+        field_name: "Name of a field",
+        field_value: json!("a value of some length"),
+    };
+    let record = |id| {
+        let created = Event::RecordCreated((1..=10).map(value).collect());
+        let status = Event::StatusInitialized(value(11));
+        let owner = Event::OwnerInitialized(Person::user(3, "Ada Lovelace"));
+        [created, status, owner].map(|event| event.of(id, &source, NOW))
+    };
+    (first..first + 1000).flat_map(record).collect()
+}
+
+/// Commits a batch in its turn.
+async fn put_batch(server: &Server, request: &Arc<Request>, first: i64) -> Result<(), Refusal> {
+    let events = batch(first);
+    let _turn = outbox::turn(&server.app, &server.build).await;
+    let put = move |request: &Request, conn: &mut Conn| outbox::put_history(request, conn, &events);
+    commit::write(request, put).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it measures"]
+async fn three_thousand_events_at_once() {
+    let history = HistoryServer::start().await;
+    let server = with(&history).await;
+    for round in 0..3 {
+        until("nothing waits", async || waiting(&server).await == 0).await;
+        let started = Instant::now();
+        put(&server, (0..3000).map(|n| created(round * 3000 + n)).collect()).await;
+        until("nothing waits", async || waiting(&server).await == 0).await;
+        eprintln!("3,000 events were delivered after {:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes minutes"]
+async fn batches_of_a_hundred_thousand_records_leave_most_of_the_outbox_free() {
+    let history = HistoryServer::start().await;
+    let server = with(&history).await;
+    let request = request(&server, &server.admin().await).await;
+    let (started, mut most) = (Instant::now(), 0);
+    for n in 0..100 {
+        put_batch(&server, &request, n * 1000).await.unwrap();
+        most = most.max(outbox::backlog(&server.build).waiting().bytes);
+    }
+    let written = started.elapsed();
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    eprintln!("written in {written:?}, delivered after {:?}; at most {} MiB waited", started.elapsed(), most >> 20);
+    assert!(most < BOUND / 8, "{most} bytes waited");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes minutes"]
+async fn what_an_outage_left_is_delivered_while_more_is_written() {
+    let server = Server::with(|config| config.identity.address_attempts = 0).await;
+    let request = request(&server, &server.admin().await).await;
+    // As much as there is room for: ten minutes of 450 events a second.
+    let mut batches = 0;
+    let refused = loop {
+        match put_batch(&server, &request, batches * 1000).await {
+            Ok(()) => batches += 1,
+            Err(refusal) => break refusal.status,
+        }
+    };
+    let left = outbox::backlog(&server.build).waiting();
+    assert_eq!((refused.as_u16(), left.bytes > BOUND - (4 << 20), left.bytes <= BOUND), (503, true, true), "{left:?}");
+    // The service is there again, and records are made all the time.
+    let history = HistoryServer::start().await;
+    let address = HistoryAddress { url: format!("http://{}", history.address), api_key: HISTORY_KEY.to_owned() };
+    platform::events::connect(&server.app, HistoryClient::new(&address).unwrap());
+    relay::wake(&server.app, &server.build);
+    let started = Instant::now();
+    until("it is delivering", async || outbox::backlog(&server.build).waiting().rows < left.rows).await;
+    while outbox::backlog(&server.build).waiting().bytes > BOUND / 8 {
+        put_batch(&server, &request, batches * 1000).await.unwrap();
+        batches += 1;
+        assert!(started.elapsed() < Duration::from_secs(600), "{:?}", outbox::backlog(&server.build).waiting());
+    }
+    let elapsed = started.elapsed();
+    until("nothing waits", async || waiting(&server).await == 0).await;
+    eprintln!("{} events, and those of {batches} batches in all, were delivered after {elapsed:?}", left.rows);
+}

@@ -1,0 +1,79 @@
+//! What commands do to a build as a whole holds for classes, whose tables are made while the server runs: a copy has their
+//! records and finds them by their words, another secret key changes nothing about them, and a deleted build leaves none.
+
+use crate::BINARY;
+use serde_json::json;
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+async fn admin(process: &Process, domain: &str) -> Client {
+    process.client(domain).sign_in(ADMIN, PASSWORD).await
+}
+
+/// A class with two fields and a record.
+async fn make_class(api: &Client) {
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    for field in
+        [json!({"label": "Title", "type": "string", "is_indexed": true}), json!({"label": "N", "type": "integer"})]
+    {
+        api.post("/api/object-classes/1/fields/", field).await.created();
+    }
+    api.post(RECORDS, json!({"fields": {"title": "First of all", "n": 1}})).await.created();
+}
+
+/// Checks that the record of [`make_class`] is there, and that others can be made.
+async fn is_whole(api: &Client) {
+    let found = api.get(&format!("{RECORDS}?search=first+al&ordering=title")).await.ok();
+    assert_eq!(found["results"][0]["fields"], json!({"title": "First of all", "n": 1}));
+    api.post("/api/object-classes/1/fields/", json!({"label": "More", "type": "text"})).await.created();
+    api.post(RECORDS, json!({"fields": {"title": "Second", "more": "words"}})).await.created();
+    assert_eq!(api.get(&format!("{RECORDS}?search=words")).await["filtered_count"], 1);
+    assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 2);
+}
+
+#[tokio::test]
+async fn a_backup_has_classes_and_their_records() {
+    let installation = Installation::embedded(BINARY).set("CHANCERY_ADMIN_PASSWORD", PASSWORD);
+    let process = installation.serve();
+    make_class(&admin(&process, "localhost").await).await;
+    installation.succeeds(&["backup", "copy"]);
+    process.stop();
+    let copy = installation.home().join("copy").display().to_string();
+    let restored = Installation::embedded(BINARY).set("CHANCERY_DATA", &copy);
+    let process = restored.serve();
+    is_whole(&admin(&process, "localhost").await).await;
+    process.stop();
+}
+
+#[tokio::test]
+async fn another_secret_key_changes_nothing_about_classes() {
+    let installation = Installation::with_build(BINARY);
+    let process = installation.serve_api();
+    make_class(&admin(&process, "localhost").await).await;
+    process.stop();
+    let key = "another key, which is longer than it must be";
+    installation.succeeds(&["keys", "rotate", "--new-secret-key", key]);
+    let installation = match installation.database_url() {
+        Some(_) => installation.set("CHANCERY_SECRET_KEY", key),
+        None => installation,
+    };
+    let process = installation.serve_api();
+    is_whole(&admin(&process, "localhost").await).await;
+    process.stop();
+}
+
+#[tokio::test]
+async fn a_deleted_build_leaves_no_classes_to_the_next_of_its_name() {
+    let installation = Installation::with_build(BINARY);
+    let process = installation.serve_with(&["--fallback-build", ""]);
+    installation.succeeds(&["build", "create", "b.example"]);
+    make_class(&admin(&process, "b.example").await).await;
+    installation.succeeds(&["build", "delete", "b.example", "--yes"]);
+    installation.succeeds(&["build", "create", "b.example"]);
+    let api = admin(&process, "b.example").await;
+    api.get(RECORDS).await.expect(404);
+    make_class(&api).await;
+    is_whole(&api).await;
+    process.stop();
+}

@@ -1,0 +1,334 @@
+//! Writers of records among those of `workload.rs`: single records, batches, assignments and restores; and what must hold of
+//! records after whatever was killed: no request half done, every change with its events, and every count as the rows are.
+
+use crate::workload::all;
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+use store::{Conn, Error, Row, Sql};
+use testkit::{Client, Installation};
+
+pub const RECORDS: &str = "/api/object-classes/1/object-records/";
+/// How many records a batch makes.
+const BATCH: usize = 10;
+
+/// What records are made in and given to. Whatever it is called does not look like what writers make, and stays.
+#[derive(Clone, Copy)]
+pub struct Place {
+    set: i64,
+    admin: i64,
+    user: i64,
+    group: i64,
+}
+
+impl Place {
+    /// Makes class 1, whose records have a title, with a permission set, and a user and a group to be assigned by it.
+    pub async fn make(admin: &Client) -> Place {
+        admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+        let title = json!({"label": "Title", "type": "string", "is_unique": true});
+        admin.post("/api/object-classes/1/fields/", title).await.created();
+        let readers = json!({"name": "Readers", "permissions": {"object_records": ["view"]}});
+        let user = json!({
+            "username": "kept@example.com", "account_type": "internal", "first_name": "K", "last_name": "Ept",
+            "delay_activation": true,
+        });
+        Place {
+            set: admin.post("/api/object-classes/1/record-permission-sets/", readers).await.id(),
+            admin: admin.id,
+            user: admin.post("/api/users/", user).await.id(),
+            group: admin.post("/api/user-groups/", json!({"name": "Kept"})).await.id(),
+        }
+    }
+
+    /// How a record of this name lives, request by request: what each sends, and the events that follow when it is done.
+    /// No event of a record comes twice, so that each belongs to one request.
+    pub fn life(&self, name: &str) -> Vec<Step> {
+        let Place { set, admin, user, group } = *self;
+        let (first, second) = (format!("{name} first"), format!("{name} second"));
+        let assignees = |groups: &str| format!("permission-sets/{set}/assignees/{groups}");
+        let assigned = json!([{"permission_set": set, "user_groups": [group]}]);
+        let told = |events: &[String]| events.iter().map(|event| format!("{name} {event}")).collect::<Vec<_>>();
+        let step = |method, below: String, body, events: &[String]| Step { method, below, body, events: told(events) };
+        let (created, changed) = (|title: &str| format!("created {title}"), |title: &str| format!("changed {title}"));
+        vec![
+            step(
+                "POST",
+                String::new(),
+                json!({"fields": {"title": first}, "permission_sets": assigned}),
+                &[created(&first), format!("owner {admin}"), format!("assigned {}", -group)],
+            ),
+            step(
+                "PATCH",
+                String::new(),
+                json!({"fields": {"title": second}, "owner": user}),
+                &[changed(&second), format!("not owned {admin}"), format!("owned {user}")],
+            ),
+            step("POST", assignees(""), json!([user]), &[format!("assigned {user}")]),
+            step("DELETE", assignees("user-groups/"), json!([group]), &[format!("unassigned {}", -group)]),
+            step("DELETE", String::new(), json!({}), &["deleted".to_owned()]),
+            step("POST", "restore/".to_owned(), json!({}), &[created(&second), format!("owner {user}")]),
+        ]
+    }
+
+    /// The same of many records, whose names begin with this one; `ids` are theirs when they are made. The last step is one
+    /// of the first record alone.
+    pub fn life_of_many(&self, name: &str, ids: &[Json]) -> Vec<Step> {
+        let Place { set, admin, user, .. } = *self;
+        let names: Vec<String> = (0..BATCH).map(|at| format!("{name}.{at}")).collect();
+        let assigned = json!([{"permission_set": set, "users": [user]}]);
+        let new =
+            |name: &String| json!({"fields": {"title": format!("{name} first")}, "permission_sets": assigned.clone()});
+        let made = |name: &String| {
+            let events = [format!("created {name} first"), format!("owner {admin}"), format!("assigned {user}")];
+            events.map(|event| format!("{name} {event}"))
+        };
+        let change = |(id, name): (&Json, &String)| json!({"id": id, "fields": {"title": format!("{name} second")}});
+        let mut changes: Vec<Json> = ids.iter().zip(&names).map(change).collect();
+        let mut changed: Vec<String> = names.iter().map(|name| format!("{name} changed {name} second")).collect();
+        if let Some(first) = changes.first_mut() {
+            first["owner"] = Json::Null;
+        }
+        changed.push(format!("{} not owned {admin}", names[0]));
+        let half = BATCH / 2;
+        let batch = |method, body, events| Step { method, below: "batch/".to_owned(), body, events };
+        vec![
+            batch(
+                "POST",
+                json!({"items": names.iter().map(new).collect::<Vec<_>>()}),
+                names.iter().flat_map(made).collect(),
+            ),
+            batch("PATCH", json!({"items": changes}), changed),
+            batch(
+                "DELETE",
+                json!({"ids": ids.iter().take(half).collect::<Vec<_>>()}),
+                names[..half].iter().map(|name| format!("{name} deleted")).collect(),
+            ),
+            Step {
+                method: "POST",
+                below: "restore/".to_owned(),
+                body: json!({}),
+                events: vec![format!("{0} created {0} second", names[0])],
+            },
+        ]
+    }
+}
+
+/// A request of a writer.
+pub struct Step {
+    pub method: &'static str,
+    /// Its path below the record's, or below that of the records.
+    pub below: String,
+    pub body: Json,
+    /// What it does, as [`Happened::read`] tells it.
+    pub events: Vec<String>,
+}
+
+/// What requests would do, and whether they were acknowledged.
+#[derive(Default)]
+pub struct Told(Vec<(Vec<String>, bool)>);
+
+impl Told {
+    /// Notes a request before it is sent; its place.
+    pub fn sent(&mut self, events: Vec<String>) -> usize {
+        self.0.push((events, false));
+        self.0.len() - 1
+    }
+
+    pub fn acknowledged(&mut self, place: usize) {
+        self.0[place].1 = true;
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.iter().filter(|(_, is_acknowledged)| *is_acknowledged).count()
+    }
+}
+
+/// A record as it is stored, or as its events say that it is.
+#[derive(Debug, Default, PartialEq)]
+struct Record {
+    title: String,
+    owner: Option<i64>,
+    assigned: BTreeSet<i64>,
+}
+
+/// What is stored of records, and what the history service has of them.
+pub struct Happened {
+    stored: BTreeMap<i64, Record>,
+    /// As they follow from the events.
+    told: BTreeMap<i64, Record>,
+    /// All events, each with the name of its record in front.
+    events: Vec<String>,
+    /// How many events the history service has that are of no record here.
+    strange: usize,
+}
+
+impl Happened {
+    /// Waits until all events are delivered, and reads.
+    pub async fn read(installation: &Installation, events: &Client) -> Happened {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while number(installation, "SELECT count(*) FROM outbox").await > 0 {
+            assert!(std::time::Instant::now() < end, "the last events are not delivered");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        let mut stored: BTreeMap<i64, Record> = BTreeMap::new();
+        let row = |row: &Row<'_>| Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?));
+        for (id, title, owner) in rows(installation, "SELECT id, f1, owner FROM r1", row).await {
+            stored.insert(id, Record { title, owner, assigned: BTreeSet::new() });
+        }
+        let row = |row: &Row<'_>| Ok((row.int(0)?, row.int(1)?));
+        for (id, principal) in rows(installation, "SELECT record, principal FROM record_assignees", row).await {
+            stored.entry(id).or_default().assigned.insert(principal);
+        }
+        let deleted = rows(installation, "SELECT id FROM deleted_records", |row| row.int(0)).await;
+        let ids: BTreeSet<i64> = stored.keys().copied().chain(deleted).collect();
+        let (mut told, mut all_events, mut count) = (BTreeMap::new(), Vec::new(), 0);
+        for id in ids {
+            let path = format!("/api/history/events?record_id={id}&limit=1000");
+            let page = events.get(&path).await.ok();
+            let of_record = page["results"].as_array().unwrap();
+            count += of_record.len();
+            let (now, events) = follow(of_record);
+            told.extend(now.map(|record| (id, record)));
+            all_events.extend(events);
+        }
+        let total = events.get("/api/history/events?limit=1").await.ok()["total_count"].as_u64().unwrap();
+        Happened { stored, told, events: all_events, strange: total as usize - count }
+    }
+
+    /// Records that are not what their events say, whichever of the two is lost.
+    pub fn lost(&self) -> Vec<String> {
+        let ids: BTreeSet<&i64> = self.stored.keys().chain(self.told.keys()).collect();
+        let differs = ids.into_iter().filter(|id| self.stored.get(id) != self.told.get(id));
+        differs.map(|id| format!("{id}: {:?}, told {:?}", self.stored.get(id), self.told.get(id))).collect()
+    }
+
+    /// Requests of which only a part happened, and events that nobody asked for.
+    pub fn half_applied(&self, told: &Told) -> Vec<String> {
+        let happened: BTreeSet<&String> = self.events.iter().collect();
+        let asked: BTreeSet<&String> = told.0.iter().flat_map(|(events, _)| events).collect();
+        let mut half: Vec<String> = happened.difference(&asked).map(|event| format!("nobody did: {event}")).collect();
+        if happened.len() < self.events.len() || self.strange > 0 {
+            let twice = self.events.len() - happened.len();
+            half.push(format!("{twice} events are there twice, {} of no record", self.strange));
+        }
+        for (events, _) in &told.0 {
+            let done = events.iter().filter(|event| happened.contains(event)).count();
+            if done > 0 && done < events.len() {
+                half.push(format!("{done} of {events:?}"));
+            }
+        }
+        half
+    }
+
+    /// Events of acknowledged requests that are not there.
+    pub fn missing(&self, told: &Told) -> Vec<String> {
+        let happened: BTreeSet<&String> = self.events.iter().collect();
+        let acknowledged = told.0.iter().filter(|(_, is_acknowledged)| *is_acknowledged);
+        acknowledged.flat_map(|(events, _)| events).filter(|event| !happened.contains(event)).cloned().collect()
+    }
+}
+
+/// The record that its events, newest first, make; and their texts.
+fn follow(events: &[Json]) -> (Option<Record>, Vec<String>) {
+    let mut events: Vec<&Json> = events.iter().rev().collect();
+    // Those of one request are of the same moment; the list has the creation first, and which follows is all one.
+    events.sort_by(|a, b| a["event_datetime"].as_str().cmp(&b["event_datetime"].as_str()));
+    let (mut record, mut texts) = (None, Vec::new());
+    let mut name = String::new();
+    for event in events {
+        let kind = event["event_type"].as_str().unwrap();
+        if kind == "record_deleted" {
+            record = None;
+            texts.push(format!("{name} deleted"));
+        }
+        for entry in event["event_data"].as_array().unwrap() {
+            let title = entry["field_value"].as_str().unwrap_or_default();
+            let id = entry["id"].as_i64().unwrap_or(0);
+            let principal = if entry["type"] == "user_group" { -id } else { id };
+            if kind == "record_created" {
+                record = Some(Record { title: title.to_owned(), ..Record::default() });
+                name = title.split(' ').next().unwrap_or_default().to_owned();
+                texts.push(format!("{name} created {title}"));
+                continue;
+            }
+            let Some(record) = &mut record else {
+                texts.push(format!("{name} {kind} of no record"));
+                continue;
+            };
+            let text = match kind {
+                "owner_initialized" => {
+                    record.owner = Some(id);
+                    format!("owner {id}")
+                }
+                "owners_added" => {
+                    record.owner = Some(id);
+                    format!("owned {id}")
+                }
+                "owners_removed" => {
+                    record.owner = record.owner.filter(|owner| *owner != id);
+                    format!("not owned {id}")
+                }
+                "assignees_added" => {
+                    record.assigned.insert(principal);
+                    format!("assigned {principal}")
+                }
+                "assignees_removed" => {
+                    record.assigned.remove(&principal);
+                    format!("unassigned {principal}")
+                }
+                "field_values_changed" => {
+                    record.title = title.to_owned();
+                    format!("changed {title}")
+                }
+                other => panic!("no event of these: {other}"),
+            };
+            texts.push(format!("{name} {text}"));
+        }
+    }
+    (record, texts)
+}
+
+/// Checks the tables, and that of each record its creation is told or waits to be told. Nobody writes meanwhile.
+pub async fn is_whole(installation: &Installation, events: &Client) {
+    assert_eq!(read(installation, testkit::broken_rules).await, Vec::<String>::new());
+    // An event goes to the history service before it leaves the outbox.
+    let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
+    let waiting = "SELECT body FROM outbox WHERE kind = 'history'";
+    let mut told: BTreeSet<String> = BTreeSet::new();
+    for body in rows(installation, waiting, |row| Ok(row.text(0)?.to_owned())).await {
+        let body: Json = serde_json::from_str(&body).unwrap();
+        if body["event_type_id"] == 1 {
+            let value: Json = serde_json::from_str(body["event_data"][0].as_str().unwrap()).unwrap();
+            told.insert(name(value["field_value"].as_str().unwrap()));
+        }
+    }
+    for event in all(events, "/api/history/events?event_type=record_created").await {
+        told.insert(name(event["event_data"][0]["field_value"].as_str().unwrap()));
+    }
+    let titles = rows(installation, "SELECT f1 FROM r1", |row| Ok(row.text(0)?.to_owned())).await;
+    let untold: Vec<&String> = titles.iter().filter(|title| !told.contains(&name(title))).collect();
+    assert_eq!(untold, Vec::<&String>::new(), "records whose creation nothing tells");
+}
+
+async fn number(installation: &Installation, text: &'static str) -> i64 {
+    rows(installation, text, |row| row.int(0)).await[0]
+}
+
+/// What a statement finds.
+async fn rows<T: Send + 'static>(
+    installation: &Installation,
+    text: &'static str,
+    row: impl Fn(&Row<'_>) -> Result<T, Error> + Send + 'static,
+) -> Vec<T> {
+    read(installation, move |conn| conn.all(&Sql::new(text), &row)).await
+}
+
+/// Reads the database of the build, beside its process.
+async fn read<T: Send + 'static>(
+    installation: &Installation,
+    read: impl Fn(&mut Conn) -> Result<T, Error> + Send + 'static,
+) -> T {
+    let store = installation.store().await;
+    let found = store.database("build_1").read::<_, Error>(read).await.unwrap();
+    store.close().await;
+    found
+}

@@ -1,0 +1,124 @@
+//! Classes that tenants declare, the defaults and options of their fields, and records of them.
+
+use crate::bodies::{Everything, show};
+use crate::queries::selects;
+use platform::records::readers;
+use resource::{Body, Changes, Mode, Query, Resource, accept};
+use serde_json::{Map, Value as Json, json};
+
+/// The types of fields.
+const TYPES: [&str; 15] = [
+    "string", "text", "url", "email", "integer", "decimal", "boolean", "date", "datetime", "enum", "set", "status",
+    "user", "document", "relation",
+];
+
+/// Four bytes are the bounds of a class with a field of every type. The rest is a query, and the default and the options of
+/// a field, the value of each field of a record, and a whole record.
+pub fn records(data: &[u8]) {
+    let Some((numbers, text)) = data.split_first_chunk() else { return };
+    let class = class(*numbers);
+    if let Ok(text) = str::from_utf8(text) {
+        selects(&class, &Query::parse(text));
+        for field in &class.fields {
+            for predicate in field.predicates() {
+                let filter = format!("{}__{}={}", field.name, predicate.name(), text.replace('&', "%26"));
+                selects(&class, &Query::parse(&filter));
+                selects(&class, &Query::parse(&format!("a_relation.{filter}")));
+            }
+        }
+    }
+    let Ok(body) = Body::parse(text.to_vec(), usize::MAX) else { return };
+    let sent = body.sent().to_json();
+    for (n, kind) in TYPES.into_iter().enumerate() {
+        for member in ["default", "options"] {
+            let mut body = declared(*numbers, kind);
+            body[member] = sent.clone();
+            is_declared_or_refused(n, &body);
+        }
+    }
+    for mode in [Mode::Create, Mode::Edit] {
+        let filled = TYPES.map(|kind| (alias(kind), sent.clone())).into_iter().collect();
+        is_taken_or_refused(&class, &filled, mode);
+        if let Json::Object(values) = &sent {
+            is_taken_or_refused(&class, values, mode);
+        }
+    }
+}
+
+fn alias(kind: &str) -> String {
+    format!("a_{kind}")
+}
+
+/// The body of a new field of this type.
+fn declared([flags, low, high, scale]: [u8; 4], kind: &str) -> Json {
+    let options =
+        [("low", "Low"), ("high", "High"), ("ä", "Ä")].map(|(value, text)| json!({"value": value, "text": text}));
+    json!({
+        "label": kind, "alias": alias(kind), "type": kind, "is_required": flags & 1 == 0, "max_length": u16::from(high) + 1,
+        "min_value": -i64::from(low), "max_value": high, "precision": high % 20 + 11, "scale": scale % 11,
+        "max_num_of_files": u16::from(low) + 1, "options": options, "initial": "low", "related_object_class": 1,
+    })
+}
+
+/// A class with a field of every type.
+fn class(numbers: [u8; 4]) -> Resource {
+    let field = |(n, kind): (usize, &str)| {
+        let body = Body::of(&declared(numbers, kind));
+        let field = readers::field(n as i64 + 1, &body.sent().as_object(|_| true).unwrap_or_default());
+        field.unwrap_or_else(|errors| panic!("{kind}: {}", errors.to_json()))
+    };
+    readers::records(&TYPES.into_iter().enumerate().map(field).collect::<Vec<_>>())
+}
+
+/// A field that is made has the default that was sent, and its records take it; one that is not is refused by a message.
+fn is_declared_or_refused(n: usize, body: &Json) {
+    let sent = Body::of(body);
+    let field = match readers::field(n as i64 + 1, &sent.sent().as_object(|_| true).unwrap_or_default()) {
+        Ok(field) => field,
+        Err(errors) => {
+            let errors = errors.to_json();
+            assert!(errors.as_object().is_some_and(|errors| !errors.is_empty()), "{body} is refused in silence");
+            return;
+        }
+    };
+    let class = readers::records(&[field]);
+    let (changes, errors) = read(&class, &Map::new(), Mode::Create);
+    let alias = body["alias"].as_str().unwrap_or_default();
+    let has_default = body.get("default").is_some_and(|default| !default.is_null());
+    assert!(!has_default || changes.value(alias).is_some(), "a record without {alias}: {errors} {body}");
+}
+
+fn is_taken_or_refused(class: &Resource, values: &Map<String, Json>, mode: Mode) {
+    let (changes, errors) = read(class, values, mode);
+    for messages in errors.as_object().into_iter().flat_map(Map::values) {
+        let texts = messages.as_array().map(|all| all.iter().filter_map(Json::as_str).collect::<Vec<_>>());
+        assert!(texts.is_some_and(|texts| !texts.is_empty() && !texts.contains(&"")), "{errors}");
+    }
+    let mut shown = Map::new();
+    for (name, sent) in values {
+        let [_, fields, _] = class.parts();
+        let field = fields.iter().find(|field| field.name == name.as_str());
+        match (field, changes.value(name)) {
+            (Some(field), Some(value)) => {
+                assert!(errors.get(name).is_none(), "{name} is taken and refused: {sent}");
+                shown.insert(name.clone(), show(field, value));
+            }
+            // Of names without number, the first are told.
+            (None, None) if values.len() > 100 => {}
+            (_, None) => assert!(errors.get(name).is_some(), "{name} is neither taken nor refused: {sent}"),
+            (None, Some(_)) => panic!("{name} is no field, and taken"),
+        }
+    }
+    let (again, errors) = read(class, &shown, mode);
+    for name in shown.keys() {
+        assert!(errors.get(name).is_none(), "{name} is not taken as it is shown: {shown:?} {errors:?}");
+        assert_eq!(again.value(name), changes.value(name), "{name} of {shown:?}");
+    }
+}
+
+/// The values and the errors of a record's fields.
+fn read(class: &Resource, values: &Map<String, Json>, mode: Mode) -> (Changes, Json) {
+    let body = Body::of(&json!({"fields": values}));
+    let Ok(accepted) = accept(class, &body.sent().as_object(|_| true).unwrap_or_default(), mode, &mut Everything);
+    (accepted.changes, accepted.errors.to_json()["fields"].take())
+}

@@ -1,0 +1,231 @@
+//! What somebody may do with a class or a record, and by which ways (`docs/reference/object-classes.md`,
+//! `docs/reference/object-records.md`). What is told to be allowed is what the checks of requests themselves find.
+
+use crate::rights::{ALL, global, of_permissions};
+use identity::visibility::visible_users;
+use identity::{as_caller, roles_of};
+use kit::caller::Caller;
+use kit::permissions::Permissions;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::json::{USER_REFERENCE, Writer};
+use resource::{message, openapi};
+use serde_json::{Value as Json, json};
+use store::{Conn, Error, Row, Sql};
+
+/// A resource with its actions, in the order in which they are shown.
+pub type Actions = (&'static str, Vec<(&'static str, i64)>);
+
+/// Who is asked about.
+pub struct Person {
+    /// The person as a caller.
+    pub caller: Caller,
+    /// Whether the account can be used again: one that is anonymized can do nothing.
+    pub is_usable: bool,
+    reference: Vec<u8>,
+}
+
+/// What gives actions, in the order in which `ways` are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    AccountType,
+    Owner,
+    ClassOwner,
+    Role,
+    ClassPermissionSet,
+    RecordPermissionSet,
+}
+
+impl Source {
+    const ALL: [Source; 6] = [
+        Source::AccountType,
+        Source::Owner,
+        Source::ClassOwner,
+        Source::Role,
+        Source::ClassPermissionSet,
+        Source::RecordPermissionSet,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Source::AccountType => "account_type",
+            Source::Owner => "owner",
+            Source::ClassOwner => "class_owner",
+            Source::Role => "role",
+            Source::ClassPermissionSet => "class_permission_set",
+            Source::RecordPermissionSet => "record_permission_set",
+        }
+    }
+}
+
+/// One thing that gives actions to a person.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grant {
+    pub source: Source,
+    pub id: Option<i64>,
+    /// The group through which it comes.
+    pub group: Option<(i64, String)>,
+    pub name: Option<String>,
+    /// The actions, as bits.
+    pub bits: i64,
+}
+
+impl Grant {
+    pub fn of_owner(source: Source, bits: i64) -> Grant {
+        Grant { source, id: None, group: None, name: None, bits }
+    }
+
+    /// Reads a set from the columns id, name, permissions, and id and name of the group.
+    pub fn of_set(source: Source, row: &Row<'_>) -> Result<Grant, Error> {
+        let group = match row.opt_int(3)? {
+            Some(id) => Some((id, row.opt_text(4)?.unwrap_or_default().to_owned())),
+            None => None,
+        };
+        Ok(Grant { source, id: Some(row.int(0)?), group, name: Some(row.text(1)?.to_owned()), bits: row.int(2)? })
+    }
+}
+
+impl Person {
+    /// The user of the parameter `user`, or the caller; refuses to tell about others unless the caller `may_ask`.
+    pub fn asked(request: &Request, conn: &mut Conn, may_ask: bool) -> Result<Person, Refusal> {
+        let caller = request.caller()?;
+        let sent = request.query.last("user");
+        let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok());
+        if user != Some(caller.user) && !may_ask {
+            return Err(Refusal::forbidden());
+        }
+        let unknown = || Refusal::field("user", message::pk(sent.unwrap_or_default()));
+        let mut sql = Sql::new("SELECT t.status");
+        for column in USER_REFERENCE {
+            sql.push(", t.").name(column);
+        }
+        sql.push(" FROM users t WHERE t.id = ").bind(user.ok_or_else(unknown)?);
+        sql.push(" AND ").append(&visible_users(caller));
+        let found = conn.opt(&sql, |row| Ok((row.int(1)?, row.text(0)? != "anonymized", reference(row, 1)?)))?;
+        let (user, is_usable, reference) = found.ok_or_else(unknown)?;
+        Ok(Person { caller: as_caller(conn, user)?, is_usable, reference })
+    }
+
+    /// What the account type, the roles and the ownership and sets of a class give.
+    pub fn grants_of_class(&self, conn: &mut Conn, class: i64) -> Result<Vec<Grant>, Error> {
+        let user = self.caller.user;
+        let account_type = self.caller.account_type;
+        let bits = match account_type.is_super() {
+            true => global(&self.caller),
+            false => of_permissions(Permissions::of_account(account_type)),
+        };
+        let mut grants =
+            vec![Grant { name: Some(account_type.name().to_owned()), ..Grant::of_owner(Source::AccountType, bits) }];
+        if crate::rights::owns_class(conn, user, class)? {
+            grants.push(Grant::of_owner(Source::ClassOwner, ALL));
+        }
+        grants.extend(roles_of(conn, user)?.into_iter().map(|role| Grant {
+            source: Source::Role,
+            id: Some(role.id),
+            group: None,
+            name: Some(role.name),
+            bits: of_permissions(role.permissions),
+        }));
+        let mut sql = Sql::new(
+            "SELECT s.id, s.name, s.permissions, CAST(NULL AS BIGINT), CAST(NULL AS TEXT) \
+             FROM object_class_permission_sets s WHERE s.class_id = ",
+        );
+        sql.bind(class)
+            .push(" AND (s.id IN (SELECT a.set_id FROM object_class_set_users a WHERE a.user_id = ")
+            .bind(user);
+        sql.push(if account_type.is_standard() { ") OR s.type = 'everyone')" } else { "))" });
+        sql.push(
+            " UNION ALL SELECT s.id, s.name, s.permissions, g.id, g.name FROM object_class_permission_sets s \
+             JOIN object_class_set_groups a ON a.set_id = s.id JOIN user_group_members m ON m.group_id = a.group_id \
+             JOIN user_groups g ON g.id = a.group_id WHERE s.class_id = ",
+        );
+        sql.bind(class).push(" AND m.user_id = ").bind(user);
+        grants.extend(conn.all(&sql, |row| Grant::of_set(Source::ClassPermissionSet, row))?);
+        Ok(grants)
+    }
+
+    /// The answer: which of the actions the person may take (`held`), and what gives each.
+    pub fn answer(&self, actions: &[Actions], held: i64, mut grants: Vec<Grant>) -> Vec<u8> {
+        grants.sort_unstable();
+        let mut out = Writer::with_capacity(4096);
+        out.raw("{").name("user").raw_bytes(&self.reference).name("permissions").raw("{");
+        for (resource, actions) in actions {
+            out.name(resource).raw("{");
+            for (action, bit) in actions {
+                out.name(action).bool(held & bit != 0);
+            }
+            out.raw("}");
+        }
+        out.raw("}").name("ways").raw("[");
+        for (resource, actions) in actions {
+            for (action, bit) in actions {
+                for grant in grants.iter().filter(|grant| grant.bits & bit != 0) {
+                    out.comma().raw("{").name("resource").text(resource).name("action").text(action);
+                    write_grant(&mut out, grant);
+                    out.raw("}");
+                }
+            }
+        }
+        out.raw("]}");
+        out.into_bytes()
+    }
+}
+
+fn write_grant(out: &mut Writer, grant: &Grant) {
+    out.name("source").text(grant.source.name()).name("id");
+    match grant.id {
+        Some(id) => out.int(id),
+        None => out.raw("null"),
+    };
+    out.name("name").opt_text(grant.name.as_deref()).name("user_group");
+    match &grant.group {
+        Some((id, name)) => out.raw("{").name("id").int(*id).name("name").text(name).raw("}"),
+        None => out.raw("null"),
+    };
+}
+
+/// The user reference in the columns from `at` on.
+fn reference(row: &Row<'_>, at: usize) -> Result<Vec<u8>, Error> {
+    let mut out = Writer::with_capacity(256);
+    out.raw("{");
+    for (n, name) in USER_REFERENCE.into_iter().enumerate() {
+        out.name(name);
+        match name {
+            "id" => out.int(row.int(at + n)?),
+            "is_deleted" => out.bool(row.flag(at + n)?),
+            _ => out.text(row.text(at + n)?),
+        };
+    }
+    out.raw("}");
+    Ok(out.into_bytes())
+}
+
+/// The schema of the answer.
+pub fn schema(title: &'static str, actions: &[Actions]) -> Json {
+    let bools = |actions: &[(&'static str, i64)]| {
+        openapi::object(actions.iter().map(|(action, _)| (*action, json!({"type": "boolean"}))))
+    };
+    let permissions = openapi::object(actions.iter().map(|(resource, actions)| (*resource, bools(actions))));
+    let nullable = |schema: Json| json!({"anyOf": [schema, {"type": "null"}]});
+    let group = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
+    let way = openapi::object([
+        ("resource", json!({"type": "string"})),
+        ("action", json!({"type": "string"})),
+        ("source", json!({"type": "string", "enum": Source::ALL.map(Source::name)})),
+        ("id", json!({"type": ["integer", "null"], "description": "Of the role or set"})),
+        ("name", json!({"type": ["string", "null"], "description": "Of the role or set, or the account type"})),
+        ("user_group", nullable(openapi::titled("GroupOfWay", group))),
+    ]);
+    let ways = json!({"type": "array", "items": way, "description": "What gives each action"});
+    let answer = [("user", openapi::user_reference()), ("permissions", permissions), ("ways", ways)];
+    openapi::titled(title, openapi::object(answer))
+}
+
+/// The parameter `user`.
+pub fn user_parameter() -> Json {
+    openapi::query(
+        "user",
+        "The id of the user who is asked about; the caller, if it is not sent",
+        json!({"type": "integer"}),
+    )
+}

@@ -1,0 +1,356 @@
+//! Classes as tenants have declared them, and what follows for their records: the declaration by which records are
+//! checked, filtered and shown, and the tables in which they stand.
+//!
+//! A process keeps declarations by build, class and version. The version is asked for in each request, so that another process
+//! that changes a class need tell nobody.
+
+use crate::field_type::FieldType;
+use kit::app::App;
+use kit::build::Build;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use resource::{Choice, Field, Kind, Resource, Source, Target, Value};
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use store::{Conn, Error, Row, Sql};
+
+/// How many fields stand in one table of a class. PostgreSQL takes 1,600 columns, and 8,160 bytes for the pointers of a row.
+pub const FIELDS_IN_TABLE: i64 = 100;
+/// The most bytes of the values of one record, as JSON.
+pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
+/// How many members of a set a body may send, repetitions counted, when it has no more options.
+const MAX_SENT_MEMBERS: usize = 1_000;
+/// How many fields all declarations that a process keeps may have together.
+const MAX_KEPT_FIELDS: usize = 100_000;
+
+/// A class at one version.
+pub struct Class {
+    pub id: i64,
+    pub version: i64,
+    pub name: String,
+    pub alias: String,
+    /// The fields in their order, which is also that of [`Class::record`]'s group.
+    pub fields: Vec<ClassField>,
+    /// The field by whose value a record is named.
+    pub label_field: Option<usize>,
+    /// The declaration of its records, whose group `fields` has the fields.
+    pub record: Arc<Resource>,
+    by_alias: HashMap<String, usize>,
+}
+
+/// A field of a class.
+#[derive(Clone)]
+pub struct ClassField {
+    pub id: i64,
+    pub alias: String,
+    pub label: String,
+    pub description: String,
+    pub kind: FieldType,
+    pub default: Option<Json>,
+    pub is_required: bool,
+    pub is_unique: bool,
+    /// Whether its index stands.
+    pub is_indexed: bool,
+    pub max_length: Option<i64>,
+    pub min_value: Option<i64>,
+    pub max_value: Option<i64>,
+    pub precision: Option<i64>,
+    pub scale: Option<i64>,
+    pub max_num_of_files: Option<i64>,
+    /// The options of an enum, a set or a status: value and text.
+    pub options: Vec<(String, String)>,
+    /// The initial option of a status.
+    pub initial: Option<String>,
+    pub related_object_class: Option<i64>,
+    /// Whether a relation becomes null when its parent is deleted.
+    pub clears_on_delete: bool,
+    /// Which table of the class has its column.
+    pub table_number: i64,
+}
+
+/// The table of the records of a class.
+pub fn table(class: i64) -> String {
+    format!("r{class}")
+}
+
+/// The table of the fields with this number; that of 0 is the class's own.
+pub fn table_of(class: i64, number: i64) -> String {
+    if number == 0 { table(class) } else { format!("r{class}_{number}") }
+}
+
+impl ClassField {
+    /// The column of its values.
+    pub fn column(&self) -> String {
+        format!("f{}", self.id)
+    }
+
+    /// The column of the folded copies of its texts.
+    pub fn fold_column(&self) -> Option<String> {
+        self.kind.is_text().then(|| format!("f{}_fold", self.id))
+    }
+
+    /// The name of the index that makes it unique.
+    pub fn unique_index(&self, class: i64) -> String {
+        format!("r{class}_f{}_unique", self.id)
+    }
+
+    /// The name of the index by which lists are filtered and sorted.
+    pub fn index(&self, class: i64) -> String {
+        format!("r{class}_f{}", self.id)
+    }
+
+    fn choices(&self) -> Vec<Choice> {
+        self.options.iter().map(|(value, text)| Choice::new(value.clone(), text.clone())).collect()
+    }
+
+    /// The kind of its values, with their bounds.
+    pub fn value_kind(&self) -> Kind {
+        let size = |value: Option<i64>, default: usize| value.map_or(default, |value| value as usize);
+        match self.kind {
+            FieldType::String => Kind::text(size(self.max_length, 255)),
+            FieldType::Text => Kind::text(65_000),
+            FieldType::Url => Kind::Url { max: 2048 },
+            FieldType::Email => Kind::Email { max: 254 },
+            FieldType::Integer => {
+                Kind::Integer { min: self.min_value.unwrap_or(i64::MIN), max: self.max_value.unwrap_or(i64::MAX) }
+            }
+            FieldType::Decimal => Kind::Decimal { precision: size(self.precision, 20), scale: size(self.scale, 2) },
+            FieldType::Boolean => Kind::Boolean,
+            FieldType::Date => Kind::Date,
+            FieldType::Datetime => Kind::DateTime,
+            FieldType::Enum | FieldType::Status => Kind::Enum { choices: self.choices() },
+            FieldType::Set => {
+                Kind::Set { choices: self.choices(), max_items: self.options.len().max(MAX_SENT_MEMBERS) }
+            }
+            FieldType::User => Kind::UserId,
+            FieldType::Document => Kind::Files { max_items: size(self.max_num_of_files, 1) },
+            FieldType::Relation => {
+                let class = self.related_object_class.unwrap_or(0);
+                let autocomplete =
+                    format!("/api/object-classes/{class}/object-records/autocomplete/?text__icontains=").into();
+                Kind::Reference { target: Target { table: table(class).into(), autocomplete: Some(autocomplete) } }
+            }
+        }
+    }
+
+    /// The field as records have it.
+    fn declared(&self, class: i64) -> Field {
+        let mut field = Field::new(self.alias.clone(), self.value_kind());
+        field.label = Some(self.label.clone().into());
+        field.description = Some(self.description.clone().into()).filter(|text: &resource::Name| !text.is_empty());
+        field.source = Source::Column(self.column().into());
+        field.table = self.table_number as usize;
+        field.folded = self.fold_column().map(Into::into);
+        field.is_fold_indexed = self.is_indexed && self.kind.is_text();
+        field.required = self.is_required;
+        field.nullable = !self.is_required && self.kind != FieldType::Status;
+        field.blank = !self.is_required;
+        field.is_blank_null = self.kind.is_text() && !self.is_required;
+        field.filter = true;
+        field.sort = self.kind.is_sortable();
+        field.isnull = self.kind != FieldType::Status;
+        field.also_in = self.kind == FieldType::Relation;
+        // Where it fits no more, since a bound was lowered with a limit of the build, there is none.
+        field.default = self.default.as_ref().and_then(|default| self.checked_default(default).ok());
+        if self.kind == FieldType::Status && field.default.is_none() {
+            field.default = self.initial.clone().map(Value::from);
+        }
+        if self.is_unique { field.unique_exactly(self.unique_index(class)) } else { field }
+    }
+
+    /// A default as records get it, or what is wrong with it. Whether a user or record exists is asked elsewhere.
+    pub fn checked_default(&self, default: &Json) -> Result<Value, Vec<String>> {
+        let field = Field::new(self.alias.clone(), self.value_kind()).nullable().blank_is_null();
+        resource::check_value(&field, resource::Body::of(default).sent())
+    }
+}
+
+impl Class {
+    /// Reads a class with its fields. It is one statement, so that version and fields belong together.
+    fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, Error> {
+        let mut sql = Sql::new("SELECT ");
+        sql.push(FIELD_COLUMNS).push(
+            ", c.version, c.name, c.alias, c.label_field FROM object_classes c \
+             LEFT JOIN object_class_fields f ON f.class_id = c.id WHERE c.id = ",
+        );
+        sql.bind(id).push(" ORDER BY f.position, f.id");
+        let (mut class, mut fields) = (None, Vec::new());
+        conn.each(&sql, |row| {
+            let at = FIELD_COLUMNS.split(',').count();
+            let label = row.opt_text(at + 3)?.map(str::to_owned);
+            class = Some((row.int(at)?, row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned(), label));
+            if row.opt_int(0)?.is_some() {
+                fields.push(read_field(row)?);
+            }
+            Ok(())
+        })?;
+        let Some((version, name, alias, label_alias)) = class else { return Ok(None) };
+        Ok(Some(Class::new(id, version, name, alias, label_alias.as_deref(), fields)))
+    }
+
+    fn new(
+        id: i64,
+        version: i64,
+        name: String,
+        alias: String,
+        label_alias: Option<&str>,
+        fields: Vec<ClassField>,
+    ) -> Class {
+        let is_label = |field: &ClassField| {
+            field.kind == FieldType::String && label_alias.is_none_or(|alias| field.alias == alias)
+        };
+        let label_field = fields.iter().position(is_label);
+        let by_alias = fields.iter().enumerate().map(|(at, field)| (field.alias.clone(), at)).collect();
+        let record = Arc::new(record(id, &fields));
+        Class { id, version, name, alias, fields, label_field, record, by_alias }
+    }
+
+    pub fn field(&self, alias: &str) -> Option<&ClassField> {
+        self.by_alias.get(alias).map(|at| &self.fields[*at])
+    }
+
+    /// The field of this alias as records have it.
+    pub fn declared(&self, alias: &str) -> Option<&Field> {
+        self.by_alias.get(alias).and_then(|_| self.record.field(alias))
+    }
+
+    /// The numbers of the tables beside the class's own that have fields.
+    pub fn further_tables(&self) -> Vec<i64> {
+        let mut numbers: Vec<i64> = self.fields.iter().map(|field| field.table_number).filter(|n| *n > 0).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    pub fn table(&self) -> String {
+        table(self.id)
+    }
+}
+
+/// Where the group of fields begins among the fields of a record's declaration.
+pub const FIRST_FIELD: usize = 3;
+
+/// The declaration of the records of a class.
+pub fn record(class: i64, fields: &[ClassField]) -> Resource {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit().map(Field::sort);
+    let mut id = Field::id().also_in();
+    // It is written with the class, which no column has.
+    id.in_list = false;
+    let mut all = vec![
+        id,
+        Field::new("object_class", Kind::Integer { min: 1, max: i64::MAX }).read_only().stored_by_resource(),
+        Field::new("owner", Kind::User).nullable().filter().sort().isnull(),
+    ];
+    all.extend(fields.iter().map(|field| field.declared(class)));
+    let end = all.len();
+    all.extend([created_at, created_by.isnull(), modified_at, modified_by.isnull()]);
+    let further = fields.iter().map(|field| field.table_number).max().unwrap_or(0);
+    Resource::new("object_records", "ObjectRecord", table(class), all)
+        .group("fields", FIRST_FIELD..end)
+        .further_tables((1..=further).map(|number| table_of(class, number).into()))
+        .unlogged()
+}
+
+/// The columns of `object_class_fields f` that [`read_field`] reads.
+pub const FIELD_COLUMNS: &str = "f.id, f.alias, f.label, f.description, f.type, f.default_value, f.is_required, \
+    f.is_unique, f.is_indexed, f.max_length, f.min_value, f.max_value, f.num_precision, f.num_scale, \
+    f.max_num_of_files, f.options, f.initial, f.related_object_class, f.on_delete, f.table_number";
+
+/// Reads a field from a row of [`FIELD_COLUMNS`].
+pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
+    let json = |at: usize| -> Result<Option<Json>, Error> {
+        Ok(row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()))
+    };
+    let kind = FieldType::of(row.text(4)?).ok_or_else(|| Error::Db(format!("no type of fields: {:?}", row.text(4))))?;
+    let options = json(15)?.unwrap_or_default();
+    let option = |option: &Json| Some((option["value"].as_str()?.to_owned(), option["text"].as_str()?.to_owned()));
+    Ok(ClassField {
+        id: row.int(0)?,
+        alias: row.text(1)?.to_owned(),
+        label: row.text(2)?.to_owned(),
+        description: row.text(3)?.to_owned(),
+        kind,
+        default: json(5)?,
+        is_required: row.flag(6)?,
+        is_unique: row.flag(7)?,
+        is_indexed: row.flag(8)?,
+        max_length: row.opt_int(9)?,
+        min_value: row.opt_int(10)?,
+        max_value: row.opt_int(11)?,
+        precision: row.opt_int(12)?,
+        scale: row.opt_int(13)?,
+        max_num_of_files: row.opt_int(14)?,
+        options: options.as_array().into_iter().flatten().filter_map(option).collect(),
+        initial: row.opt_text(16)?.map(str::to_owned),
+        related_object_class: row.opt_int(17)?,
+        clears_on_delete: row.opt_text(18)? == Some("clear"),
+        table_number: row.int(19)?,
+    })
+}
+
+/// The declarations that a process keeps of the classes of all builds, each at the version that was asked for last.
+pub struct KnownClasses(Cache<(String, i64), Arc<Class>, InFields>);
+
+/// Weighs a class by its fields, those that all records have included. Ten options count as a field.
+#[derive(Clone)]
+struct InFields;
+
+impl Weighter<(String, i64), Arc<Class>> for InFields {
+    fn weight(&self, _: &(String, i64), class: &Arc<Class>) -> u64 {
+        let options: usize = class.fields.iter().map(|field| field.options.len()).sum();
+        (class.record.fields.len() + options / 10) as u64
+    }
+}
+
+impl Default for KnownClasses {
+    fn default() -> KnownClasses {
+        KnownClasses(Cache::with_weighter(MAX_KEPT_FIELDS / 20, MAX_KEPT_FIELDS as u64, InFields))
+    }
+}
+
+impl KnownClasses {
+    fn keep(&self, key: (String, i64), class: &Arc<Class>) {
+        // A snapshot may show an older version than another request has seen.
+        if self.0.peek(&key).is_none_or(|known| known.version <= class.version) {
+            self.0.insert(key, class.clone());
+        }
+    }
+}
+
+/// A class at the version that the transaction sees; `None` when there is no such class.
+pub fn class_at(app: &App, build: &Build, conn: &mut Conn, id: i64, version: i64) -> Result<Option<Arc<Class>>, Error> {
+    let (known, key) = (app.slot::<KnownClasses>(), (build.uid.clone(), id));
+    if let Some(class) = known.0.get(&key).filter(|class| class.version == version) {
+        return Ok(Some(class));
+    }
+    let Some(class) = Class::load(conn, id)?.map(Arc::new) else { return Ok(None) };
+    known.keep(key, &class);
+    Ok(Some(class))
+}
+
+/// A class as the transaction sees it; `None` when there is no such class.
+pub fn class(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Error> {
+    let sql = Sql::new("SELECT version FROM object_classes WHERE id = $1").arg(id);
+    match conn.opt(&sql, |row| row.int(0))? {
+        Some(version) => class_at(app, build, conn, id, version),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_keeps_a_bounded_number_of_fields() {
+        let known = KnownClasses::default();
+        let class = |id: i64| {
+            let class = Class::new(id, 1, "Order".to_owned(), "order".to_owned(), None, Vec::new());
+            known.keep(("build".to_owned(), id), &Arc::new(class));
+        };
+        (0..20_000).for_each(class);
+        let kept = MAX_KEPT_FIELDS as u64 / 2..=MAX_KEPT_FIELDS as u64;
+        assert!(kept.contains(&known.0.weight()), "{}", known.0.weight());
+    }
+}

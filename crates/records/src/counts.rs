@@ -1,0 +1,69 @@
+//! How many records each class has, against the limit of the build (`docs/reference/limits.md`). One row for each class would
+//! be locked by every create, so the number is the sum of slots.
+
+use crate::visible_records::slot;
+use kit::limits::{self, Limit, LimitSummary};
+use kit::refusal::Refusal;
+use store::{Conn, Error, Sql};
+
+/// The records of a class.
+pub static OBJECT_RECORDS: Limit = Limit {
+    name: "object_records_per_object_class",
+    default: 1_000_000,
+    many: "Object Records",
+    summary: LimitSummary::Additional("object_records_per_object_class"),
+    ..Limit::EMPTY
+};
+
+/// While more places than this are left, a create looks at no other slot: so many cannot be on their way at once.
+const PLENTY: i64 = 100_000;
+
+/// Counts records more; refuses when there are more than the limit then. It comes last in its transaction, since others
+/// wait for the slot until the commit.
+pub fn take(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
+    let most = limits::value(conn, &OBJECT_RECORDS)?;
+    if conn.is_embedded() || sum(conn, class)? + more + PLENTY > most {
+        lock_all(conn, class)?;
+        let held = sum(conn, class)?;
+        limits::check(conn, &OBJECT_RECORDS, held, more)?;
+    }
+    add(conn, class, more).map_err(Refusal::from)
+}
+
+/// Refuses when so many records more would exceed the limit; counts nothing.
+pub fn check(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
+    let held = sum(conn, class)?;
+    limits::check(conn, &OBJECT_RECORDS, held, more)
+}
+
+/// Counts records less.
+pub fn give_back(conn: &mut Conn, class: i64, less: i64) -> Result<(), Error> {
+    add(conn, class, -less)
+}
+
+fn add(conn: &mut Conn, class: i64, more: i64) -> Result<(), Error> {
+    let sql = Sql::new(
+        "INSERT INTO record_counts(class_id, slot, n) VALUES ($1, $2, $3) \
+         ON CONFLICT (class_id, slot) DO UPDATE SET n = record_counts.n + excluded.n",
+    );
+    conn.exec(&sql.arg(class).arg(slot(conn)).arg(more)).map(|_| ())
+}
+
+/// How many records a class has.
+pub fn sum(conn: &mut Conn, class: i64) -> Result<i64, Error> {
+    let sql = Sql::new("SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT) FROM record_counts c WHERE c.class_id = $1");
+    conn.one(&sql.arg(class), |row| row.int(0))
+}
+
+/// Locks every slot, in their order. The embedded database has one writer, and nothing to lock.
+fn lock_all(conn: &mut Conn, class: i64) -> Result<(), Error> {
+    if conn.is_embedded() {
+        return Ok(());
+    }
+    for slot in 0..crate::visible_records::SLOTS {
+        let sql = Sql::new("INSERT INTO record_counts(class_id, slot, n) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING");
+        conn.exec(&sql.arg(class).arg(slot))?;
+    }
+    let sql = Sql::new("SELECT n FROM record_counts WHERE class_id = $1 ORDER BY slot FOR UPDATE").arg(class);
+    conn.each(&sql, |_| Ok(()))
+}

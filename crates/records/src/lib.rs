@@ -1,0 +1,117 @@
+//! The domain of records: the classes that tenants declare, their fields, their records, and who may do what with them
+//! (`docs/reference/`).
+
+mod access;
+mod bitmap;
+pub mod classes;
+mod counts;
+pub mod field_type;
+mod history_events;
+mod object_classes;
+mod object_records;
+mod owners;
+mod record_permission_sets;
+pub mod rights;
+pub mod tables;
+mod visible_records;
+
+use classes::KnownClasses;
+use kit::account_type::AccountType;
+use kit::domain::Domain;
+use kit::permissions::PermissionResource;
+use object_records::export::{Exports, ExportsOfBuild};
+use visible_records::KnownSets;
+
+/// The actions of the permission resource `object_classes`.
+const CLASS_ACTIONS: &[&str] = &["list", "view", "create", "edit", "delete", "edit_perm_set"];
+
+/// What this domain hands over to `platform`.
+pub static DOMAIN: Domain = Domain {
+    name: "records",
+    routes: || {
+        let routes = [object_classes::routes(), record_permission_sets::routes(), object_records::routes()];
+        routes.into_iter().flatten().collect()
+    },
+    tags: &[
+        ("object-classes", "Kinds of records that tenants declare: their fields, owners and permission sets."),
+        ("object-records", "Single records, who owns them, who is assigned to them, and what happened to them."),
+    ],
+    permissions: &[
+        PermissionResource {
+            name: "object_classes",
+            actions: CLASS_ACTIONS,
+            assignable: CLASS_ACTIONS,
+            // Lists show the classes that the caller may view.
+            held_by: &[
+                (AccountType::Internal, &["list"]),
+                (AccountType::External, &["list"]),
+                (AccountType::Full, &["list"]),
+                (AccountType::OneTimeCompletion, &["list"]),
+                (AccountType::ServiceExternal, &["list"]),
+            ],
+        },
+        PermissionResource::assignable("object_records", &["list", "view", "create", "edit", "delete", "edit_owners"]),
+    ],
+    limits: &[
+        &object_classes::class::OBJECT_CLASSES,
+        &object_classes::fields::field::CLASS_FIELDS,
+        &object_classes::fields::field::STRING_LENGTH,
+        &object_classes::fields::field::ENUM_OPTIONS,
+        &object_classes::fields::field::SET_OPTIONS,
+        &object_classes::fields::field::FILES,
+        &object_classes::fields::relations::PARENTS,
+        &object_classes::fields::relations::CHILDREN,
+        &object_records::change::RELATION_LEVELS,
+        &object_classes::owners::CLASS_OWNERS,
+        &object_classes::permission_sets::CLASS_SETS,
+        &object_classes::assignees::CLASS_SET_USERS,
+        &object_classes::assignees::CLASS_SET_GROUPS,
+        &counts::OBJECT_RECORDS,
+        &record_permission_sets::RECORD_SETS,
+        &object_records::assignees::RECORD_SET_USERS,
+        &object_records::assignees::RECORD_SET_GROUPS,
+        &object_records::owners::RECORD_OWNERS,
+    ],
+    reactions: &[
+        object_classes::ON_LEAVING,
+        object_classes::permission_sets::ON_LEAVING,
+        object_classes::owners::ON_USER_LEAVING,
+        object_classes::assignees::ON_GROUP_LEAVING,
+        record_permission_sets::ON_LEAVING,
+        object_records::leaving::ON_USER_LEAVING,
+        object_records::leaving::ON_GROUP_LEAVING,
+    ],
+    jobs: &[
+        &object_classes::fields::indexes::INDEX,
+        &object_classes::fields::words::WORDS,
+        &object_records::leaving::UNASSIGN,
+    ],
+    object_rights: &[rights::holds_records],
+    build_slots: |slots| slots.put(ExportsOfBuild::default()),
+    slots: |_, _, slots| {
+        slots.put(KnownClasses::default());
+        slots.put(KnownSets::default());
+        slots.put(Exports::default());
+        Ok(())
+    },
+    standing_jobs: &[&object_records::deleted::REMOVAL],
+    ..Domain::EMPTY
+};
+
+/// The functions that read what comes from outside, for `crates/hostile`.
+#[doc(hidden)]
+pub mod readers {
+    use crate::classes::{ClassField, record};
+    use crate::object_classes::fields;
+    use resource::{Errors, Object, Resource};
+
+    /// A field of a class out of the body that makes it, as far as that needs no database.
+    pub fn field(id: i64, body: &Object<'_>) -> Result<ClassField, Errors> {
+        fields::read(id, body)
+    }
+
+    /// The declaration of the records of a class with these fields.
+    pub fn records(fields: &[ClassField]) -> Resource {
+        record(1, fields)
+    }
+}

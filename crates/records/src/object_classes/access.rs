@@ -1,0 +1,43 @@
+//! What somebody may do with a class and its records: `/api/object-classes/{id}/access/`
+//! (`docs/reference/object-classes.md`).
+
+use crate::access::{Actions, Person, schema, user_parameter};
+use crate::rights::{CLASS_EDIT_PERM_SET, CLASS_VIEW, CLASS_VOCABULARY, on_class, rights_on_class};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use store::Conn;
+
+pub fn routes() -> Vec<Route> {
+    let path = "/api/object-classes/{class_id}/access/";
+    vec![
+        Route::new(Method::GET, path, "What somebody may do", Handler::Read(view))
+            .answers(200, Schema::Json(|| schema("ObjectClassAccess", &actions())))
+            .parameters(|| vec![user_parameter()])
+            .instance("object_class.view"),
+    ]
+}
+
+fn actions() -> Vec<Actions> {
+    let of_key = |key: &kit::permission_set::PermissionKey| {
+        (key.name, key.actions.iter().map(|action| (action.name, action.bit)).collect())
+    };
+    CLASS_VOCABULARY.0.iter().map(of_key).collect()
+}
+
+/// Whoever may view the class may ask about himself; holders of `edit_perm_set` may ask about others.
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let class = request.id();
+    let may_ask = rights_on_class(request, conn)?.has(CLASS_EDIT_PERM_SET);
+    let person = Person::asked(request, conn, may_ask)?;
+    let (mut held, mut grants) = (0, Vec::new());
+    if person.is_usable {
+        let rights = on_class(conn, &person.caller, class)?.ok_or_else(Refusal::not_found)?;
+        // A class may also be viewed since its records may be.
+        held = rights.held() | if rights.sees_class() { CLASS_VIEW } else { 0 };
+        grants = person.grants_of_class(conn, class)?;
+    }
+    Ok(Answer::json(StatusCode::OK, person.answer(&actions(), held, grants)))
+}

@@ -1,0 +1,159 @@
+//! The users and groups that are assigned to a permission set of a class (`docs/reference/object-classes.md`).
+
+use super::permission_sets::{self, SET, Set};
+use crate::rights::{
+    CLASS_EDIT_PERM_SET, CLASS_VIEW, ClassRights, lock_class, of_class, rights_on_class, select_rights,
+};
+use identity::assignees::{
+    self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
+};
+use kit::limits::{Limit, LimitSummary};
+use kit::reactions::{Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use resource::Resource;
+use std::sync::LazyLock;
+use store::{Conn, Sql};
+
+/// What the limits count, in the words of their message.
+pub const ASSIGNEES: &str = "Permission Set Assignees";
+/// The users assigned to a permission set of a class.
+pub static CLASS_SET_USERS: Limit = Limit {
+    name: "object_class_permission_set_assignees",
+    default: 100,
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("object_class_permission_set_assignees_users"),
+    ..Limit::EMPTY
+};
+/// The groups assigned to a permission set of a class.
+pub static CLASS_SET_GROUPS: Limit = Limit {
+    name: "object_class_permission_set_users_groups_assignees",
+    default: 10,
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("object_class_permission_set_assignees_user_groups"),
+    ..Limit::EMPTY
+};
+
+static USER: LazyLock<Resource> =
+    LazyLock::new(|| user_records("ObjectClassSetUser", "object_class_set_users", &CLASS_SET_USERS));
+static USERS: Collection = Collection {
+    shape: assignees::shape(&USER),
+    parent_column: "set_id",
+    principals: Principals::Users,
+    limit: &CLASS_SET_USERS,
+    messages: Messages { role: "assignee", unlisted: |user, _| unlisted_user(user) },
+    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "users" },
+};
+
+static GROUP: LazyLock<Resource> =
+    LazyLock::new(|| group_records("ObjectClassSetGroup", "object_class_set_groups", &CLASS_SET_GROUPS));
+static GROUPS: Collection = Collection {
+    shape: assignees::shape(&GROUP),
+    parent_column: "set_id",
+    principals: Principals::Groups,
+    limit: &CLASS_SET_GROUPS,
+    messages: Messages { role: "assignee", unlisted: |group, _| unlisted_group(group) },
+    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
+};
+
+/// The refusal of a user whom the caller may not list.
+pub fn unlisted_user(user: i64) -> String {
+    format!("You do not have permission to assign user {user} to the permission set.")
+}
+
+/// The refusal of a group that the caller may not list.
+pub fn unlisted_group(group: i64) -> String {
+    format!("You do not have permission to assign user group {group} to the permission set.")
+}
+
+pub fn routes() -> Vec<Route> {
+    let users = Handlers {
+        list: |request, conn| USERS.list(viewable_set(request, conn)?, request, conn),
+        add: |request, conn| USERS.add(&assignable_set(request, conn)?, request, conn),
+        remove: |request, conn| USERS.remove(&set_for_change(request, conn)?.into(), request, conn),
+        document: |request, conn| check_set(request, conn).and_then(|()| USERS.document(conn)),
+    };
+    let groups = Handlers {
+        list: |request, conn| GROUPS.list(viewable_set(request, conn)?, request, conn),
+        add: |request, conn| GROUPS.add(&assignable_set(request, conn)?, request, conn),
+        remove: |request, conn| GROUPS.remove(&set_for_change(request, conn)?.into(), request, conn),
+        document: |request, conn| check_set(request, conn).and_then(|()| GROUPS.document(conn)),
+    };
+    let mut routes = assignees::routes(
+        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/",
+        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/{user_id}/",
+        &USER,
+        users,
+        "object_class.view",
+        "object_class.edit_perm_set",
+    );
+    routes.extend(assignees::routes(
+        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/",
+        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/{user_group_id}/",
+        &GROUP,
+        groups,
+        "object_class.view",
+        "object_class.edit_perm_set",
+    ));
+    routes
+}
+
+/// The id of the path's set, in a class on which the caller holds `view`.
+fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+    let caller = request.caller()?;
+    let mut sql = Sql::new("SELECT ");
+    select_rights(&mut sql, caller);
+    sql.push(", (SELECT o.id FROM object_class_permission_sets o WHERE o.class_id = t.id AND o.id = ");
+    sql.bind(request.second_id()).push(") FROM object_classes t WHERE t.id = ").bind(request.id());
+    let found = conn.opt(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_int(2)?)))?;
+    let (rights, set) = found.ok_or_else(Refusal::not_found)?;
+    rights.needs(CLASS_VIEW)?;
+    set.ok_or_else(Refusal::not_found)
+}
+
+/// Refuses with 404 unless the path's class, which the caller may view, has the path's set.
+fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    rights_on_class(request, conn)?;
+    set_of_class(request, conn).map(|_| ())
+}
+
+fn set_of_class(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+    let sql = Sql::new("SELECT id FROM object_class_permission_sets WHERE id = $1 AND class_id = $2");
+    let set = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |row| row.int(0))?;
+    set.ok_or_else(Refusal::not_found)
+}
+
+/// The path's set with its row locked, in a class whose sets the caller may change.
+fn set_for_change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
+    lock_class(conn, request.id())?;
+    of_class(conn, request.caller()?, request.id())?.needs(CLASS_EDIT_PERM_SET)?;
+    permission_sets::load_for_change(conn, request.id(), request.second_id())
+}
+
+/// The path's set with its row locked, for adding assignees, by a caller who holds what it gives. The set of the system
+/// has none: it is for everyone.
+fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
+    let set = set_for_change(request, conn)?;
+    of_class(conn, request.caller()?, request.id())?.needs(set.grants)?;
+    if set.is_system() {
+        return Err(Refusal::bad("Assignees can not be set to this permission set type."));
+    }
+    Ok(set.into())
+}
+
+impl From<Set> for Parent {
+    fn from(set: Set) -> Parent {
+        Parent { id: set.id, name: set.name }
+    }
+}
+
+/// Removes a group that is deleted from the assignees of classes.
+pub const ON_GROUP_LEAVING: Reaction = Reaction {
+    resource: "user_groups",
+    when: When::Leaving,
+    run: |_, conn, id| {
+        conn.exec(&Sql::new("DELETE FROM object_class_set_groups WHERE group_id = $1").arg(id))?;
+        Ok(())
+    },
+};

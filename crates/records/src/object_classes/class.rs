@@ -1,0 +1,140 @@
+//! What an object class is (`docs/reference/object-classes.md`).
+
+use crate::rights::{CLASS_DELETE, CLASS_EDIT, CLASS_EDIT_PERM_SET, CLASS_VIEW, CREATE, DELETE, EDIT, LIST, VIEW};
+use kit::limits::{Limit, LimitSummary};
+use resource::{Charset, Field, Key, Kind, Resource, openapi};
+use serde_json::json;
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// The classes of a build.
+pub static OBJECT_CLASSES: Limit = Limit {
+    name: "object_classes",
+    default: 500,
+    many: "Object Classes",
+    is_counted: true,
+    summary: LimitSummary::Counter("object_classes"),
+    ..Limit::EMPTY
+};
+
+pub static NAME: Key<String> = Key::new("name");
+pub static ALIAS: Key<String> = Key::new("alias");
+pub static LABEL_FIELD: Key<String> = Key::new("label_field");
+
+/// The longest alias of a class or a field.
+pub const MAX_ALIAS: usize = 50;
+
+/// The characters of an alias. That it holds no `__`, which stands before predicates, no charset can say.
+pub const ALIAS_CHARSET: Charset =
+    Charset { allows: |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_', regex: "^[a-z](_?[a-z0-9])*_?$" };
+
+/// The field `alias` of a class or a field, which stays.
+pub fn alias_field(index: &'static str) -> Field {
+    ALIAS.text(MAX_ALIAS).not_blank().charset(ALIAS_CHARSET).create_only().unique(index).filter()
+}
+
+/// Whether a text is an alias.
+pub fn is_alias(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.chars().all(ALIAS_CHARSET.allows)
+        && !text.contains("__")
+        && text.len() <= MAX_ALIAS
+}
+
+/// The alias that follows from a name, before it is made unique. `prefix` stands before what is left of a name that
+/// begins with no letter.
+pub fn default_alias(name: &str, prefix: &str) -> String {
+    let lower = name.to_lowercase();
+    let words = lower.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit()).filter(|word| !word.is_empty());
+    let alias = cut(&words.collect::<Vec<_>>().join("_"), MAX_ALIAS);
+    if alias.starts_with(|first: char| first.is_ascii_lowercase()) {
+        return alias;
+    }
+    format!("{prefix}{}", cut(&alias, MAX_ALIAS - prefix.len()))
+}
+
+/// The alias, or with `_2`, `_3`, … the first that is free.
+pub fn free_alias(alias: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(alias) {
+        return alias.to_owned();
+    }
+    let numbered = |number: usize| {
+        let end = format!("_{number}");
+        cut(alias, MAX_ALIAS - end.len()) + &end
+    };
+    (2..).map(numbered).find(|alias| !is_taken(alias)).unwrap_or_default()
+}
+
+/// The beginning of an alias, without `_` at its end.
+fn cut(alias: &str, most: usize) -> String {
+    alias.chars().take(most).collect::<String>().trim_end_matches('_').to_owned()
+}
+
+/// The actions of `_meta.permissions` on the class, and those on its records.
+pub const CLASS_ACTIONS: [(&str, i64); 4] =
+    [("view", CLASS_VIEW), ("edit", CLASS_EDIT), ("delete", CLASS_DELETE), ("edit_perm_set", CLASS_EDIT_PERM_SET)];
+pub const RECORD_ACTIONS: [(&str, i64); 5] =
+    [("create", CREATE), ("list", LIST), ("view", VIEW), ("edit", EDIT), ("delete", DELETE)];
+
+/// An object class.
+pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    Resource::new(
+        "object_classes",
+        "ObjectClass",
+        "object_classes",
+        [
+            Field::id(),
+            NAME.text(100).example("Invoice").required().unique("object_classes_name").folded().filter().sort(),
+            alias_field("object_classes_alias").example("invoice"),
+            Field::new("description", Kind::text(500)).default(""),
+            LABEL_FIELD.text(MAX_ALIAS).nullable().default(resource::Value::Null).example("number"),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+    .limit(&OBJECT_CLASSES)
+    .shows(|_| {
+        let bools = |actions: &[(&str, i64)]| {
+            openapi::object(actions.iter().map(|(action, _)| (*action, json!({"type": "boolean"}))))
+        };
+        let mut permissions = bools(&CLASS_ACTIONS);
+        openapi::require(&mut permissions, "object_records", bools(&RECORD_ACTIONS));
+        permissions["description"] = "What the caller may do with the class, and with all of its records".into();
+        let number = json!({"type": "integer", "description": "How many of its records the caller may view"});
+        vec![("num_of_records", number), ("_meta", openapi::object([("permissions", permissions)]))]
+    })
+});
+
+/// An alias that no class has.
+pub fn free_class_alias(conn: &mut Conn, name: &str) -> Result<String, Error> {
+    let taken = conn.all(&Sql::new("SELECT alias FROM object_classes"), |row| Ok(row.text(0)?.to_owned()))?;
+    Ok(free_alias(&default_alias(name, "class_"), |alias| taken.iter().any(|other| other == alias)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aliases_follow_from_names() {
+        for (name, alias) in [
+            ("Purchase order", "purchase_order"),
+            ("  Order -- no. 7!", "order_no_7"),
+            ("Größe", "gr_e"),
+            ("2nd", "class_2nd"),
+            ("日本", "class_"),
+            ("a__b", "a_b"),
+        ] {
+            assert_eq!(default_alias(name, "class_"), alias, "{name}");
+        }
+        let long = "ab ".repeat(30);
+        assert_eq!(default_alias(&long, "class_").len(), 50);
+        assert_eq!(free_alias("class_", |alias| alias == "class_"), "class_2");
+        assert_eq!(free_alias("a", |alias| ["a", "a_2"].contains(&alias)), "a_3");
+        assert_eq!(free_alias(&"x".repeat(50), |alias| alias == "x".repeat(50)), "x".repeat(48) + "_2");
+        assert!(is_alias("a_1_b") && !is_alias("a__b") && !is_alias("1a") && !is_alias("_a") && !is_alias("A"));
+    }
+}

@@ -1,0 +1,97 @@
+//! `GET /api/object-classes/{id}/openapi.json` (`docs/reference/object-classes.md`): the records of one class, with the types
+//! of its fields, for generators of clients.
+
+use crate::classes::{Class, class};
+use crate::object_records;
+use crate::object_records::schemas::{body_schema, record_schema};
+use crate::rights::of_class;
+use http::Method;
+use kit::answer::{Answer, Outcome};
+use kit::openapi;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema, page};
+use kit::table::Table;
+use resource::json::Form;
+use resource::openapi::{document_schema, parameters, request as request_schema, response, titled};
+use serde_json::{Value as Json, json};
+use std::sync::LazyLock;
+use store::Conn;
+
+const COLLECTION: &str = "/api/object-classes/{class_id}/object-records/";
+const SINGLE: &str = "/api/object-records/{record_id}/";
+
+static RECORDS: LazyLock<Table> = LazyLock::new(|| Table::new(object_records::routes()));
+
+pub fn route() -> Route {
+    let path = "/api/object-classes/{class_id}/openapi.json";
+    Route::new(Method::GET, path, "The description of the class's records", Handler::Read(describe))
+        .answers(200, Schema::Json(document_schema))
+        .instance("object_classes.view")
+}
+
+fn describe(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    of_class(conn, request.caller()?, id)?;
+    let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
+    Ok(Answer::value(&document(&class)))
+}
+
+fn document(class: &Class) -> Json {
+    let collection = COLLECTION.replace("{class_id}", &class.id.to_string());
+    let fields = |schema: Json| schema["properties"]["fields"].clone();
+    let shown = fields(response(&class.record, Form::Detail));
+    let record = typed(record_schema(), "ObjectRecord", shown);
+    let create = fields(request_schema(&class.record, true));
+    let is_required = create.get("required").is_some();
+    let mut create = typed(body_schema(), "ObjectRecordCreate", create);
+    if is_required {
+        create["required"] = json!(["fields"]);
+    }
+    let mut patch = typed(body_schema(), "ObjectRecordPatch", fields(request_schema(&class.record, false)));
+    if let Some(members) = patch["properties"].as_object_mut() {
+        members.shift_remove("permission_sets");
+    }
+    let describe = |route: &Route, mut operation: Json| {
+        let path = match route.path {
+            COLLECTION => collection.clone(),
+            SINGLE => SINGLE.to_owned(),
+            _ => return None,
+        };
+        let schema = match (route.path, &route.method) {
+            (COLLECTION, &Method::GET) => page("ObjectRecord", record.clone()),
+            (_, &Method::GET | &Method::POST | &Method::PATCH) => record.clone(),
+            (_, &Method::DELETE) => Json::Null,
+            // The schema document is none that clients ask for.
+            _ => return None,
+        };
+        if !schema.is_null() {
+            operation["responses"][route.status.to_string()]["content"]["application/json"]["schema"] = schema;
+        }
+        match route.method {
+            Method::POST => set_body(&mut operation, &create, is_required),
+            Method::PATCH => set_body(&mut operation, &patch, false),
+            _ => {}
+        }
+        if route.path == COLLECTION {
+            let own = operation["parameters"].as_array().cloned().unwrap_or_default();
+            let is_kept = |parameter: &Json| parameter["in"] == "header";
+            let of_list = if route.method == Method::GET { parameters(&class.record) } else { Vec::new() };
+            operation["parameters"] = of_list.into_iter().chain(own.into_iter().filter(is_kept)).collect();
+        }
+        Some((path, operation))
+    };
+    let text = format!("The records of the class {} (`{}`).", class.name, class.alias);
+    openapi::document_of(&RECORDS, &class.name, &text, describe)
+}
+
+/// A schema of records of any class, with the fields of this one.
+fn typed(mut schema: Json, title: &str, mut fields: Json) -> Json {
+    fields["description"] = "Values by alias".into();
+    schema["properties"]["fields"] = fields;
+    titled(title, schema)
+}
+
+fn set_body(operation: &mut Json, schema: &Json, is_required: bool) {
+    operation["requestBody"] = json!({"required": is_required, "content": {"application/json": {"schema": schema}}});
+}

@@ -1,0 +1,274 @@
+//! What a field of a class is (`docs/reference/object-class-fields.md`).
+
+use crate::classes::ClassField;
+use crate::field_type::FieldType;
+use crate::object_classes::class::alias_field;
+use kit::limits::{Limit, LimitSummary};
+use kit::request::Request;
+use kit::rows::{Cell, Declaration, Shape};
+use resource::json::{Cells, Form, Writer};
+use resource::{After, Field, Key, Kind, Resource, Target, openapi};
+use serde_json::{Map, Value as Json, json};
+use std::sync::LazyLock;
+use store::Error;
+
+/// The fields of a class.
+pub static CLASS_FIELDS: Limit = Limit {
+    name: "object_class_fields",
+    default: 500,
+    many: "Object Class Fields",
+    summary: LimitSummary::Additional("object_class_fields"),
+    ..Limit::EMPTY
+};
+/// The highest `max_length` of a string.
+pub static STRING_LENGTH: Limit = flat("api_object_field_string_type_length_limit", 255);
+/// The options of an enum or a status.
+pub static ENUM_OPTIONS: Limit = flat("api_object_field_enum_options_max_count", 500);
+/// The options of a set.
+pub static SET_OPTIONS: Limit = flat("api_object_field_set_options_max_count", 500);
+/// The highest `max_num_of_files` of a document.
+pub static FILES: Limit = flat("api_document_max_num_of_files", 25);
+
+const fn flat(name: &'static str, default: i64) -> Limit {
+    Limit { name, default, ..Limit::EMPTY }
+}
+
+pub static ALIAS: Key<String> = Key::new("alias");
+pub static LABEL: Key<String> = Key::new("label");
+pub static DESCRIPTION: Key<String> = Key::new("description");
+pub static TYPE: Key<String> = Key::new("type");
+pub static DEFAULT: Key<Json> = Key::new("default");
+pub static IS_REQUIRED: Key<bool> = Key::new("is_required");
+pub static IS_UNIQUE: Key<bool> = Key::new("is_unique");
+/// Whether an index is wanted; answers show whether it stands.
+pub static IS_INDEXED: Key<bool> = Key::new("is_indexed");
+pub static POSITION: Key<i64> = Key::new("position");
+pub static MAX_LENGTH: Key<i64> = Key::new("max_length");
+pub static MIN_VALUE: Key<i64> = Key::new("min_value");
+pub static MAX_VALUE: Key<i64> = Key::new("max_value");
+pub static PRECISION: Key<i64> = Key::new("precision");
+pub static SCALE: Key<i64> = Key::new("scale");
+pub static MAX_FILES: Key<i64> = Key::new("max_num_of_files");
+pub static OPTIONS: Key<Json> = Key::new("options");
+pub static INITIAL: Key<String> = Key::new("initial");
+pub static RELATED: Key<i64> = Key::new("related_object_class");
+pub static ON_DELETE: Key<String> = Key::new("on_delete");
+
+/// The value of `on_delete` by which a relation becomes null when its parent is deleted.
+pub const CLEAR: &str = "clear";
+/// The value of `on_delete` by which a parent with children cannot be deleted.
+pub const REFUSE: &str = "refuse";
+
+pub const MAX_POSITION: i64 = i32::MAX as i64;
+pub const MAX_OPTION_VALUE: usize = 50;
+pub const MAX_OPTION_TEXT: usize = 100;
+/// The most bytes of a default as JSON, and of all options.
+const MAX_JSON_BYTES: usize = 1024 * 1024;
+
+/// Names in answers and queries of records that no field may have.
+pub const RESERVED: [&str; 15] = [
+    "id",
+    "object_class",
+    "owner",
+    "created_at",
+    "created_by",
+    "modified_at",
+    "modified_by",
+    "fields",
+    "search",
+    "ordering",
+    "limit",
+    "offset",
+    "format",
+    "today",
+    "company",
+];
+
+/// What types add to a field.
+const ADDED: [&str; 10] = [
+    "max_length",
+    "min_value",
+    "max_value",
+    "precision",
+    "scale",
+    "max_num_of_files",
+    "options",
+    "initial",
+    "related_object_class",
+    "on_delete",
+];
+
+/// What a type adds to its fields.
+pub fn added_by(kind: FieldType) -> &'static [&'static str] {
+    match kind {
+        FieldType::String => &["max_length"],
+        FieldType::Integer => &["min_value", "max_value"],
+        FieldType::Decimal => &["precision", "scale"],
+        FieldType::Enum | FieldType::Set => &["options"],
+        FieldType::Status => &["options", "initial"],
+        FieldType::Document => &["max_num_of_files"],
+        FieldType::Relation => &["related_object_class", "on_delete"],
+        _ => &[],
+    }
+}
+
+/// Whether a field of this type has the member, which may be one of all fields. An unknown type has only those.
+pub fn has_member(kind: Option<FieldType>, name: &str) -> bool {
+    !ADDED.contains(&name) || kind.is_some_and(|kind| added_by(kind).contains(&name))
+}
+
+/// A field of a class.
+pub static FIELD: LazyLock<Resource> = LazyLock::new(|| {
+    let types = FieldType::ALL.map(|(_, name, text)| (name, text));
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    let unfiltered = |mut field: Field| {
+        field.filter = false;
+        field
+    };
+    let json = Kind::Json { max_bytes: MAX_JSON_BYTES, max_depth: 4 };
+    let classes = Target {
+        table: "object_classes".into(),
+        autocomplete: Some("/api/object-classes/autocomplete/?text__icontains=".into()),
+    };
+    Resource::new(
+        "object_class_fields",
+        "ObjectClassField",
+        "object_class_fields",
+        [
+            Field::id(),
+            alias_field("object_class_fields_alias").reserved(&RESERVED).sort().example("amount"),
+            LABEL.text(100).required().folded().filter().sort().example("Amount"),
+            DESCRIPTION.text(500).default(""),
+            TYPE.is(Kind::choices(&types)).required().create_only().filter().example("integer"),
+            DEFAULT.is(json.clone()).column("default_value").nullable(),
+            IS_REQUIRED.boolean().default(false),
+            IS_UNIQUE.boolean().default(false),
+            IS_INDEXED.boolean().column("wants_index").default(false),
+            POSITION.integer(0, MAX_POSITION).sort(),
+            MAX_LENGTH.integer(1, i64::MAX),
+            MIN_VALUE.integer(i64::MIN, i64::MAX).nullable(),
+            MAX_VALUE.integer(i64::MIN, i64::MAX).nullable(),
+            PRECISION.integer(1, 30).column("num_precision"),
+            // What is stored has as many places.
+            SCALE.integer(0, 10).column("num_scale").create_only(),
+            MAX_FILES.integer(1, i64::MAX),
+            OPTIONS.is(json).schema(options_schema),
+            INITIAL.text(MAX_OPTION_VALUE),
+            RELATED.is(Kind::Reference { target: classes }).create_only(),
+            ON_DELETE.is(Kind::choices(&[(REFUSE, "Refuse"), (CLEAR, "Clear")])),
+            unfiltered(created_at),
+            unfiltered(created_by),
+            unfiltered(modified_at),
+            unfiltered(modified_by),
+        ],
+    )
+    .ordered_by("position")
+    .limit_items(CLASS_FIELDS.default)
+});
+
+/// A field as answers show it: of what types add, with what its own one adds.
+static SHOWN: LazyLock<Resource> = LazyLock::new(|| {
+    let mut shown = FIELD.clone();
+    for field in &mut shown.fields {
+        if ADDED.contains(&field.name.as_ref()) {
+            (field.in_list, field.in_detail) = (false, false);
+        }
+        if field.name == IS_INDEXED.name() {
+            field.source = resource::Source::Column("is_indexed".into());
+        }
+    }
+    shown
+});
+
+pub static SHAPE: Shape = Shape::new(
+    Declaration::Static(&SHOWN),
+    "t.type, t.max_length, t.min_value, t.max_value, t.num_precision, t.num_scale, t.max_num_of_files, t.options, \
+     t.initial, t.related_object_class, t.on_delete",
+    write_added,
+);
+
+fn write_added(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {
+    let kind = row.text(at)?.and_then(FieldType::of);
+    for (n, name) in ADDED.iter().enumerate().filter(|(_, name)| has_member(kind, name)) {
+        let at = at + 1 + n;
+        out.name(name);
+        match *name {
+            "options" => out.raw(row.text(at)?.unwrap_or("null")),
+            "initial" | "on_delete" => out.opt_text(row.text(at)?),
+            _ => match row.int(at)? {
+                Some(number) => out.int(number),
+                None => out.raw("null"),
+            },
+        };
+    }
+    Ok(())
+}
+
+/// The schema of a field in answers.
+pub fn shown_schema() -> Json {
+    let (mut schema, all) = (openapi::response(&SHOWN, Form::Detail), openapi::response(&FIELD, Form::Detail));
+    for name in ADDED {
+        let types: Vec<&str> = FieldType::ALL
+            .iter()
+            .filter(|(kind, _, _)| added_by(*kind).contains(&name))
+            .map(|(_, name, _)| *name)
+            .collect();
+        let mut member = all["properties"][name].clone();
+        member["description"] = format!("Of the type {}", types.join(", ")).into();
+        schema["properties"][name] = member;
+    }
+    schema
+}
+
+fn options_schema() -> Json {
+    let text = |max: usize| json!({"type": "string", "minLength": 1, "maxLength": max});
+    let option = openapi::object([("value", text(MAX_OPTION_VALUE)), ("text", text(MAX_OPTION_TEXT))]);
+    json!({"type": "array", "minItems": 1, "items": openapi::titled("ObjectClassFieldOption", option)})
+}
+
+/// A field as records have it, out of its values as they will be.
+pub fn class_field(id: i64, table_number: i64, after: &After<'_>) -> ClassField {
+    ClassField {
+        id,
+        alias: after.get(&ALIAS).unwrap_or_default(),
+        label: after.get(&LABEL).unwrap_or_default(),
+        description: after.get(&DESCRIPTION).unwrap_or_default(),
+        kind: after.get(&TYPE).and_then(|name| FieldType::of(&name)).unwrap_or(FieldType::Text),
+        default: after.get(&DEFAULT).filter(|default| !default.is_null()),
+        is_required: after.get(&IS_REQUIRED).unwrap_or_default(),
+        is_unique: after.get(&IS_UNIQUE).unwrap_or_default(),
+        is_indexed: false,
+        max_length: after.get(&MAX_LENGTH),
+        min_value: after.get(&MIN_VALUE),
+        max_value: after.get(&MAX_VALUE),
+        precision: after.get(&PRECISION),
+        scale: after.get(&SCALE),
+        max_num_of_files: after.get(&MAX_FILES),
+        options: options_of(after.get(&OPTIONS)),
+        initial: after.get(&INITIAL),
+        related_object_class: after.get(&RELATED),
+        clears_on_delete: after.get(&ON_DELETE).as_deref() == Some(CLEAR),
+        table_number,
+    }
+}
+
+/// Value and text of each option.
+pub fn options_of(options: Option<Json>) -> Vec<(String, String)> {
+    let text = |option: &Json, name: &str| option[name].as_str().map(str::to_owned);
+    let option = |option: &Json| Some((text(option, "value")?, text(option, "text")?));
+    options.as_ref().and_then(Json::as_array).into_iter().flatten().filter_map(option).collect()
+}
+
+/// Adds the build's own bounds to the document of OPTIONS.
+pub fn describe_bounds(document: &mut Json, bounds: &[(&str, &str, i64)]) {
+    let Some(schema) = document["details"]["schema"].as_array_mut() else { return };
+    for (alias, validator, bound) in bounds {
+        let entry = schema.iter_mut().find(|entry| entry["alias"] == *alias);
+        if let Some(validators) = entry.and_then(|entry| entry["validators"].as_array_mut()) {
+            validators.push(Json::Object(Map::from_iter([
+                ("name".to_owned(), json!(validator)),
+                ("value".to_owned(), json!(bound)),
+            ])));
+        }
+    }
+}

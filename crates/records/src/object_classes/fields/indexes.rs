@@ -1,0 +1,112 @@
+//! The indexes of fields (`docs/reference/object-class-fields.md`). One that makes a field unique is made in the
+//! transaction of the change. One by which lists are filtered and sorted is made by a job, while records are written; the
+//! field says that it is indexed when the index stands.
+
+use super::field::{IS_INDEXED, IS_UNIQUE, MAX_LENGTH};
+use crate::classes::{ClassField, FIELD_COLUMNS, read_field};
+use crate::field_type::FieldType;
+use crate::object_classes::raise_version;
+use crate::tables;
+use kit::app::App;
+use kit::build::Build;
+use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::{Errors, message};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+
+/// The most indexed fields of a class.
+const MAX_INDEXED: i64 = 20;
+/// The most characters of a string that is unique or indexed. A folded one takes up to six bytes a character, and an entry
+/// of an index of PostgreSQL 2,704.
+const MAX_INDEXED_LENGTH: i64 = 400;
+
+/// Makes the index that a field wants.
+pub static INDEX: JobKind = JobKind {
+    name: "object_class_field_index",
+    at_a_time: 2,
+    patience: Duration::from_secs(4 * 3600),
+    given_up_after: Duration::from_secs(7 * 86_400),
+    runs_again: true,
+    run: |app, build, job| Box::pin(make(app, build, job)),
+    given_up: |_, _, _, _, _| Ok(()),
+};
+
+/// Checks whether a field, as it will be, may be unique or indexed.
+pub fn check(kind: Option<FieldType>, after: &ClassField, wants_index: bool, errors: &mut Errors) {
+    for (name, _) in
+        [(IS_UNIQUE.name(), after.is_unique), (IS_INDEXED.name(), wants_index)].iter().filter(|(_, is)| *is)
+    {
+        if let Some(kind) = kind.filter(|kind| !kind.is_indexable()) {
+            errors.add(name, format!("This field cannot be true for the type {}.", kind.name()));
+        }
+    }
+    let is_too_long = after.max_length.is_some_and(|length| length > MAX_INDEXED_LENGTH);
+    if (after.is_unique || wants_index) && is_too_long && kind == Some(FieldType::String) {
+        errors.add(MAX_LENGTH.name(), message::too_big(MAX_INDEXED_LENGTH));
+    }
+}
+
+/// Refuses an index for one more field of a class, whose row is locked.
+pub fn check_count(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
+    let sql = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND wants_index = 1");
+    if conn.one(&sql.arg(class), |row| row.int(0))? >= MAX_INDEXED {
+        return Err(Refusal::limit(format!("Limit of {MAX_INDEXED} Indexed Fields has been exceeded.")));
+    }
+    Ok(())
+}
+
+/// Makes a field unique.
+pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Refusal> {
+    check_lengths(conn, class, field, IS_UNIQUE.name())?;
+    tables::make_unique(conn, class, field).map_err(|error| match error {
+        Error::Unique(_) => Errors::of(IS_UNIQUE.name(), message::UNIQUE).into(),
+        error => error.into(),
+    })
+}
+
+/// Has the index of a field made.
+pub fn want(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Refusal> {
+    check_lengths(conn, class, field, IS_INDEXED.name())?;
+    let key = field.id.to_string();
+    let payload = json!({"class": class, "field": field.id});
+    jobs::put(request, conn, &NewJob { kind: &INDEX, payload, key: Some(&key), not_before: request.now })?;
+    Ok(())
+}
+
+/// Refuses an index over texts that were stored when the bound was higher.
+fn check_lengths(conn: &mut Conn, class: i64, field: &ClassField, name: &str) -> Result<(), Refusal> {
+    if field.kind == FieldType::String && tables::has_longer(conn, class, field, MAX_INDEXED_LENGTH)? {
+        return Err(Errors::of(name, message::too_long(MAX_INDEXED_LENGTH as usize)).into());
+    }
+    Ok(())
+}
+
+async fn make(_: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
+    let failed = |error: Error| JobFailure::new(error.to_string());
+    let id = |name: &str| job.payload[name].as_i64().unwrap_or(0);
+    let (class, field) = (id("class"), id("field"));
+    let wanted = move |conn: &mut Conn| -> Result<Option<ClassField>, Error> {
+        let mut sql = Sql::new("SELECT ");
+        sql.push(FIELD_COLUMNS)
+            .push(" FROM object_class_fields f WHERE f.wants_index = 1 AND f.is_indexed = 0 AND f.id = ");
+        conn.opt(sql.bind(field), read_field)
+    };
+    let Some(field) = build.db.read(wanted).await.map_err(failed)? else { return Ok(()) };
+    let made = field.clone();
+    build.db.outside(move |conn| tables::make_index(conn, class, &made)).await.map_err(failed)?;
+    let finish = move |conn: &mut Conn| -> Result<(), Error> {
+        let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
+        conn.opt(&lock, |_| Ok(()))?;
+        let sql = Sql::new("UPDATE object_class_fields SET is_indexed = 1 WHERE id = $1 AND wants_index = 1");
+        match conn.exec(&sql.arg(field.id))? {
+            // Nobody wants it any more.
+            0 => tables::drop_index(conn, class, &field),
+            _ => raise_version(conn, class),
+        }
+    };
+    build.db.alter(finish).await.map_err(failed)
+}

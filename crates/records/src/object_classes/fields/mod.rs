@@ -1,0 +1,392 @@
+//! The fields of a class: `/api/object-classes/{id}/fields/` (`docs/reference/object-class-fields.md`). Each has columns in
+//! the tables of its class, which are made and dropped with it.
+
+mod default_value;
+pub(crate) mod field;
+pub(crate) mod indexes;
+mod options;
+pub(crate) mod relations;
+pub(crate) mod words;
+
+use super::class::{CLASS, LABEL_FIELD, default_alias, free_alias, is_alias};
+use super::raise_version;
+use crate::classes::{ClassField, FIELD_COLUMNS, FIELDS_IN_TABLE, read_field};
+use crate::field_type::FieldType;
+use crate::rights::{CLASS_EDIT, ClassRights, EDIT, lock_class, rights_on_class};
+use crate::tables;
+use field::{
+    ALIAS, CLASS_FIELDS, ENUM_OPTIONS, FIELD, FILES, INITIAL, IS_INDEXED, LABEL, MAX_FILES, MAX_LENGTH, MAX_POSITION,
+    MAX_VALUE, ON_DELETE, OPTIONS, POSITION, PRECISION, REFUSE, RELATED, RESERVED, SCALE, SET_OPTIONS, SHAPE,
+    STRING_LENGTH, TYPE, class_field, describe_bounds, has_member, shown_schema,
+};
+use kit::answer::{Answer, Outcome};
+use kit::limits;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Route, Schema};
+use kit::rows::{self, Declaration, Scope, Shape};
+use resource::{After, Changes, Errors, Object, Value, message};
+use store::{Arg, Conn, Error, Sql};
+
+/// How many status fields a class can have had. All stand in its first table, where PostgreSQL counts dropped columns, too.
+const MAX_STATUSES_MADE: i64 = 1_000;
+
+/// A field with all that is stored of it.
+static STORED: Shape = Shape::plain(Declaration::Static(&FIELD));
+
+pub fn routes() -> Vec<Route> {
+    let collection = "/api/object-classes/{class_id}/fields/";
+    let single = "/api/object-classes/{class_id}/fields/{field_id}/";
+    let one = || Schema::OneOf(shown_schema);
+    vec![
+        Route::list(collection, &FIELD, list)
+            .answers(200, Schema::PageOf(shown_schema))
+            .instance("object_classes.view"),
+        Route::create(collection, &FIELD, create).answers(201, one()).instance("object_classes.edit").alters_tables(),
+        Route::options_below(collection, document),
+        Route::view(single, &FIELD, view).reads(view).answers(200, one()).instance("object_classes.view"),
+        Route::edit(single, &FIELD, edit).answers(200, one()).instance("object_classes.edit").alters_tables(),
+        Route::delete(single, delete).instance("object_classes.edit").alters_tables(),
+    ]
+}
+
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    rights_on_class(request, conn)?;
+    let mut document = resource::options::document(&FIELD);
+    document["restrictions"]["limit_items"] = limits::value(conn, &CLASS_FIELDS)?.into();
+    let bounds = [
+        (MAX_LENGTH.name(), "max_value", limits::value(conn, &STRING_LENGTH)?),
+        (MAX_FILES.name(), "max_value", limits::value(conn, &FILES)?),
+        (OPTIONS.name(), "max_items", limits::value(conn, &ENUM_OPTIONS)?.max(limits::value(conn, &SET_OPTIONS)?)),
+    ];
+    describe_bounds(&mut document, &bounds);
+    Ok(Answer::value(&document))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rights_on_class(request, conn)?;
+    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    rights_on_class(request, conn)?;
+    let condition = Sql::new("t.id = $1 AND t.class_id = $2").arg(request.second_id()).arg(request.id());
+    let instance = rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)?;
+    Ok(Answer::instance(http::StatusCode::OK, instance))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let class = request.id();
+    open(request, conn, |body| Locks { relations: type_sent(body) == Some(FieldType::Relation), table: true })?;
+    let changes = accept(request, conn, None)?;
+    let after = After { before: None, sent: &changes };
+    let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
+    check_limits(conn, class, &changes, wants_index)?;
+    let mut field = class_field(0, 0, &after);
+    let is_first_in_table = take_table(conn, class, &mut field)?;
+    let columns =
+        [("class_id", class.into()), ("table_number", field.table_number.into()), ("is_indexed", Arg::from(false))];
+    field.id = rows::insert(request, conn, &FIELD, &changes, &columns)?;
+    tables::add_field(conn, class, &field, is_first_in_table)?;
+    if field.is_unique {
+        indexes::make_unique(conn, class, &field)?;
+    }
+    if wants_index {
+        indexes::want(request, conn, class, &field)?;
+    }
+    raise_version(conn, class)?;
+    rows::created(request, conn, &SHAPE, field.id)
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let class = request.id();
+    // The others change nothing that writers of records rely on.
+    let locking = [OPTIONS.name(), field::IS_UNIQUE.name(), IS_INDEXED.name()];
+    open(request, conn, |body| Locks { relations: false, table: locking.iter().any(|name| body.contains_key(name)) })?;
+    let before = load(request, conn)?;
+    let changes = accept(request, conn, Some(&before))?;
+    let after = After { before: Some(&before.values), sent: &changes };
+    let field = class_field(before.field.id, before.field.table_number, &after);
+    let (was_wanted, is_wanted) =
+        (before.values.get(&IS_INDEXED).unwrap_or_default(), after.get(&IS_INDEXED).unwrap_or_default());
+    if is_wanted && !was_wanted {
+        indexes::check_count(conn, class)?;
+    }
+    let mut columns = Vec::new();
+    if !is_wanted {
+        columns.push(("is_indexed", Arg::from(false)));
+    }
+    rows::update(request, conn, &FIELD, field.id, &before.values, &changes, &columns)?;
+    match (before.field.is_unique, field.is_unique) {
+        (false, true) => indexes::make_unique(conn, class, &field)?,
+        (true, false) => tables::drop_unique(conn, class, &field)?,
+        _ => {}
+    }
+    match (was_wanted, is_wanted) {
+        (false, true) => indexes::want(request, conn, class, &field)?,
+        // One that is still being made is dropped by its job.
+        (true, false) if before.field.is_indexed => tables::drop_index(conn, class, &field)?,
+        _ => {}
+    }
+    raise_version(conn, class)?;
+    rows::changed(request, conn, &SHAPE, field.id)
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let class = request.id();
+    let rights = open(request, conn, |_| Locks { relations: false, table: true })?;
+    let Existing { field, .. } = load(request, conn)?;
+    if !rights.has(EDIT) && tables::has_values(conn, class, &field)? {
+        return Err(Refusal::forbidden());
+    }
+    forget_label(request, conn, class, &field.alias)?;
+    rows::delete(request, conn, &FIELD, field.id, &field.label)?;
+    tables::drop_field(conn, class, &field)?;
+    raise_version(conn, class)?;
+    if field.kind.is_text() {
+        words::feed_again(request, conn, class)?;
+    }
+    Ok(Answer::empty())
+}
+
+/// What a change of fields keeps others from.
+struct Locks {
+    /// From relating classes to each other.
+    relations: bool,
+    /// From writing records of the class.
+    table: bool,
+}
+
+/// Locks a class whose fields the caller may change. The table comes before the row, as it does for writers of records.
+fn open(request: &Request, conn: &mut Conn, locks: impl Fn(&Object<'_>) -> Locks) -> Result<ClassRights, Refusal> {
+    let class = request.id();
+    rights_on_class(request, conn)?.needs(CLASS_EDIT)?;
+    let body = if request.method == http::Method::DELETE { Object::default() } else { request.object()? };
+    let locks = locks(&body);
+    if locks.relations {
+        relations::lock_all(conn)?;
+    }
+    if locks.table {
+        tables::lock_for_change(conn, class)?;
+    }
+    lock_class(conn, class)?;
+    // The right may have ended while this waited.
+    let rights = rights_on_class(request, conn)?;
+    rights.needs(CLASS_EDIT)?;
+    Ok(rights)
+}
+
+/// A stored field.
+struct Existing {
+    field: ClassField,
+    values: Changes,
+}
+
+/// The path's field in a class whose row is locked, when `If-Match` fits; 404 when the class has no such field.
+fn load(request: &Request, conn: &mut Conn) -> Result<Existing, Refusal> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.id = ").bind(request.second_id());
+    sql.push(" AND f.class_id = ").bind(request.id());
+    let field = conn.opt(&sql, read_field)?.ok_or_else(Refusal::not_found)?;
+    rows::check_if_match(request, conn, &SHAPE, field.id)?;
+    let values = rows::load(conn, &STORED, field.id)?.ok_or_else(Refusal::not_found)?;
+    Ok(Existing { field, values })
+}
+
+fn type_sent(body: &Object<'_>) -> Option<FieldType> {
+    body.get(TYPE.name()).and_then(|sent| FieldType::of(&sent.as_str()?))
+}
+
+/// Checks a body: the rules of the declaration, and those of the type. What other types add is ignored.
+fn accept(request: &Request, conn: &mut Conn, before: Option<&Existing>) -> Result<Changes, Refusal> {
+    let (class, id) = (request.id(), before.map(|before| before.field.id));
+    let body = request.object()?;
+    let kind = before.map_or_else(|| type_sent(&body), |before| Some(before.field.kind));
+    let body = body.only(|name| has_member(kind, name));
+    let accepted = rows::accepted_within(conn, &FIELD, &body, id, ("class_id", class))?;
+    let (mut changes, mut errors) = (accepted.changes, accepted.errors);
+    if before.is_none() {
+        complete(conn, class, kind, &mut changes, &mut errors)?;
+    }
+    let most_options = if kind == Some(FieldType::Set) { &SET_OPTIONS } else { &ENUM_OPTIONS };
+    options::check(&mut changes, limits::value(conn, most_options)? as usize, &mut errors);
+    if let Some(before) = before {
+        options::check_removed(conn, class, &before.field, &changes, &mut errors)?;
+    }
+    let after = After { before: before.map(|before| &before.values), sent: &changes };
+    let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
+    let field = class_field(0, 0, &after);
+    options::check_initial(&field, &mut errors);
+    check_bounds(conn, &field, &changes, &mut errors)?;
+    indexes::check(kind, &field, wants_index, &mut errors);
+    if field.clears_on_delete && field.is_required {
+        errors.add(ON_DELETE.name(), "A required field cannot be cleared.");
+    }
+    if let (None, Some(related)) = (before, field.related_object_class) {
+        relations::check(request, conn, class, related, &mut errors)?;
+    }
+    default_value::check(request, conn, &field, &mut changes, &mut errors)?;
+    errors.refuse()?;
+    Ok(changes)
+}
+
+/// Gives a new field what was not sent, and refuses an alias that is reserved and a second status.
+fn complete(
+    conn: &mut Conn,
+    class: i64,
+    kind: Option<FieldType>,
+    changes: &mut Changes,
+    errors: &mut Errors,
+) -> Result<(), Refusal> {
+    match changes.get(&ALIAS) {
+        Some(alias) if RESERVED.contains(&alias.as_str()) => {
+            errors.add(ALIAS.name(), format!("Name {alias} is reserved and cannot be used."));
+        }
+        Some(alias) if !is_alias(&alias) => errors.add(ALIAS.name(), message::VALUE),
+        None if !errors.has(ALIAS.name()) => {
+            let alias = unused_alias(conn, class, &changes.get(&LABEL).unwrap_or_default())?;
+            changes.set(&ALIAS, alias);
+        }
+        _ => {}
+    }
+    if !changes.has(&POSITION) && !errors.has(POSITION.name()) {
+        let sql = Sql::new("SELECT COALESCE(max(position), 0) FROM object_class_fields WHERE class_id = $1");
+        let last = conn.one(&sql.arg(class), |row| row.int(0))?;
+        changes.set(&POSITION, (last + 1).min(MAX_POSITION));
+    }
+    let default: &[(&'static str, Value)] = match kind {
+        Some(FieldType::String) => &[(MAX_LENGTH.name(), limits::value(conn, &STRING_LENGTH)?.into())],
+        Some(FieldType::Decimal) => &[(PRECISION.name(), 20.into()), (SCALE.name(), 2.into())],
+        Some(FieldType::Document) => &[(MAX_FILES.name(), 1.into())],
+        Some(FieldType::Relation) => &[(ON_DELETE.name(), REFUSE.into())],
+        _ => &[],
+    };
+    for (name, value) in default {
+        if changes.value(name).is_none() && !errors.has(name) {
+            changes.insert(*name, value.clone());
+        }
+    }
+    let required: &[&'static str] = match kind {
+        Some(FieldType::Enum | FieldType::Set) => &[OPTIONS.name()],
+        Some(FieldType::Status) => &[OPTIONS.name(), INITIAL.name()],
+        Some(FieldType::Relation) => &[RELATED.name()],
+        _ => &[],
+    };
+    for name in required {
+        if changes.value(name).is_none() && !errors.has(name) {
+            errors.add(name, message::REQUIRED);
+        }
+    }
+    if kind == Some(FieldType::Status) {
+        let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE class_id = $1 AND type = 'status'").arg(class);
+        if conn.opt(&sql, |_| Ok(()))?.is_some() {
+            errors.add(TYPE.name(), "A class has one status field at most.");
+        }
+    }
+    Ok(())
+}
+
+/// The alias that follows from a label and that no field of the class has.
+fn unused_alias(conn: &mut Conn, class: i64, label: &str) -> Result<String, Error> {
+    let sql = Sql::new("SELECT alias FROM object_class_fields WHERE class_id = $1").arg(class);
+    let taken = conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+    let is_taken = |alias: &str| RESERVED.contains(&alias) || taken.iter().any(|other| other == alias);
+    Ok(free_alias(&default_alias(label, "field_"), is_taken))
+}
+
+/// Refuses bounds beyond those of the build, and bounds that exclude each other.
+fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
+    for (key, limit) in [(&MAX_LENGTH, &STRING_LENGTH), (&MAX_FILES, &FILES)] {
+        if let Some(sent) = changes.get(key) {
+            let most = limits::value(conn, limit)?;
+            if sent > most {
+                errors.add(key.name(), message::too_big(most));
+            }
+        }
+    }
+    if let (Some(least), Some(most)) = (after.min_value, after.max_value)
+        && least > most
+    {
+        errors.add(MAX_VALUE.name(), message::too_small(least));
+    }
+    if let (Some(precision), Some(scale)) = (after.precision, after.scale)
+        && scale > precision
+    {
+        match changes.has(&SCALE) {
+            true => errors.add(SCALE.name(), message::too_big(precision)),
+            false => errors.add(PRECISION.name(), message::too_small(scale)),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a new field beyond the limits of its class, whose row is locked.
+fn check_limits(conn: &mut Conn, class: i64, changes: &Changes, wants_index: bool) -> Result<(), Refusal> {
+    let count = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1").arg(class);
+    let count = conn.one(&count, |row| row.int(0))?;
+    limits::check(conn, &CLASS_FIELDS, count, 1)?;
+    if let Some(related) = changes.get(&RELATED) {
+        relations::check_limits(conn, class, related)?;
+    }
+    if wants_index {
+        indexes::check_count(conn, class)?;
+    }
+    Ok(())
+}
+
+/// Finds the table for the columns of a new field; returns whether the table must be made.
+fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<bool, Refusal> {
+    let sql = Sql::new("SELECT fields_made, statuses_made FROM object_classes WHERE id = $1").arg(class);
+    let (made, statuses) = conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    if field.kind == FieldType::Status {
+        if statuses >= MAX_STATUSES_MADE {
+            return Err(Errors::of(TYPE.name(), "This class cannot have another status field.").into());
+        }
+        conn.exec(&Sql::new("UPDATE object_classes SET statuses_made = statuses_made + 1 WHERE id = $1").arg(class))?;
+        return Ok(false);
+    }
+    field.table_number = made / FIELDS_IN_TABLE;
+    conn.exec(&Sql::new("UPDATE object_classes SET fields_made = fields_made + 1 WHERE id = $1").arg(class))?;
+    Ok(made % FIELDS_IN_TABLE == 0)
+}
+
+/// Records are no longer named by a field that is deleted.
+fn forget_label(request: &Request, conn: &mut Conn, class: i64, alias: &str) -> Result<(), Refusal> {
+    let shape = Shape::plain(Declaration::Static(&CLASS));
+    let Some(before) = rows::load(conn, &shape, class)? else { return Ok(()) };
+    if before.get(&LABEL_FIELD).as_deref() != Some(alias) {
+        return Ok(());
+    }
+    let mut changes = Changes::new();
+    changes.set(&LABEL_FIELD, Value::Null);
+    rows::update(request, conn, &CLASS, class, &before, &changes, &[])
+}
+
+/// Reads the body of a new field by the rules that need no database: `crates/hostile` throws random ones at it.
+pub fn read(id: i64, body: &Object<'_>) -> Result<ClassField, Errors> {
+    let kind = type_sent(body);
+    let body = body.clone().only(|name| has_member(kind, name));
+    let Ok(accepted) = resource::accept(&FIELD, &body, resource::Mode::Create, &mut Everything);
+    let (mut changes, mut errors) = (accepted.changes, accepted.errors);
+    options::check(&mut changes, ENUM_OPTIONS.default as usize, &mut errors);
+    let field = class_field(id, 0, &After { before: None, sent: &changes });
+    options::check_initial(&field, &mut errors);
+    let default = field.default.as_ref().filter(|_| errors.is_empty());
+    if let Some(Err(wrong)) = default.map(|default| field.checked_default(default)) {
+        wrong.into_iter().for_each(|wrong| errors.add(field::DEFAULT.name(), wrong));
+    }
+    if errors.is_empty() { Ok(field) } else { Err(errors) }
+}
+
+/// A database in which every id exists and no value is taken.
+struct Everything;
+
+impl resource::Lookup for Everything {
+    type Error = std::convert::Infallible;
+    fn missing(&mut self, _: &resource::Field, _: &[i64]) -> Result<Vec<i64>, Self::Error> {
+        Ok(Vec::new())
+    }
+    fn is_taken(&mut self, _: &resource::Field, _: &Value) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
+}

@@ -1,0 +1,164 @@
+//! The options of an enum, a set or a status (`docs/reference/object-class-fields.md`).
+
+use super::field::{DEFAULT, INITIAL, MAX_OPTION_TEXT, MAX_OPTION_VALUE, OPTIONS, options_of};
+use crate::classes::{ClassField, table_of};
+use crate::field_type::FieldType;
+use resource::{Body, Changes, Errors, Value, message};
+use serde_json::{Value as Json, json};
+use std::collections::HashSet;
+use store::{Conn, Error, Sql};
+
+/// Of how many wrong options the errors are told.
+const MAX_WRONG: usize = 20;
+/// How many options one statement looks for. SQLite bounds the depth of a condition.
+const MAX_AT_ONCE: usize = 500;
+
+/// Checks the options that were sent, and puts them into the form in which they are stored.
+pub fn check(changes: &mut Changes, max_items: usize, errors: &mut Errors) {
+    let Some(sent) = changes.get(&OPTIONS) else { return };
+    let Json::Array(items) = &sent else {
+        return errors.add(OPTIONS.name(), message::not_a_list(resource::type_name(&sent)));
+    };
+    if items.is_empty() {
+        return errors.add(OPTIONS.name(), message::EMPTY_LIST);
+    }
+    if items.len() > max_items {
+        return errors.add(OPTIONS.name(), message::too_many(max_items));
+    }
+    let mut wrong = Errors::new();
+    let mut wrong_options = 0;
+    let mut options = Vec::with_capacity(items.len());
+    for (place, item) in items.iter().enumerate() {
+        match option(item) {
+            Ok(option) => {
+                options.push(option);
+                continue;
+            }
+            Err(Refused::Whole(text)) => wrong.add(&place.to_string(), text),
+            Err(Refused::Members(errors)) => wrong.nest(&place.to_string(), errors),
+        }
+        wrong_options += 1;
+        if wrong_options == MAX_WRONG {
+            break;
+        }
+    }
+    if !wrong.is_empty() {
+        return errors.nest(OPTIONS.name(), wrong);
+    }
+    let mut values = HashSet::new();
+    if let Some((value, _)) = options.iter().find(|(value, _)| !values.insert(value.as_str())) {
+        return errors.add(OPTIONS.name(), format!("Option {value} must be unique."));
+    }
+    let stored: Vec<Json> = options.iter().map(|(value, text)| json!({"value": value, "text": text})).collect();
+    changes.set(&OPTIONS, Value::Json(Json::Array(stored)));
+}
+
+enum Refused {
+    Whole(String),
+    Members(Errors),
+}
+
+/// Value and text of an option.
+fn option(item: &Json) -> Result<(String, String), Refused> {
+    if !item.is_object() {
+        return Err(Refused::Whole(message::not_an_object(resource::type_name(item))));
+    }
+    let mut errors = Errors::new();
+    let mut member = |name: &'static str, max: usize| {
+        let field = resource::Field::new(name, resource::Kind::text(max)).required();
+        let Some(sent) = item.get(name) else {
+            errors.add(name, message::REQUIRED);
+            return String::new();
+        };
+        match resource::check_value(&field, Body::of(sent).sent()) {
+            Ok(Value::Text(text)) if name == "value" && text.contains(',') => errors.add(name, message::VALUE),
+            Ok(Value::Text(text)) => return text,
+            Ok(_) => errors.add(name, message::STRING),
+            Err(wrong) => wrong.into_iter().for_each(|wrong| errors.add(name, wrong)),
+        }
+        String::new()
+    };
+    let option = (member("value", MAX_OPTION_VALUE), member("text", MAX_OPTION_TEXT));
+    if errors.is_empty() { Ok(option) } else { Err(Refused::Members(errors)) }
+}
+
+/// Checks that the initial of a status, as it will be, is one of its options.
+pub fn check_initial(after: &ClassField, errors: &mut Errors) {
+    if let Some(initial) = after.initial.as_deref().filter(|_| !errors.has(OPTIONS.name()))
+        && !after.options.iter().any(|(value, _)| value == initial)
+    {
+        errors.add(INITIAL.name(), message::choice(initial));
+    }
+}
+
+/// Refuses to remove an option that is in use, and to change the order of those of a set that are. Writers of records must
+/// be kept out.
+pub fn check_removed(
+    conn: &mut Conn,
+    class: i64,
+    before: &ClassField,
+    changes: &Changes,
+    errors: &mut Errors,
+) -> Result<(), Error> {
+    if !changes.has(&OPTIONS) || errors.has(OPTIONS.name()) {
+        return Ok(());
+    }
+    let after = options_of(changes.get(&OPTIONS));
+    let is_kept = |value: &str| after.iter().any(|(kept, _)| kept == value);
+    let removed: Vec<&str> =
+        before.options.iter().map(|(value, _)| value.as_str()).filter(|value| !is_kept(value)).collect();
+    let is_default = |value: &str| match &before.default {
+        Some(Json::Array(members)) => members.iter().any(|member| member == value),
+        Some(default) => default == value,
+        None => false,
+    };
+    let is_used = |value: &&&str| {
+        (!changes.has(&DEFAULT) && is_default(value))
+            || (!changes.has(&INITIAL) && before.initial.as_deref() == Some(**value))
+    };
+    let mut used = removed.iter().find(is_used).map(|value| (*value).to_owned());
+    for some in removed.chunks(MAX_AT_ONCE) {
+        if used.is_none() {
+            used = first_held(conn, class, before, some)?;
+        }
+    }
+    if let Some(value) = used {
+        errors.add(OPTIONS.name(), format!("Option {value} is in use."));
+        return Ok(());
+    }
+    // The members of a set are stored in the order of its options.
+    let kept = |options: &[(String, String)], others: &[(String, String)]| -> Vec<String> {
+        let is_in_both = |value: &&String| others.iter().any(|(other, _)| other == *value);
+        options.iter().map(|(value, _)| value).filter(is_in_both).cloned().collect()
+    };
+    let is_reordered = kept(&before.options, &after) != kept(&after, &before.options);
+    if before.kind == FieldType::Set && is_reordered && crate::tables::has_values(conn, class, before)? {
+        errors.add(OPTIONS.name(), "The order of options in use cannot be changed.");
+    }
+    Ok(())
+}
+
+/// The first of these options that a record holds.
+fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str]) -> Result<Option<String>, Error> {
+    let column = field.column();
+    let mut sql = Sql::new("SELECT x.");
+    sql.name(&column).push(" FROM ").name(&table_of(class, field.table_number)).push(" x WHERE ");
+    if field.kind == FieldType::Set {
+        for (n, option) in options.iter().enumerate() {
+            sql.push(if n > 0 { " OR strpos(x." } else { "strpos(x." }).name(&column).push(", ");
+            sql.bind(json!(option).to_string()).push(") > 0");
+        }
+    } else {
+        sql.push("x.").name(&column).push(" IN (");
+        for (n, option) in options.iter().enumerate() {
+            sql.push(if n > 0 { ", " } else { "" }).bind(*option);
+        }
+        sql.push(")");
+    }
+    let held = conn.opt(sql.push(" LIMIT 1"), |row| Ok(row.text(0)?.to_owned()))?;
+    let is_held = |held: &str, option: &str| match field.kind {
+        FieldType::Set => held.contains(&json!(option).to_string()),
+        _ => held == option,
+    };
+    Ok(held.and_then(|held| options.iter().find(|option| is_held(&held, option)).map(|option| (*option).to_owned())))
+}

@@ -1,0 +1,98 @@
+//! The rules over relations between classes (`docs/reference/object-class-fields.md`): no circle, a bounded length of
+//! chains, and a bounded number of relations of one class and to one class.
+
+use super::field::RELATED;
+use crate::object_records::change::RELATION_LEVELS;
+use crate::rights::visible_classes;
+use kit::limits::{self, Limit, LimitSummary};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::{Errors, message};
+use std::collections::HashSet;
+use store::{Conn, Error, Sql};
+
+/// The relations of one class.
+pub static PARENTS: Limit = Limit {
+    name: "object_relations_top_parent",
+    default: 10,
+    many: "Object Relation Parents",
+    summary: LimitSummary::Additional("object_relations_top_parents"),
+    ..Limit::EMPTY
+};
+/// The relations that point at one class.
+pub static CHILDREN: Limit = Limit {
+    name: "object_relations_children",
+    default: 50,
+    many: "Object Relation Children",
+    summary: LimitSummary::Additional("object_relations_children"),
+    ..Limit::EMPTY
+};
+
+/// Keeps all other new relations of the build out until the end of the transaction. It comes before every other lock.
+pub fn lock_all(conn: &mut Conn) -> Result<(), Error> {
+    conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'object_relations' FOR UPDATE"), |row| row.int(0)).map(drop)
+}
+
+/// Checks the class that a new relation points at. That it exists was asked before, and its row is locked.
+pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, errors: &mut Errors) -> Result<(), Refusal> {
+    let mut sql = Sql::new("SELECT 1 FROM object_classes t WHERE t.id = ");
+    sql.bind(related).push(" AND (").append(&visible_classes(request.caller()?)).push(")");
+    if conn.opt(&sql, |_| Ok(()))?.is_none() {
+        errors.add(RELATED.name(), message::pk(related));
+        return Ok(());
+    }
+    // A class may relate to itself: circles of its records are refused where they are made.
+    if related == class {
+        return Ok(());
+    }
+    let sql = Sql::new(
+        "SELECT DISTINCT f.class_id, f.related_object_class FROM object_class_fields f \
+         WHERE f.related_object_class IS NOT NULL AND f.related_object_class <> f.class_id",
+    );
+    let relations = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let up = chain(related, |level| {
+        relations.iter().filter(|(child, _)| level.contains(child)).map(|(_, to)| *to).collect()
+    });
+    if up.seen.contains(&class) {
+        errors.add(RELATED.name(), "Circular relations are not allowed.");
+        return Ok(());
+    }
+    let down =
+        chain(class, |level| relations.iter().filter(|(_, to)| level.contains(to)).map(|(child, _)| *child).collect());
+    let most = limits::value(conn, &RELATION_LEVELS)?;
+    if up.length + down.length > most {
+        errors.add(RELATED.name(), format!("Limit of {most} relation levels has been exceeded."));
+    }
+    Ok(())
+}
+
+/// The classes above or below one.
+struct Chain {
+    /// All of them, the first included.
+    seen: HashSet<i64>,
+    /// How many the longest way has.
+    length: i64,
+}
+
+/// Follows relations, among which there is no circle, to their ends.
+fn chain(from: i64, next: impl Fn(&HashSet<i64>) -> HashSet<i64>) -> Chain {
+    let (mut seen, mut level, mut length) = (HashSet::new(), HashSet::from([from]), 0);
+    while !level.is_empty() {
+        length += 1;
+        let further = next(&level);
+        seen.extend(level);
+        level = further;
+    }
+    Chain { seen, length }
+}
+
+/// Refuses one more relation of a class, or to one, beyond the limits.
+pub fn check_limits(conn: &mut Conn, class: i64, related: i64) -> Result<(), Refusal> {
+    let of_class = "SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND related_object_class IS NOT NULL";
+    let to_class = "SELECT count(*) FROM object_class_fields WHERE related_object_class = $1";
+    for (text, of, limit) in [(of_class, class, &PARENTS), (to_class, related, &CHILDREN)] {
+        let count = conn.one(&Sql::new(text).arg(of), |row| row.int(0))?;
+        limits::check(conn, limit, count, 1)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Feeds the words of a class's records to the text search again, after a field of texts was deleted. Until then a search
+//! may find a record by a word that it has no more.
+
+use crate::classes::class;
+use crate::object_records::write::words_of_page;
+use crate::tables;
+use kit::app::App;
+use kit::build::Build;
+use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
+use kit::request::Request;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Error};
+
+/// How many records one transaction takes. Those who write to one of them wait for it.
+const PAGE: i64 = 50;
+
+pub static WORDS: JobKind = JobKind {
+    name: "object_record_words",
+    at_a_time: 2,
+    patience: Duration::from_secs(4 * 3600),
+    given_up_after: Duration::from_secs(7 * 86_400),
+    runs_again: true,
+    run: |app, build, job| Box::pin(feed(app, build, job)),
+    given_up: |_, _, _, _, _| Ok(()),
+};
+
+/// Has the words of a class's records fed again.
+pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Error> {
+    let key = class.to_string();
+    jobs::put(
+        request,
+        conn,
+        &NewJob { kind: &WORDS, payload: json!({"class": class}), key: Some(&key), not_before: request.now },
+    )
+    .map(drop)
+}
+
+async fn feed(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
+    let id = job.payload["class"].as_i64().unwrap_or(0);
+    let (mut after, mut done) = (Some(0), 0);
+    while let Some(last) = after {
+        let (known, of) = (app.clone(), build.clone());
+        let page = move |conn: &mut Conn| -> Result<Option<i64>, Error> {
+            if class(&known, &of, conn, id)?.is_none() {
+                return Ok(None);
+            }
+            tables::lock_for_write(conn, id)?;
+            let Some(class) = class(&known, &of, conn, id)? else { return Ok(None) };
+            words_of_page(conn, &class, last, PAGE)
+        };
+        after = build.db.write(page).await.map_err(|error| JobFailure::new(error.to_string()))?;
+        done += PAGE;
+        if done % (100 * PAGE) == 0 {
+            job.progress(done, done).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What somebody, or his agent, may do with a record: `/api/object-records/{id}/access/`
+//! (`docs/reference/object-records.md`).
+
+use super::held::{self, Held, SHOWN};
+use crate::access::{Actions, Grant, Person, Source, schema, user_parameter};
+use crate::rights::{EDIT_OWNERS, RECORD_ALL, TASK_ACTIONS, on_class};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use resource::{message, openapi};
+use serde_json::json;
+use store::{Conn, Error, Sql};
+
+pub fn routes() -> Vec<Route> {
+    let path = "/api/object-records/{record_id}/access/";
+    vec![
+        Route::new(Method::GET, path, "What somebody may do", Handler::Read(view))
+            .answers(200, Schema::Json(|| schema("ObjectRecordAccess", &actions())))
+            .parameters(|| {
+                let connector = "The id of a connector: what the user's agent on it may do";
+                vec![user_parameter(), openapi::query("connector", connector, json!({"type": "integer"}))]
+            })
+            .instance("object_records.view"),
+    ]
+}
+
+fn actions() -> Vec<Actions> {
+    let tasks = TASK_ACTIONS.actions.iter().map(|action| (action.name, action.bit)).collect();
+    vec![("object_records", SHOWN.to_vec()), (TASK_ACTIONS.name, tasks)]
+}
+
+/// Whoever may view the record may ask about himself; its owner and others who may change owners may ask about others.
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = held::of_path(request, conn)?;
+    let person = Person::asked(request, conn, held.may(EDIT_OWNERS))?;
+    let connector = connector(request, conn)?;
+    let (mut may, mut grants) = (0, Vec::new());
+    if person.is_usable {
+        grants = sets(conn, &person, &held, connector)?;
+        may = grants.iter().fold(0, |may, grant| may | grant.bits);
+        // An agent has nothing but what sets give to its connector.
+        if connector.is_none() {
+            let caller = &person.caller;
+            let on_class = on_class(conn, caller, held.class.id)?.ok_or_else(Refusal::not_found)?;
+            may = held::actions(conn, caller, on_class, &[(held.id, held.owner)])?.remove(&held.id).unwrap_or(0);
+            grants.extend(person.grants_of_class(conn, held.class.id)?);
+            let is_owner = held.owner == Some(caller.user);
+            grants.extend(is_owner.then(|| Grant::of_owner(Source::Owner, RECORD_ALL)));
+        }
+    }
+    Ok(Answer::json(StatusCode::OK, person.answer(&actions(), may, grants)))
+}
+
+/// The connector that the request names.
+fn connector(request: &Request, conn: &mut Conn) -> Result<Option<i64>, Refusal> {
+    let Some(sent) = request.query.last("connector") else { return Ok(None) };
+    let id = sent.parse().unwrap_or(0);
+    let known = conn.opt(&Sql::new("SELECT id FROM mcp_connectors WHERE id = $1").arg(id), |row| row.int(0))?;
+    known.map(Some).ok_or_else(|| Refusal::field("connector", message::pk(sent)))
+}
+
+/// What record permission sets give to a person, or to his agent on a connector, which must be associated with the class.
+fn sets(conn: &mut Conn, person: &Person, held: &Held, connector: Option<i64>) -> Result<Vec<Grant>, Error> {
+    let (group, none) = (
+        ", g.id, g.name FROM record_assignees a JOIN user_group_members m ON m.group_id = -a.principal \
+         JOIN user_groups g ON g.id = m.group_id",
+        ", CAST(NULL AS BIGINT), CAST(NULL AS TEXT) FROM record_assignees a",
+    );
+    let mut sql = Sql::new("");
+    for (from, principal) in [(none, " AND a.principal = "), (group, " AND m.user_id = ")] {
+        sql.push(if sql.text().is_empty() { "SELECT s.id, s.name, " } else { " UNION ALL SELECT s.id, s.name, " });
+        sql.push(if connector.is_some() { "x.permissions & s.permissions" } else { "s.permissions" }).push(from);
+        sql.push(" JOIN record_permission_sets s ON s.id = a.permission_set");
+        if let Some(connector) = connector {
+            sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(connector);
+            sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
+        }
+        sql.push(" WHERE a.record = ").bind(held.id).push(principal).bind(person.caller.user);
+    }
+    conn.all(&sql, |row| Grant::of_set(Source::RecordPermissionSet, row))
+}

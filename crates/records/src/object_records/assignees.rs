@@ -1,0 +1,282 @@
+//! Who is assigned to a record by a permission set: `/api/object-records/{id}/permission-sets/{id}/assignees/`, users and
+//! groups (`docs/reference/object-records.md`).
+
+use super::held::{self, Held};
+use super::write::{insert_assignments, names_of_users};
+use crate::history_events::{Assignment, Events};
+use crate::object_classes::assignees::{ASSIGNEES, unlisted_group, unlisted_user};
+use crate::rights::EDIT_OWNERS;
+use crate::visible_records::Changed;
+use http::StatusCode;
+use identity::assignees::{self, Handlers, Principals, check_each, group_records, shape};
+use kit::answer::{Answer, Outcome};
+use kit::limits::{self, Limit, LimitSummary};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route};
+use kit::rows::{self, Scope, Shape};
+use resource::{Field, Kind, Resource, message, options};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use store::{Conn, Error, Sql};
+
+/// The users assigned to a record by one set.
+pub static RECORD_SET_USERS: Limit = Limit {
+    name: "object_record_permission_set_assignees",
+    default: 100,
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("object_record_permission_set_assignees_users"),
+    ..Limit::EMPTY
+};
+/// The groups assigned to a record by one set.
+pub static RECORD_SET_GROUPS: Limit = Limit {
+    name: "object_record_permission_set_users_groups_assignees",
+    default: 10,
+    many: ASSIGNEES,
+    summary: LimitSummary::Additional("object_record_permission_set_assignees_user_groups"),
+    ..Limit::EMPTY
+};
+
+/// A user who is assigned to a record.
+static USER: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = [
+        Field::id().list_only(),
+        Field::new("user", Kind::User).column("user_id").read_only().list_only(),
+        Field::new("created_at", Kind::DateTime).read_only().list_only(),
+        Field::new("created_by", Kind::User).read_only().nullable().list_only(),
+    ];
+    let autocomplete = "/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains=";
+    Resource::new("record_set_users", "ObjectRecordAssignee", "record_assignees", fields)
+        .unselectable()
+        .limit_items(RECORD_SET_USERS.default)
+        .batch(Principals::Users.max_batch() as i64, autocomplete)
+});
+/// A group that is assigned to a record.
+static GROUP: LazyLock<Resource> =
+    LazyLock::new(|| group_records("ObjectRecordGroupAssignee", "record_assignees", &RECORD_SET_GROUPS));
+
+static USERS: Collection =
+    Collection { of: Principals::Users, shape: shape(&USER), limit: &RECORD_SET_USERS, key: "user_id" };
+static GROUPS: Collection =
+    Collection { of: Principals::Groups, shape: shape(&GROUP), limit: &RECORD_SET_GROUPS, key: "group_id" };
+
+pub fn routes() -> Vec<Route> {
+    let users = Handlers {
+        list: |request, conn| USERS.list(request, conn),
+        add: |request, conn| USERS.add(request, conn),
+        remove: |request, conn| USERS.remove(request, conn),
+        document: |request, conn| USERS.document(request, conn),
+    };
+    let groups = Handlers {
+        list: |request, conn| GROUPS.list(request, conn),
+        add: |request, conn| GROUPS.add(request, conn),
+        remove: |request, conn| GROUPS.remove(request, conn),
+        document: |request, conn| GROUPS.document(request, conn),
+    };
+    let mut routes = assignees::routes(
+        "/api/object-records/{record_id}/permission-sets/{set_id}/assignees/",
+        "/api/object-records/{record_id}/permission-sets/{set_id}/assignees/{assignee_id}/",
+        &USER,
+        users,
+        "object_records.view",
+        "object_records.edit_owners",
+    );
+    routes.extend(assignees::routes(
+        "/api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/",
+        "/api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/{user_group_id}/",
+        &GROUP,
+        groups,
+        "object_records.view",
+        "object_records.edit_owners",
+    ));
+    // The rights on a record take more than one statement.
+    let reads = |route: Route| match route.handler {
+        Handler::ShortRead(document) => route.reads(document),
+        _ => route,
+    };
+    routes.into_iter().map(reads).collect()
+}
+
+/// A record permission set, as far as assigning goes.
+#[derive(Clone)]
+pub struct Set {
+    pub id: i64,
+    pub name: Arc<str>,
+    /// The actions, as bits.
+    pub grants: i64,
+}
+
+/// The record permission sets of a class, locked against changes until the end of a write.
+pub fn sets_for_assigning(conn: &mut Conn, class: i64) -> Result<HashMap<i64, Set>, Error> {
+    let sql =
+        Sql::new("SELECT id, name, permissions FROM record_permission_sets WHERE class_id = $1 ORDER BY id FOR SHARE");
+    let read = |row: &store::Row<'_>| Ok(Set { id: row.int(0)?, name: row.text(1)?.into(), grants: row.int(2)? });
+    Ok(conn.all(&sql.arg(class), read)?.into_iter().map(|set| (set.id, set)).collect())
+}
+
+/// The set of the path, when it is one of the record's class.
+fn set_of_path(request: &Request, conn: &mut Conn, held: &Held, lock: &'static str) -> Result<Set, Refusal> {
+    let mut sql = Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = ");
+    sql.bind(request.second_id()).push(" AND class_id = ").bind(held.class.id).push(lock);
+    let read =
+        |row: &store::Row<'_>| Ok(Set { id: request.second_id(), name: row.text(0)?.into(), grants: row.int(1)? });
+    conn.opt(&sql, read)?.ok_or_else(Refusal::not_found)
+}
+
+/// The record of the path with its row locked, so that the limit is exact, when the caller may change who has it.
+fn for_change(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
+    let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
+    held.needs(EDIT_OWNERS)?;
+    Ok(held)
+}
+
+struct Collection {
+    of: Principals,
+    shape: Shape,
+    limit: &'static Limit,
+    /// The column of the users or groups in [`Collection::assigned`].
+    key: &'static str,
+}
+
+impl Collection {
+    fn document(&self, request: &Request, conn: &mut Conn) -> Outcome {
+        let held = held::of_path(request, conn)?;
+        set_of_path(request, conn, &held, "")?;
+        let mut document = options::document(&self.shape.resource);
+        document["restrictions"]["limit_items"] = limits::value(conn, self.limit)?.into();
+        Ok(Answer::value(&document))
+    }
+
+    fn list(&self, request: &Request, conn: &mut Conn) -> Outcome {
+        let held = held::of_record(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
+        let set = set_of_path(request, conn, &held, "")?;
+        rows::list(request, conn, &self.shape, Scope::from(self.assigned(held.id, set.id)).cacheable())
+    }
+
+    fn add(&self, request: &Request, conn: &mut Conn) -> Outcome {
+        let held = for_change(request, conn)?;
+        let set = set_of_path(request, conn, &held, " FOR SHARE")?;
+        held.needs(set.grants)?;
+        let batch = request.batch(self.of.max_batch())?;
+        let present: Vec<i64> = self.present(conn, held.id, set.id)?.into_iter().map(|(_, id)| id).collect();
+        let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !present.contains(id)).collect();
+        check_each(conn, request.caller()?, self.of, &new, "assignee", |id| unlisted(self.of, id))?;
+        let ids = batch.finish()?;
+        // Existing ids are accepted even when the limit was lowered below their number.
+        if !new.is_empty() {
+            limits::check(conn, self.limit, present.len() as i64, new.len() as i64)?;
+            self.insert(request, conn, &held, &set, &new)?;
+        }
+        let shown = rows::items(request, conn, &self.shape, self.key, &Scope::from(self.assigned(held.id, set.id)))?;
+        let shown: HashMap<i64, Vec<u8>> = shown.into_iter().collect();
+        let added: Vec<&[u8]> = ids.iter().filter_map(|id| Some(shown.get(id)?.as_slice())).collect();
+        Ok(Answer::json(StatusCode::CREATED, [b"[", added.join(&b","[..]).as_slice(), b"]"].concat()))
+    }
+
+    /// Removes the assignments that the body names by the ids that lists show.
+    fn remove(&self, request: &Request, conn: &mut Conn) -> Outcome {
+        let held = for_change(request, conn)?;
+        let set = set_of_path(request, conn, &held, " FOR SHARE")?;
+        let batch = request.batch(self.of.max_batch())?;
+        let present = self.present(conn, held.id, set.id)?;
+        let by_id: HashMap<i64, (i64, i64)> = present.into_iter().map(|of| (self.shown_id(of), of)).collect();
+        if let Some(id) = batch.ids.iter().find(|id| !by_id.contains_key(id)) {
+            return Err(Refusal::bad(message::pk(id)));
+        }
+        let ids = batch.finish()?;
+        let (removed, principals): (Vec<i64>, Vec<i64>) = ids.iter().filter_map(|id| by_id.get(id).copied()).unzip();
+        conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").any(removed))?;
+        let assignments = self.assignments(conn, &set, &principals)?;
+        let mut events = Events::of_request(request, conn)?;
+        events.assignees_removed(held.id, &assignments);
+        events.put(request, conn)?;
+        note(conn, &held, &assignments)?;
+        Ok(Answer::empty())
+    }
+
+    fn insert(&self, request: &Request, conn: &mut Conn, held: &Held, set: &Set, ids: &[i64]) -> Result<(), Refusal> {
+        let assignments = self.assignments(conn, set, ids)?;
+        let rows: Vec<(i64, i64, &Assignment)> = assignments.iter().map(|of| (held.id, held.n, of)).collect();
+        insert_assignments(request, conn, &rows)?;
+        let mut events = Events::of_request(request, conn)?;
+        events.assignees_added(held.id, &assignments);
+        events.put(request, conn)?;
+        Ok(note(conn, held, &assignments)?)
+    }
+
+    /// The assignments of these users or groups by a set.
+    fn assignments(&self, conn: &mut Conn, set: &Set, ids: &[i64]) -> Result<Vec<Assignment>, Error> {
+        let names = names(conn, self.of, ids)?;
+        let of = |id: &i64| Assignment {
+            set: set.id,
+            set_name: set.name.clone(),
+            principal: principal(self.of, *id),
+            name: names.get(id).map_or("", String::as_str).into(),
+        };
+        Ok(ids.iter().map(of).collect())
+    }
+
+    /// The id under which lists show an assignment, of its own id and that of its user or group.
+    fn shown_id(&self, (assignment, id): (i64, i64)) -> i64 {
+        match self.of {
+            Principals::Users => assignment,
+            Principals::Groups => id,
+        }
+    }
+
+    /// The ids of the assignments that count, each with that of its user or group.
+    fn present(&self, conn: &mut Conn, record: i64, set: i64) -> Result<Vec<(i64, i64)>, Error> {
+        let mut sql = Sql::new("SELECT t.id, t.");
+        sql.name(self.key).push(" FROM (").append(&self.assigned(record, set)).push(") t");
+        conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+    }
+
+    /// The assignments to a record by a set. Deleted and anonymized accounts are no assignees, before their assignments are
+    /// removed.
+    fn assigned(&self, record: i64, set: i64) -> Sql {
+        let sql = match self.of {
+            Principals::Users => Sql::new(
+                "SELECT a.id, a.principal AS user_id, a.created_at, a.created_by FROM record_assignees a \
+                 JOIN users u ON u.id = a.principal AND u.is_deleted = 0 AND u.status <> 'anonymized' \
+                 WHERE a.record = $1 AND a.permission_set = $2",
+            ),
+            Principals::Groups => Sql::new(
+                "SELECT a.id, g.id AS group_id, a.created_at, a.created_by FROM record_assignees a \
+                 JOIN user_groups g ON g.id = -a.principal WHERE a.record = $1 AND a.permission_set = $2",
+            ),
+        };
+        sql.arg(record).arg(set)
+    }
+}
+
+/// The refusal of a user or group that the caller may not list.
+pub fn unlisted(of: Principals, id: i64) -> String {
+    match of {
+        Principals::Users => unlisted_user(id),
+        Principals::Groups => unlisted_group(id),
+    }
+}
+
+/// A user, or a group as its negative id.
+pub fn principal(of: Principals, id: i64) -> i64 {
+    match of {
+        Principals::Users => id,
+        Principals::Groups => -id,
+    }
+}
+
+/// The names of users or groups.
+pub fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, Error> {
+    if of == Principals::Users {
+        return names_of_users(conn, ids.iter().copied());
+    }
+    let mut sql = Sql::new("SELECT g.id, g.name FROM user_groups g WHERE g.id");
+    Ok(conn.all(sql.any(ids.to_vec()), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
+}
+
+/// Notes that the principals of these assignments see other records now.
+fn note(conn: &mut Conn, held: &Held, assignments: &[Assignment]) -> Result<(), Error> {
+    let mut changed = Changed::default();
+    assignments.iter().for_each(|assignment| changed.principal(assignment.principal));
+    changed.note(conn, held.class.id)
+}

@@ -1,0 +1,178 @@
+//! Assignments that a create makes together with its record (`docs/reference/object-records.md`), by the rules and messages
+//! of the collections of assignees. What the database answers is asked for all records of a request together.
+
+use super::assignees::{RECORD_SET_GROUPS, RECORD_SET_USERS, Set, names, principal, sets_for_assigning, unlisted};
+use super::check::Checked;
+use crate::classes::Class;
+use crate::history_events::Assignment;
+use crate::rights::EDIT_OWNERS;
+use identity::assignees::{Candidate, Principals};
+use kit::limits;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::{Object, Sent, message, pk};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use store::Conn;
+
+/// The name of the member with the assignments of a new record.
+pub const PERMISSION_SETS: &str = "permission_sets";
+/// The most entries of one record.
+const MAX_ENTRIES: usize = 10;
+
+/// An entry of `permission_sets`: a set, and who is to be assigned by it.
+struct Entry {
+    /// The place of its record in the request, and its own in the record.
+    record: usize,
+    place: usize,
+    set: i64,
+    users: Vec<i64>,
+    groups: Vec<i64>,
+}
+
+/// The assignments that each body asks for, by a caller who may take these actions on its record. What is wrong with them
+/// is added to the errors of the record.
+pub fn of_bodies(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    bodies: &[&Object<'_>],
+    may: &[i64],
+    all: &mut [Checked],
+) -> Result<Vec<Vec<Assignment>>, Refusal> {
+    let mut entries = Vec::new();
+    let mut assigned: Vec<Vec<Assignment>> = bodies.iter().map(|_| Vec::new()).collect();
+    let sent = bodies.iter().enumerate().filter_map(|(record, body)| Some((record, body.get(PERMISSION_SETS)?)));
+    for (record, sent) in sent.filter(|(_, sent)| sent.as_list(0).is_none_or(|(_, count)| count > 0)) {
+        if may[record] & EDIT_OWNERS == 0 {
+            return Err(Refusal::forbidden());
+        }
+        read_entries(record, sent, &mut all[record], &mut entries);
+    }
+    if entries.is_empty() {
+        return Ok(assigned);
+    }
+    let sets = sets_for_assigning(conn, class.id)?;
+    let is_beyond = |entry: &Entry| sets.get(&entry.set).is_some_and(|set| set.grants & !may[entry.record] != 0);
+    if entries.iter().any(is_beyond) {
+        return Err(Refusal::forbidden());
+    }
+    let users = People::look_up(request, conn, Principals::Users, entries.iter().flat_map(|entry| &entry.users))?;
+    let groups = People::look_up(request, conn, Principals::Groups, entries.iter().flat_map(|entry| &entry.groups))?;
+    let mut seen: HashSet<(usize, i64, i64)> = HashSet::new();
+    let mut counts: HashMap<(usize, i64), [i64; 2]> = HashMap::new();
+    for entry in &entries {
+        match assignments(entry, &sets, [&users, &groups]) {
+            Err(wrong) => all[entry.record].errors.add_nested(PERMISSION_SETS, &entry.place.to_string(), wrong),
+            Ok(assignments) => {
+                let new = assignments.into_iter().filter(|of| seen.insert((entry.record, of.set, of.principal)));
+                for assignment in new {
+                    counts.entry((entry.record, entry.set)).or_default()[usize::from(assignment.principal < 0)] += 1;
+                    assigned[entry.record].push(assignment);
+                }
+            }
+        }
+    }
+    for (at, limit) in [&RECORD_SET_USERS, &RECORD_SET_GROUPS].into_iter().enumerate() {
+        let most = counts.values().map(|of| of[at]).max().unwrap_or(0);
+        if most > 0 {
+            limits::check(conn, limit, 0, most)?;
+        }
+    }
+    Ok(assigned)
+}
+
+fn read_entries(record: usize, sent: Sent<'_>, checked: &mut Checked, entries: &mut Vec<Entry>) {
+    let errors = &mut checked.errors;
+    let Some((items, count)) = sent.as_list(MAX_ENTRIES) else {
+        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
+        return errors.add(PERMISSION_SETS, wrong);
+    };
+    if count > MAX_ENTRIES {
+        return errors.add(PERMISSION_SETS, message::too_many(MAX_ENTRIES));
+    }
+    for (place, item) in items.into_iter().enumerate() {
+        match read_entry(record, place, item) {
+            Ok(entry) => entries.push(entry),
+            Err(wrong) => errors.add_nested(PERMISSION_SETS, &place.to_string(), wrong),
+        }
+    }
+}
+
+fn read_entry(record: usize, place: usize, item: Sent<'_>) -> Result<Entry, String> {
+    let names = ["permission_set", "users", "user_groups"];
+    let wrong = || message::not_an_object(item.type_name());
+    let entry = item.as_object(|name| names.contains(&name)).ok_or_else(wrong)?;
+    let set = pk(entry.get("permission_set").ok_or(message::REQUIRED)?)?;
+    let ids =
+        |name: &str, of: Principals| entry.get(name).map_or(Ok(Vec::new()), |sent| read_ids(sent, of.max_batch()));
+    Ok(Entry {
+        record,
+        place,
+        set,
+        users: ids("users", Principals::Users)?,
+        groups: ids("user_groups", Principals::Groups)?,
+    })
+}
+
+/// Reads a list of ids, as the collections take them.
+fn read_ids(sent: Sent<'_>, max: usize) -> Result<Vec<i64>, String> {
+    let (items, count) = sent.as_list(max).ok_or_else(|| message::not_a_list(sent.type_name()))?;
+    if items.is_empty() {
+        return Err(message::EMPTY_LIST.to_owned());
+    }
+    if count > max {
+        return Err(message::too_many(max));
+    }
+    items.into_iter().map(pk).collect()
+}
+
+/// The assignments of an entry, or the first thing that is wrong with it.
+fn assignments(entry: &Entry, sets: &HashMap<i64, Set>, people: [&People; 2]) -> Result<Vec<Assignment>, String> {
+    let set = sets.get(&entry.set).ok_or_else(|| message::pk(entry.set))?;
+    let mut assignments = Vec::new();
+    for (ids, people) in [&entry.users, &entry.groups].into_iter().zip(people) {
+        for id in ids {
+            let name = people.assignable(*id)?;
+            let principal = principal(people.of, *id);
+            assignments.push(Assignment { set: set.id, set_name: set.name.clone(), principal, name });
+        }
+    }
+    Ok(assignments)
+}
+
+/// Users or groups that bodies name.
+struct People {
+    of: Principals,
+    known: HashMap<i64, Candidate>,
+    names: HashMap<i64, Arc<str>>,
+}
+
+impl People {
+    fn look_up<'a>(
+        request: &Request,
+        conn: &mut Conn,
+        of: Principals,
+        ids: impl Iterator<Item = &'a i64>,
+    ) -> Result<People, Refusal> {
+        let ids: Vec<i64> = ids.copied().collect::<HashSet<i64>>().into_iter().collect();
+        if ids.is_empty() {
+            return Ok(People { of, known: HashMap::new(), names: HashMap::new() });
+        }
+        let known = of.look_up(conn, request.caller()?, &ids)?;
+        let names = names(conn, of, &ids)?.into_iter().map(|(id, name)| (id, name.into())).collect();
+        Ok(People { of, known, names })
+    }
+
+    /// The name of a user or group whom the caller may assign, or why he may not.
+    fn assignable(&self, id: i64) -> Result<Arc<str>, String> {
+        let candidate = self.known.get(&id).ok_or_else(|| message::pk(id))?;
+        if candidate.is_one_time {
+            return Err(format!("1 Time Completion account {id} cannot be assignee."));
+        }
+        if !candidate.is_listed {
+            return Err(unlisted(self.of, id));
+        }
+        Ok(self.names.get(&id).cloned().unwrap_or_else(|| "".into()))
+    }
+}

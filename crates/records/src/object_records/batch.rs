@@ -1,0 +1,300 @@
+//! Many records in one request: `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
+//! All of them are written, or none; what is wrong with each is told by its place.
+
+use super::change::{self, ByPlace, HAS_CHILDREN, TWICE};
+use super::held::Held;
+use super::list::advised;
+use super::write;
+use crate::classes::Class;
+use crate::counts;
+use crate::rights::{CREATE, ClassRights, DELETE, EDIT};
+use events::outbox;
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::commit;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use resource::{Errors, Object, Sent, message, openapi, pk};
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use store::Conn;
+
+/// How many records a request may name.
+const MAX_ITEMS: usize = 1000;
+const ITEMS: &str = "items";
+const IDS: &str = "ids";
+const ID: &str = "id";
+const DRY_RUN: &str = "dry_run";
+const PATH: &str = "/api/object-classes/{class_id}/object-records/batch/";
+
+pub fn routes() -> Vec<Route> {
+    let route = |method, summary, handler| {
+        Route::new(method, PATH, summary, Handler::Async(handler)).parameters(parameters).named_by_path()
+    };
+    vec![
+        route(Method::POST, "Create many", |request| in_turn(request, create))
+            .takes(Schema::Json(|| items_schema("ObjectRecordsToCreate", super::schemas::body_schema())))
+            .answers(201, Schema::Json(ids_schema))
+            .instance("object_records.create")
+            .action("create"),
+        route(Method::PATCH, "Change many", |request| in_turn(request, edit))
+            .takes(Schema::Json(|| items_schema("ObjectRecordsToChange", change_schema())))
+            .answers(200, Schema::Json(ids_schema))
+            .instance("object_records.edit")
+            .action("update"),
+        route(Method::DELETE, "Delete many", |request| in_turn(request, delete))
+            .takes(Schema::Json(ids_to_delete_schema))
+            .answers(204, Schema::Nothing)
+            .instance("object_records.delete")
+            .action("delete"),
+    ]
+}
+
+/// Writes when the batches of the build leave it a turn: an import may not fill what waits for the history service.
+fn in_turn(request: Arc<Request>, write: fn(&Request, &mut Conn) -> Outcome) -> Pending {
+    Box::pin(async move {
+        let build = request.build.clone();
+        let _turn = outbox::turn(&request.app, &build).await;
+        commit::write(&request, write).await
+    })
+}
+
+fn parameters() -> Vec<Json> {
+    vec![json!({
+        "name": DRY_RUN, "in": "query", "required": false, "schema": {"type": "boolean"},
+        "description": "Checks everything and answers as if it were done, but writes nothing",
+    })]
+}
+
+fn items_schema(title: &'static str, item: Json) -> Json {
+    let items = json!({"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": item});
+    openapi::titled(title, json!({"type": "object", "required": [ITEMS], "properties": {ITEMS: items}}))
+}
+
+fn change_schema() -> Json {
+    openapi::titled(
+        "ObjectRecordChange",
+        json!({
+            "type": "object",
+            "required": [ID],
+            "properties": {
+                ID: {"type": "integer"},
+                "fields": {"type": "object", "description": "Values by alias", "additionalProperties": true},
+                "owner": {"type": ["integer", "null"]},
+            },
+        }),
+    )
+}
+
+fn ids_to_delete_schema() -> Json {
+    let ids = json!({"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": {"type": "integer"}});
+    openapi::titled("ObjectRecordsToDelete", json!({"type": "object", "required": [IDS], "properties": {IDS: ids}}))
+}
+
+fn ids_schema() -> Json {
+    let ids = json!({
+        "type": ["array", "null"], "items": {"type": "integer"},
+        "description": "In the order of the items; null where a trial would make records",
+    });
+    openapi::titled("ObjectRecordIds", json!({"type": "object", "required": [IDS], "properties": {IDS: ids}}))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    create_all(request, conn).map_err(advised)
+}
+
+fn create_all(request: &Request, conn: &mut Conn) -> Outcome {
+    let (class, on_class) = change::open(request, conn, request.id())?;
+    on_class.needs(CREATE)?;
+    let is_trial = is_trial(request)?;
+    let Items { bodies, mut wrong } = Items::of(request)?;
+    let (places, bodies): (Vec<usize>, Vec<Object<'_>>) = bodies.into_iter().unzip();
+    let checked = change::check_new(request, conn, &class, on_class, bodies)?;
+    let new = keep_errors(checked, &places, &mut wrong).filter(|_| wrong.is_empty()).ok_or_else(|| of_items(wrong))?;
+    if is_trial {
+        counts::check(conn, class.id, new.len() as i64)?;
+        return Ok(Answer::json(StatusCode::CREATED, json!({IDS: null}).to_string()));
+    }
+    let ids = write::insert(request, conn, &class, &new)?;
+    Ok(Answer::json(StatusCode::CREATED, json!({IDS: ids}).to_string()))
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    edit_all(request, conn).map_err(advised)
+}
+
+fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
+    let (class, on_class) = change::open(request, conn, request.id())?;
+    let is_trial = is_trial(request)?;
+    let Items { bodies, wrong: mut errors } = Items::of(request)?;
+    let sent: Vec<(usize, Option<Sent<'_>>)> = bodies.iter().map(|(place, body)| (*place, body.get(ID))).collect();
+    let Found { held, wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, EDIT)?;
+    wrong.into_iter().for_each(|(place, message)| errors.entry(place).or_default().add(ID, message));
+    if is_forbidden && !hides {
+        return Err(Refusal::forbidden());
+    }
+    let mut bodies: HashMap<usize, Object<'_>> = bodies.into_iter().collect();
+    let (places, all): (Vec<usize>, Vec<(Held, Object<'_>)>) =
+        held.into_iter().filter_map(|(place, held)| Some((place, (held, bodies.remove(&place)?)))).unzip();
+    let checked = match change::check_edits(request, conn, &class, &all) {
+        // That an id is not known is told before that another change is not allowed.
+        Err(refusal) if refusal.status == StatusCode::FORBIDDEN && hides => Err(of_items(errors.clone())),
+        checked => checked,
+    }?;
+    let changes =
+        keep_errors(checked, &places, &mut errors).filter(|_| errors.is_empty()).ok_or_else(|| of_items(errors))?;
+    let ids: Vec<i64> = all.iter().map(|(held, _)| held.id).collect();
+    if !is_trial {
+        write::update(request, conn, &class, &changes)?;
+    }
+    Ok(Answer::value(&json!({IDS: ids})))
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    delete_all(request, conn).map_err(advised)
+}
+
+fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
+    let (class, on_class) = change::open(request, conn, request.id())?;
+    let is_trial = is_trial(request)?;
+    let body = request.object()?;
+    let sent: Vec<_> = list(&body, IDS)?.into_iter().map(Some).enumerate().collect();
+    let Found { held, mut wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, DELETE)?;
+    if is_forbidden && !hides {
+        return Err(Refusal::forbidden());
+    }
+    let (places, all): (Vec<usize>, Vec<Held>) = held.into_iter().unzip();
+    let leaving = match change::check_deletion(conn, &class, &all)? {
+        Ok(leaving) => Some(leaving),
+        Err(by_place) => {
+            wrong.extend(by_place.iter().map(|(at, _)| (places[*at], HAS_CHILDREN.to_owned())));
+            None
+        }
+    };
+    let Some(leaving) = leaving.filter(|_| wrong.is_empty()) else {
+        let mut errors = Errors::new();
+        wrong.iter().for_each(|(place, message)| errors.add_nested(IDS, &place.to_string(), message.clone()));
+        return Err(errors.into());
+    };
+    if !is_trial {
+        change::delete_checked(request, conn, &class, leaving)?;
+    }
+    Ok(Answer::empty())
+}
+
+/// Whether the request only tries what it asks for.
+fn is_trial(request: &Request) -> Result<bool, Refusal> {
+    match request.query.last(DRY_RUN) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Refusal::field(DRY_RUN, message::BOOLEAN)),
+    }
+}
+
+/// The values of a required list of the body.
+fn list<'a>(body: &Object<'a>, name: &str) -> Result<Vec<Sent<'a>>, Refusal> {
+    let wrong = |message: String| Refusal::field(name, message);
+    let sent = body.get(name).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
+    if sent.is_null() {
+        return Err(wrong(message::NULL.to_owned()));
+    }
+    let (items, count) = sent.as_list(MAX_ITEMS).ok_or_else(|| wrong(message::not_a_list(sent.type_name())))?;
+    match count {
+        0 => Err(wrong(message::EMPTY_LIST.to_owned())),
+        count if count > MAX_ITEMS => Err(wrong(message::too_many(MAX_ITEMS))),
+        _ => Ok(items),
+    }
+}
+
+/// The items of a body.
+struct Items<'a> {
+    /// Those that are objects, with their places.
+    bodies: Vec<(usize, Object<'a>)>,
+    /// What is wrong with the others, by their places.
+    wrong: BTreeMap<usize, Errors>,
+}
+
+impl Items<'_> {
+    fn of(request: &Request) -> Result<Items<'_>, Refusal> {
+        const DECLARED: [&str; 4] =
+            [ID, super::check::FIELDS, super::check::OWNER, super::assignments::PERMISSION_SETS];
+        let body = request.object()?;
+        let mut items = Items { bodies: Vec::new(), wrong: BTreeMap::new() };
+        for (place, item) in list(&body, ITEMS)?.into_iter().enumerate() {
+            match item.as_object(|name| DECLARED.contains(&name)) {
+                Some(item) => items.bodies.push((place, item)),
+                None => {
+                    let wrong = message::not_an_object(item.type_name());
+                    items.wrong.insert(place, Errors::of("non_field_errors", wrong));
+                }
+            }
+        }
+        Ok(items)
+    }
+}
+
+/// What was checked, or `None` when something is wrong, which is noted at its place.
+fn keep_errors<T>(checked: Result<T, ByPlace>, places: &[usize], wrong: &mut BTreeMap<usize, Errors>) -> Option<T> {
+    match checked {
+        Ok(checked) => Some(checked),
+        Err(by_place) => {
+            by_place.into_iter().for_each(|(at, errors)| wrong.entry(places[at]).or_default().merge(errors));
+            None
+        }
+    }
+}
+
+/// The refusal of items with errors.
+fn of_items(wrong: BTreeMap<usize, Errors>) -> Refusal {
+    let (mut items, mut errors) = (Errors::new(), Errors::new());
+    wrong.into_iter().for_each(|(place, wrong)| items.nest(&place.to_string(), wrong));
+    errors.nest(ITEMS, items);
+    errors.into()
+}
+
+/// The records that a request names.
+struct Found {
+    /// Those on which the caller may take the action, with their places. Their rows are locked.
+    held: Vec<(usize, Held)>,
+    /// What is wrong with the other ids, by their places.
+    wrong: BTreeMap<usize, String>,
+    /// Whether the caller may view one of the records but not take the action.
+    is_forbidden: bool,
+    /// Whether one of the ids is unknown, or hidden from the caller.
+    hides: bool,
+}
+
+fn find(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Arc<Class>,
+    on_class: ClassRights,
+    sent: &[(usize, Option<Sent<'_>>)],
+    action: i64,
+) -> Result<Found, Refusal> {
+    let (mut ids, mut seen, mut wrong) = (Vec::new(), HashSet::new(), BTreeMap::new());
+    for (place, sent) in sent {
+        match sent.map(pk) {
+            None => drop(wrong.insert(*place, message::REQUIRED.to_owned())),
+            Some(Err(message)) => drop(wrong.insert(*place, message)),
+            Some(Ok(id)) if seen.insert(id) => ids.push((*place, id)),
+            Some(Ok(_)) => drop(wrong.insert(*place, TWICE.to_owned())),
+        }
+    }
+    let named: Vec<i64> = ids.iter().map(|(_, id)| *id).collect();
+    let mut known = change::held_many(request, conn, class, on_class, &named)?;
+    let mut found = Found { held: Vec::new(), wrong, is_forbidden: false, hides: false };
+    for (place, id) in ids {
+        match known.remove(&id) {
+            None => {
+                found.hides = true;
+                found.wrong.insert(place, message::pk(id));
+            }
+            Some(held) if held.may(action) => found.held.push((place, held)),
+            Some(_) => found.is_forbidden = true,
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,325 @@
+//! Creates, changes and deletes records, one or many in a request (`docs/reference/object-records.md`): who may, what is
+//! checked, and in which order. What is wrong with each record is told by its place.
+
+use super::assignments;
+use super::check::{self, Checked, OWNER, Sent};
+use super::held::{self, Held};
+use super::relations;
+use super::write::{self, Change, New, Stored};
+use crate::classes::{Class, ClassField, class, table_of};
+use crate::rights::{CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, owns_class};
+use crate::tables;
+use kit::account_type::AccountType;
+use kit::caller::Caller;
+use kit::limits::{Limit, LimitSummary};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::{Changes, Errors, Object, Value, message};
+use std::collections::HashMap;
+use std::sync::Arc;
+use store::{Conn, Sql};
+
+/// How many records stand above each other where a class relates to itself, and how many classes.
+pub static RELATION_LEVELS: Limit = Limit {
+    name: "object_relations_depth",
+    default: 10,
+    many: "Object Relation Levels",
+    summary: LimitSummary::Additional("object_relations_depth"),
+    ..Limit::EMPTY
+};
+
+/// More children of a record are not set free with it.
+const MAX_CLEARED: usize = 1_000;
+pub const HAS_CHILDREN: &str = "Object record has related records and cannot be deleted.";
+
+/// What is wrong with the records of a request, by their places.
+pub type ByPlace = Vec<(usize, Errors)>;
+
+/// The outcome of a change of many records: done, or what is wrong with which of them.
+pub type Outcome<T> = Result<Result<T, ByPlace>, Refusal>;
+
+/// The class of the path, kept as it is until the end of the write, with what the caller holds on it; 404 when there is
+/// none that the caller may view.
+pub fn open(request: &Request, conn: &mut Conn, id: i64) -> Result<(Arc<Class>, ClassRights), Refusal> {
+    // Before a table is named, it must be there.
+    class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
+    tables::lock_for_write(conn, id)?;
+    let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
+    let on_class = crate::rights::of_class(conn, request.caller()?, id)?;
+    Ok((class, on_class))
+}
+
+/// Creates records of a class and returns their ids.
+pub fn create(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    on_class: ClassRights,
+    bodies: Vec<Object<'_>>,
+) -> Outcome<Vec<i64>> {
+    Ok(match check_new(request, conn, class, on_class, bodies)? {
+        Ok(new) => Ok(write::insert(request, conn, class, &new)?),
+        Err(wrong) => Err(wrong),
+    })
+}
+
+/// Checks the bodies of new records, and writes nothing.
+pub fn check_new(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    on_class: ClassRights,
+    bodies: Vec<Object<'_>>,
+) -> Outcome<Vec<New>> {
+    on_class.needs(CREATE)?;
+    let caller = request.caller()?;
+    let sent: Vec<Sent<'_>> =
+        bodies.into_iter().map(|body| Sent { body, before: None, id: None, takes_owner: true }).collect();
+    let mut all = check::check(request, conn, class, &sent)?;
+    relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
+    let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
+    let may_assign = |owner: &Option<i64>| match *owner == Some(caller.user) {
+        true => RECORD_ALL,
+        false => on_class.held() & RECORD_ALL,
+    };
+    let may: Vec<i64> = owners.iter().map(may_assign).collect();
+    let bodies: Vec<&Object<'_>> = sent.iter().map(|one| &one.body).collect();
+    let assigned = assignments::of_bodies(request, conn, class, &bodies, &may, &mut all)?;
+    let (values, wrong) = split(all);
+    if !wrong.is_empty() {
+        return Ok(Err(wrong));
+    }
+    let new = |((values, owner), assignments)| New { values, owner, assignments, former: None };
+    Ok(Ok(values.into_iter().zip(owners).zip(assigned).map(new).collect()))
+}
+
+/// The owner of a new record: the one that was sent, else the caller, unless that is a service.
+fn first_owner(caller: &Caller, sent: &Changes) -> Option<i64> {
+    match sent.value(OWNER) {
+        Some(Value::Int(owner)) => Some(*owner),
+        Some(_) => None,
+        None => {
+            let is_service = matches!(caller.account_type, AccountType::ServiceInternal | AccountType::ServiceExternal);
+            (!is_service).then_some(caller.user)
+        }
+    }
+}
+
+/// The values of records that are right, or what is wrong with the others.
+fn split(all: Vec<Checked>) -> (Vec<Changes>, ByPlace) {
+    let (mut values, mut wrong) = (Vec::with_capacity(all.len()), Vec::new());
+    for (place, checked) in all.into_iter().enumerate() {
+        if !checked.errors.is_empty() {
+            wrong.push((place, checked.errors));
+        }
+        let mut changes = checked.changes;
+        changes.take(OWNER);
+        values.push(changes);
+    }
+    (values, wrong)
+}
+
+/// Changes records of one class, which the caller may view. Their rows get locked.
+pub fn edit(request: &Request, conn: &mut Conn, class: &Class, all: &[(Held, Object<'_>)]) -> Outcome<()> {
+    Ok(match check_edits(request, conn, class, all)? {
+        Ok(changes) => Ok(write::update(request, conn, class, &changes)?),
+        Err(wrong) => Err(wrong),
+    })
+}
+
+/// Checks changes of records, and writes nothing. Their rows get locked.
+pub fn check_edits(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    all: &[(Held, Object<'_>)],
+) -> Outcome<Vec<Change>> {
+    let caller = request.caller()?;
+    if all.iter().any(|(held, _)| !held.may(EDIT)) {
+        return Err(Refusal::forbidden());
+    }
+    let ids: Vec<i64> = all.iter().map(|(held, _)| held.id).collect();
+    let stored = load_all(conn, class, &ids)?;
+    let sent: Vec<Sent<'_>> = all
+        .iter()
+        .zip(&stored)
+        .map(|((held, body), stored)| Sent {
+            body: body.clone(),
+            before: Some(&stored.values),
+            id: Some(held.id),
+            takes_owner: held.may(EDIT_OWNERS),
+        })
+        .collect();
+    let mut checked = check::check(request, conn, class, &sent)?;
+    let mut owns_class = None;
+    for (((held, _), checked), stored) in all.iter().zip(&mut checked).zip(&stored) {
+        let becomes_owner = checked.changes.value(OWNER) == Some(&Value::Int(caller.user));
+        if becomes_owner && stored.owner != Some(caller.user) {
+            let may = match owns_class {
+                Some(may) => may,
+                None => *owns_class.insert(may_own(request, conn, held)?),
+            };
+            if !may {
+                return Err(Refusal::forbidden());
+            }
+        }
+        if checked.changes.value(OWNER).map(owner_of) == Some(stored.owner) {
+            checked.errors.take(OWNER);
+        }
+    }
+    let places: Vec<Option<i64>> = ids.iter().map(|id| Some(*id)).collect();
+    relations::check(conn, class, &RELATION_LEVELS, &places, &mut checked)?;
+    let owners: Vec<Option<Option<i64>>> =
+        checked.iter().map(|checked| checked.changes.value(OWNER).map(owner_of)).collect();
+    let (values, wrong) = split(checked);
+    if !wrong.is_empty() {
+        return Ok(Err(wrong));
+    }
+    let change = |((before, values), owner)| Change { before, values, owner };
+    Ok(Ok(stored.into_iter().zip(values).zip(owners).map(change).collect()))
+}
+
+/// The stored records of these ids, in their order, with their rows locked; 404 when one is gone.
+fn load_all(conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<Vec<Stored>, Refusal> {
+    let mut stored = write::load(conn, class, ids)?;
+    let all: Vec<Stored> = ids.iter().filter_map(|id| stored.remove(id)).collect();
+    if all.len() < ids.len() { Err(Refusal::not_found()) } else { Ok(all) }
+}
+
+fn owner_of(value: &Value) -> Option<i64> {
+    if let Value::Int(owner) = value { Some(*owner) } else { None }
+}
+
+/// Whether the caller may make himself the owner of a record: through a role or a class set alone nobody does.
+pub fn may_own(request: &Request, conn: &mut Conn, held: &Held) -> Result<bool, Refusal> {
+    let caller = request.caller()?;
+    let is_owner = held.owner == Some(caller.user);
+    Ok(is_owner || caller.is_super() || owns_class(conn, caller.user, held.class.id)?)
+}
+
+/// Records that are to be deleted, and the children that lose them: their class, the relation and their ids.
+pub struct Leaving {
+    stored: Vec<Stored>,
+    cleared: Vec<(i64, ClassField, Vec<i64>)>,
+}
+
+/// Deletes records of one class, which the caller may view. Children that go in the same request do not count.
+pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<()> {
+    Ok(match check_deletion(conn, class, all)? {
+        Ok(leaving) => Ok(delete_checked(request, conn, class, leaving)?),
+        Err(wrong) => Err(wrong),
+    })
+}
+
+/// Deletes records after [`check_deletion`].
+pub fn delete_checked(request: &Request, conn: &mut Conn, class: &Class, leaving: Leaving) -> Result<(), Refusal> {
+    for (child_class, field, children) in leaving.cleared {
+        clear(request, conn, child_class, &field, &children)?;
+    }
+    write::delete(request, conn, class, &leaving.stored)
+}
+
+/// Checks whether records may be deleted, and writes nothing. Their rows get locked.
+pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<Leaving> {
+    if all.iter().any(|held| !held.may(DELETE)) {
+        return Err(Refusal::forbidden());
+    }
+    let ids: Vec<i64> = all.iter().map(|held| held.id).collect();
+    let stored = load_all(conn, class, &ids)?;
+    let places: HashMap<i64, usize> = ids.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+    let mut wrong: ByPlace = Vec::new();
+    let mut refuse = |parent: i64| {
+        wrong.push((places.get(&parent).copied().unwrap_or(0), Errors::of("id", HAS_CHILDREN)));
+    };
+    let mut cleared: Vec<(i64, ClassField, Vec<i64>)> = Vec::new();
+    for (child_class, field) in relations_to(conn, class.id)? {
+        let children = children(conn, child_class, &field, &ids)?;
+        let goes_too = |child: &i64| child_class == class.id && places.contains_key(child);
+        let others: Vec<&(i64, i64)> = children.iter().filter(|(child, _)| !goes_too(child)).collect();
+        if field.clears_on_delete && others.len() <= MAX_CLEARED {
+            let mut children: Vec<i64> = others.iter().map(|(child, _)| *child).collect();
+            children.sort_unstable();
+            cleared.extend(Some((child_class, field, children)).filter(|(_, _, children)| !children.is_empty()));
+        } else {
+            others.iter().for_each(|(_, parent)| refuse(*parent));
+        }
+    }
+    wrong.sort_by_key(|(place, _)| *place);
+    wrong.dedup_by_key(|(place, _)| *place);
+    Ok(if wrong.is_empty() { Ok(Leaving { stored, cleared }) } else { Err(wrong) })
+}
+
+/// The relations that point at a class, with the classes that have them.
+pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)>, store::Error> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(crate::classes::FIELD_COLUMNS)
+        .push(", f.class_id FROM object_class_fields f WHERE f.related_object_class = ");
+    let at = crate::classes::FIELD_COLUMNS.split(',').count();
+    conn.all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| {
+        Ok((row.int(at)?, crate::classes::read_field(row)?))
+    })
+}
+
+/// The records that point at one of these over a relation: child and parent. One more than may be set free is enough.
+fn children(conn: &mut Conn, class: i64, field: &ClassField, parents: &[i64]) -> Result<Vec<(i64, i64)>, store::Error> {
+    tables::lock_for_write(conn, class)?;
+    let mut sql = Sql::new("SELECT x.id, x.");
+    sql.name(&field.column()).push(" FROM ").name(&table_of(class, field.table_number)).push(" x WHERE x.");
+    sql.name(&field.column()).any(parents.to_vec());
+    // Those that go themselves are among them.
+    sql.push(" LIMIT ").bind((MAX_CLEARED + 1 + parents.len()) as i64);
+    conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+}
+
+/// Sets a relation to null in children whose parent goes.
+fn clear(
+    request: &Request,
+    conn: &mut Conn,
+    child_class: i64,
+    field: &ClassField,
+    children: &[i64],
+) -> Result<(), Refusal> {
+    tables::lock_for_write(conn, child_class)?;
+    let Some(class) = class(&request.app, &request.build, conn, child_class)? else { return Ok(()) };
+    let mut stored: HashMap<i64, Stored> = write::load(conn, &class, children)?;
+    let mut values = Changes::new();
+    values.insert(field.alias.clone(), Value::Null);
+    let changes: Vec<Change> = children
+        .iter()
+        .filter_map(|id| Some(Change { before: stored.remove(id)?, values: values.clone(), owner: None }))
+        .collect();
+    write::update(request, conn, &class, &changes)
+}
+
+/// The refusal of a single record's change.
+pub fn refuse_one(wrong: ByPlace) -> Refusal {
+    wrong.into_iter().next().map_or_else(Refusal::not_found, |(_, errors)| errors.into())
+}
+
+/// The refusal of a single record's deletion.
+pub fn refuse_deletion() -> Refusal {
+    Refusal::bad(HAS_CHILDREN)
+}
+
+/// The message of an id that is given twice in one request.
+pub const TWICE: &str = message::UNIQUE;
+
+/// The records of a class with these ids, with what the caller may do; those that he may not view are left out.
+pub fn held_many(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Arc<Class>,
+    on_class: ClassRights,
+    ids: &[i64],
+) -> Result<HashMap<i64, Held>, Refusal> {
+    let mut sql = Sql::new("SELECT t.id, t.n, t.owner FROM ");
+    sql.name(&class.table()).push(" t WHERE t.id").any(ids.to_vec()).push(" ORDER BY t.id FOR UPDATE");
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.opt_int(2)?)))?;
+    let owners: Vec<(i64, Option<i64>)> = found.iter().map(|(id, _, owner)| (*id, *owner)).collect();
+    let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
+    let held = |(id, n, owner): (i64, i64, Option<i64>)| {
+        let actions = actions.get(&id).copied().unwrap_or(0);
+        (id, Held { id, n, owner, class: class.clone(), actions })
+    };
+    Ok(found.into_iter().map(held).filter(|(_, held)| held.may(crate::rights::VIEW)).collect())
+}

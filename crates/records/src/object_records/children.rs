@@ -1,0 +1,160 @@
+//! The children of a record, which point at it over a relation: `/api/object-records/{id}/children/`
+//! (`docs/reference/object-records.md`).
+
+use super::change::relations_to;
+use super::held;
+use super::list::advised;
+use super::read::{Beside, MAX_PAGE_BYTES, Records, View, page_too_large};
+use crate::classes::{Class, ClassField, class_at, table, table_of};
+use crate::rights::{ClassRights, VIEW, select_rights};
+use crate::visible_records::{Visible, visible_in};
+use http::StatusCode;
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::sql::{OWN, conditions};
+use kit::rows::{self, Relations};
+use resource::json::Writer;
+use resource::{Field, Filter, Kind, Resource, select};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+use store::{Conn, Sql};
+
+/// What the list of children may be filtered by.
+static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
+    let class = Field::new("object_class", Kind::Integer { min: 1, max: i64::MAX }).read_only().filter();
+    Resource::new("object_records", "ObjectRecordChild", "children", [class])
+});
+
+pub fn route() -> Route {
+    let mut route = Route::open_list("/api/object-records/{record_id}/children/", super::schemas::record_schema, list)
+        .instance("object_records.view");
+    route.selects = Some(&CHILDREN);
+    route
+}
+
+/// A class whose records may point at the record, with the relations over which they do.
+struct ChildClass {
+    class: Arc<Class>,
+    on_class: ClassRights,
+    visible: Visible,
+    relations: Vec<ClassField>,
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    page(request, conn).map_err(advised)
+}
+
+fn page(request: &Request, conn: &mut Conn) -> Outcome {
+    let parent = held::of_path(request, conn)?;
+    let select = select(&CHILDREN, &request.query)?;
+    let classes = child_classes(request, conn, parent.class.id)?;
+    let (mut total, mut filtered, mut out) = (0, 0, Writer::with_capacity(2048));
+    out.raw("[");
+    if let Some(children) = children(&classes, parent.id) {
+        let count = |conn: &mut Conn, filters: &[Filter]| {
+            let mut sql = Sql::new("SELECT count(*) FROM (");
+            sql.append(&children).push(") t WHERE 1 = 1");
+            conditions(&mut sql, OWN, filters, &Relations::new(), request.now);
+            conn.one(&sql, |row| row.int(0))
+        };
+        total = count(conn, &[])?;
+        filtered = if select.filters.is_empty() { total } else { count(conn, &select.filters)? };
+        let mut sql = Sql::new("SELECT t.object_class, t.id FROM (");
+        sql.append(&children).push(") t WHERE 1 = 1");
+        conditions(&mut sql, OWN, &select.filters, &Relations::new(), request.now);
+        sql.push(" ORDER BY t.id LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
+        let ids = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+        write(request, conn, &classes, &ids, &mut out)?;
+    }
+    out.raw("]");
+    let body = rows::envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());
+    let mut answer = Answer::json(StatusCode::OK, body);
+    answer.cacheable_until = Some(i64::MAX);
+    Ok(answer)
+}
+
+/// The classes that point at a class, each with what the caller may view of it.
+fn child_classes(request: &Request, conn: &mut Conn, parent: i64) -> Result<Vec<ChildClass>, Refusal> {
+    let mut relations: BTreeMap<i64, Vec<ClassField>> = BTreeMap::new();
+    for (class, field) in relations_to(conn, parent)? {
+        relations.entry(class).or_default().push(field);
+    }
+    if relations.is_empty() {
+        return Ok(Vec::new());
+    }
+    let caller = request.caller()?;
+    let mut sql = Sql::new("SELECT t.id, t.version, ");
+    select_rights(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id").any(relations.keys().copied().collect::<Vec<_>>());
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::read(caller, row, 2)?)))?;
+    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(class, _, _)| *class).collect();
+    let visible = visible_in(request, conn, &by_sets)?;
+    let mut classes = Vec::new();
+    for (id, version, on_class) in found {
+        let visible = visible.get(&id).cloned().unwrap_or(Visible::All);
+        let relations = relations.remove(&id).unwrap_or_default();
+        if let Some(class) = class_at(&request.app, &request.build, conn, id, version)?.filter(|_| !visible.is_none()) {
+            classes.push(ChildClass { class, on_class, visible, relations });
+        }
+    }
+    Ok(classes)
+}
+
+/// The class and the id of each visible child, once; `None` when there can be none.
+fn children(classes: &[ChildClass], parent: i64) -> Option<Sql> {
+    let mut sql = Sql::new("");
+    for (of, relation) in classes.iter().flat_map(|of| of.relations.iter().map(move |relation| (of, relation))) {
+        if !sql.text().is_empty() {
+            // Without ALL: a record that points at the parent twice is one child.
+            sql.push(" UNION ");
+        }
+        sql.push("SELECT CAST(").bind(of.class.id).push(" AS BIGINT) AS object_class, t.id FROM ");
+        sql.name(&table(of.class.id)).push(" t");
+        let mut holder = "t";
+        if relation.table_number > 0 {
+            sql.push(" JOIN ").name(&table_of(of.class.id, relation.table_number)).push(" x ON x.id = t.id");
+            holder = "x";
+        }
+        sql.push(" WHERE ").push(holder).push(".").name(&relation.column()).push(" = ").bind(parent).push(" AND ");
+        of.visible.condition(&mut sql, "t.n");
+    }
+    Some(sql).filter(|sql| !sql.text().is_empty())
+}
+
+/// Writes the records of a page, which are of several classes, in its order.
+fn write(
+    request: &Request,
+    conn: &mut Conn,
+    classes: &[ChildClass],
+    page: &[(i64, i64)],
+    out: &mut Writer,
+) -> Result<(), Refusal> {
+    let (mut read, mut bytes): (Vec<(Records, Beside)>, _) = (Vec::new(), 0);
+    let mut places: HashMap<i64, (usize, usize)> = HashMap::new();
+    for of in classes {
+        let ids: Vec<i64> = page.iter().filter(|(class, _)| *class == of.class.id).map(|(_, id)| *id).collect();
+        if ids.is_empty() {
+            continue;
+        }
+        let view = Arc::new(View::of(request, of.class.clone()));
+        let mut sql = Sql::new("SELECT ");
+        view.select(&mut sql, request);
+        view.from(&mut sql);
+        sql.push(" WHERE t.id").any(ids);
+        let records = Records::read(&view, conn, &sql)?;
+        bytes += records.bytes();
+        if bytes > MAX_PAGE_BYTES && page.len() > 1 {
+            return Err(page_too_large());
+        }
+        places.extend(records.items.iter().enumerate().map(|(at, item)| (item.id, (read.len(), at))));
+        let beside = records.look_up(request, conn, of.on_class)?;
+        read.push((records, beside));
+    }
+    for (of, at) in page.iter().filter_map(|(_, id)| places.get(id)) {
+        let (records, beside) = &read[*of];
+        records.write_one(*at, beside, out.comma(), true);
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Links that export without a header, so that a browser can save an export to its disk: made at
+//! `/api/object-classes/{id}/object-records/export/link/`, they work once within a minute, for the rights that their maker
+//! has then (`docs/reference/object-records.md`).
+
+use super::{Format, begin, download as run};
+use crate::object_records::list::{Wanted, open, related_classes};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::authenticate::{Admission, Credential, of_token};
+use kit::caller::Claims;
+use kit::domain::registered;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use resource::{Errors, Object, Query, Sent, message, openapi};
+use serde_json::json;
+use std::sync::Arc;
+use store::{Conn, Sql};
+use web::clock::{random_token, sha256_hex};
+
+/// How long a link works, in microseconds.
+const LASTS_US: i64 = 60_000_000;
+/// How many unspent links a user has at most. The oldest ones stop working.
+const MAX_LINKS: i64 = 100;
+/// The most bytes of the parameters of a link.
+const MAX_QUERY: usize = 8 * 1024;
+/// The most values of a parameter that is sent as a list.
+const MAX_VALUES: usize = 50;
+const TOKEN: &str = "token";
+
+pub fn routes() -> Vec<Route> {
+    let link = "/api/object-classes/{class_id}/object-records/export/link/";
+    let download = "/api/object-classes/{class_id}/object-records/export/download/";
+    let url = || openapi::titled("ExportLink", openapi::object([("url", json!({"type": "string", "format": "uri"}))]));
+    let parameters = || {
+        openapi::titled(
+            "ExportParameters",
+            json!({
+                "type": "object",
+                "description": "`format`, and the parameters of the list by their names",
+                "additionalProperties": true,
+            }),
+        )
+    };
+    let token = || {
+        let schema = json!({"type": "string"});
+        vec![json!({
+            "name": TOKEN, "in": "query", "required": true, "schema": schema, "description": "The secret of the link",
+        })]
+    };
+    vec![
+        Route::post(link, "Make a link", Handler::Write(create))
+            .takes(Schema::Json(parameters))
+            .answers(201, Schema::Json(url))
+            .answers_secret()
+            .instance("object_records.list"),
+        Route::new(Method::GET, download, "Export by a link", Handler::Async(run))
+            .answers(200, Schema::Text(&super::MEDIA_TYPES))
+            .parameters(token)
+            // For the rights of whoever made the link, which may have ended.
+            .or(401, Schema::Refusal)
+            .or(403, Schema::Refusal)
+            .public(),
+    ]
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let opened = open(request, conn)?;
+    let text = query_text(&request.object()?)?;
+    let query = Query::parse(&text);
+    Format::of(&query)?;
+    let related = related_classes(request, conn, &opened.class, &query)?;
+    Wanted::of(&query, conn, &opened, &related, request.now)?;
+    let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
+    let Claims { user, session, .. } = admission.claims;
+    conn.exec(&Sql::new("DELETE FROM export_links WHERE expires_at <= $1").arg(request.now))?;
+    let oldest = "DELETE FROM export_links WHERE token IN \
+        (SELECT l.token FROM export_links l WHERE l.user_id = $1 ORDER BY l.expires_at DESC LIMIT 1000 OFFSET $2)";
+    conn.exec(&Sql::new(oldest).arg(user).arg(MAX_LINKS - 1))?;
+    let token = random_token();
+    let sql = Sql::new(
+        "INSERT INTO export_links(token, class_id, user_id, session, credential, query, expires_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    );
+    let sql = sql.arg(sha256_hex(&token)).arg(opened.class.id).arg(user).arg(session).arg(kind_of(&admission));
+    conn.exec(&sql.arg(text).arg(request.now + LASTS_US))?;
+    let path = format!("/api/object-classes/{}/object-records/export/download/", opened.class.id);
+    let url = format!("{}{path}?{TOKEN}={token}", request.origin);
+    Ok(Answer::json(StatusCode::CREATED, json!({"url": url}).to_string()))
+}
+
+/// The parameters of a body as a query.
+fn query_text(body: &Object<'_>) -> Result<String, Refusal> {
+    let (mut text, mut errors) = (String::new(), Errors::new());
+    for (name, sent) in body.iter() {
+        let (values, count) = sent.as_list(MAX_VALUES).unwrap_or_else(|| (vec![sent], 1));
+        if count > MAX_VALUES {
+            errors.add(name, message::too_many(MAX_VALUES));
+        }
+        for value in values {
+            match value_text(value) {
+                Some(value) => {
+                    push_encoded(&mut text, name);
+                    text.push('=');
+                    push_encoded(&mut text, &value);
+                    text.push('&');
+                }
+                None => errors.add(name, message::STRING),
+            }
+        }
+        if text.len() > MAX_QUERY {
+            return Err(Refusal::field("non_field_errors", message::TOO_LARGE));
+        }
+    }
+    errors.refuse()?;
+    Ok(text)
+}
+
+/// A string, a number or a boolean as a value of a query; null is an empty one.
+fn value_text(sent: Sent<'_>) -> Option<String> {
+    match sent.type_name() {
+        "str" => sent.as_str().map(|text| text.into_owned()),
+        "NoneType" => Some(String::new()),
+        "list" | "dict" => None,
+        _ => Some(sent.text().to_owned()),
+    }
+}
+
+fn push_encoded(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+/// The beginning of the credentials of the kind by which a caller was admitted; empty for any token.
+fn kind_of(admission: &Admission) -> &'static str {
+    let kinds = registered().iter().flat_map(|domain| domain.callers);
+    let own = kinds.filter(|(_, by)| std::ptr::eq(by, admission.by)).map(|(kind, _)| *kind).next();
+    if let Some(Credential::Prefix(prefix)) = own { prefix } else { "" }
+}
+
+/// What a link was made for.
+struct Link {
+    claims: Claims,
+    credential: String,
+    query: String,
+}
+
+/// Spends a link and begins its export; 404 for one that does not work.
+pub async fn download(request: Arc<Request>) -> Outcome {
+    let hash = sha256_hex(request.query.last(TOKEN).unwrap_or(""));
+    let (class, now) = (request.id(), request.now);
+    let wanted = hash.clone();
+    // Anybody may ask, so a write comes only after a look.
+    let is_there = move |conn: &mut Conn| {
+        conn.opt(&Sql::new("SELECT 1 FROM export_links WHERE token = $1").arg(wanted.clone()), |_| Ok(()))
+    };
+    if request.build.db.read_short::<_, store::Error>(is_there).await?.is_none() {
+        return Err(Refusal::not_found());
+    }
+    let spend = move |conn: &mut Conn| {
+        let sql = Sql::new(
+            "DELETE FROM export_links WHERE token = $1 AND class_id = $2 AND expires_at > $3 \
+             RETURNING user_id, session, credential, query",
+        );
+        conn.opt(&sql.arg(hash.clone()).arg(class).arg(now), |row| {
+            let claims = Claims { user: row.int(0)?, session: row.int(1)?, expires_at: i64::MAX };
+            Ok(Link { claims, credential: row.text(2)?.to_owned(), query: row.text(3)?.to_owned() })
+        })
+    };
+    let link = request.build.db.write::<_, store::Error>(spend).await?.ok_or_else(Refusal::not_found)?;
+    let kinds = registered().iter().flat_map(|domain| domain.callers);
+    let by = of_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
+    let admission = Admission { claims: link.claims, by };
+    let caller = admission.caller(&request.app, &request.build, request.address, Some(request.requirement)).await?;
+    begin(Arc::new(request.by(caller)), admission, Arc::new(Query::parse(&link.query))).await
+}

@@ -1,0 +1,258 @@
+//! Exports of a list of records: `/api/object-classes/{id}/object-records/export/` (`docs/reference/object-records.md`).
+//!
+//! Which records are exported, and in which order, is decided when the export begins. Then they are read in pieces, each in
+//! a transaction of its own and for the rights that the caller has at that moment, so that neither a connection nor a
+//! snapshot is held while a slow client reads.
+
+mod csv;
+mod link;
+
+use super::list::{RelatedClasses, Wanted, advised, open, related_classes};
+use super::read::{Records, View};
+use csv::Columns;
+use http::{HeaderValue, Method, header};
+use kit::answer::{Answer, Outcome};
+use kit::authenticate::Admission;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use resource::json::Writer;
+use resource::{Query, message, openapi};
+use serde_json::{Value as Json, json};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Sql};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use web::content::Producer;
+
+/// How many records are read at a time.
+const RECORDS_IN_PIECE: usize = 500;
+/// The most bytes of a piece that has more than one record.
+const MAX_PIECE_BYTES: usize = 1024 * 1024;
+/// How many exports a process sends at a time: in all, and of one build. Each holds the ids of its records, 8 MB for a
+/// million, and a piece.
+const EXPORTS: usize = 16;
+const EXPORTS_OF_BUILD: usize = 4;
+/// How long an export waits for another to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const PATH: &str = "/api/object-classes/{class_id}/object-records/export/";
+const FORMAT: &str = "format";
+/// The media types of both formats, without their parameters.
+const MEDIA_TYPES: [&str; 2] = ["text/csv", "application/x-ndjson"];
+
+pub fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        Route::new(Method::GET, PATH, "Export", Handler::Async(|request| Box::pin(export(request))))
+            .answers(200, Schema::Text(&MEDIA_TYPES))
+            .parameters(parameters)
+            .instance("object_records.list"),
+    ];
+    routes.extend(link::routes());
+    routes
+}
+
+/// Those of the list but for its pages, and the format.
+fn parameters() -> Vec<Json> {
+    let of_pages = ["limit", "offset"];
+    let mut all = super::list::parameters();
+    all.retain(|parameter| !of_pages.iter().any(|name| parameter["name"] == *name));
+    let formats = json!({"type": "string", "enum": ["csv", "ndjson"], "default": "csv"});
+    all.push(openapi::query(FORMAT, "The format", formats));
+    all
+}
+
+/// The exports that a process sends.
+pub struct Exports(Arc<Semaphore>);
+
+/// The exports that a process sends of one build.
+pub struct ExportsOfBuild(Arc<Semaphore>);
+
+impl Default for Exports {
+    fn default() -> Exports {
+        Exports(Arc::new(Semaphore::new(EXPORTS)))
+    }
+}
+
+impl Default for ExportsOfBuild {
+    fn default() -> ExportsOfBuild {
+        ExportsOfBuild(Arc::new(Semaphore::new(EXPORTS_OF_BUILD)))
+    }
+}
+
+/// A place among the exports of the build and of the process.
+type Place = [OwnedSemaphorePermit; 2];
+
+async fn place(request: &Request) -> Result<Place, Refusal> {
+    let (all, own) = (request.app.slot::<Exports>().0.clone(), request.build.slot::<ExportsOfBuild>().0.clone());
+    // The own place comes first, so that who waits for it takes none of the others'.
+    let places = async { Some([own.acquire_owned().await.ok()?, all.acquire_owned().await.ok()?]) };
+    let taken = tokio::time::timeout(PATIENCE, places).await.ok().flatten();
+    taken.ok_or_else(|| Refusal::busy("The server is busy. Please try again."))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Format {
+    Csv,
+    Ndjson,
+}
+
+impl Format {
+    fn of(query: &Query) -> Result<Format, Refusal> {
+        match query.last(FORMAT) {
+            None | Some("csv") => Ok(Format::Csv),
+            Some("ndjson") => Ok(Format::Ndjson),
+            Some(other) => Err(Refusal::field(FORMAT, message::choice(other))),
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Format::Csv => "text/csv; charset=utf-8",
+            Format::Ndjson => "application/x-ndjson",
+        }
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Ndjson => "ndjson",
+        }
+    }
+}
+
+async fn export(request: Arc<Request>) -> Outcome {
+    let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
+    let query = Arc::new(request.query.clone());
+    begin(request, admission, query).await
+}
+
+/// Begins an export of what the parameters ask for.
+async fn begin(request: Arc<Request>, admission: Admission, query: Arc<Query>) -> Outcome {
+    let place = place(&request).await?;
+    let selected = query.clone();
+    let (format, name, columns, ids) = read(&request, move |request, conn| select(request, conn, &selected)).await?;
+    let file = format!("attachment; filename*=UTF-8''{name}.{}", format.ending());
+    let shown = match format {
+        Format::Csv => Shown::Csv(Arc::new(columns)),
+        Format::Ndjson => Shown::Ndjson(query),
+    };
+    // A session may outlive the token with which the export began.
+    let export = Export { request, admission: admission.of_upload(), shown, ids, _place: place };
+    let mut answer = Answer::pieces(format.content_type(), None, move |producer| export.send(producer));
+    answer.headers.extend(HeaderValue::try_from(file).ok().map(|value| (header::CONTENT_DISPOSITION, value)));
+    Ok(answer)
+}
+
+/// What is exported: the format, the alias of the class, the columns of a CSV, and the ids of the records in their order.
+type Selected = (Format, String, Columns, Vec<i64>);
+
+fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<Selected, Refusal> {
+    let opened = open(request, conn)?;
+    let format = Format::of(query)?;
+    let related: RelatedClasses = related_classes(request, conn, &opened.class, query)?;
+    let wanted = Wanted::of(query, conn, &opened, &related, request.now)?;
+    let ids = if opened.visible.is_none() { Vec::new() } else { wanted.ids(conn, &opened.class, request.now)? };
+    let columns = Columns::of(&View::of_query(query, opened.class.clone()));
+    Ok((format, opened.class.alias.clone(), columns, ids))
+}
+
+/// Runs a script that reads, once more when the class was changed meanwhile.
+async fn read<T: Send + 'static>(
+    request: &Arc<Request>,
+    script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Clone + Send + 'static,
+) -> Result<T, Refusal> {
+    let attempt = || {
+        let (request, script, db) = (request.clone(), script.clone(), request.build.db.clone());
+        async move { db.read(move |conn: &mut Conn| script(&request, conn)).await }
+    };
+    let outcome = match attempt().await {
+        Err(refusal) if refusal.is_outdated() => attempt().await,
+        outcome => outcome,
+    };
+    outcome.map_err(advised)
+}
+
+/// How the records of an export are shown.
+#[derive(Clone)]
+enum Shown {
+    Csv(Arc<Columns>),
+    /// By the parameter `fields` of the query.
+    Ndjson(Arc<Query>),
+}
+
+/// An export that is being sent.
+struct Export {
+    request: Arc<Request>,
+    admission: Admission,
+    shown: Shown,
+    ids: Vec<i64>,
+    _place: Place,
+}
+
+impl Export {
+    async fn send(self, producer: Producer) -> io::Result<()> {
+        if let Shown::Csv(columns) = &self.shown {
+            producer.send(columns.header()).await?;
+        }
+        let (mut at, mut many) = (0, RECORDS_IN_PIECE);
+        while at < self.ids.len() {
+            let end = self.ids.len().min(at + many);
+            let piece = self.piece(self.ids[at..end].to_vec()).await;
+            match piece.map_err(|refusal| io::Error::other(format!("{} {}", refusal.status, refusal.body)))? {
+                Some(bytes) => {
+                    producer.send(bytes).await?;
+                    (at, many) = (end, (2 * many).min(RECORDS_IN_PIECE));
+                }
+                // A single record always fits.
+                None => many = (many / 2).max(1),
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of these ids as they are now, as far as the caller may still view them; `None` when they take too many
+    /// bytes together.
+    async fn piece(&self, ids: Vec<i64>) -> Result<Option<Vec<u8>>, Refusal> {
+        let request = &self.request;
+        let requirement = Some(request.requirement);
+        let caller = self.admission.caller(&request.app, &request.build, request.address, requirement).await?;
+        let shown = self.shown.clone();
+        read(&Arc::new(request.by(caller)), move |request, conn| match &shown {
+            Shown::Csv(columns) => csv::piece(request, conn, columns, &ids),
+            Shown::Ndjson(query) => ndjson(request, conn, query, &ids),
+        })
+        .await
+    }
+}
+
+/// A line of JSON for each record.
+fn ndjson(request: &Request, conn: &mut Conn, query: &Query, ids: &[i64]) -> Result<Option<Vec<u8>>, Refusal> {
+    let opened = open(request, conn)?;
+    let view = Arc::new(View::of_query(query, opened.class.clone()));
+    let mut sql = Sql::new("SELECT ");
+    view.select(&mut sql, request);
+    view.from(&mut sql);
+    sql.push(" WHERE t.id").any(ids.to_vec()).push(" AND ");
+    opened.visible.condition(&mut sql, "t.n");
+    let Some(records) = Records::read_within(&view, conn, &sql, MAX_PIECE_BYTES)? else { return Ok(None) };
+    let beside = records.look_up(request, conn, opened.on_class)?;
+    let mut out = Writer::with_capacity(records.bytes() + 200 * records.items.len());
+    for at in in_order(ids, records.items.iter().map(|item| item.id)) {
+        records.write_one(at, &beside, &mut out, false);
+        out.raw("\n");
+    }
+    Ok(Some(out.into_bytes()))
+}
+
+/// The places of what was found, in the order of the ids.
+fn in_order(ids: &[i64], found: impl Iterator<Item = i64>) -> Vec<usize> {
+    let places: std::collections::HashMap<i64, usize> = found.enumerate().map(|(place, id)| (id, place)).collect();
+    ids.iter().filter_map(|id| places.get(id).copied()).collect()
+}
+
+/// The handler of an export without a header.
+fn download(request: Arc<Request>) -> Pending {
+    Box::pin(link::download(request))
+}

@@ -1,0 +1,148 @@
+//! What a caller may do with single records (`docs/reference/object-records.md`): by what he holds on their class, as their
+//! owner, and by the record permission sets to which he is assigned, himself or through a group. All add up.
+
+use crate::classes::{Class, class_at, table};
+use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, principals, select_held};
+use kit::caller::Caller;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::tokens;
+use std::collections::HashMap;
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+
+/// A record as far as rights on it go.
+#[derive(Clone)]
+pub struct Held {
+    pub id: i64,
+    /// Its number within the class.
+    pub n: i64,
+    pub owner: Option<i64>,
+    pub class: Arc<Class>,
+    /// The actions that the caller may take on the record.
+    pub actions: i64,
+}
+
+impl Held {
+    pub fn may(&self, action: i64) -> bool {
+        self.actions & action == action
+    }
+
+    /// 403 without an action. Whoever holds one may view the record.
+    pub fn needs(&self, action: i64) -> Result<(), Refusal> {
+        if self.may(action) { Ok(()) } else { Err(Refusal::forbidden()) }
+    }
+}
+
+/// The record of this id with what the caller may do; `None` when there is none that he may view.
+pub fn of_record(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
+    look_up(request, conn, id, "")
+}
+
+/// The record of the path for a change, with its row locked; `None` when there is none that the caller may view.
+pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
+    look_up(request, conn, id, " FOR UPDATE")
+}
+
+/// The record of the path; 404 when there is none that the caller may view.
+pub fn of_path(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
+    of_record(request, conn, request.id())?.ok_or_else(Refusal::not_found)
+}
+
+fn look_up(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Held>, Refusal> {
+    let caller = request.caller()?;
+    let mut sql = Sql::new("SELECT t.id, t.version, ");
+    select_held(&mut sql, caller);
+    sql.push(" FROM records r JOIN object_classes t ON t.id = r.class_id WHERE r.id = ").bind(id);
+    let found = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
+    let Some((class, version, on_class)) = found else { return Ok(None) };
+    if lock == " FOR UPDATE" {
+        crate::tables::lock_for_write(conn, class)?;
+    }
+    let mut sql = Sql::new("SELECT t.n, t.owner, ");
+    if lock.is_empty() {
+        sql.push("CAST(")
+            .bind(version)
+            .push(" AS BIGINT), (SELECT bit_or(s.permissions) FROM ")
+            .push(GRANTS)
+            .push(" WHERE a.record = t.id");
+        tokens(&mut sql, BY_CALLER, &[("{caller}", caller.user)]);
+        sql.push(")");
+    } else {
+        // Behind the lock of its table the class may be another than before it. Assignments are looked for when the row is
+        // locked, too.
+        sql.push("(SELECT c.version FROM object_classes c WHERE c.id = ").bind(class).push("), CAST(NULL AS BIGINT)");
+    }
+    sql.push(" FROM ").name(&table(class)).push(" t WHERE t.id = ").bind(id).push(lock);
+    let read = |row: &store::Row<'_>| Ok((row.int(0)?, row.opt_int(1)?, row.int(2)?, row.opt_int(3)?));
+    let Some((n, owner, version, granted)) = conn.opt(&sql, read)? else { return Ok(None) };
+    let Some(class) = class_at(&request.app, &request.build, conn, class, version)? else { return Ok(None) };
+    let mut actions = (on_class.held() & RECORD_ALL) | granted.unwrap_or(0);
+    if owner == Some(caller.user) {
+        actions = RECORD_ALL;
+    }
+    if !lock.is_empty() && actions != RECORD_ALL {
+        actions |= by_sets(conn, caller, &[id])?.remove(&id).unwrap_or(0);
+    }
+    let held = Held { id, n, owner, class, actions };
+    Ok(Some(held).filter(|held| held.may(VIEW)))
+}
+
+/// SQL for the assignments to records, with their sets. The sums keep SQLite from reading all that the caller is assigned
+/// to, by the index of principals.
+const GRANTS: &str = "record_assignees a JOIN record_permission_sets s ON s.id = a.permission_set + 0";
+/// SQL for the condition that an assignment is one of `{caller}`.
+const BY_CALLER: &str = concat!(" AND a.principal + 0 IN ", principals!());
+
+/// The actions that record permission sets give the caller on each of these records.
+pub fn by_sets(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Result<HashMap<i64, i64>, Error> {
+    let mut held: HashMap<i64, i64> = HashMap::new();
+    if records.is_empty() {
+        return Ok(held);
+    }
+    let mut sql = Sql::new("SELECT a.record, s.permissions FROM ");
+    sql.push(GRANTS).push(" WHERE a.record").any(records.to_vec());
+    tokens(&mut sql, BY_CALLER, &[("{caller}", caller.user)]);
+    conn.each(&sql, |row| {
+        *held.entry(row.int(0)?).or_default() |= row.int(1)?;
+        Ok(())
+    })?;
+    Ok(held)
+}
+
+/// What the caller may do with each of these records of one class, by id and owner.
+pub fn actions(
+    conn: &mut Conn,
+    caller: &Caller,
+    on_class: ClassRights,
+    records: &[(i64, Option<i64>)],
+) -> Result<HashMap<i64, i64>, Error> {
+    let of_class = on_class.held() & RECORD_ALL;
+    let asked: Vec<i64> = match of_class == RECORD_ALL {
+        true => Vec::new(),
+        false => records.iter().filter(|(_, owner)| *owner != Some(caller.user)).map(|(id, _)| *id).collect(),
+    };
+    let sets = by_sets(conn, caller, &asked)?;
+    let of = |(id, owner): &(i64, Option<i64>)| {
+        let as_owner = if *owner == Some(caller.user) { RECORD_ALL } else { 0 };
+        (*id, of_class | as_owner | sets.get(id).copied().unwrap_or(0))
+    };
+    Ok(records.iter().map(of).collect())
+}
+
+/// Those of these ids that are records of a class and that the caller may view. They are locked against deletion until the
+/// end of a write.
+pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Result<Vec<i64>, Refusal> {
+    let mut sql = Sql::new("SELECT ");
+    select_held(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
+    let Some(on_class) = conn.opt(&sql, |row| Ok(ClassRights::of(caller, row.int(0)?)))? else { return Ok(Vec::new()) };
+    let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
+    sql.name(&table(class)).push(" t WHERE t.id").any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let actions = actions(conn, caller, on_class, &found)?;
+    Ok(found.into_iter().map(|(id, _)| id).filter(|id| actions.get(id).is_some_and(|held| held & VIEW != 0)).collect())
+}
+
+/// The permissions on a record as answers show them, in the order in which they are shown.
+pub const SHOWN: [(&str, i64); 4] = [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_owners", EDIT_OWNERS)];

@@ -1,0 +1,356 @@
+//! Lists of records: which of a class the caller may view, filtered, searched, sorted and counted
+//! (`docs/reference/object-records.md`).
+
+use super::read::{Records, View, join_label, select_label};
+use crate::classes::{Class, class_at};
+use crate::counts;
+use crate::rights::{ClassRights, VIEW, select_held};
+use crate::visible_records::{Visible, visible, visible_in};
+use http::StatusCode;
+use kit::answer::{Answer, Outcome};
+use kit::autocomplete;
+use kit::limits::{self, Limit};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::{OWN, conditions, joins, look_up_related, order};
+use kit::rows::{self, Related, Relations};
+use resource::json::Writer;
+use resource::select::{self, Select, select_related};
+use resource::{Filter, Query, Resource, fold, openapi};
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use store::{Conn, Sql};
+
+/// How many parameters of a list of records may be filters.
+pub static RECORD_FILTERS: Limit =
+    Limit { name: "api_filters_on_object_models_object_records_list", default: 20, ..Limit::EMPTY };
+
+/// Up to so many records that the filters leave, page and count come from one scan. More of them are counted by a second
+/// one, since an index may give the page without a look at most of them.
+const MAX_MATCHES: i64 = 5_000;
+
+/// The parameters of lists and exports of records.
+pub fn parameters() -> Vec<Json> {
+    let text = || json!({"type": "string"});
+    let mut list = openapi::open_parameters();
+    list.push(openapi::query("search", "Words of the record's texts, the last one also as a beginning", text()));
+    list.push(fields_parameter());
+    list
+}
+
+/// The parameter by which answers have some fields of a record only.
+pub fn fields_parameter() -> Json {
+    openapi::query("fields", "Comma-separated aliases: no other values are answered", json!({"type": "string"}))
+}
+
+/// The class of the path with what the caller holds on it.
+pub struct Opened {
+    pub class: Arc<Class>,
+    pub on_class: ClassRights,
+    /// The records of it that the caller may view.
+    pub visible: Visible,
+}
+
+/// The class of the path and its visible records; 404 when there is no class that the caller may view.
+pub fn open(request: &Request, conn: &mut Conn) -> Result<Opened, Refusal> {
+    let (caller, id) = (request.caller()?, request.id());
+    let mut sql = Sql::new("SELECT t.version, ");
+    select_held(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id = ").bind(id);
+    let found = conn.opt(&sql, |row| Ok((row.int(0)?, ClassRights::of(caller, row.int(1)?))))?;
+    let (version, on_class) = found.ok_or_else(Refusal::not_found)?;
+    let class = class_at(&request.app, &request.build, conn, id, version)?.ok_or_else(Refusal::not_found)?;
+    let visible = visible(request, conn, id, on_class)?;
+    if visible.is_none() {
+        on_class.needs_to_see()?;
+    }
+    Ok(Opened { class, on_class, visible })
+}
+
+/// What a request selects of a class.
+pub struct Wanted<'r> {
+    pub select: Select<'r>,
+    condition: Sql,
+    relations: Relations,
+    is_searched: bool,
+}
+
+/// The related classes that the parameters of a request look into, by the aliases of the relations.
+pub type RelatedClasses = HashMap<String, (Arc<Class>, Visible)>;
+
+/// The related classes that the filters among these parameters look into.
+pub fn related_classes(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    query: &Query,
+) -> Result<RelatedClasses, Refusal> {
+    let fields = select::relations(&class.record, query);
+    let related = |alias: &str| class.field(alias).and_then(|field| field.related_object_class);
+    let ids: Vec<i64> = fields.iter().filter_map(|field| related(&field.name)).collect();
+    if ids.is_empty() {
+        return Ok(RelatedClasses::new());
+    }
+    let caller = request.caller()?;
+    let mut sql = Sql::new("SELECT t.id, t.version, ");
+    select_held(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id").any(ids);
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
+    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(id, _, _)| *id).collect();
+    let visible = visible_in(request, conn, &by_sets)?;
+    let mut classes = HashMap::new();
+    for (id, version, _) in found {
+        if let Some(class) = class_at(&request.app, &request.build, conn, id, version)? {
+            classes.insert(id, class);
+        }
+    }
+    let of = |alias: &str| {
+        let id = related(alias)?;
+        Some((classes.get(&id)?.clone(), visible.get(&id).cloned().unwrap_or(Visible::All)))
+    };
+    Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
+}
+
+impl<'r> Wanted<'r> {
+    /// Reads the parameters of a list: paging, filters, ordering and search.
+    pub fn of(
+        query: &Query,
+        conn: &mut Conn,
+        opened: &'r Opened,
+        related: &'r RelatedClasses,
+        now: i64,
+    ) -> Result<Wanted<'r>, Refusal> {
+        let class = &opened.class;
+        let most = limits::value(conn, &RECORD_FILTERS)?;
+        let resource = |field: &resource::Field| related.get(field.name.as_ref()).map(|(class, _)| &*class.record);
+        let select = select_related(&class.record, query, resource, usize::try_from(most).unwrap_or(0))?;
+        let visible = &opened.visible;
+        // What has the words is tested by itself, so that they are looked for first.
+        let words = query.last("search").and_then(|text| {
+            conn.search(&class.table(), &fold(text), |sql, n| {
+                if visible.is_tested() {
+                    visible.condition(sql.push(" AND "), n);
+                }
+            })
+        });
+        let is_searched = words.is_some();
+        let mut condition = Sql::new("");
+        match words {
+            Some(words) if visible.is_tested() => {
+                condition.push("t.n").append(&words);
+            }
+            words => {
+                visible.condition(&mut condition, "t.n");
+                words.iter().for_each(|words| {
+                    condition.push(" AND t.n").append(words);
+                });
+            }
+        }
+        let mut relations = Relations::new();
+        for (alias, (class, visible)) in related {
+            let mut condition = Sql::new("");
+            visible.condition(&mut condition, "u.n");
+            let of = Related { resource: class.record.clone(), visible: condition, ids: None };
+            relations.insert(alias.clone().into(), of);
+        }
+        look_up_related(conn, &select.filters, &mut relations, now)?;
+        Ok(Wanted { select, condition, relations, is_searched })
+    }
+
+    /// Whether some of the visible records may be left out.
+    fn is_filtered(&self) -> bool {
+        self.is_searched || !self.select.filters.is_empty()
+    }
+
+    /// Appends the tables and the condition of the wanted records.
+    fn push_from(&self, sql: &mut Sql, class: &Class, is_ordered: bool, now: i64) {
+        let ordered = self.select.ordering.iter().map(|order| order.field).filter(|_| is_ordered);
+        sql.push(" FROM ").name(&class.table()).push(" t");
+        joins(sql, OWN, &class.record, self.select.filters.iter().map(Filter::own_field).chain(ordered));
+        sql.push(" WHERE ").append(&self.condition);
+        conditions(sql, OWN, &self.select.filters, &self.relations, now);
+    }
+
+    /// The statement of the page by one scan of all that the filters leave, up to [`MAX_MATCHES`], with the columns of a view
+    /// and then how many there are. `None` where an order is by a further table of the class.
+    fn page_of_matches(&self, request: &Request, view: &View) -> Option<Sql> {
+        let (class, resource): (&Class, &Resource) = (&view.class, &view.class.record);
+        let ordering = &self.select.ordering;
+        let ordered: BTreeSet<&str> = ordering.iter().filter_map(|order| order.field.order_column()).collect();
+        if ordering.iter().any(|order| order.field.table > 0) {
+            return None;
+        }
+        let mut sql = Sql::new("WITH matches AS MATERIALIZED (SELECT t.n, t.id");
+        for column in ordered.into_iter().filter(|column| *column != "id") {
+            sql.push(", t.").name(column);
+        }
+        self.push_from(&mut sql, class, false, request.now);
+        sql.push(" LIMIT ").bind(MAX_MATCHES + 1).push(") SELECT ");
+        view.select(&mut sql, request);
+        sql.push(", (SELECT count(*) FROM matches) FROM (SELECT t.n FROM matches t");
+        order(&mut sql, OWN, resource, ordering);
+        sql.push(" LIMIT ").bind(self.select.limit).push(" OFFSET ").bind(self.select.offset);
+        join_page(&mut sql, class);
+        order(&mut sql, OWN, resource, ordering);
+        Some(sql)
+    }
+
+    /// The statement of the page, with the columns of a view.
+    fn page(&self, request: &Request, view: &View) -> Sql {
+        let (class, resource): (&Class, &Resource) = (&view.class, &view.class.record);
+        let mut sql = Sql::new("SELECT ");
+        view.select(&mut sql, request);
+        sql.push(" FROM (SELECT t.n");
+        self.push_from(&mut sql, class, true, request.now);
+        order(&mut sql, OWN, resource, &self.select.ordering);
+        sql.push(" LIMIT ").bind(self.select.limit).push(" OFFSET ").bind(self.select.offset);
+        join_page(&mut sql, class);
+        order(&mut sql, OWN, resource, &self.select.ordering);
+        sql
+    }
+
+    /// The records of the page, and how many the filters leave.
+    fn matches(&self, request: &Request, conn: &mut Conn, view: &Arc<View>) -> Result<(Records, i64), Refusal> {
+        if let Some(sql) = self.page_of_matches(request, view) {
+            let mut matches = None;
+            let records = Records::read_with(view, conn, &sql, |row, at| {
+                matches = Some(row.int(at)?);
+                Ok(())
+            })?;
+            let none = if self.select.offset == 0 { Some(0) } else { None };
+            if let Some(matches) = matches.or(none).filter(|matches| *matches <= MAX_MATCHES) {
+                return Ok((records, matches));
+            }
+        }
+        let records = Records::read(view, conn, &self.page(request, view))?;
+        let shown = records.items.len() as i64;
+        // A page that is not full tells how many there are.
+        let matches = match shown < self.select.limit && (self.select.offset == 0 || shown > 0) {
+            true => self.select.offset + shown,
+            false => self.count(conn, &view.class, request.now)?,
+        };
+        Ok((records, matches))
+    }
+
+    /// The ids of all wanted records, in their order.
+    pub fn ids(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<Vec<i64>, Refusal> {
+        let mut sql = Sql::new("SELECT t.id");
+        self.push_from(&mut sql, class, true, now);
+        order(&mut sql, OWN, &class.record, &self.select.ordering);
+        Ok(conn.all(&sql, |row| row.int(0))?)
+    }
+
+    fn count(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<i64, Refusal> {
+        let mut sql = Sql::new("SELECT count(*)");
+        self.push_from(&mut sql, class, false, now);
+        Ok(conn.one(&sql, |row| row.int(0))?)
+    }
+}
+
+/// Appends the end of the subselect `page` and the tables with the fields of its rows. SQLite keeps the order of a CROSS JOIN;
+/// of another one it would read the whole table in the order of the page.
+fn join_page(sql: &mut Sql, class: &Class) {
+    sql.push(") page CROSS JOIN ").name(&class.table()).push(" t");
+    joins(sql, OWN, &class.record, class.record.fields.iter());
+    sql.push(" WHERE t.n = page.n");
+}
+
+/// The refusal of a query that took too long, with advice.
+pub fn too_slow(error: store::Error) -> Refusal {
+    advised(Refusal::from(error))
+}
+
+/// A refusal of a list, an export or a batch, which has advice when a query took too long.
+pub fn advised(mut refusal: Refusal) -> Refusal {
+    if matches!(refusal.cause.as_deref(), Some(store::Error::Slow)) {
+        refusal.body = serde_json::json!({"detail": "The query takes too long. Use an indexed field."});
+    }
+    refusal
+}
+
+/// The list of the records of a class that the caller may view.
+pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    page(request, conn).map_err(advised)
+}
+
+fn page(request: &Request, conn: &mut Conn) -> Outcome {
+    let opened = open(request, conn)?;
+    let related = related_classes(request, conn, &opened.class, &request.query)?;
+    let wanted = Wanted::of(&request.query, conn, &opened, &related, request.now)?;
+    let (limit, offset) = (wanted.select.limit, wanted.select.offset);
+    let total = match opened.visible.count() {
+        Some(count) => count,
+        None => counts::sum(conn, opened.class.id)?,
+    };
+    let view = Arc::new(View::of(request, opened.class.clone()));
+    let mut out = Writer::with_capacity(2048);
+    out.raw("[");
+    let mut filtered = total;
+    if total > 0 {
+        let records = match wanted.is_filtered() {
+            true => {
+                let (records, matches) = wanted.matches(request, conn, &view)?;
+                filtered = matches;
+                records
+            }
+            false => Records::read(&view, conn, &wanted.page(request, &view))?,
+        };
+        let beside = records.look_up(request, conn, opened.on_class)?;
+        records.write(&beside, &mut out);
+    }
+    out.raw("]");
+    let body = rows::envelope(request, limit, offset, total, filtered, &out.into_bytes());
+    let mut answer = Answer::json(StatusCode::OK, body);
+    answer.cacheable_until = Some(i64::MAX);
+    Ok(answer)
+}
+
+/// The records of a class by a part of their labels.
+pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
+    let autocomplete::Wanted { limit, offset, needles } = autocomplete::Wanted::of(request)?;
+    let opened = open(request, conn)?;
+    let class = &opened.class;
+    let mut condition = Sql::new("");
+    opened.visible.condition(&mut condition, "t.n");
+    for needle in &needles {
+        match class.label_field.and_then(|at| class.declared(&class.fields[at].alias)) {
+            Some(field) => {
+                condition.push(" AND strpos(");
+                rows::sql::fold_column(&mut condition, OWN, field);
+                condition.push(", ").bind(needle.clone()).push(") > 0");
+            }
+            None => {
+                condition.push(" AND strpos('#' || CAST(t.id AS TEXT), ").bind(needle.clone()).push(") > 0");
+            }
+        }
+    }
+    let from = |sql: &mut Sql| {
+        sql.push(" FROM ").name(&class.table()).push(" t");
+        join_label(sql, class);
+        sql.push(" WHERE ").append(&condition);
+    };
+    let mut sql = Sql::new("SELECT t.id, ");
+    select_label(&mut sql, class);
+    from(&mut sql);
+    sql.push(" ORDER BY t.id LIMIT ").bind(limit).push(" OFFSET ").bind(offset);
+    let mut out = Writer::default();
+    out.raw("[");
+    conn.each(&sql, |row| {
+        let id = row.int(0)?;
+        let label = row.opt_text(1)?.map_or_else(|| format!("#{id}"), str::to_owned);
+        out.comma().raw("{").name("value").int(id).name("text").text(&label).raw("}");
+        Ok(())
+    })
+    .map_err(too_slow)?;
+    out.raw("]");
+    let total = match opened.visible.count() {
+        Some(count) => count,
+        None => counts::sum(conn, class.id)?,
+    };
+    let mut counted = Sql::new("SELECT count(*)");
+    from(&mut counted);
+    let filtered = if needles.is_empty() { total } else { conn.one(&counted, |row| row.int(0)).map_err(too_slow)? };
+    let body = rows::envelope(request, limit, offset, total, filtered, &out.into_bytes());
+    Ok(Answer::json(StatusCode::OK, body))
+}

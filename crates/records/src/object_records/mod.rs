@@ -1,0 +1,131 @@
+//! Records: `/api/object-classes/{id}/object-records/` and `/api/object-records/{id}/`
+//! (`docs/reference/object-records.md`).
+
+mod access;
+pub(crate) mod assignees;
+mod assignments;
+mod batch;
+pub(crate) mod change;
+mod check;
+mod children;
+pub(crate) mod deleted;
+pub(crate) mod export;
+pub(crate) mod held;
+mod history;
+pub(crate) mod leaving;
+pub(crate) mod list;
+pub(crate) mod owners;
+pub(crate) mod read;
+mod relations;
+pub(crate) mod schemas;
+pub(crate) mod write;
+
+use crate::classes::Class;
+use crate::rights::{DELETE, EDIT};
+use held::Held;
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use read::instance;
+use resource::{Object, options};
+use schemas::{body_schema, record_schema};
+use serde_json::{Value as Json, json};
+use store::Conn;
+
+pub fn routes() -> Vec<Route> {
+    let of_class = "/api/object-classes/{class_id}/object-records/";
+    let one = "/api/object-records/{record_id}/";
+    let mut routes = vec![
+        Route::open_list(of_class, record_schema, list::list)
+            .parameters(list::parameters)
+            .instance("object_records.list"),
+        Route::new(Method::POST, of_class, "Create", Handler::Write(create))
+            .takes(Schema::Json(body_schema))
+            .answers(201, Schema::OneOf(record_schema))
+            .action("create")
+            .instance("object_records.create"),
+        Route::options_below(of_class, document).reads(document),
+        kit::autocomplete::route("/api/object-classes/{class_id}/object-records/autocomplete/", list::autocomplete)
+            .instance("object_records.list"),
+        Route::new(Method::GET, one, "Get", Handler::Read(view))
+            .answers(200, Schema::OneOf(record_schema))
+            .parameters(|| vec![list::fields_parameter()])
+            .instance("object_records.view"),
+        Route::new(Method::PATCH, one, "Change", Handler::Write(edit))
+            .takes(Schema::Json(body_schema))
+            .answers(200, Schema::OneOf(record_schema))
+            .instance("object_records.edit"),
+        Route::delete(one, delete).instance("object_records.delete"),
+    ];
+    routes.extend([batch::routes(), export::routes(), deleted::routes()].into_iter().flatten());
+    routes.extend([children::route(), history::route()]);
+    routes.extend(owners::routes());
+    routes.extend(assignees::routes());
+    routes.extend(access::routes());
+    routes
+}
+
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    let opened = list::open(request, conn)?;
+    let mut document = options::document(&opened.class.record);
+    let columns = document["list"]["columns"].as_array_mut();
+    columns.into_iter().for_each(|columns| in_order(columns, &opened.class));
+    document["restrictions"]["limit_items"] = kit::limits::value(conn, &crate::counts::OBJECT_RECORDS)?.into();
+    Ok(Answer::value(&document))
+}
+
+/// Puts what every class has before the fields of this one.
+fn in_order(columns: &mut Vec<Json>, class: &Class) {
+    columns.retain(|column| column["alias"] != "object_class");
+    columns.sort_by_key(|column| column["alias"].as_str().is_some_and(|alias| class.field(alias).is_some()));
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = held::of_path(request, conn)?;
+    instance(request, conn, StatusCode::OK, &held)
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let (class, on_class) = change::open(request, conn, request.id())?;
+    let bodies = vec![body(request)?];
+    let ids = change::create(request, conn, &class, on_class, bodies)?.map_err(change::refuse_one)?;
+    let id = ids.first().copied().unwrap_or(0);
+    // Who makes a record for somebody else may not be able to view it.
+    match held::of_record(request, conn, id)? {
+        Some(held) => instance(request, conn, StatusCode::CREATED, &held),
+        None => Ok(Answer::json(StatusCode::CREATED, json!({"id": id, "object_class": class.id}).to_string())),
+    }
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = for_change(request, conn, EDIT)?;
+    let bodies = [(held.clone(), body(request)?)];
+    change::edit(request, conn, &held.class.clone(), &bodies)?.map_err(change::refuse_one)?;
+    // Who gives a record away may not be able to view it any more.
+    let is_given = bodies.iter().any(|(_, body)| body.get(check::OWNER).is_some());
+    let held = if is_given { held::of_record(request, conn, held.id)?.ok_or(held) } else { Ok(held) };
+    match held {
+        Ok(held) => instance(request, conn, StatusCode::OK, &held),
+        Err(held) => Ok(Answer::value(&json!({"id": held.id, "object_class": held.class.id}))),
+    }
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = for_change(request, conn, DELETE)?;
+    change::delete(request, conn, &held.class.clone(), &[held])?.map_err(|_| change::refuse_deletion())?;
+    Ok(Answer::empty())
+}
+
+/// The record of the path with its row locked, when the caller may take the action and `If-Match` fits.
+fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Held, Refusal> {
+    let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    held.needs(action)?;
+    request.check_if_match(|| instance(request, conn, StatusCode::OK, &held)?.tag.ok_or_else(Refusal::not_found))?;
+    Ok(held)
+}
+
+fn body(request: &Request) -> Result<Object<'_>, Refusal> {
+    request.object()
+}

@@ -1,0 +1,128 @@
+//! The owner of a record: `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
+
+use super::change::may_own;
+use super::held::{self, Held};
+use super::write::{self, Change};
+use crate::owners::{RECORD_OWNER, RECORD_OWNER_SHAPE, check_users, rows_of};
+use crate::rights::EDIT_OWNERS;
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Instance, Outcome};
+use kit::limits::{self, Limit, LimitSummary};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use kit::rows::{self, Scope};
+use resource::{Changes, message};
+use store::{Conn, Error, Sql};
+
+/// The owners of a record: one, or none where the build's limit is 0. A higher limit has no effect.
+pub static RECORD_OWNERS: Limit = Limit {
+    name: "object_record_owners",
+    default: 1,
+    many: "Object Record Owners",
+    summary: LimitSummary::Additional("object_record_owners"),
+    ..Limit::EMPTY
+};
+
+pub fn routes() -> Vec<Route> {
+    // The record is read as a name, since a POST tells what is wrong with an id that is none.
+    let collection = "/api/object-records/{record}/owners/";
+    let single = "/api/object-records/{record_id}/owners/{ownership_id}/";
+    vec![
+        Route::list(collection, &RECORD_OWNER, list).instance("object_records.view"),
+        Route::new(Method::POST, collection, "Add", Handler::Write(add))
+            .takes(Schema::Ids)
+            .answers(201, Schema::One(&RECORD_OWNER))
+            .action("add")
+            .instance("object_records.edit_owners"),
+        Route::options_below(collection, document).reads(document),
+        Route::delete(single, remove).instance("object_records.edit_owners"),
+    ]
+}
+
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    viewable(request, conn)?;
+    Ok(Answer::value(&crate::owners::document(&RECORD_OWNER, most(conn)?)))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = viewable(request, conn)?;
+    rows::list(request, conn, &RECORD_OWNER_SHAPE, Scope::from(ownership(&held)).cacheable())
+}
+
+fn add(request: &Request, conn: &mut Conn) -> Outcome {
+    let caller = request.caller()?;
+    let sent = request.name();
+    if !is_id(sent) {
+        return Err(Refusal::bad(message::pk_type("str")));
+    }
+    let held = held::for_change(request, conn, id_of(sent))?.ok_or_else(|| Refusal::bad(message::pk(sent)))?;
+    held.needs(EDIT_OWNERS)?;
+    let batch = request.batch(1)?;
+    let owner = owner(conn, &held)?.map(|(_, user)| user);
+    for user in batch.ids.iter().copied().filter(|user| owner != Some(*user)) {
+        if user == caller.user && !may_own(request, conn, &held)? {
+            return Err(Refusal::forbidden());
+        }
+        check_users(conn, caller, &[user], "record")?;
+        let most = most(conn)?;
+        if most < 1 || owner.is_some() {
+            return Err(Refusal::limit(format!("Limit of {most} {} has been exceeded.", RECORD_OWNERS.many)));
+        }
+        set_owner(request, conn, &held, Some(user))?;
+    }
+    batch.finish()?;
+    let shown = rows::items(request, conn, &RECORD_OWNER_SHAPE, "id", &Scope::from(ownership(&held)))?;
+    let (_, body) = shown.into_iter().next().ok_or_else(Refusal::not_found)?;
+    Ok(Answer::instance(StatusCode::CREATED, Instance { body, cacheable_until: None }))
+}
+
+fn remove(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    held.needs(EDIT_OWNERS)?;
+    let owner = owner(conn, &held)?.filter(|(ownership, _)| *ownership == request.second_id());
+    owner.ok_or_else(Refusal::not_found)?;
+    set_owner(request, conn, &held, None)?;
+    Ok(Answer::empty())
+}
+
+/// How many owners a record may have.
+fn most(conn: &mut Conn) -> Result<i64, Error> {
+    Ok(limits::value(conn, &RECORD_OWNERS)?.min(1))
+}
+
+/// The record of the path of the collection; 404 when there is none that the caller may view.
+fn viewable(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
+    let record = request.name();
+    let held = if is_id(record) { held::of_record(request, conn, id_of(record))? } else { None };
+    held.ok_or_else(Refusal::not_found)
+}
+
+fn is_id(sent: &str) -> bool {
+    sent.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// An id; 0, which no record has, for a number that is too large for one.
+fn id_of(sent: &str) -> i64 {
+    sent.parse().unwrap_or(0)
+}
+
+fn set_owner(request: &Request, conn: &mut Conn, held: &Held, owner: Option<i64>) -> Result<(), Refusal> {
+    let mut stored = write::load(conn, &held.class, &[held.id])?;
+    let before = stored.remove(&held.id).ok_or_else(Refusal::not_found)?;
+    write::update(request, conn, &held.class, &[Change { before, values: Changes::new(), owner: Some(owner) }])
+}
+
+/// The ownership and the user who owns a record. Deleted and anonymized accounts own nothing, though the record keeps them.
+fn owner(conn: &mut Conn, held: &Held) -> Result<Option<(i64, i64)>, Error> {
+    let mut sql = Sql::new("SELECT x.id, x.owner_id FROM (");
+    conn.opt(sql.append(&ownership(held)).push(") x"), |row| Ok((row.int(0)?, row.int(1)?)))
+}
+
+fn ownership(held: &Held) -> Sql {
+    let mut sql = Sql::new(
+        "SELECT x.ownership AS id, x.owner AS user_id, x.owner_at AS created_at, x.owner_by AS created_by FROM ",
+    );
+    sql.name(&held.class.table()).push(" x WHERE x.id = ").bind(held.id);
+    rows_of(&sql)
+}

@@ -1,0 +1,393 @@
+//! Reads records and writes them as JSON (`docs/reference/object-records.md`): their rows, and what is asked for after them
+//! by their ids, whatever the number of records: labels of what their fields name, and the caller's permissions.
+
+use super::held::{self, Held, SHOWN};
+use crate::classes::{Class, ClassField, FIRST_FIELD, class_at, table};
+use crate::field_type::FieldType;
+use crate::rights::{ClassRights, TASK_ACTIONS, VIEW, select_held};
+use crate::visible_records::{Visible, visible_in};
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, Tag, etag};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::{OWN, joins, value};
+use kit::rows::{Cell, Declaration, Shape};
+use resource::json::{Form, Writer, write_fields};
+use resource::{Query, Resource, time};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use store::{Conn, Row, Sql};
+
+/// The bytes of a page of records. What is beyond it is refused, but for a single record.
+pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
+
+/// How records of a class are shown: all of their fields, or those that the request names.
+pub struct View {
+    pub class: Arc<Class>,
+    resource: Arc<Resource>,
+    shape: Shape,
+    /// The places of the shown fields among those of the class.
+    shown: Vec<usize>,
+}
+
+impl View {
+    /// The fields that the parameter `fields` names, or all.
+    pub fn of(request: &Request, class: Arc<Class>) -> View {
+        View::of_query(&request.query, class)
+    }
+
+    /// The fields that the parameter `fields` of a query names, or all.
+    pub fn of_query(query: &Query, class: Arc<Class>) -> View {
+        let wanted: Option<Vec<&str>> = query.last("fields").map(|names| names.split(',').collect());
+        let is_shown =
+            |at: &usize| wanted.as_ref().is_none_or(|names| names.contains(&class.fields[*at].alias.as_str()));
+        let shown: Vec<usize> = (0..class.fields.len()).filter(is_shown).collect();
+        let resource = match wanted {
+            None => class.record.clone(),
+            Some(_) => Arc::new(subset(&class, &shown)),
+        };
+        let shape = Shape::plain(Declaration::from(resource.clone()));
+        View { class, resource, shape, shown }
+    }
+
+    /// The fields that are shown, in their order.
+    pub fn fields(&self) -> impl Iterator<Item = &ClassField> {
+        self.shown.iter().map(|at| &self.class.fields[*at])
+    }
+
+    /// Appends the columns of a record: its id and owner, then those that are shown.
+    pub fn select(&self, sql: &mut Sql, request: &Request) {
+        sql.push("t.id, t.owner, ");
+        self.shape.select(Form::List, sql, request);
+    }
+
+    /// Appends the tables of the class, which have the columns of all fields.
+    pub fn from(&self, sql: &mut Sql) {
+        sql.push(" FROM ").name(&self.class.table()).push(" t");
+        joins(sql, OWN, &self.class.record, self.class.record.fields.iter());
+    }
+}
+
+/// The declaration with some of the fields.
+fn subset(class: &Class, shown: &[usize]) -> Resource {
+    let [before, fields, after] = class.record.parts();
+    let fields = shown.iter().filter_map(|at| fields.get(*at));
+    let all = before.iter().chain(fields).chain(after).cloned();
+    let of = &class.record;
+    Resource::new(of.name.clone(), of.title.clone(), of.table.clone(), all)
+        .group("fields", FIRST_FIELD..FIRST_FIELD + shown.len())
+        .further_tables(of.further_tables.clone())
+}
+
+/// The refusal of a page of more than [`MAX_PAGE_BYTES`].
+pub fn page_too_large() -> Refusal {
+    Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
+}
+
+/// Records that were read: their JSON without the end, and what their labels are made of.
+pub struct Records {
+    view: Arc<View>,
+    bytes: Vec<u8>,
+    pub items: Vec<Item>,
+}
+
+pub struct Item {
+    pub id: i64,
+    pub owner: Option<i64>,
+    /// Where its JSON ends; it begins where the one before ends.
+    end: usize,
+    /// The values of the fields that have labels, by their places among the shown ones.
+    named: Vec<(usize, Named)>,
+}
+
+/// A value that has a label.
+enum Named {
+    User(i64),
+    Record(i64),
+    Choice(String),
+    Choices(Vec<String>),
+}
+
+impl Records {
+    pub fn new(view: Arc<View>) -> Records {
+        Records { view, bytes: Vec::new(), items: Vec::new() }
+    }
+
+    /// Reads the rows of a statement with the columns of [`View::select`]; refuses a page that is too large.
+    pub fn read(view: &Arc<View>, conn: &mut Conn, sql: &Sql) -> Result<Records, Refusal> {
+        Records::read_with(view, conn, sql, |_, _| Ok(()))
+    }
+
+    /// The same for a statement with further columns, whose first place `further` gets with each row.
+    pub fn read_with(
+        view: &Arc<View>,
+        conn: &mut Conn,
+        sql: &Sql,
+        further: impl FnMut(&Row<'_>, usize) -> Result<(), store::Error>,
+    ) -> Result<Records, Refusal> {
+        Records::read_rows(view, conn, sql, MAX_PAGE_BYTES, further)?.ok_or_else(page_too_large)
+    }
+
+    /// Reads the rows of a statement with the columns of [`View::select`]; `None` when more than one take more bytes.
+    pub fn read_within(
+        view: &Arc<View>,
+        conn: &mut Conn,
+        sql: &Sql,
+        most: usize,
+    ) -> Result<Option<Records>, store::Error> {
+        Records::read_rows(view, conn, sql, most, |_, _| Ok(()))
+    }
+
+    fn read_rows(
+        view: &Arc<View>,
+        conn: &mut Conn,
+        sql: &Sql,
+        most: usize,
+        mut further: impl FnMut(&Row<'_>, usize) -> Result<(), store::Error>,
+    ) -> Result<Option<Records>, store::Error> {
+        let mut records = Records::new(view.clone());
+        let mut is_too_large = false;
+        let read = conn.each(sql, |row| {
+            let behind = records.push(row)?;
+            further(row, behind)?;
+            is_too_large = records.items.len() > 1 && records.bytes.len() > most;
+            // Any error ends the reading.
+            if is_too_large { Err(store::Error::NotFound) } else { Ok(()) }
+        });
+        match is_too_large {
+            true => Ok(None),
+            false => read.map(|()| Some(records)),
+        }
+    }
+
+    /// How many bytes the records take, without what stands beside them.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds the record of a row, and returns the place of the first column behind it.
+    fn push(&mut self, row: &Row<'_>) -> Result<usize, store::Error> {
+        let (id, owner) = (row.int(0)?, row.opt_int(1)?);
+        let mut out = Writer::behind(std::mem::take(&mut self.bytes));
+        out.raw("{").name("id").int(id).name("object_class").int(self.view.class.id);
+        let written = write_fields(&mut out, &self.view.resource, Form::List, &Cell(row), 2);
+        self.bytes = out.into_bytes();
+        let behind = written?;
+        let mut named = Vec::new();
+        for (place, at) in self.view.shown.iter().enumerate() {
+            // Behind id and owner comes the owner of the declaration.
+            let column = 3 + place;
+            let value = match self.view.class.fields[*at].kind {
+                FieldType::User => row.opt_int(column)?.map(Named::User),
+                FieldType::Relation => row.opt_int(column)?.map(Named::Record),
+                FieldType::Enum | FieldType::Status => {
+                    row.opt_text(column)?.map(|value| Named::Choice(value.to_owned()))
+                }
+                FieldType::Set => {
+                    let values = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
+                    values.map(Named::Choices)
+                }
+                _ => None,
+            };
+            named.extend(value.map(|value| (place, value)));
+        }
+        self.items.push(Item { id, owner, end: self.bytes.len(), named });
+        Ok(behind)
+    }
+
+    /// Asks for what labels and permissions are made of. The number of statements depends on the class alone.
+    pub fn look_up(&self, request: &Request, conn: &mut Conn, on_class: ClassRights) -> Result<Beside, Refusal> {
+        let owners: Vec<_> = self.items.iter().map(|item| (item.id, item.owner)).collect();
+        let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
+        self.beside(request, conn, actions)
+    }
+
+    /// The same where the actions that the caller may take on each record are known.
+    pub fn beside(&self, request: &Request, conn: &mut Conn, actions: HashMap<i64, i64>) -> Result<Beside, Refusal> {
+        let (mut users, mut related) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new());
+        for (place, value) in self.items.iter().flat_map(|item| &item.named) {
+            match value {
+                Named::User(id) => users.push(*id),
+                Named::Record(id) => {
+                    let class = self.field(*place).related_object_class.unwrap_or(0);
+                    related.entry(class).or_default().push(*id);
+                }
+                Named::Choice(_) | Named::Choices(_) => {}
+            }
+        }
+        let mut names = HashMap::new();
+        if !users.is_empty() {
+            users.sort_unstable();
+            users.dedup();
+            let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
+            conn.each(sql.any(users), |row| {
+                names.insert(row.int(0)?, row.text(1)?.to_owned());
+                Ok(())
+            })?;
+        }
+        Ok(Beside { actions, names, records: labels_of_related(request, conn, related)? })
+    }
+
+    fn field(&self, place: usize) -> &ClassField {
+        &self.view.class.fields[self.view.shown[place]]
+    }
+
+    /// The JSON of all records, one after the other, each with its `_meta`.
+    pub fn write(&self, beside: &Beside, out: &mut Writer) {
+        for at in 0..self.items.len() {
+            out.comma();
+            self.write_one(at, beside, out, true);
+        }
+    }
+
+    /// The JSON of one record, and its tag, which labels do not change.
+    pub fn write_one(&self, at: usize, beside: &Beside, out: &mut Writer, with_permissions: bool) -> Tag {
+        let begin = at.checked_sub(1).map_or(0, |before| self.items[before].end);
+        let (item, from) = (&self.items[at], out.bytes().len());
+        out.raw_bytes(&self.bytes[begin..item.end]).name("_meta").raw("{");
+        if with_permissions {
+            write_permissions(out, beside.actions.get(&item.id).copied().unwrap_or(0));
+        }
+        let tag = etag(&out.bytes()[from..]);
+        self.write_labels(item, beside, out.name("labels").raw("{"));
+        out.raw("}}}");
+        tag
+    }
+
+    fn write_labels(&self, item: &Item, beside: &Beside, out: &mut Writer) {
+        out.name("object_class").text(&self.view.class.name).name("fields").raw("{");
+        for (place, value) in &item.named {
+            let field = self.field(*place);
+            let text =
+                |value: &str| field.options.iter().find(|(known, _)| known == value).map(|(_, text)| text.as_str());
+            out.name(&field.alias);
+            match value {
+                Named::User(id) => out.opt_text(beside.names.get(id).map(String::as_str)),
+                Named::Record(id) => out.opt_text(beside.records.get(id).map(String::as_str)),
+                Named::Choice(value) => out.opt_text(text(value)),
+                Named::Choices(values) => {
+                    out.raw("[");
+                    values.iter().for_each(|value| {
+                        out.comma().opt_text(text(value));
+                    });
+                    out.raw("]")
+                }
+            };
+        }
+        out.raw("}").name("files").raw("{}");
+    }
+}
+
+/// What stands beside the rows of records: the caller's permissions, and what users and related records are called.
+#[derive(Default)]
+pub struct Beside {
+    /// The actions that the caller may take, by the id of the record.
+    pub actions: HashMap<i64, i64>,
+    names: HashMap<i64, String>,
+    /// The labels of related records that the caller may view.
+    records: HashMap<i64, String>,
+}
+
+fn write_permissions(out: &mut Writer, actions: i64) {
+    out.name("permissions").raw("{");
+    for (action, bit) in SHOWN {
+        out.name(action).bool(actions & bit != 0);
+    }
+    out.name("tasks").raw("{");
+    for action in TASK_ACTIONS.actions {
+        out.name(action.name).bool(actions & action.bit != 0);
+    }
+    out.raw("}}");
+}
+
+/// The labels of records of several classes, as far as the caller may view them.
+fn labels_of_related(
+    request: &Request,
+    conn: &mut Conn,
+    related: BTreeMap<i64, Vec<i64>>,
+) -> Result<HashMap<i64, String>, Refusal> {
+    let mut labels = HashMap::new();
+    if related.is_empty() {
+        return Ok(labels);
+    }
+    let caller = request.caller()?;
+    let mut sql = Sql::new("SELECT t.id, t.version, ");
+    select_held(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id").any(related.keys().copied().collect::<Vec<_>>());
+    let classes = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
+    let by_sets: Vec<i64> = classes.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(class, _, _)| *class).collect();
+    let mut visible = visible_in(request, conn, &by_sets)?;
+    for (class, version, _) in classes {
+        let (Some(ids), Some(class)) =
+            (related.get(&class), class_at(&request.app, &request.build, conn, class, version)?)
+        else {
+            continue;
+        };
+        let visible = visible.remove(&class.id).unwrap_or(Visible::All);
+        labels.extend(labels_of(conn, &class, ids, &visible)?);
+    }
+    Ok(labels)
+}
+
+/// The labels of these records of a class, as far as they are visible.
+pub fn labels_of(
+    conn: &mut Conn,
+    class: &Class,
+    ids: &[i64],
+    visible: &Visible,
+) -> Result<Vec<(i64, String)>, Refusal> {
+    if visible.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut sql = Sql::new("SELECT t.id, t.n, ");
+    select_label(&mut sql, class);
+    sql.push(" FROM ").name(&table(class.id)).push(" t");
+    join_label(&mut sql, class);
+    sql.push(" WHERE t.id").any(ids.to_vec());
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.opt_text(2)?.map(str::to_owned))))?;
+    let seen = found.into_iter().filter(|(_, n, _)| visible.contains(*n));
+    Ok(seen.map(|(id, _, label)| (id, label.unwrap_or_else(|| format!("#{id}")))).collect())
+}
+
+/// Appends the column of the label of a record, or null.
+pub fn select_label(sql: &mut Sql, class: &Class) {
+    match class.label_field.and_then(|at| class.declared(&class.fields[at].alias)) {
+        Some(field) => value(sql, OWN, field, 0),
+        None => {
+            sql.push("CAST(NULL AS TEXT)");
+        }
+    }
+}
+
+/// Joins the table of the label, where that is not the class's own.
+pub fn join_label(sql: &mut Sql, class: &Class) {
+    joins(sql, OWN, &class.record, class.label_field.and_then(|at| class.declared(&class.fields[at].alias)));
+}
+
+/// A stored value as answers show it.
+pub fn shown(kind: FieldType, value: Json) -> Json {
+    match (kind, &value) {
+        (FieldType::Datetime, Json::Number(micros)) => micros.as_i64().map(time::show).into(),
+        _ => value,
+    }
+}
+
+/// A record as an answer.
+pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &Held) -> Outcome {
+    let view = Arc::new(View::of(request, held.class.clone()));
+    let mut sql = Sql::new("SELECT ");
+    view.select(&mut sql, request);
+    view.from(&mut sql);
+    sql.push(" WHERE t.id = ").bind(held.id);
+    let records = Records::read(&view, conn, &sql)?;
+    if records.items.is_empty() {
+        return Err(Refusal::not_found());
+    }
+    let beside = records.beside(request, conn, HashMap::from([(held.id, held.actions)]))?;
+    let mut out = Writer::with_capacity(2048);
+    let tag = records.write_one(0, &beside, &mut out, true);
+    let mut answer = Answer::json(status, out.into_bytes());
+    (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
+    Ok(answer)
+}

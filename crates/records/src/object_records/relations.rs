@@ -1,0 +1,201 @@
+//! The rules over relations of a class to itself (`docs/reference/object-records.md`): no record is its own ancestor, and a
+//! chain of records has a bounded length.
+
+use super::check::{Checked, FIELDS};
+use crate::classes::{Class, ClassField, table_of};
+use kit::limits::{self, Limit};
+use kit::refusal::Refusal;
+use resource::Value;
+use std::collections::{HashMap, HashSet};
+use store::{Conn, Sql};
+
+/// How many relations one statement follows.
+const FIELDS_IN_STATEMENT: usize = 50;
+
+/// Refuses values of relations of a class to itself that close a circle, or make a chain too long. `ids` are the records
+/// that change, in the order of `all`; `None`: a new one.
+pub fn check(
+    conn: &mut Conn,
+    class: &Class,
+    depth: &'static Limit,
+    ids: &[Option<i64>],
+    all: &mut [Checked],
+) -> Result<(), Refusal> {
+    let own: Vec<&ClassField> =
+        class.fields.iter().filter(|field| field.related_object_class == Some(class.id)).collect();
+    let is_set = |field: &&&ClassField| {
+        all.iter().any(|checked| matches!(checked.changes.value(&field.alias), Some(Value::Int(_))))
+    };
+    if own.iter().filter(is_set).count() == 0 {
+        return Ok(());
+    }
+    // Two at once could close a circle that neither sees: they take turns.
+    let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR NO KEY UPDATE").arg(class.id);
+    conn.opt(&lock, |_| Ok(()))?;
+    let most = limits::value(conn, depth)?;
+    let mut graph = Graph::default();
+    let (mut parents, mut changed) = (Vec::new(), Vec::new());
+    for (id, checked) in ids.iter().zip(all.iter()) {
+        for field in &own {
+            let value = checked.changes.value(&field.alias);
+            if let Some(Value::Int(parent)) = value {
+                parents.push(*parent);
+                changed.extend(*id);
+            }
+            if let (Some(id), Some(value)) = (*id, value) {
+                graph.plan(id, field.id, if let Value::Int(parent) = value { Some(*parent) } else { None });
+            }
+        }
+    }
+    graph.follow(conn, class, &own, Way::Up, parents, most)?;
+    graph.follow(conn, class, &own, Way::Down, changed, most)?;
+    let (up, down) = (lengths(&graph.parents, most), lengths(&graph.children, most));
+    let length = |lengths: &HashMap<i64, i64>, id: i64| lengths.get(&id).copied().unwrap_or(1);
+    for (id, checked) in ids.iter().zip(all) {
+        for field in &own {
+            let Some(Value::Int(parent)) = checked.changes.value(&field.alias).cloned() else { continue };
+            // Ways from a record in a circle have no end.
+            let is_circle = id.is_some_and(|id| length(&up, id) > most && graph.leads_up(parent, id, most));
+            let wrong = if is_circle {
+                "Circular relations are not allowed.".to_owned()
+            } else if length(&up, parent) + id.map_or(1, |id| length(&down, id)) > most {
+                format!("Limit of {most} relation levels has been exceeded.")
+            } else {
+                continue;
+            };
+            checked.errors.add_nested(FIELDS, &field.alias, wrong);
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Up,
+    Down,
+}
+
+/// The relations around the records that change, as they will be after the request.
+#[derive(Default)]
+struct Graph {
+    /// The records and fields that the request changes, whose stored values do not count.
+    planned: HashSet<(i64, i64)>,
+    parents: HashMap<i64, Vec<i64>>,
+    children: HashMap<i64, Vec<i64>>,
+}
+
+impl Graph {
+    fn plan(&mut self, record: i64, field: i64, parent: Option<i64>) {
+        self.planned.insert((record, field));
+        if let Some(parent) = parent {
+            self.parents.entry(record).or_default().push(parent);
+            self.children.entry(parent).or_default().push(record);
+        }
+    }
+
+    /// Reads the stored relations on the ways from these records, at most as far as a chain may be long: a statement for
+    /// each level of all of them together.
+    fn follow(
+        &mut self,
+        conn: &mut Conn,
+        class: &Class,
+        own: &[&ClassField],
+        way: Way,
+        from: Vec<i64>,
+        most: i64,
+    ) -> Result<(), Refusal> {
+        let mut seen: HashSet<i64> = from.into_iter().collect();
+        let mut level: Vec<i64> = seen.iter().copied().collect();
+        let (planned, further) = match way {
+            Way::Up => (&self.planned, &mut self.parents),
+            Way::Down => (&self.planned, &mut self.children),
+        };
+        for _ in 0..most {
+            if level.is_empty() {
+                break;
+            }
+            for fields in own.chunks(FIELDS_IN_STATEMENT) {
+                conn.each(&stored(class, fields, way, &level), |row| {
+                    let (record, parent, field) = (row.int(0)?, row.int(1)?, row.int(2)?);
+                    if !planned.contains(&(record, field)) {
+                        let (here, there) = if way == Way::Up { (record, parent) } else { (parent, record) };
+                        further.entry(here).or_default().push(there);
+                    }
+                    Ok(())
+                })?;
+            }
+            let next = level.iter().filter_map(|record| further.get(record)).flatten();
+            level = next.copied().filter(|record| seen.insert(*record)).collect();
+        }
+        Ok(())
+    }
+
+    /// Whether a way of at most so many steps leads from a record up to another.
+    fn leads_up(&self, from: i64, to: i64, most: i64) -> bool {
+        let (mut seen, mut level) = (HashSet::from([from]), vec![from]);
+        for _ in 0..most {
+            let next = level.iter().filter_map(|record| self.parents.get(record)).flatten();
+            level = next.copied().filter(|record| seen.insert(*record)).collect();
+            if level.is_empty() || seen.contains(&to) {
+                break;
+            }
+        }
+        seen.contains(&to)
+    }
+}
+
+/// The stored relations of these fields from records to their parents, or to their children: record, parent and field.
+fn stored(class: &Class, fields: &[&ClassField], way: Way, records: &[i64]) -> Sql {
+    let mut sql = Sql::new("");
+    for (n, field) in fields.iter().enumerate() {
+        let column = field.column();
+        sql.push(if n > 0 { " UNION ALL SELECT x.id, x." } else { "SELECT x.id, x." }).name(&column);
+        sql.push(", CAST(").bind(field.id).push(" AS BIGINT) FROM ");
+        sql.name(&table_of(class.id, field.table_number)).push(" x WHERE x.");
+        match way {
+            Way::Up => sql.push("id").any(records.to_vec()).push(" AND x.").name(&column).push(" IS NOT NULL"),
+            Way::Down => sql.name(&column).any(records.to_vec()),
+        };
+    }
+    sql
+}
+
+/// How many records the longest way from each record has, if there is one to another: one more than the most for all that
+/// are longer, and for those without an end.
+fn lengths(further: &HashMap<i64, Vec<i64>>, most: i64) -> HashMap<i64, i64> {
+    let mut lengths = HashMap::new();
+    // The records from which a way of this length leads.
+    let mut from: HashSet<i64> = further.keys().copied().collect();
+    let mut length = 2;
+    while !from.is_empty() && length <= most.saturating_add(1) {
+        // A way through more records than there are is a circle.
+        let is_endless = length > further.len() as i64 + 1;
+        let known = if is_endless { most.saturating_add(1) } else { length };
+        lengths.extend(from.iter().map(|record| (*record, known)));
+        if is_endless {
+            break;
+        }
+        let leads_on = |record: &&i64| further[*record].iter().any(|next| from.contains(next));
+        from = from.iter().filter(leads_on).copied().collect();
+        length += 1;
+    }
+    lengths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_way_counts_and_a_circle_has_no_end() {
+        let further =
+            HashMap::from([(1, vec![2, 5]), (2, vec![3]), (3, vec![5]), (7, vec![8]), (8, vec![7]), (9, vec![7])]);
+        let known = |most: i64| {
+            let lengths = lengths(&further, most);
+            [1, 2, 3, 5, 7, 8, 9].map(|record| lengths.get(&record).copied().unwrap_or(1))
+        };
+        assert_eq!(known(10), [4, 3, 2, 1, 11, 11, 11]);
+        assert_eq!(known(2), [3, 3, 2, 1, 3, 3, 3]);
+        assert_eq!(known(0), [1, 1, 1, 1, 1, 1, 1]);
+    }
+}

@@ -1,0 +1,54 @@
+//! The schemas of records of any class, for OpenAPI. `openapi.json` of a class has the fields of one
+//! (`object_classes/description.rs`).
+
+use resource::openapi;
+use serde_json::{Value as Json, json};
+
+/// The schema of a record of any class.
+pub fn record_schema() -> Json {
+    let user = openapi::user_reference();
+    let moment = json!({"type": "string", "format": "date-time"});
+    let bools = |actions: &[&str]| {
+        openapi::object(actions.iter().map(|action| ((*action).to_owned(), json!({"type": "boolean"}))))
+    };
+    let mut permissions = bools(&["view", "edit", "delete", "edit_owners"]);
+    openapi::require(&mut permissions, "tasks", bools(&["create", "edit", "view", "delete", "complete", "assign"]));
+    let labels = openapi::object([
+        ("object_class", json!({"type": "string"})),
+        ("fields", json!({"type": "object", "additionalProperties": true})),
+        ("files", json!({"type": "object", "additionalProperties": true})),
+    ]);
+    let nullable_user = json!({"anyOf": [user, {"type": "null"}]});
+    let record = openapi::object([
+        ("id", json!({"type": "integer"})),
+        ("object_class", json!({"type": "integer"})),
+        ("owner", nullable_user.clone()),
+        ("fields", json!({"type": "object", "description": "Values by alias", "additionalProperties": true})),
+        ("created_at", moment.clone()),
+        ("created_by", nullable_user.clone()),
+        ("modified_at", moment),
+        ("modified_by", nullable_user),
+        ("_meta", openapi::object([("permissions", permissions), ("labels", labels)])),
+    ]);
+    openapi::titled("ObjectRecord", record)
+}
+
+/// The schema of the body of a create or a PATCH.
+pub fn body_schema() -> Json {
+    let ids = json!({"type": "array", "items": {"type": "integer"}});
+    let set = json!({
+        "type": "object", "required": ["permission_set"],
+        "properties": {"permission_set": {"type": "integer"}, "users": ids, "user_groups": ids},
+    });
+    openapi::titled(
+        "ObjectRecordBody",
+        json!({
+            "type": "object",
+            "properties": {
+                "fields": {"type": "object", "description": "Values by alias", "additionalProperties": true},
+                "owner": {"type": ["integer", "null"]},
+                "permission_sets": {"type": "array", "items": set, "description": "Of a create alone"},
+            },
+        }),
+    )
+}

@@ -1,0 +1,470 @@
+//! Writes records: rows, words, assignments, versions of what principals see, counts and events, of one or of a thousand
+//! records in as many statements (`docs/reference/object-records.md`). Bodies are checked before, in `check.rs`.
+
+use crate::classes::{Class, ClassField, table_of};
+use crate::counts;
+use crate::field_type::FieldType;
+use crate::history_events::{self, Assignment, Events};
+use crate::object_records::read::shown;
+use crate::tables;
+use crate::visible_records::Changed;
+use events::record_events::FieldValue;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::{OWN, joins, stored, value};
+use kit::rows::stored_value;
+use resource::{Changes, Field, Kind, Value, fold};
+use serde_json::{Map, Value as Json, json};
+use std::collections::HashMap;
+use store::{Arg, Conn, Sql, Words};
+
+/// A record that is to be made.
+#[derive(Default)]
+pub struct New {
+    pub values: Changes,
+    pub owner: Option<i64>,
+    pub assignments: Vec<Assignment>,
+    /// What a restored record keeps of the former one.
+    pub former: Option<Former>,
+}
+
+/// What a restored record keeps: its id, and who created it when.
+#[derive(Clone, Copy)]
+pub struct Former {
+    pub id: i64,
+    pub created_at: i64,
+    pub created_by: Option<i64>,
+}
+
+/// A stored record.
+#[derive(Clone)]
+pub struct Stored {
+    pub id: i64,
+    pub n: i64,
+    pub owner: Option<i64>,
+    pub created_at: i64,
+    pub created_by: Option<i64>,
+    pub values: Changes,
+}
+
+/// The columns of ownership, and those of the audit fields.
+const OWN_COLUMNS: [&str; 9] =
+    ["id", "owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"];
+
+/// How long a deleted record may be restored, in microseconds.
+pub const KEPT_MICROS: i64 = 30 * 86_400 * 1_000_000;
+
+/// Makes records of a class and returns their ids. The limit is checked last, since others wait for its row.
+pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) -> Result<Vec<i64>, Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let ids = record_ids(conn, class, new)?;
+    let fields: Vec<(&ClassField, &Field)> = fields_of(class, 0).collect();
+    let mut columns: Vec<String> = OWN_COLUMNS.map(str::to_owned).to_vec();
+    columns.extend(fields.iter().flat_map(|(field, _)| columns_of(field)));
+    let rows: Vec<Vec<Arg>> = new
+        .iter()
+        .zip(&ids)
+        .map(|(new, id)| {
+            let (created_at, created_by) =
+                new.former.map_or((request.now, by), |former| (former.created_at, former.created_by));
+            let owned = |arg: Arg| if new.owner.is_some() { arg } else { Arg::Null };
+            let mut row: Vec<Arg> = vec![
+                (*id).into(),
+                new.owner.into(),
+                owned((*id).into()),
+                owned(request.now.into()),
+                owned(by.into()),
+                created_at.into(),
+                created_by.into(),
+                request.now.into(),
+                by.into(),
+            ];
+            fields.iter().for_each(|(field, declared)| push_args(&mut row, field, declared, &new.values));
+            row
+        })
+        .collect();
+    let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let numbers = tables::insert(conn, &class.table(), &names, &rows, Some("n"))?;
+    for number in class.further_tables() {
+        let fields: Vec<(&ClassField, &Field)> = fields_of(class, number).collect();
+        let mut columns = vec!["id".to_owned()];
+        columns.extend(fields.iter().flat_map(|(field, _)| columns_of(field)));
+        let rows: Vec<Vec<Arg>> = new
+            .iter()
+            .zip(&ids)
+            .map(|(new, id)| {
+                let mut row = vec![(*id).into()];
+                fields.iter().for_each(|(field, declared)| push_args(&mut row, field, declared, &new.values));
+                row
+            })
+            .collect();
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        tables::insert(conn, &table_of(class.id, number), &names, &rows, None)?;
+    }
+    if class.fields.iter().any(|field| field.kind.is_text()) {
+        let words: Vec<(i64, Words)> =
+            new.iter().zip(&numbers).map(|(new, n)| (*n, words_of(class, &new.values, None))).collect();
+        conn.set_words(&class.table(), &words)?;
+    }
+    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
+    let mut assigned: Vec<(i64, i64, &Assignment)> = Vec::new();
+    let owners = names_of_users(conn, new.iter().filter_map(|new| new.owner))?;
+    for ((new, id), n) in new.iter().zip(&ids).zip(&numbers) {
+        events.created(*id, event_values(class, &new.values, |_, value| *value != Value::Null));
+        let status = event_values(class, &new.values, |field, _| field.kind == FieldType::Status);
+        if let Some(status) = status.into_iter().next() {
+            events.status_initialized(*id, status);
+        }
+        if let Some(owner) = new.owner {
+            events.owner_initialized(*id, owner, owners.get(&owner).map_or("", String::as_str));
+            changed.owner(owner, 1);
+        }
+        for assignment in &new.assignments {
+            changed.principal(assignment.principal);
+            assigned.push((*id, *n, assignment));
+        }
+        if !new.assignments.is_empty() {
+            events.assignees_added(*id, &new.assignments);
+        }
+    }
+    insert_assignments(request, conn, &assigned)?;
+    events.put(request, conn)?;
+    changed.note(conn, class.id)?;
+    counts::take(conn, class.id, new.len() as i64)?;
+    Ok(ids)
+}
+
+/// Inserts assignments, each with the id and the number of its record; in parts, since a batch has many.
+pub fn insert_assignments(
+    request: &Request,
+    conn: &mut Conn,
+    all: &[(i64, i64, &Assignment)],
+) -> Result<(), store::Error> {
+    for some in all.chunks(10_000) {
+        let rows: Vec<Vec<Arg>> =
+            some.iter().map(|(record, n, assignment)| assignment_row(request, *record, *n, assignment)).collect();
+        tables::insert(conn, "record_assignees", &ASSIGNEE_COLUMNS, &rows, None)?;
+    }
+    Ok(())
+}
+
+const ASSIGNEE_COLUMNS: [&str; 6] = ["record", "n", "permission_set", "principal", "created_at", "created_by"];
+
+fn assignment_row(request: &Request, record: i64, n: i64, assignment: &Assignment) -> Vec<Arg> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), by.into()]
+}
+
+fn record_ids(conn: &mut Conn, class: &Class, new: &[New]) -> Result<Vec<i64>, Refusal> {
+    let former: Vec<Vec<Arg>> =
+        new.iter().filter_map(|new| Some(vec![new.former?.id.into(), class.id.into()])).collect();
+    if former.is_empty() {
+        let rows: Vec<Vec<Arg>> = new.iter().map(|_| vec![class.id.into()]).collect();
+        return Ok(tables::insert(conn, "records", &["class_id"], &rows, Some("id"))?);
+    }
+    tables::insert(conn, "records", &["id", "class_id"], &former, None)?;
+    Ok(new.iter().filter_map(|new| Some(new.former?.id)).collect())
+}
+
+/// The fields whose columns stand in a table of the class, with their declarations.
+fn fields_of(class: &Class, table: i64) -> impl Iterator<Item = (&ClassField, &Field)> {
+    let [_, declared, _] = class.record.parts();
+    class.fields.iter().zip(declared).filter(move |(field, _)| field.table_number == table)
+}
+
+fn columns_of(field: &ClassField) -> impl Iterator<Item = String> {
+    [Some(field.column()), field.fold_column()].into_iter().flatten()
+}
+
+fn push_args(row: &mut Vec<Arg>, field: &ClassField, declared: &Field, values: &Changes) {
+    let value = values.value(&field.alias).unwrap_or(&Value::Null);
+    row.push(stored(declared, value));
+    if field.kind.is_text() {
+        row.push(if let Value::Text(text) = value { fold(text).into() } else { Arg::Null });
+    }
+}
+
+/// The words of a record's texts. What `changes` lack, `before` has.
+fn words_of(class: &Class, changes: &Changes, before: Option<&Changes>) -> Words {
+    let mut words = Words::default();
+    for field in class.fields.iter().filter(|field| field.kind.is_text()) {
+        let value = changes.value(&field.alias).or_else(|| before?.value(&field.alias));
+        if let Some(Value::Text(text)) = value {
+            words.add(&fold(text));
+        }
+    }
+    words
+}
+
+/// Feeds the words of some records to the text search again, from the one behind the number `after`. Returns the number of
+/// the last one; `None`: there was none.
+pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> Result<Option<i64>, store::Error> {
+    let mut sql = Sql::new("SELECT t.n FROM ");
+    sql.name(&class.table()).push(" t WHERE t.n > ").bind(after).push(" ORDER BY t.n LIMIT ").bind(most);
+    let numbers = conn.all(&sql, |row| row.int(0))?;
+    let Some(last) = numbers.last().copied() else { return Ok(None) };
+    let mut sql = Sql::new("SELECT t.n FROM ");
+    sql.name(&class.table()).push(" t WHERE t.n").any(numbers.clone()).push(" ORDER BY t.id FOR UPDATE");
+    conn.each(&sql, |_| Ok(()))?;
+    let [_, declared, _] = class.record.parts();
+    let texts = || class.fields.iter().zip(declared).filter(|(field, _)| field.kind.is_text()).map(|(_, field)| field);
+    let mut sql = Sql::new("SELECT t.n");
+    for field in texts() {
+        value(sql.push(", "), OWN, field, 0);
+    }
+    sql.push(" FROM ").name(&class.table()).push(" t");
+    joins(&mut sql, OWN, &class.record, texts());
+    let words = conn.all(sql.push(" WHERE t.n").any(numbers), |row| {
+        let mut words = Words::default();
+        for (at, _) in texts().enumerate() {
+            if let Some(text) = row.opt_text(at + 1)? {
+                words.add(&fold(text));
+            }
+        }
+        Ok((row.int(0)?, words))
+    })?;
+    conn.set_words(&class.table(), &words)?;
+    Ok(Some(last))
+}
+
+/// The values of fields as events have them.
+fn event_values<'a>(
+    class: &'a Class,
+    values: &Changes,
+    wanted: impl Fn(&ClassField, &Value) -> bool,
+) -> Vec<FieldValue<'a>> {
+    let of = |field: &'a ClassField| {
+        let value = values.value(&field.alias).unwrap_or(&Value::Null);
+        wanted(field, value).then(|| history_events::value(field, shown(field.kind, value.to_json())))
+    };
+    class.fields.iter().filter_map(of).collect()
+}
+
+/// The full names of users.
+pub fn names_of_users(conn: &mut Conn, users: impl Iterator<Item = i64>) -> Result<HashMap<i64, String>, store::Error> {
+    let mut ids: Vec<i64> = users.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
+    Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
+}
+
+/// The stored records of these ids, with their rows locked.
+pub fn load(conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<HashMap<i64, Stored>, store::Error> {
+    let mut sql = Sql::new("SELECT t.id FROM ");
+    sql.name(&class.table()).push(" t WHERE t.id").any(ids.to_vec()).push(" ORDER BY t.id FOR UPDATE");
+    conn.each(&sql, |_| Ok(()))?;
+    read(conn, class, ids)
+}
+
+/// The stored records of these ids.
+fn read(conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<HashMap<i64, Stored>, store::Error> {
+    let [_, declared, _] = class.record.parts();
+    let mut sql = Sql::new("SELECT t.id, t.n, t.owner, t.created_at, t.created_by");
+    for field in declared {
+        value(sql.push(", "), OWN, field, 0);
+    }
+    sql.push(" FROM ").name(&class.table()).push(" t");
+    joins(&mut sql, OWN, &class.record, declared);
+    sql.push(" WHERE t.id").any(ids.to_vec());
+    let read = |row: &store::Row<'_>| {
+        let mut values = Changes::new();
+        for (at, field) in declared.iter().enumerate() {
+            let is_null =
+                matches!(field.kind, Kind::Set { .. } | Kind::Files { .. }) && row.opt_text(at + 5)?.is_none();
+            let value = if is_null { Value::Null } else { stored_value(field, row, at + 5)? };
+            values.insert(field.name.clone(), value);
+        }
+        let (id, n, owner) = (row.int(0)?, row.int(1)?, row.opt_int(2)?);
+        Ok((id, Stored { id, n, owner, created_at: row.int(3)?, created_by: row.opt_int(4)?, values }))
+    };
+    Ok(conn.all(&sql, read)?.into_iter().collect())
+}
+
+/// A change of a stored record.
+pub struct Change {
+    pub before: Stored,
+    pub values: Changes,
+    /// The new owner, or none; `None`: it stays.
+    pub owner: Option<Option<i64>>,
+}
+
+/// Changes records of a class.
+pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change]) -> Result<(), Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
+    let mut words: Vec<(i64, Words)> = Vec::new();
+    let new_owner = |change: &Change| change.owner.filter(|owner| *owner != change.before.owner);
+    let owners = all.iter().filter_map(|change| Some([change.before.owner, new_owner(change)?])).flatten().flatten();
+    let names = names_of_users(conn, owners)?;
+    let name = |user: i64| names.get(&user).map_or("", String::as_str);
+    for change in all {
+        let differs = |field: &ClassField| {
+            change
+                .values
+                .value(&field.alias)
+                .is_some_and(|value| change.before.values.value(&field.alias) != Some(value))
+        };
+        let mut sql = Sql::new("UPDATE ");
+        sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
+        push_columns(&mut sql, class, 0, &change.values, differs);
+        let owner = new_owner(change);
+        if let Some(owner) = owner {
+            let ownership = match owner {
+                Some(_) => Some(new_ownership(conn, class)?),
+                None => None,
+            };
+            let owned = |value: Option<i64>| owner.and(value);
+            sql.push(", owner = ").bind(owner).push(", ownership = ").bind(ownership);
+            sql.push(", owner_at = ").bind(owned(Some(request.now))).push(", owner_by = ").bind(owned(by));
+        }
+        conn.exec(sql.push(" WHERE n = ").bind(change.before.n)).map_err(|error| unique(class, error))?;
+        for number in class.further_tables() {
+            if fields_of(class, number).any(|(field, _)| differs(field)) {
+                upsert_further(conn, class, number, change, differs)?;
+            }
+        }
+        if class.fields.iter().any(|field| field.kind.is_text() && differs(field)) {
+            words.push((change.before.n, words_of(class, &change.values, Some(&change.before.values))));
+        }
+        let values = event_values(class, &change.values, |field, _| differs(field));
+        if !values.is_empty() {
+            events.changed(change.before.id, values);
+        }
+        if let Some(owner) = owner {
+            if let Some(before) = change.before.owner {
+                events.owners_removed(change.before.id, before, name(before));
+                changed.owner(before, -1);
+            }
+            if let Some(owner) = owner {
+                events.owners_added(change.before.id, owner, name(owner));
+                changed.owner(owner, 1);
+            }
+        }
+    }
+    conn.set_words(&class.table(), &words)?;
+    events.put(request, conn)?;
+    Ok(changed.note(conn, class.id)?)
+}
+
+fn push_columns(sql: &mut Sql, class: &Class, table: i64, values: &Changes, differs: impl Fn(&ClassField) -> bool) {
+    for (field, declared) in fields_of(class, table).filter(|(field, _)| differs(field)) {
+        let mut args = Vec::with_capacity(2);
+        push_args(&mut args, field, declared, values);
+        for (column, arg) in columns_of(field).zip(args) {
+            sql.push(", ").name(&column).push(" = ").bind(arg);
+        }
+    }
+}
+
+/// Changes the row of a further table, which a record that is older than the table lacks.
+fn upsert_further(
+    conn: &mut Conn,
+    class: &Class,
+    number: i64,
+    change: &Change,
+    differs: impl Fn(&ClassField) -> bool,
+) -> Result<(), Refusal> {
+    let table = table_of(class.id, number);
+    let mut sql = Sql::new("INSERT INTO ");
+    sql.name(&table).push("(id) VALUES (").bind(change.before.id).push(") ON CONFLICT (id) DO NOTHING");
+    conn.exec(&sql)?;
+    let mut sql = Sql::new("UPDATE ");
+    sql.name(&table).push(" SET id = id");
+    push_columns(&mut sql, class, number, &change.values, differs);
+    conn.exec(sql.push(" WHERE id = ").bind(change.before.id)).map_err(|error| unique(class, error))?;
+    Ok(())
+}
+
+/// The id of a new ownership. The first one of a record has the record's; later ones take ids from the same sequence, so that
+/// none is given twice.
+pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::Error> {
+    let sql = Sql::new("INSERT INTO records(class_id) VALUES ($1) RETURNING id").arg(class.id);
+    let id = conn.one(&sql, |row| row.int(0))?;
+    conn.exec(&Sql::new("DELETE FROM records WHERE id = $1").arg(id))?;
+    Ok(id)
+}
+
+/// Turns a violation of a unique index into the standard message on its field.
+fn unique(class: &Class, error: store::Error) -> Refusal {
+    match &error {
+        store::Error::Unique(index) => match class.record.field_of_index(index) {
+            Some(field) => {
+                let mut errors = resource::Errors::new();
+                errors.add_nested(super::check::FIELDS, &field.name, resource::message::UNIQUE);
+                errors.into()
+            }
+            None => error.into(),
+        },
+        _ => error.into(),
+    }
+}
+
+/// Deletes records of a class whose rows are locked, and keeps their values for a restore.
+pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Stored]) -> Result<(), Refusal> {
+    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
+    let ids: Vec<i64> = all.iter().map(|record| record.id).collect();
+    let numbers: Vec<i64> = all.iter().map(|record| record.n).collect();
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let kept: Vec<Vec<Arg>> = all
+        .iter()
+        .map(|record| {
+            vec![
+                record.id.into(),
+                class.id.into(),
+                label(class, record).into(),
+                content(class, record).to_string().into(),
+                request.now.into(),
+                by.into(),
+                (request.now + KEPT_MICROS).into(),
+            ]
+        })
+        .collect();
+    let columns = ["id", "class_id", "label", "content", "deleted_at", "deleted_by", "gone_at"];
+    tables::insert(conn, "deleted_records", &columns, &kept, None)?;
+    let mut sql = Sql::new("DELETE FROM record_assignees WHERE record");
+    sql.any(ids.clone()).push(" RETURNING principal");
+    conn.each(&sql, |row| {
+        changed.principal(row.int(0)?);
+        Ok(())
+    })?;
+    conn.delete_words(&class.table(), &numbers)?;
+    let mut sql = Sql::new("DELETE FROM ");
+    conn.exec(sql.name(&class.table()).push(" WHERE id").any(ids.clone()))?;
+    conn.exec(Sql::new("DELETE FROM records WHERE id").any(ids))?;
+    for record in all {
+        events.deleted(record.id);
+        if let Some(owner) = record.owner {
+            changed.owner(owner, -1);
+        }
+    }
+    events.put(request, conn)?;
+    // The job that removes them for good learns when it is due.
+    request.effects.after_commit(kit::jobs::wake);
+    changed.note(conn, class.id)?;
+    Ok(counts::give_back(conn, class.id, all.len() as i64)?)
+}
+
+/// What a record is called.
+pub fn label(class: &Class, record: &Stored) -> String {
+    let field = class.label_field.map(|at| &class.fields[at]);
+    match field.and_then(|field| record.values.value(&field.alias)) {
+        Some(Value::Text(text)) => text.clone(),
+        _ => format!("#{}", record.id),
+    }
+}
+
+/// What a deleted record keeps, by the ids of its fields.
+fn content(class: &Class, record: &Stored) -> Json {
+    let value = |field: &ClassField| {
+        let value = record.values.value(&field.alias).filter(|value| **value != Value::Null)?;
+        Some((field.id.to_string(), value.to_json()))
+    };
+    let fields: Map<String, Json> = class.fields.iter().filter_map(value).collect();
+    json!({
+        "fields": fields, "owner": record.owner, "created_at": record.created_at, "created_by": record.created_by,
+    })
+}

@@ -1,0 +1,382 @@
+//! The permission sets for single records of a class, and what of them each connector of agents has:
+//! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
+//!
+//! What a connector has is always within its set: both are changed with the row of the set locked.
+
+use crate::object_records::leaving;
+use crate::rights::{ALL, CLASS_EDIT_PERM_SET, ClassRights, RECORD_VOCABULARY, lock_class, of_class, rights_on_class};
+use kit::answer::{Answer, Outcome};
+use kit::limits::{self, Limit, LimitSummary};
+use kit::permission_set::{PERMISSIONS, grants_schema};
+use kit::reactions::{Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::{self, Declaration, Scope, Shape};
+use resource::json::{Cells, Form, Writer};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, Sent, Value, check_value, message, openapi, options, pk};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// The record permission sets of a class.
+pub static RECORD_SETS: Limit = Limit {
+    name: "records_permission_set",
+    default: 10,
+    many: "Object Class Permission Sets",
+    summary: LimitSummary::Additional("records_permission_sets"),
+    ..Limit::EMPTY
+};
+
+/// The name of the field with what each connector has.
+const MCP_PERMISSIONS: &str = "mcp_permissions";
+/// The name of an item's member with the id of the connector.
+const CONNECTOR: &str = "connector";
+
+static NAME: Key<String> = Key::new("name");
+static GRANTS: Key<Json> = Key::new(PERMISSIONS);
+static MCP_GRANTS: Key<Json> = Key::new(MCP_PERMISSIONS);
+
+/// A record permission set.
+static SET: LazyLock<Resource> = LazyLock::new(|| declaration(|field| field));
+/// A new one, for which connectors have nothing yet.
+static NEW_SET: LazyLock<Resource> = LazyLock::new(|| declaration(Field::read_only));
+
+fn declaration(mcp_permissions: fn(Field) -> Field) -> Resource {
+    let fields = [
+        Field::id(),
+        NAME.text(100).example("Reviewers").min_length(1).required().unique("record_permission_sets_name").folded(),
+        GRANTS.is(Kind::Object).schema(set_schema).stored_by_resource(),
+        mcp_permissions(MCP_GRANTS.is(Kind::List).schema(connectors_schema).stored_by_resource()),
+    ];
+    let fields = fields.into_iter().chain(Field::audit());
+    Resource::new("record_permission_sets", "RecordPermissionSet", "record_permission_sets", fields)
+        .unselectable()
+        .limit_items(RECORD_SETS.default)
+        .shows(|_| {
+            let name = openapi::object([("name", json!({"type": "string"}))]);
+            let names =
+                json!({"type": "object", "description": "By the id of the connector", "additionalProperties": name});
+            vec![("_meta", openapi::object([("labels", openapi::object([("connectors", names)]))]))]
+        })
+}
+
+fn set_schema() -> Json {
+    let mut schema = grants_schema();
+    schema["examples"] = json!([{"object_records": ["view"], "tasks": []}]);
+    schema
+}
+
+fn connectors_schema() -> Json {
+    let item = openapi::object([(CONNECTOR, json!({"type": "integer"})), (PERMISSIONS, set_schema())]);
+    json!({"type": "array", "items": item})
+}
+
+pub fn routes() -> Vec<Route> {
+    let collection = "/api/object-classes/{class_id}/record-permission-sets/";
+    let single = "/api/object-classes/{class_id}/record-permission-sets/{set_id}/";
+    vec![
+        Route::list(collection, &SET, list).instance("object_class.view"),
+        Route::create(collection, &NEW_SET, create).instance("object_class.edit_perm_set"),
+        Route::options_below(collection, document),
+        Route::edit(single, &SET, edit).instance("object_class.edit_perm_set"),
+        Route::delete(single, delete).instance("object_class.edit_perm_set"),
+    ]
+}
+
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    rights_on_class(request, conn)?;
+    let mut document = options::document(&SET);
+    RECORD_VOCABULARY.describe(&mut document);
+    document["restrictions"]["limit_items"] = limits::value(conn, &RECORD_SETS)?.into();
+    Ok(Answer::value(&document))
+}
+
+/// The sets of a class, for whoever may view the class.
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rights_on_class(request, conn)?;
+    let connectors = connectors(conn, request.id(), None)?;
+    let total = connectors.len() as i64;
+    let scope = Scope::of(Sql::new("t.class_id = $1").arg(request.id())).cacheable();
+    rows::list(request, conn, &shape(connectors), Scope { total: Some(total), ..scope })
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let class = request.id();
+    let rights = rights_for_change(request, conn)?;
+    let accepted = accept(request, conn, rights, None)?;
+    let count = Sql::new("SELECT count(*) FROM record_permission_sets WHERE class_id = $1").arg(class);
+    let count = conn.one(&count, |row| row.int(0))?;
+    limits::check(conn, &RECORD_SETS, count, 1)?;
+    let columns = [("class_id", class.into()), ("permissions", accepted.grants.into())];
+    let id = rows::insert(request, conn, &NEW_SET, &accepted.changes, &columns)?;
+    let connectors = connectors(conn, class, Some(id))?;
+    rows::created(request, conn, &shape(connectors), id)
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let class = request.id();
+    let (set, rights) = change_target(request, conn)?;
+    let accepted = accept(request, conn, rights, Some(&set))?;
+    let mut before = rows::load(conn, &STORED, set.id)?.ok_or_else(Refusal::not_found)?;
+    before.set(&GRANTS, Value::Json(RECORD_VOCABULARY.to_json(set.grants)));
+    before.set(&MCP_GRANTS, to_value(&set.connectors));
+    rows::update(request, conn, &SET, set.id, &before, &accepted.changes, &[("permissions", accepted.grants.into())])?;
+    store_connectors(conn, &set, &accepted)?;
+    let connectors = connectors(conn, class, Some(set.id))?;
+    rows::changed(request, conn, &shape(connectors), set.id)
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let (set, _) = change_target(request, conn)?;
+    rows::delete(request, conn, &SET, set.id, &set.name)?;
+    Ok(Answer::empty())
+}
+
+/// Deletes what connectors have of a set that is deleted, and has the assignments to it removed.
+pub const ON_LEAVING: Reaction = Reaction {
+    resource: "record_permission_sets",
+    when: When::Leaving,
+    run: |request, conn, id| {
+        conn.exec(&Sql::new("DELETE FROM record_set_connectors WHERE permission_set = $1").arg(id))?;
+        Ok(leaving::of_set(request, conn, id)?)
+    },
+};
+
+/// A stored set.
+struct Set {
+    id: i64,
+    name: String,
+    /// The actions, as bits.
+    grants: i64,
+    connectors: Vec<Connector>,
+}
+
+/// What a connector that is associated with the class has of a set.
+#[derive(Clone)]
+struct Connector {
+    id: i64,
+    name: String,
+    /// The actions, as bits.
+    grants: i64,
+}
+
+/// What a connector has, as `mcp_permissions` shows it.
+fn to_value(connectors: &[Connector]) -> Value {
+    let item = |of: &Connector| json!({CONNECTOR: of.id, PERMISSIONS: RECORD_VOCABULARY.to_json(of.grants)});
+    Value::Json(connectors.iter().map(item).collect())
+}
+
+/// The sets of a class, or one of them, each with the connectors that are associated with the class.
+fn connectors(conn: &mut Conn, class: i64, set: Option<i64>) -> Result<BTreeMap<i64, Vec<Connector>>, Error> {
+    let mut sql = Sql::new(
+        "SELECT s.id, c.id, c.name, COALESCE(x.permissions, 0) FROM record_permission_sets s \
+         LEFT JOIN mcp_connector_classes k ON k.object_class = s.class_id LEFT JOIN mcp_connectors c ON c.id = k.connector \
+         LEFT JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = c.id WHERE s.class_id = ",
+    );
+    sql.bind(class);
+    if let Some(set) = set {
+        sql.push(" AND s.id = ").bind(set);
+    }
+    let mut of_sets: BTreeMap<i64, Vec<Connector>> = BTreeMap::new();
+    conn.each(sql.push(" ORDER BY s.id, c.id"), |row| {
+        let connectors = of_sets.entry(row.int(0)?).or_default();
+        if let Some(id) = row.opt_int(1)? {
+            connectors.push(Connector { id, name: row.text(2)?.to_owned(), grants: row.int(3)? });
+        }
+        Ok(())
+    })?;
+    Ok(of_sets)
+}
+
+/// What the caller holds on the path's class, whose row is locked and whose sets he may change.
+fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
+    lock_class(conn, request.id())?;
+    let rights = of_class(conn, request.caller()?, request.id())?;
+    rights.needs(CLASS_EDIT_PERM_SET)?;
+    Ok(rights)
+}
+
+/// The path's set with its row and the associations of its class locked, when the caller has the right and `If-Match` fits.
+fn change_target(request: &Request, conn: &mut Conn) -> Result<(Set, ClassRights), Refusal> {
+    let (class, id) = (request.id(), request.second_id());
+    let rights = rights_for_change(request, conn)?;
+    let sql =
+        Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = $1 AND class_id = $2 FOR UPDATE");
+    let found = conn.opt(&sql.arg(id).arg(class), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let (name, grants) = found.ok_or_else(Refusal::not_found)?;
+    let associated = "SELECT connector FROM mcp_connector_classes WHERE object_class = $1 ORDER BY connector FOR SHARE";
+    conn.each(&Sql::new(associated).arg(class), |_| Ok(()))?;
+    let of_sets = connectors(conn, class, Some(id))?;
+    rows::check_if_match(request, conn, &shape(of_sets.clone()), id)?;
+    let connectors = of_sets.into_values().next().unwrap_or_default();
+    Ok((Set { id, name, grants, connectors }, rights))
+}
+
+/// A body that was accepted.
+struct Accepted {
+    changes: Changes,
+    /// The actions that the set has afterwards, as bits.
+    grants: i64,
+    /// The actions that each connector has afterwards, in the order of the connectors.
+    connectors: Vec<i64>,
+}
+
+/// Accepts a body. Nobody gives an action that he does not hold on all records of the class, neither through the set nor to
+/// a connector.
+fn accept(request: &Request, conn: &mut Conn, rights: ClassRights, set: Option<&Set>) -> Result<Accepted, Refusal> {
+    let body = request.object()?;
+    let own = body.clone().only(|name| name != MCP_PERMISSIONS);
+    let scope = ("class_id", request.id());
+    let mut accepted = rows::accepted_within(conn, &SET, &own, set.map(|set| set.id), scope)?;
+    let before = set.map_or(0, |set| set.grants);
+    let mut grants = before;
+    if let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) {
+        match RECORD_VOCABULARY.merge(&sent, before, ALL) {
+            Ok(merged) => grants = merged,
+            Err(errors) => accepted.errors.merge(errors),
+        }
+        accepted.changes.set(&GRANTS, Value::Json(RECORD_VOCABULARY.to_json(grants)));
+    }
+    let known: &[Connector] = set.map_or(&[], |set| &set.connectors);
+    // When a set shrinks, so does what all connectors have of it, whether or not they were sent.
+    let mut connectors: Vec<Connector> =
+        known.iter().map(|of| Connector { grants: of.grants & grants, ..of.clone() }).collect();
+    if let Some(sent) = body.get(MCP_PERMISSIONS).filter(|_| set.is_some()) {
+        merge_connectors(sent, &mut connectors, &mut accepted.errors);
+    }
+    let is_new = |(before, after): (&Connector, &Connector)| after.grants & !before.grants;
+    let given = known.iter().zip(&connectors).map(is_new).fold(grants & !before, |given, bits| given | bits);
+    if !rights.has(given) {
+        return Err(Refusal::forbidden());
+    }
+    if !accepted.errors.has(PERMISSIONS) {
+        connectors.iter().for_each(|of| refuse_excess(of, grants, &mut accepted.errors));
+    }
+    accepted.errors.refuse()?;
+    if set.is_some() {
+        accepted.changes.set(&MCP_GRANTS, to_value(&connectors));
+    }
+    Ok(Accepted { changes: accepted.changes, grants, connectors: connectors.iter().map(|of| of.grants).collect() })
+}
+
+/// Applies the `mcp_permissions` of a body to the connectors of a set. Connectors and keys that are not sent stay.
+fn merge_connectors(sent: Sent<'_>, connectors: &mut [Connector], errors: &mut Errors) {
+    // Of one more than there are, one is unknown or there twice.
+    let Some((items, _)) = sent.as_list(connectors.len() + 1) else {
+        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
+        return errors.add(MCP_PERMISSIONS, wrong);
+    };
+    let mut seen = Vec::new();
+    for item in items {
+        let Some(item) = item.as_object(|name| name == CONNECTOR || name == PERMISSIONS) else {
+            errors.add(MCP_PERMISSIONS, message::not_an_object(item.type_name()));
+            continue;
+        };
+        let Some(id) = item.get(CONNECTOR) else {
+            errors.add_nested(MCP_PERMISSIONS, CONNECTOR, message::REQUIRED);
+            continue;
+        };
+        let connector = match pk(id) {
+            Ok(id) => connectors.iter_mut().find(|of| of.id == id).ok_or_else(|| message::pk(id)),
+            Err(wrong) => Err(wrong),
+        };
+        let connector = match connector {
+            Ok(connector) if seen.contains(&connector.id) => {
+                Err("This list must contain unique connectors.".to_owned())
+            }
+            other => other,
+        };
+        match connector {
+            Ok(connector) => {
+                seen.push(connector.id);
+                merge_connector(item.get(PERMISSIONS), connector, errors);
+            }
+            Err(wrong) => errors.add(MCP_PERMISSIONS, wrong),
+        }
+    }
+}
+
+fn merge_connector(sent: Option<Sent<'_>>, connector: &mut Connector, errors: &mut Errors) {
+    let Some(sent) = sent else { return errors.add_nested(MCP_PERMISSIONS, PERMISSIONS, message::REQUIRED) };
+    let refused = match check_value(&GRANTS.is(Kind::Object), sent) {
+        Ok(Value::Json(Json::Object(sent))) => match RECORD_VOCABULARY.merge(&sent, connector.grants, ALL) {
+            Ok(merged) => return connector.grants = merged,
+            Err(refused) => refused,
+        },
+        Ok(_) => return,
+        Err(wrong) => {
+            let mut refused = Errors::new();
+            wrong.into_iter().for_each(|wrong| refused.add(PERMISSIONS, wrong));
+            refused
+        }
+    };
+    // Messages about the list as a whole stay.
+    if !errors.has(MCP_PERMISSIONS) {
+        errors.nest(MCP_PERMISSIONS, refused);
+    }
+}
+
+/// Refuses what a connector would have beyond its set.
+fn refuse_excess(connector: &Connector, grants: i64, errors: &mut Errors) {
+    let excess = connector.grants & !grants;
+    if excess == 0 {
+        return;
+    }
+    let names = RECORD_VOCABULARY.0.iter().flat_map(|key| {
+        let beyond = key.actions.iter().filter(|action| action.bit & excess != 0);
+        beyond.map(|action| format!("{}.{}", key.name, action.name))
+    });
+    let names: Vec<String> = names.collect();
+    let (id, names) = (connector.id, names.join(", "));
+    errors.add(MCP_PERMISSIONS, format!("Permissions of connector {id} exceed the permissions of the set: {names}"));
+}
+
+/// Stores what connectors have of a set.
+fn store_connectors(conn: &mut Conn, set: &Set, accepted: &Accepted) -> Result<(), Error> {
+    for (connector, grants) in set.connectors.iter().zip(&accepted.connectors) {
+        if connector.grants == *grants {
+            continue;
+        }
+        let sql = Sql::new(
+            "INSERT INTO record_set_connectors(permission_set, connector, permissions) VALUES ($1, $2, $3) \
+             ON CONFLICT (permission_set, connector) DO UPDATE SET permissions = excluded.permissions",
+        );
+        conn.exec(&sql.arg(set.id).arg(connector.id).arg(*grants))?;
+    }
+    // Also what an association left behind stays within the set.
+    let sql = Sql::new("UPDATE record_set_connectors SET permissions = permissions & $1 WHERE permission_set = $2");
+    conn.exec(&sql.arg(accepted.grants).arg(set.id))?;
+    conn.exec(
+        &Sql::new("DELETE FROM record_set_connectors WHERE permission_set = $1 AND permissions = 0").arg(set.id),
+    )?;
+    Ok(())
+}
+
+/// The stored values of a set.
+static STORED: Shape = Shape::plain(Declaration::Static(&SET));
+
+/// Sets with these connectors.
+fn shape(of_sets: BTreeMap<i64, Vec<Connector>>) -> Shape {
+    Shape::owned(Declaration::Static(&SET), Sql::new("t.id, t.permissions"), move |out, _: Form, row, at, _| {
+        let connectors = of_sets.get(&row.int(at)?.unwrap_or(0)).map_or(&[][..], Vec::as_slice);
+        RECORD_VOCABULARY.write(out.name(PERMISSIONS), row.int(at + 1)?.unwrap_or(0));
+        write_connectors(out, connectors);
+        Ok(())
+    })
+}
+
+fn write_connectors(out: &mut Writer, connectors: &[Connector]) {
+    out.name(MCP_PERMISSIONS).raw("[");
+    for connector in connectors {
+        RECORD_VOCABULARY
+            .write(out.comma().raw("{").name(CONNECTOR).int(connector.id).name(PERMISSIONS), connector.grants);
+        out.raw("}");
+    }
+    out.raw("]").name("_meta").raw("{").name("labels").raw("{").name("connectors").raw("{");
+    for connector in connectors {
+        out.name(&connector.id.to_string()).raw("{").name("name").text(&connector.name).raw("}");
+    }
+    out.raw("}}}");
+}

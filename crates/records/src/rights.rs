@@ -1,0 +1,298 @@
+//! Who may do what with a class and its records (`docs/reference/object-classes.md`): the actions as bits, what a caller
+//! holds by account type, roles, ownership and class permission sets, and which classes a caller may view.
+//!
+//! What is held on single records, by their sets and owners, is in `visible_records.rs`.
+
+use kit::caller::Caller;
+use kit::permission_set::{Action, PermissionKey, Vocabulary};
+use kit::permissions::Permissions;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::tokens;
+use store::{Conn, Error, Row, Sql};
+
+pub const CLASS_VIEW: i64 = 1;
+pub const CLASS_EDIT: i64 = 1 << 1;
+pub const CLASS_DELETE: i64 = 1 << 2;
+pub const CLASS_EDIT_PERM_SET: i64 = 1 << 3;
+pub const CREATE: i64 = 1 << 4;
+pub const LIST: i64 = 1 << 5;
+pub const VIEW: i64 = 1 << 6;
+pub const EDIT: i64 = 1 << 7;
+pub const DELETE: i64 = 1 << 8;
+pub const EDIT_OWNERS: i64 = 1 << 9;
+pub const TASKS_CREATE: i64 = 1 << 10;
+pub const TASKS_EDIT: i64 = 1 << 11;
+pub const TASKS_VIEW: i64 = 1 << 12;
+pub const TASKS_DELETE: i64 = 1 << 13;
+pub const TASKS_COMPLETE: i64 = 1 << 14;
+pub const TASKS_ASSIGN: i64 = 1 << 15;
+
+/// Every action on a class and its records.
+pub const ALL: i64 = (1 << 16) - 1;
+/// Every action on a single record and its tasks.
+pub const RECORD_ALL: i64 = ALL & !(CLASS_VIEW | CLASS_EDIT | CLASS_DELETE | CLASS_EDIT_PERM_SET | CREATE | LIST);
+/// Actions of which each opens the class to its holder.
+const OPENS_CLASS: i64 = CLASS_VIEW | CREATE | VIEW;
+
+/// The actions on a class.
+pub const CLASS_ACTIONS: PermissionKey = PermissionKey {
+    name: "object_classes",
+    actions: &[
+        Action { name: "view", text: "View", bit: CLASS_VIEW, needs: 0 },
+        Action { name: "edit", text: "Edit", bit: CLASS_EDIT, needs: CLASS_VIEW },
+        Action { name: "delete", text: "Delete", bit: CLASS_DELETE, needs: CLASS_VIEW },
+        Action { name: "edit_perm_set", text: "Edit permission sets", bit: CLASS_EDIT_PERM_SET, needs: CLASS_VIEW },
+    ],
+};
+
+/// The actions on tasks of records.
+pub const TASK_ACTIONS: PermissionKey = PermissionKey {
+    name: "tasks",
+    actions: &[
+        Action { name: "create", text: "Create", bit: TASKS_CREATE, needs: TASKS_VIEW },
+        Action { name: "edit", text: "Edit", bit: TASKS_EDIT, needs: TASKS_VIEW },
+        Action { name: "view", text: "View", bit: TASKS_VIEW, needs: VIEW },
+        Action { name: "delete", text: "Delete", bit: TASKS_DELETE, needs: TASKS_VIEW },
+        Action { name: "complete", text: "Complete", bit: TASKS_COMPLETE, needs: TASKS_VIEW },
+        Action { name: "assign", text: "Assign", bit: TASKS_ASSIGN, needs: TASKS_EDIT | TASKS_VIEW },
+    ],
+};
+
+/// The actions that a permission set of a class can give: on the class, and on all of its records and their tasks.
+pub static CLASS_VOCABULARY: Vocabulary = Vocabulary(&[
+    CLASS_ACTIONS,
+    PermissionKey {
+        name: "object_records",
+        actions: &[
+            Action { name: "create", text: "Create", bit: CREATE, needs: 0 },
+            Action { name: "list", text: "List", bit: LIST, needs: VIEW },
+            Action { name: "view", text: "View", bit: VIEW, needs: LIST },
+            Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+            Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
+            Action { name: "edit_owners", text: "Edit owners", bit: EDIT_OWNERS, needs: VIEW },
+        ],
+    },
+    TASK_ACTIONS,
+]);
+
+/// The actions that a record permission set can give: on a single record and its tasks.
+pub static RECORD_VOCABULARY: Vocabulary = Vocabulary(&[
+    PermissionKey {
+        name: "object_records",
+        actions: &[
+            Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+            Action { name: "view", text: "View", bit: VIEW, needs: 0 },
+            Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
+        ],
+    },
+    TASK_ACTIONS,
+]);
+
+/// What a caller holds on every class, by account type and roles.
+pub fn global(caller: &Caller) -> i64 {
+    if caller.is_super() { ALL } else { of_permissions(caller.permissions) }
+}
+
+/// What global permissions give on every class.
+pub fn of_permissions(permissions: Permissions) -> i64 {
+    let of = |resource: &str, actions: &[(&str, i64)]| {
+        actions.iter().filter(|(action, _)| permissions.has(resource, action)).fold(0, |held, (_, bit)| held | bit)
+    };
+    let classes =
+        [("view", CLASS_VIEW), ("edit", CLASS_EDIT), ("delete", CLASS_DELETE), ("edit_perm_set", CLASS_EDIT_PERM_SET)];
+    let records = [
+        ("create", CREATE),
+        ("list", LIST),
+        ("view", VIEW),
+        ("edit", EDIT),
+        ("delete", DELETE),
+        ("edit_owners", EDIT_OWNERS),
+    ];
+    of("object_classes", &classes) | of("object_records", &records)
+}
+
+/// SQL for whether the class permission set `s` counts for `{caller}`: one of type `everyone` for all standard users,
+/// another for those who are assigned to it, by themselves or through a group.
+macro_rules! counts_for_caller {
+    () => {
+        "((s.type = 'everyone' AND EXISTS (SELECT 1 FROM users x WHERE x.id = {caller} \
+           AND x.account_type NOT IN ('service_internal', 'service_external', 'one_time_completion'))) \
+         OR s.id IN (SELECT a.set_id FROM object_class_set_users a WHERE a.user_id = {caller}) \
+         OR s.id IN (SELECT a.set_id FROM object_class_set_groups a JOIN user_group_members m ON m.group_id = a.group_id \
+           WHERE m.user_id = {caller}))"
+    };
+}
+
+/// SQL for what `{caller}` holds on the class `t` as its owner and by its class permission sets.
+pub const HELD: &str = concat!(
+    "(CASE WHEN EXISTS (SELECT 1 FROM object_class_owners o WHERE o.class_id = t.id AND o.user_id = {caller}) \
+     THEN 65535 ELSE COALESCE((SELECT ",
+    "bit_or(s.permissions) \
+     FROM object_class_permission_sets s WHERE s.class_id = t.id AND s.permissions <> 0 AND ",
+    counts_for_caller!(),
+    "), 0) END)"
+);
+
+/// SQL for the principals of `{caller}` in records: the user, and each group as its negative id.
+macro_rules! principals {
+    () => {
+        "(SELECT CAST({caller} AS BIGINT) UNION ALL SELECT -m.group_id FROM user_group_members m WHERE m.user_id = {caller})"
+    };
+}
+pub(crate) use principals;
+
+/// SQL for the ids of the classes of which `{caller}` may view a single record: as its owner, or by a record permission set.
+/// Each of these sets that gives anything gives `view`.
+const CLASSES_OF_RECORDS: &str = concat!(
+    "SELECT v.class_id FROM record_viewers v WHERE v.principal = {caller} GROUP BY v.class_id HAVING sum(v.owned) > 0 \
+     UNION ALL SELECT s.class_id FROM record_permission_sets s WHERE s.permissions <> 0 \
+     AND s.class_id IN (SELECT v.class_id FROM record_viewers v WHERE v.principal IN ",
+    principals!(),
+    ") AND EXISTS (SELECT 1 FROM record_assignees a WHERE a.permission_set = s.id AND a.principal IN ",
+    principals!(),
+    ")"
+);
+
+/// SQL for the ids of the classes that `{caller}` may view as their owner or by their class permission sets.
+const CLASSES_OF_SETS: &str = concat!(
+    "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {caller} \
+     UNION ALL SELECT s.class_id FROM object_class_permission_sets s WHERE (s.permissions & 81) <> 0 AND ",
+    counts_for_caller!()
+);
+
+/// The condition on `object_classes t` for the classes that a caller may view.
+pub fn visible_classes(caller: &Caller) -> Sql {
+    if global(caller) & OPENS_CLASS != 0 {
+        return Sql::new("1 = 1");
+    }
+    let values = [("{caller}", caller.user)];
+    let mut sql = Sql::new("t.id IN (");
+    tokens(&mut sql, CLASSES_OF_SETS, &values);
+    tokens(sql.push(" UNION ALL "), CLASSES_OF_RECORDS, &values);
+    sql.push(")");
+    sql
+}
+
+/// Appends the column of what the caller holds on `object_classes t`, for [`ClassRights::of`].
+pub fn select_held(sql: &mut Sql, caller: &Caller) {
+    tokens(sql, HELD, &[("{caller}", caller.user)]);
+}
+
+/// Appends two columns on `object_classes t` that [`ClassRights::read`] reads.
+pub fn select_rights(sql: &mut Sql, caller: &Caller) {
+    let values = [("{caller}", caller.user)];
+    tokens(sql, HELD, &values);
+    if global(caller) & OPENS_CLASS != 0 {
+        sql.push(", 1");
+        return;
+    }
+    sql.push(", CASE WHEN t.id IN (");
+    tokens(sql, CLASSES_OF_RECORDS, &values);
+    sql.push(") THEN 1 ELSE 0 END");
+}
+
+/// What a caller holds on a class and on all of its records.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassRights {
+    held: i64,
+    views_records: bool,
+}
+
+impl ClassRights {
+    /// Reads the columns of [`select_rights`], which begin at `at`.
+    pub fn read(caller: &Caller, row: &Row<'_>, at: usize) -> Result<ClassRights, Error> {
+        Ok(ClassRights { held: row.int(at)? | global(caller), views_records: row.flag(at + 1)? })
+    }
+
+    /// What is held on a class; whether one of its records may be viewed is asked elsewhere.
+    pub fn of(caller: &Caller, held: i64) -> ClassRights {
+        ClassRights { held: held | global(caller), views_records: false }
+    }
+
+    /// The actions that are held on the class, and on all of its records.
+    pub fn held(self) -> i64 {
+        self.held
+    }
+
+    pub fn has(self, action: i64) -> bool {
+        self.held & action == action
+    }
+
+    /// Whether the class may be viewed: by a right on it, or since one of its records may be viewed or created.
+    pub fn sees_class(self) -> bool {
+        self.views_records || self.held & OPENS_CLASS != 0
+    }
+
+    /// 404 unless the class may be viewed, 403 without an action.
+    pub fn needs(self, action: i64) -> Result<(), Refusal> {
+        self.needs_to_see()?;
+        if self.has(action) { Ok(()) } else { Err(Refusal::forbidden()) }
+    }
+
+    /// 404 unless the class may be viewed.
+    pub fn needs_to_see(self) -> Result<(), Refusal> {
+        if self.sees_class() { Ok(()) } else { Err(Refusal::not_found()) }
+    }
+}
+
+/// What a caller holds on a class; 404 when there is no such class, or the caller may not view it.
+pub fn of_class(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
+    let rights = on_class(conn, caller, class)?.ok_or_else(Refusal::not_found)?;
+    rights.needs_to_see()?;
+    Ok(rights)
+}
+
+/// What a caller holds on a class, though it be nothing; `None` when there is no such class.
+pub fn on_class(conn: &mut Conn, caller: &Caller, class: i64) -> Result<Option<ClassRights>, Error> {
+    let mut sql = Sql::new("SELECT ");
+    select_rights(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
+    conn.opt(&sql, |row| ClassRights::read(caller, row, 0))
+}
+
+/// What the caller holds on the path's class, which he may view.
+pub fn rights_on_class(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
+    of_class(conn, request.caller()?, request.id())
+}
+
+/// Locks the row of a class for a change of it or below it, and returns its name; 404 when there is no such class.
+pub fn lock_class(conn: &mut Conn, class: i64) -> Result<String, Refusal> {
+    let sql = Sql::new("SELECT name FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
+    conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
+}
+
+/// Whether a user owns a class.
+pub fn owns_class(conn: &mut Conn, user: i64, class: i64) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM object_class_owners WHERE class_id = $1 AND user_id = $2").arg(class).arg(user);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
+/// Whether an account has rights on single classes or records: it owns one, or is assigned to a set, by itself or through
+/// a group.
+pub fn holds_records(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+    let mut sql = Sql::new("SELECT CASE WHEN EXISTS (");
+    let values = [("{caller}", user)];
+    tokens(&mut sql, "SELECT 1 FROM object_class_owners o WHERE o.user_id = {caller}", &values);
+    tokens(sql.push(") OR EXISTS ("), "SELECT 1 FROM object_class_set_users a WHERE a.user_id = {caller}", &values);
+    tokens(
+        sql.push(") OR EXISTS ("),
+        "SELECT 1 FROM object_class_set_groups a JOIN user_group_members m ON m.group_id = a.group_id WHERE m.user_id = {caller}",
+        &values,
+    );
+    tokens(
+        sql.push(") OR EXISTS ("),
+        concat!(
+            "SELECT 1 FROM record_assignees a JOIN record_permission_sets s ON s.id = a.permission_set WHERE a.principal IN ",
+            principals!()
+        ),
+        &values,
+    );
+    tokens(
+        sql.push(") OR EXISTS ("),
+        "SELECT v.class_id FROM record_viewers v WHERE v.principal = {caller} GROUP BY v.class_id HAVING sum(v.owned) > 0",
+        &values,
+    );
+    sql.push(") THEN 1 ELSE 0 END");
+    conn.one(&sql, |row| row.flag(0))
+}

@@ -1,0 +1,145 @@
+//! The tables of a class, which are made and changed while the server runs: `r12` for the class 12, `r12_1` and so on for
+//! more fields than one table holds, and the words of its texts.
+
+use crate::classes::{ClassField, table, table_of};
+use crate::field_type::FieldType;
+use store::{Arg, Column, ColumnKind, Conn, Error, Index, IndexKind, Sql, TableLock, Value};
+
+/// Makes the tables of a new class.
+pub fn create_class(conn: &mut Conn, class: i64) -> Result<(), Error> {
+    let name = table(class);
+    let numbers =
+        ["owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"];
+    conn.create_table(&name, &numbers.map(|name| Column { name, kind: ColumnKind::Int }))?;
+    let indexes = [("owner", "owner", IndexKind::Sorted), ("created", "created_at", IndexKind::SortedNotNull)];
+    for (index, column, kind) in indexes {
+        let index = format!("{name}_{index}");
+        conn.create_index(&Index { name: &index, table: &name, columns: &[column], kind })?;
+    }
+    conn.create_word_index(&name)
+}
+
+/// Drops the tables of a class.
+pub fn drop_class(conn: &mut Conn, class: i64) -> Result<(), Error> {
+    let sql = Sql::new("SELECT fields_made FROM object_classes WHERE id = $1").arg(class);
+    let made = conn.one(&sql, |row| row.int(0))?;
+    conn.drop_word_index(&table(class))?;
+    for number in 1..=(made - 1).max(0) / crate::classes::FIELDS_IN_TABLE {
+        conn.drop_table(&table_of(class, number))?;
+    }
+    conn.drop_table(&table(class))
+}
+
+/// Adds the columns of a new field, whose table is made with its first one. Older records hold the initial of a status, and
+/// else null.
+pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_table: bool) -> Result<(), Error> {
+    let (name, fold) = (field.column(), field.fold_column());
+    let kind = match field.kind {
+        FieldType::Integer | FieldType::Boolean | FieldType::Datetime | FieldType::User | FieldType::Relation => {
+            ColumnKind::Int
+        }
+        FieldType::String | FieldType::Text | FieldType::Url | FieldType::Email | FieldType::Document => {
+            ColumnKind::Text
+        }
+        FieldType::Decimal | FieldType::Date | FieldType::Enum | FieldType::Set | FieldType::Status => {
+            ColumnKind::SortedText
+        }
+    };
+    let mut columns = vec![Column { name: &name, kind }];
+    columns.extend(fold.as_deref().map(|name| Column { name, kind: ColumnKind::SortedText }));
+    let table = table_of(class, field.table_number);
+    if let Some(initial) = field.initial.as_deref().filter(|_| field.kind == FieldType::Status) {
+        return conn.add_filled_column(&table, &columns[0], initial);
+    }
+    match is_first_in_table && field.table_number > 0 {
+        true => conn.create_extension_table(&table, &crate::classes::table(class), &columns)?,
+        false => conn.add_columns(&table, &columns)?,
+    }
+    if field.kind == FieldType::Relation {
+        // By it the children of a record are found.
+        let index = format!("{}_children", field.index(class));
+        conn.create_index(&Index { name: &index, table: &table, columns: &[&name], kind: IndexKind::Present })?;
+    }
+    Ok(())
+}
+
+/// Drops the columns of a field, with their indexes.
+pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    let columns = [Some(field.column()), field.fold_column()];
+    let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
+    conn.drop_columns(&table_of(class, field.table_number), &columns)
+}
+
+/// Makes the index that keeps a field unique.
+///
+/// # Errors
+/// [`Error::Unique`] when two records have the same value.
+pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    let (name, column, table) = (field.unique_index(class), field.column(), table_of(class, field.table_number));
+    conn.create_index(&Index { name: &name, table: &table, columns: &[&column], kind: IndexKind::Unique })
+}
+
+/// Takes the uniqueness of a field away.
+pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    conn.drop_index(&field.unique_index(class))
+}
+
+/// Removes the index by which lists are filtered and sorted, if it stands.
+pub fn drop_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    conn.drop_index(&field.index(class))
+}
+
+/// Makes the index by which lists are filtered and sorted, while others write. For [`store::Database::outside`].
+pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    let (name, table) = (field.index(class), table_of(class, field.table_number));
+    let column = field.fold_column().unwrap_or_else(|| field.column());
+    let kind = match field.table_number {
+        0 if field.kind == FieldType::Status => IndexKind::SortedNotNull,
+        0 => IndexKind::Sorted,
+        _ => IndexKind::SortedExtension,
+    };
+    conn.create_index_concurrently(&Index { name: &name, table: &table, columns: &[&column], kind })
+}
+
+/// Whether a class has records. Its tables are locked, so that none is made meanwhile.
+pub fn has_records(conn: &mut Conn, class: i64) -> Result<bool, Error> {
+    let mut sql = Sql::new("SELECT 1 FROM ");
+    sql.name(&table(class)).push(" LIMIT 1");
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
+/// Whether a record holds a value in a field.
+pub fn has_values(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, Error> {
+    let mut sql = Sql::new("SELECT 1 FROM ");
+    sql.name(&table_of(class, field.table_number)).push(" x WHERE x.").name(&field.column());
+    Ok(conn.opt(sql.push(" IS NOT NULL LIMIT 1"), |_| Ok(()))?.is_some())
+}
+
+/// Whether a record holds a text of more than so many characters in a field.
+pub fn has_longer(conn: &mut Conn, class: i64, field: &ClassField, most: i64) -> Result<bool, Error> {
+    let mut sql = Sql::new("SELECT 1 FROM ");
+    sql.name(&table_of(class, field.table_number)).push(" x WHERE length(x.").name(&field.column());
+    Ok(conn.opt(sql.push(") > ").bind(most).push(" LIMIT 1"), |_| Ok(()))?.is_some())
+}
+
+/// Keeps a class as it is declared until the end of a write to its records.
+pub fn lock_for_write(conn: &mut Conn, class: i64) -> Result<(), Error> {
+    conn.lock_table(&table(class), TableLock::Rows)
+}
+
+/// Keeps writers of records out until the end of a change of their class.
+pub fn lock_for_change(conn: &mut Conn, class: i64) -> Result<(), Error> {
+    conn.lock_table(&table(class), TableLock::Declaration)
+}
+
+/// Inserts rows, and returns a column of them in their order.
+pub fn insert(
+    conn: &mut Conn,
+    table: &str,
+    columns: &[&str],
+    rows: &[Vec<Arg>],
+    returning: Option<&str>,
+) -> Result<Vec<i64>, Error> {
+    let rows: Vec<Vec<Value<'_>>> = rows.iter().map(|row| row.iter().map(Arg::borrowed).collect()).collect();
+    conn.insert_rows(table, columns, &rows, returning)
+}

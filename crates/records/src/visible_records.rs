@@ -1,0 +1,341 @@
+//! Which records a caller may view (`docs/reference/object-records.md`), as a set of their numbers within the class.
+//!
+//! Who holds `view` of all records of a class needs no set. For others the sets of their principals are united: of the user,
+//! with the records that he owns, and of each of his groups. A process keeps them by build, class and principal. Every change of
+//! assignments and owners raises a version of the principal in its own transaction, and a set is used only while version
+//! and permission sets are the same in the database, asked for in each request: so it is exact in every process.
+
+use crate::bitmap::Bitmap;
+use crate::classes::table;
+use crate::rights::{ClassRights, VIEW, principals, select_held};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::tokens;
+use quick_cache::sync::Cache;
+use quick_cache::{OptionsBuilder, Weighter};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+
+/// What all kept sets may take in the memory of a process, in bytes.
+const MAX_KEPT_BYTES: u64 = 128 * 1024 * 1024;
+/// Parts of that memory with a lock each. The largest sets, of 12 MB, must fit into one.
+const SHARDS: usize = 4;
+/// About how many sets it holds.
+const USUAL_SETS: usize = 16 * 1024;
+/// Up to so many numbers are handed to a statement as a list, more as bits.
+const MAX_LISTED: usize = 5_000;
+/// In how many rows the version of a principal stands, so that writers seldom wait for each other.
+pub const SLOTS: i64 = 16;
+
+/// The records of a class that a caller may view.
+#[derive(Clone)]
+pub enum Visible {
+    All,
+    Some(Arc<Bitmap>),
+}
+
+impl Visible {
+    /// How many there are; `None`: all of the class.
+    pub fn count(&self) -> Option<i64> {
+        match self {
+            Visible::All => None,
+            Visible::Some(numbers) => Some(numbers.len() as i64),
+        }
+    }
+
+    /// Whether there are none, whatever the class holds.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Visible::Some(numbers) if numbers.is_empty())
+    }
+
+    pub fn contains(&self, number: i64) -> bool {
+        match self {
+            Visible::All => true,
+            Visible::Some(numbers) => u32::try_from(number).is_ok_and(|number| numbers.contains(number)),
+        }
+    }
+
+    /// Whether its condition tests every record that is looked at, instead of naming the records.
+    pub fn is_tested(&self) -> bool {
+        matches!(self, Visible::Some(numbers) if numbers.len() > MAX_LISTED)
+    }
+
+    /// Appends the condition on the number in this column.
+    pub fn condition(&self, sql: &mut Sql, column: &'static str) {
+        match self {
+            Visible::All => {
+                sql.push("1 = 1");
+            }
+            Visible::Some(numbers) if numbers.is_empty() => {
+                sql.push("1 = 0");
+            }
+            Visible::Some(numbers) if numbers.len() <= MAX_LISTED => {
+                sql.push(column).any(numbers.numbers());
+            }
+            Visible::Some(numbers) => {
+                let bits = numbers.to_bits();
+                // PostgreSQL refuses to look beyond the last bit.
+                sql.push("CASE WHEN ").push(column).push(" < ").bind(bits.len() as i64 * 8);
+                sql.push(" THEN get_bit(").bind(bits).push(", ").push(column).push(") END = 1");
+            }
+        }
+    }
+}
+
+/// The sets that a process keeps of all builds.
+pub struct KnownSets(Cache<Key, Entry, InBytes>);
+
+/// The uid of a build, a class and a principal.
+type Key = (String, i64, i64);
+
+#[derive(Clone)]
+struct Entry {
+    state: State,
+    numbers: Arc<Bitmap>,
+}
+
+/// What a set was made of: the version of its principal, and the permission sets that give `view`.
+#[derive(Clone, PartialEq)]
+struct State {
+    version: i64,
+    sets: Arc<[i64]>,
+}
+
+/// Weighs what is kept in bytes, about.
+#[derive(Clone)]
+struct InBytes;
+
+impl Weighter<Key, Entry> for InBytes {
+    fn weight(&self, key: &Key, entry: &Entry) -> u64 {
+        const OVERHEAD: usize = 200;
+        (key.0.len() + entry.numbers.bytes() + 8 * entry.state.sets.len() + OVERHEAD) as u64
+    }
+}
+
+impl Default for KnownSets {
+    fn default() -> KnownSets {
+        let options = OptionsBuilder::new()
+            .weight_capacity(MAX_KEPT_BYTES)
+            .estimated_items_capacity(USUAL_SETS)
+            .shards(SHARDS)
+            .build()
+            .expect("a size and a number are given");
+        KnownSets(Cache::with_options(options, InBytes, Default::default(), Default::default()))
+    }
+}
+
+impl KnownSets {
+    fn get(&self, key: &Key, state: &State) -> Option<Arc<Bitmap>> {
+        self.0.get(key).filter(|entry| entry.state == *state).map(|entry| entry.numbers)
+    }
+}
+
+/// The records of a class that the caller may view, who holds this on the class.
+pub fn visible(request: &Request, conn: &mut Conn, class: i64, rights: ClassRights) -> Result<Visible, Refusal> {
+    if rights.has(VIEW) {
+        return Ok(Visible::All);
+    }
+    Ok(visible_in(request, conn, &[class])?.remove(&class).unwrap_or_else(|| Visible::Some(Arc::new(none()))))
+}
+
+fn none() -> Bitmap {
+    Bitmap::Numbers(Vec::new())
+}
+
+/// Which records of each of these classes the caller may view by sets and as an owner. The number of statements does not
+/// grow with that of the classes.
+pub fn visible_in(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<HashMap<i64, Visible>, Refusal> {
+    if classes.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let user = request.caller()?.user;
+    let known: &KnownSets = request.app.slot();
+    let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal);
+    // What a write sees may not be committed, or be of another moment in its next statement.
+    let is_kept = request.method == http::Method::GET;
+    let mut sql = Sql::new(
+        "SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s \
+         WHERE s.permissions <> 0 AND s.class_id",
+    );
+    sql.any(classes.to_vec()).push(
+        " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
+         FROM record_viewers v WHERE v.principal IN ",
+    );
+    tokens(&mut sql, principals!(), &[("{caller}", user)]);
+    sql.push(" AND v.class_id").any(classes.to_vec()).push(" GROUP BY v.class_id, v.principal");
+    let (mut sets, mut versions) = (BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
+    conn.each(&sql, |row| {
+        match row.int(1)? {
+            0 => sets.entry(row.int(0)?).or_default().push(row.int(2)?),
+            principal => versions.push((row.int(0)?, principal, row.int(2)?, row.int(3)?)),
+        }
+        Ok(())
+    })?;
+    let sets: HashMap<i64, Arc<[i64]>> = sets
+        .into_iter()
+        .map(|(class, mut ids)| {
+            ids.sort_unstable();
+            (class, ids.into())
+        })
+        .collect();
+    let (mut found, mut missing) = (HashMap::<i64, Vec<Arc<Bitmap>>>::new(), Vec::new());
+    for (class, principal, version, owned) in versions {
+        let state = State { version, sets: sets.get(&class).cloned().unwrap_or_default() };
+        match known.get(&key(class, principal), &state) {
+            Some(numbers) => found.entry(class).or_default().push(numbers),
+            None => missing.push((class, principal, state, owned)),
+        }
+    }
+    for ((class, principal), state, numbers) in look_up(conn, user, &missing)? {
+        let numbers = Arc::new(Bitmap::of(numbers));
+        if is_kept {
+            known.0.insert(key(class, principal), Entry { state, numbers: numbers.clone() });
+        }
+        found.entry(class).or_default().push(numbers);
+    }
+    let united = |numbers: Vec<Arc<Bitmap>>| match numbers.as_slice() {
+        [one] => one.clone(),
+        all => Arc::new(Bitmap::union(all.iter().map(Arc::as_ref))),
+    };
+    let mut visible: HashMap<i64, Visible> =
+        found.into_iter().map(|(class, numbers)| (class, Visible::Some(united(numbers)))).collect();
+    for class in classes {
+        visible.entry(*class).or_insert_with(|| Visible::Some(Arc::new(none())));
+    }
+    Ok(visible)
+}
+
+/// A class, a principal whose set is not known, what it is to be made of, and how many records the user owns.
+type Missing = (i64, i64, State, i64);
+/// Class and principal, what their set was made of, and the numbers of the records.
+type LookedUp = ((i64, i64), State, Vec<u32>);
+
+/// The numbers of the records that each of these principals sees.
+fn look_up(conn: &mut Conn, user: i64, missing: &[Missing]) -> Result<Vec<LookedUp>, Error> {
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let class_of: HashMap<i64, i64> =
+        missing.iter().flat_map(|(class, _, state, _)| state.sets.iter().map(|set| (*set, *class))).collect();
+    let mut numbers: HashMap<(i64, i64), Vec<u32>> = HashMap::new();
+    let mut add = |class: i64, principal: i64, n: i64| -> Result<(), Error> {
+        let n = u32::try_from(n).map_err(|_| Error::Db(format!("record number {n} of class {class}")))?;
+        numbers.entry((class, principal)).or_default().push(n);
+        Ok(())
+    };
+    if !class_of.is_empty() {
+        let mut sql =
+            Sql::new("SELECT a.permission_set, a.principal, a.n FROM record_assignees a WHERE a.permission_set");
+        sql.any(class_of.keys().copied().collect::<Vec<_>>()).push(" AND a.principal");
+        sql.any(missing.iter().map(|(_, principal, _, _)| *principal).collect::<Vec<_>>());
+        conn.each(&sql, |row| {
+            let class = class_of.get(&row.int(0)?).copied().unwrap_or(0);
+            add(class, row.int(1)?, row.int(2)?)
+        })?;
+    }
+    let mut sql = Sql::new("");
+    for (class, _, _, _) in missing.iter().filter(|(_, principal, _, owned)| *principal == user && *owned > 0) {
+        if !sql.text().is_empty() {
+            sql.push(" UNION ALL ");
+        }
+        sql.push("SELECT CAST(").bind(*class).push(" AS BIGINT), t.n FROM ").name(&table(*class));
+        sql.push(" t WHERE t.owner = ").bind(user);
+    }
+    if !sql.text().is_empty() {
+        conn.each(&sql, |row| add(row.int(0)?, user, row.int(1)?))?;
+    }
+    let taken = missing.iter().map(|(class, principal, state, _)| {
+        let key = (*class, *principal);
+        (key, state.clone(), numbers.remove(&key).unwrap_or_default())
+    });
+    Ok(taken.collect())
+}
+
+/// How many records of each of these classes the caller may view.
+pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<HashMap<i64, i64>, Refusal> {
+    if classes.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let caller = request.caller()?;
+    let mut sql = Sql::new(
+        "SELECT t.id, CAST(COALESCE((SELECT sum(c.n) FROM record_counts c WHERE c.class_id = t.id), 0) AS BIGINT), ",
+    );
+    select_held(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id").any(classes.to_vec());
+    let rights = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
+    let by_sets: Vec<i64> =
+        rights.iter().filter(|(_, _, rights)| !rights.has(VIEW)).map(|(class, _, _)| *class).collect();
+    let visible = visible_in(request, conn, &by_sets)?;
+    let count = |(class, all, _): (i64, i64, ClassRights)| {
+        (class, visible.get(&class).map_or(all, |visible| visible.count().unwrap_or(all)))
+    };
+    Ok(rights.into_iter().map(count).collect())
+}
+
+/// Changes of what principals see in a class, to be noted at the end of their transaction.
+#[derive(Default)]
+pub struct Changed(BTreeMap<i64, i64>);
+
+impl Changed {
+    /// A principal sees other records now: a user, or a group as its negative id.
+    pub fn principal(&mut self, principal: i64) {
+        self.0.entry(principal).or_default();
+    }
+
+    /// A user owns so many records more, or less.
+    pub fn owner(&mut self, user: i64, more: i64) {
+        *self.0.entry(user).or_default() += more;
+    }
+
+    /// Raises the versions, in the order of the principals, so that transactions do not wait for each other in a circle.
+    /// It comes last, since others wait for these rows until the commit.
+    pub fn note(self, conn: &mut Conn, class: i64) -> Result<(), Error> {
+        let slot = slot(conn);
+        for (principal, owned) in self.0 {
+            let sql = Sql::new(
+                "INSERT INTO record_viewers(principal, class_id, slot, version, owned) VALUES ($1, $2, $3, 1, $4) \
+                 ON CONFLICT (principal, class_id, slot) DO UPDATE SET version = record_viewers.version + 1, \
+                 owned = record_viewers.owned + excluded.owned",
+            );
+            conn.exec(&sql.arg(principal).arg(class).arg(slot).arg(owned))?;
+        }
+        Ok(())
+    }
+}
+
+/// The slot that a transaction writes to. The embedded database has one writer, so one slot does.
+pub fn slot(conn: &Conn) -> i64 {
+    if conn.is_embedded() {
+        return 0;
+    }
+    static NEXT: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).rem_euclid(SLOTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_sets_stay_within_their_bytes_and_the_largest_finds_its_place() {
+        let known = KnownSets::default();
+        let state = || State { version: 1, sets: Arc::default() };
+        let keep = |build: &str, principal: i64, bytes: usize| {
+            let key = (build.to_owned(), 1, principal);
+            known.0.insert(key.clone(), Entry { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
+            known.get(&key, &state()).is_some()
+        };
+        for build in ["a", "b", "c"] {
+            for principal in 0..500 {
+                keep(build, principal, 125_000);
+            }
+        }
+        assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&known.0.weight()), "{}", known.0.weight());
+        assert!(keep("d", 1, 12_500_000));
+        assert!(known.0.weight() <= MAX_KEPT_BYTES);
+        let key = ("d".to_owned(), 1, 1);
+        assert!(known.get(&key, &State { version: 2, sets: Arc::default() }).is_none());
+        assert!(known.get(&key, &State { version: 1, sets: [7].into() }).is_none());
+    }
+}

@@ -1,0 +1,26 @@
+//! The contract of the endpoints of classes and records, a module for each address.
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod access;
+mod object_class_fields;
+mod object_class_fields_races;
+mod object_classes;
+mod object_classes_owners;
+mod object_classes_permission_sets;
+mod object_records;
+mod object_records_assignees;
+mod object_records_batch;
+mod object_records_children;
+mod object_records_deleted;
+mod object_records_export;
+mod object_records_history;
+mod object_records_owners;
+mod object_records_slow;
+mod object_records_together;
+mod races;
+mod record_permission_sets;
+mod set_up;
+mod walk;

@@ -1,0 +1,659 @@
+//! `/api/object-classes/{id}/fields/` (`docs/reference/object-class-fields.md`).
+
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::message;
+use testkit::shown::{START, admin, page, user};
+use testkit::{Client, SECOND, Server};
+
+/// The fields of the first class.
+const FIELDS: &str = "/api/object-classes/1/fields/";
+
+/// A server with one class, and its first super admin.
+async fn with_class() -> (Server, Client) {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.post("/api/object-classes/", json!({"name": "Invoice"})).await.created();
+    (server, api)
+}
+
+/// A field of a type with no more than it needs.
+fn of_type(kind: &str, label: &str) -> Value {
+    let mut field = json!({"label": label, "type": kind});
+    if ["enum", "set", "status"].contains(&kind) {
+        field["options"] = json!([{"value": "a", "text": "A"}, {"value": "b", "text": "B"}]);
+    }
+    if kind == "status" {
+        field["initial"] = json!("a");
+    }
+    if kind == "relation" {
+        field["related_object_class"] = json!(1);
+    }
+    field
+}
+
+/// Makes a record with these values; the record.
+async fn record(api: &Client, class: i64, fields: Value) -> Value {
+    api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await.created()
+}
+
+#[tokio::test]
+async fn a_field_from_its_declaration_to_its_end() {
+    let (server, api) = with_class().await;
+    let mut field = json!({
+        "id": 1, "alias": "invoice_no", "label": "Invoice no.", "description": "As printed", "type": "string",
+        "default": null, "is_required": false, "is_unique": false, "is_indexed": false, "position": 1,
+        "max_length": 255,
+        "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
+    });
+    // What other types add is ignored.
+    let body = json!({
+        "label": " Invoice no. ", "description": "As printed", "type": "string", "id": 9, "options": 5, "scale": "x",
+    });
+    let created = api.post(FIELDS, body).await;
+    created.is(201, field.clone());
+    api.get("/api/object-classes/1/fields/1/").await.is(200, field.clone());
+    api.get(FIELDS).await.is(200, page(json!([field])));
+    assert_eq!(record(&api, 1, json!({"invoice_no": "A-1"})).await["fields"], json!({"invoice_no": "A-1"}));
+    api.patch("/api/object-classes/1/", json!({"label_field": "invoice_no"})).await.ok();
+
+    server.advance(SECOND);
+    let second = server.as_type("super_admin").await;
+    field["label"] = json!("Number");
+    field["max_length"] = json!(2);
+    field["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
+    field["modified_by"] = user(&second, "super_admin");
+    let tag = created.header("etag").to_owned();
+    // Alias and type stay.
+    let change = json!({"label": "Number", "max_length": 2, "alias": "other", "type": "text"});
+    let patch = || second.call("PATCH", "/api/object-classes/1/fields/1/").header("if-match", &tag).json(&change);
+    patch().send().await.is(200, field.clone());
+    patch().send().await.is(412, json!({"detail": "Object has been changed."}));
+    // A new bound holds for later writes.
+    api.post("/api/object-classes/1/object-records/", json!({"fields": {"invoice_no": "A-2"}}))
+        .await
+        .refuses(json!({"fields": {"invoice_no": ["Ensure this field has no more than 2 characters."]}}));
+    assert_eq!(api.get("/api/object-records/1/").await.ok()["fields"], json!({"invoice_no": "A-1"}));
+
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.get("/api/object-classes/1/fields/1/").await.is(404, message::not_found());
+    api.get(FIELDS).await.is(200, page(json!([])));
+    assert_eq!(api.get("/api/object-records/1/").await.ok()["fields"], json!({}));
+    assert_eq!(api.get("/api/object-classes/1/").await.ok()["label_field"], Value::Null);
+    let log = api.get("/api/administration/log/?resource=object_class_fields&ordering=id").await;
+    assert_eq!(log.column("action"), [json!("create"), json!("edit"), json!("delete")]);
+    assert_eq!(log.column("object_name"), [json!("Invoice no."), json!("Number"), json!("Number")]);
+    assert_eq!(log.ok()["results"][1]["changes"], json!({"label": ["Invoice no.", "Number"], "max_length": [255, 2]}));
+}
+
+#[tokio::test]
+async fn each_type_shows_what_it_adds() {
+    let (_server, api) = with_class().await;
+    let options = json!([{"value": "a", "text": "A"}, {"value": "b", "text": "B"}]);
+    for (n, (kind, added)) in [
+        ("string", json!({"max_length": 255})),
+        ("text", json!({})),
+        ("url", json!({})),
+        ("email", json!({})),
+        ("integer", json!({"min_value": null, "max_value": null})),
+        ("decimal", json!({"precision": 20, "scale": 2})),
+        ("boolean", json!({})),
+        ("date", json!({})),
+        ("datetime", json!({})),
+        ("enum", json!({"options": options})),
+        ("set", json!({"options": options})),
+        ("status", json!({"options": options, "initial": "a"})),
+        ("user", json!({})),
+        ("document", json!({"max_num_of_files": 1})),
+        ("relation", json!({"related_object_class": 1, "on_delete": "refuse"})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut field = json!({
+            "id": n + 1, "alias": kind, "label": kind, "description": "", "type": kind, "default": null,
+            "is_required": false, "is_unique": false, "is_indexed": false, "position": n + 1,
+            "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
+        });
+        field.as_object_mut().unwrap().extend(added.as_object().unwrap().clone());
+        api.post(FIELDS, of_type(kind, kind)).await.is(201, field);
+    }
+    let made = record(&api, 1, json!({})).await;
+    let names: Vec<&String> = made["fields"].as_object().unwrap().keys().collect();
+    assert_eq!(names.len(), 15);
+    assert_eq!(names[..3], ["string", "text", "url"]);
+    assert_eq!(made["fields"]["status"], "a");
+}
+
+#[tokio::test]
+async fn aliases_follow_from_labels_and_some_are_reserved() {
+    let (_server, api) = with_class().await;
+    for (label, alias) in [
+        ("Größe (cm)", "gr_e_cm"),
+        ("Owner", "owner_2"),
+        ("owner!", "owner_3"),
+        ("2nd", "field_2nd"),
+        ("日本", "field_"),
+        ("名", "field_2"),
+    ] {
+        assert_eq!(api.post(FIELDS, of_type("boolean", label)).await.created()["alias"], alias, "{label}");
+    }
+    let refused = |alias: &str| format!("Name {alias} is reserved and cannot be used.");
+    for (alias, message) in [
+        ("search", refused("search")),
+        ("fields", refused("fields")),
+        ("company", refused("company")),
+        ("a__b", "Enter a valid value.".to_owned()),
+        ("A", "Enter a valid value.".to_owned()),
+        ("", "This field may not be blank.".to_owned()),
+        ("owner_2", "This field must be unique.".to_owned()),
+    ] {
+        let body = json!({"label": "x", "type": "date", "alias": alias});
+        api.post(FIELDS, body).await.refuses(json!({"alias": [message]}));
+    }
+    // Another class may have the alias, too.
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    let other = json!({"label": "x", "type": "date", "alias": "owner_2"});
+    api.post("/api/object-classes/2/fields/", other).await.created();
+}
+
+#[tokio::test]
+async fn what_a_declaration_breaks_is_told_by_field() {
+    let (_server, api) = with_class().await;
+    let option = |value: &str| json!({"value": value, "text": "x"});
+    for (change, errors) in [
+        (json!({"type": "planet"}), json!({"type": ["planet is not a valid choice."]})),
+        (json!({"type": "date", "label": " "}), json!({"label": ["This field may not be blank."]})),
+        (
+            json!({"type": "text", "is_unique": true}),
+            json!({"is_unique": ["This field cannot be true for the type text."]}),
+        ),
+        (
+            json!({"type": "url", "is_indexed": true}),
+            json!({"is_indexed": ["This field cannot be true for the type url."]}),
+        ),
+        (
+            json!({"type": "document", "is_unique": true, "is_indexed": true}),
+            json!({
+                "is_unique": ["This field cannot be true for the type document."],
+                "is_indexed": ["This field cannot be true for the type document."],
+            }),
+        ),
+        (json!({"max_length": 256}), json!({"max_length": ["Ensure this value is less than or equal to 255."]})),
+        (json!({"max_length": 0}), json!({"max_length": ["Ensure this value is greater than or equal to 1."]})),
+        (
+            json!({"type": "integer", "min_value": 5, "max_value": 4}),
+            json!({"max_value": ["Ensure this value is greater than or equal to 5."]}),
+        ),
+        (
+            json!({"type": "decimal", "precision": 31}),
+            json!({"precision": ["Ensure this value is less than or equal to 30."]}),
+        ),
+        (json!({"type": "decimal", "scale": 11}), json!({"scale": ["Ensure this value is less than or equal to 10."]})),
+        (
+            json!({"type": "decimal", "precision": 1}),
+            json!({"scale": ["Ensure this value is less than or equal to 1."]}),
+        ),
+        (
+            json!({"type": "document", "max_num_of_files": 26}),
+            json!({"max_num_of_files": ["Ensure this value is less than or equal to 25."]}),
+        ),
+        (
+            json!({"type": "document", "default": ["x"]}),
+            json!({"default": ["This field cannot be set for the type document."]}),
+        ),
+        (json!({"type": "enum"}), json!({"options": ["This field is required."]})),
+        (json!({"type": "enum", "options": []}), json!({"options": ["This list may not be empty."]})),
+        (json!({"type": "enum", "options": "x"}), json!({"options": ["Expected a list of items but got type str."]})),
+        (
+            json!({"type": "set", "options": [option("a"), option(" a ")]}),
+            json!({"options": ["Option a must be unique."]}),
+        ),
+        (
+            json!({"type": "set", "options": [option("a"), option("b,c"), 5, {"value": "x".repeat(51)}]}),
+            json!({"options": {
+                "1": {"value": ["Enter a valid value."]},
+                "2": ["Invalid data. Expected a dictionary, but got int."],
+                "3": {
+                    "value": ["Ensure this field has no more than 50 characters."], "text": ["This field is required."],
+                },
+            }}),
+        ),
+        (
+            json!({"type": "set", "options": (0..501).map(|n| option(&n.to_string())).collect::<Vec<_>>()}),
+            json!({"options": ["Up to 500 items allowed."]}),
+        ),
+        (json!({"type": "status", "options": [option("a")]}), json!({"initial": ["This field is required."]})),
+        (
+            json!({"type": "status", "options": [option("a")], "initial": "b"}),
+            json!({"initial": ["b is not a valid choice."]}),
+        ),
+        (json!({"type": "relation"}), json!({"related_object_class": ["This field is required."]})),
+        (
+            json!({"type": "relation", "related_object_class": 99}),
+            json!({"related_object_class": ["Invalid pk 99 - object does not exist."]}),
+        ),
+        (
+            json!({"type": "relation", "related_object_class": 1, "on_delete": "clear", "is_required": true}),
+            json!({"on_delete": ["A required field cannot be cleared."]}),
+        ),
+        (json!({"type": "integer", "default": "5"}), json!({"default": ["A valid integer is required."]})),
+        (
+            json!({"type": "integer", "max_value": 4, "default": 5}),
+            json!({"default": ["Ensure this value is less than or equal to 4."]}),
+        ),
+        (json!({"type": "user", "default": 99}), json!({"default": ["Invalid pk 99 - object does not exist."]})),
+        (
+            json!({"type": "relation", "related_object_class": 1, "default": 1}),
+            json!({"default": ["Invalid pk 1 - object does not exist."]}),
+        ),
+        (
+            json!({"type": "enum", "options": [option("a")], "default": "b"}),
+            json!({"default": ["b is not a valid choice."]}),
+        ),
+    ] {
+        let mut body = json!({"label": "Field", "type": "string"});
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        api.post(FIELDS, body).await.refuses(errors);
+    }
+    api.post(FIELDS, json!({})).await.refuses(json!({
+        "label": ["This field is required."], "type": ["This field is required."],
+    }));
+    api.get(FIELDS).await.is(200, page(json!([])));
+}
+
+#[tokio::test]
+async fn defaults_are_shown_as_values_are_and_are_for_records_made_later() {
+    let (_server, api) = with_class().await;
+    record(&api, 1, json!({})).await;
+    for (kind, sent, shown) in [
+        ("string", json!(" x "), json!("x")),
+        ("text", json!(" "), Value::Null),
+        ("integer", json!(-5), json!(-5)),
+        ("decimal", json!(7.5), json!("7.50")),
+        ("boolean", json!(false), json!(false)),
+        ("date", json!("2026-01-31"), json!("2026-01-31")),
+        ("datetime", json!("2026-01-31T10:00:00"), json!("2026-01-31T10:00:00.000000Z")),
+        ("enum", json!("b"), json!("b")),
+        ("set", json!(["b", "a", "b"]), json!(["a", "b"])),
+        ("status", json!("b"), json!("b")),
+        ("user", json!(1), json!(1)),
+        ("relation", json!(1), json!(1)),
+    ] {
+        let mut body = of_type(kind, kind);
+        body["default"] = sent;
+        let field = api.post(FIELDS, body).await.created();
+        assert_eq!(field["default"], shown, "{kind}");
+        let made = record(&api, 1, json!({})).await;
+        assert_eq!(made["fields"][kind], shown, "{kind}");
+    }
+    let older = api.get("/api/object-records/1/").await.ok();
+    for (name, value) in older["fields"].as_object().unwrap() {
+        assert_eq!(*value, if name == "status" { json!("a") } else { Value::Null }, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn options_are_added_and_renamed_but_none_in_use_is_removed() {
+    let (_server, api) = with_class().await;
+    let options = |values: &[&str]| json!({"options": values.iter().map(|value| json!({"value": value, "text": value})).collect::<Vec<_>>()});
+    let in_use = |value: &str| json!({"options": [format!("Option {value} is in use.")]});
+    for kind in ["enum", "set", "status"] {
+        let mut body = of_type(kind, kind);
+        body["options"] = options(&["a", "b", "c", "d"])["options"].clone();
+        body["default"] = if kind == "set" { json!(["d"]) } else { json!("d") };
+        api.post(FIELDS, body).await.created();
+    }
+    record(&api, 1, json!({"enum": "b", "set": ["a", "b"], "status": "b"})).await;
+    let deleted = record(&api, 1, json!({"enum": "c", "set": ["c"], "status": "c"})).await;
+    api.delete(&format!("/api/object-records/{}/", deleted["id"])).await.is_empty();
+    for id in 1..=3 {
+        let field = format!("/api/object-classes/1/fields/{id}/");
+        let kept = ["a", "b", "c", "d", "new"];
+        assert_eq!(api.patch(&field, options(&kept)).await.ok()["options"], options(&kept)["options"]);
+        api.patch(&field, options(&["a", "c", "d"])).await.refuses(in_use("b"));
+        api.patch(&field, options(&["a", "b"])).await.refuses(in_use("d"));
+        // What a deleted record held does not count.
+        api.patch(&field, options(&["a", "b", "d"])).await.ok();
+    }
+    api.patch("/api/object-classes/1/fields/2/", options(&["b", "d"])).await.refuses(in_use("a"));
+    api.patch("/api/object-classes/1/fields/2/", options(&["b", "a", "d"]))
+        .await
+        .refuses(json!({"options": ["The order of options in use cannot be changed."]}));
+    api.patch("/api/object-classes/1/fields/3/", options(&["b", "d"])).await.refuses(in_use("a"));
+    let mut other = options(&["b", "d"]);
+    other["initial"] = json!("d");
+    api.patch("/api/object-classes/1/fields/3/", other).await.ok();
+    api.patch("/api/object-classes/1/fields/3/", json!({"initial": "a"}))
+        .await
+        .refuses(json!({"initial": ["a is not a valid choice."]}));
+    let record = json!({"fields": {"enum": "c"}});
+    api.patch("/api/object-records/1/", record)
+        .await
+        .refuses(json!({"fields": {"enum": ["c is not a valid choice."]}}));
+}
+
+#[tokio::test]
+async fn unique_fields_keep_values_apart_letter_by_letter() {
+    let (_server, api) = with_class().await;
+    let unique = json!({"fields": {"no": ["This field must be unique."]}});
+    let records = "/api/object-classes/1/object-records/";
+    api.post(FIELDS, json!({"label": "No", "type": "string", "is_unique": true})).await.created();
+    for no in [json!("a"), json!("A"), Value::Null, Value::Null] {
+        record(&api, 1, json!({"no": no})).await;
+    }
+    api.post(records, json!({"fields": {"no": "a"}})).await.refuses(unique);
+
+    api.patch("/api/object-classes/1/fields/1/", json!({"is_unique": false})).await.ok();
+    let second = record(&api, 1, json!({"no": "a"})).await;
+    let repeated = json!({"is_unique": ["This field must be unique."]});
+    let make_unique = async || api.patch("/api/object-classes/1/fields/1/", json!({"is_unique": true})).await;
+    make_unique().await.refuses(repeated.clone());
+    assert_eq!(api.get("/api/object-classes/1/fields/1/").await.ok()["is_unique"], false);
+    api.delete(&format!("/api/object-records/{}/", second["id"])).await.is_empty();
+    assert_eq!(make_unique().await.ok()["is_unique"], true);
+
+    // Older records would all hold the same status.
+    let mut status = of_type("status", "Status");
+    status["is_unique"] = json!(true);
+    api.post(FIELDS, status).await.refuses(repeated);
+}
+
+/// Waits until a field says whether it is indexed.
+async fn is_indexed(api: &Client, field: i64) {
+    for _ in 0..500 {
+        if api.get(&format!("/api/object-classes/1/fields/{field}/")).await.ok()["is_indexed"] == true {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("field {field} is not indexed after five seconds");
+}
+
+/// The names of the indexes of a class's fields.
+async fn indexes(server: &Server) -> Vec<String> {
+    let read = |conn: &mut Conn| {
+        let sql = match conn.is_embedded() {
+            true => "SELECT name FROM sqlite_schema WHERE type = 'index' AND name LIKE 'r1_f%' ORDER BY name",
+            false => "SELECT CAST(indexname AS TEXT) FROM pg_indexes WHERE indexname LIKE 'r1_f%' ORDER BY 1",
+        };
+        conn.all(&Sql::new(sql), |row| Ok(row.text(0)?.to_owned()))
+    };
+    server.build.db.read::<_, Error>(read).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_index_is_made_by_a_job_and_dropped_at_once() {
+    let (server, api) = with_class().await;
+    for label in ["a", "b"] {
+        let field = json!({"label": label, "type": "string", "is_indexed": true});
+        assert_eq!(api.post(FIELDS, field).await.created()["is_indexed"], false);
+    }
+    is_indexed(&api, 1).await;
+    is_indexed(&api, 2).await;
+    assert_eq!(indexes(&server).await, ["r1_f1", "r1_f2"]);
+    let changed = api.patch("/api/object-classes/1/fields/1/", json!({"is_indexed": false})).await.ok();
+    assert_eq!(changed["is_indexed"], false);
+    assert_eq!(indexes(&server).await, ["r1_f2"]);
+    api.patch("/api/object-classes/1/fields/1/", json!({"is_indexed": true})).await.ok();
+    is_indexed(&api, 1).await;
+    api.delete("/api/object-classes/1/fields/2/").await.is_empty();
+    assert_eq!(indexes(&server).await, ["r1_f1"]);
+}
+
+#[tokio::test]
+async fn twenty_fields_are_indexed_at_most() {
+    let (_server, api) = with_class().await;
+    let field = |n: usize| json!({"label": n.to_string(), "type": "integer", "is_indexed": n <= 20});
+    for n in 1..=21 {
+        api.post(FIELDS, field(n)).await.created();
+    }
+    let exceeded = json!({
+        "detail": "Limit of 20 Indexed Fields has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
+    });
+    api.post(FIELDS, field(20)).await.refuses(exceeded.clone());
+    let index = json!({"is_indexed": true});
+    api.patch("/api/object-classes/1/fields/21/", index.clone()).await.refuses(exceeded);
+    // Of one that is indexed already nothing is asked.
+    api.patch("/api/object-classes/1/fields/20/", index.clone()).await.ok();
+    api.patch("/api/object-classes/1/fields/20/", json!({"is_indexed": false})).await.ok();
+    api.patch("/api/object-classes/1/fields/21/", index).await.ok();
+}
+
+#[tokio::test]
+async fn relations_make_no_circles_and_no_long_chains_of_classes() {
+    let (_server, api) = with_class().await;
+    for n in 2..=12 {
+        api.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.created();
+    }
+    let relate = async |child: i64, parent: i64| {
+        let body = json!({"label": "Parent", "type": "relation", "related_object_class": parent});
+        api.post(&format!("/api/object-classes/{child}/fields/"), body).await
+    };
+    let refused = |message: &str| json!({"related_object_class": [message]});
+    for child in 2..=5 {
+        relate(child, child - 1).await.created();
+    }
+    for child in 7..=11 {
+        relate(child, child - 1).await.created();
+    }
+    // A class may relate to itself.
+    relate(1, 1).await.created();
+    relate(1, 5).await.refuses(refused("Circular relations are not allowed."));
+    relate(11, 7).await.created();
+    // 1 to 5 and 6 to 11 are eleven.
+    relate(6, 5).await.refuses(refused("Limit of 10 relation levels has been exceeded."));
+    relate(6, 4).await.created();
+    relate(12, 11).await.refuses(refused("Limit of 10 relation levels has been exceeded."));
+}
+
+#[tokio::test]
+async fn limits_are_told_with_their_names() {
+    let (server, api) = with_class().await;
+    let limits = format!("/api/builds/{}/limits/", testkit::DOMAIN);
+    let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
+    let refused = |limit: &str| json!({"detail": format!("Limit of {limit} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"});
+    operator.patch(&limits, json!({"object_relations_top_parent": 1, "object_relations_children": 2})).await.ok();
+    api.post("/api/object-classes/", json!({"name": "Second"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Third"})).await.created();
+    let to_first = of_type("relation", "First");
+    api.post(FIELDS, to_first.clone()).await.created();
+    api.post(FIELDS, to_first.clone()).await.refuses(refused("1 Object Relation Parents"));
+    api.post("/api/object-classes/2/fields/", to_first.clone()).await.created();
+    api.post("/api/object-classes/3/fields/", to_first).await.refuses(refused("2 Object Relation Children"));
+
+    operator
+        .patch(&limits, json!({"object_class_fields": 2, "api_object_field_string_type_length_limit": 10}))
+        .await
+        .ok();
+    let string = |max: i64| json!({"label": "x", "type": "string", "max_length": max});
+    api.post(FIELDS, string(11))
+        .await
+        .refuses(json!({"max_length": ["Ensure this value is less than or equal to 10."]}));
+    api.post(FIELDS, string(10)).await.created();
+    api.post(FIELDS, string(10)).await.refuses(refused("2 Object Class Fields"));
+    let document = api.options(FIELDS).await.ok();
+    assert_eq!(document["restrictions"], json!({"limit_items": 2}));
+    let schema = document["details"]["schema"].as_array().unwrap();
+    let max_length = schema.iter().find(|entry| entry["alias"] == "max_length").unwrap();
+    assert_eq!(
+        max_length["validators"],
+        json!([{"name": "min_value", "value": 1}, {"name": "max_value", "value": 10}])
+    );
+}
+
+#[tokio::test]
+async fn a_status_is_never_null_and_older_records_hold_its_initial() {
+    let (_server, api) = with_class().await;
+    record(&api, 1, json!({})).await;
+    let mut status = of_type("status", "Status");
+    let value = "it's \\ \"a\" ß";
+    status["options"] = json!([{"value": value, "text": "First"}, {"value": "b", "text": "Second"}]);
+    status["initial"] = json!(value);
+    api.post(FIELDS, status.clone()).await.created();
+    api.post(FIELDS, status).await.refuses(json!({"type": ["A class has one status field at most."]}));
+    assert_eq!(api.get("/api/object-records/1/").await.ok()["fields"], json!({"status": value}));
+    let null = json!({"fields": {"status": ["This field may not be null."]}});
+    api.patch("/api/object-records/1/", json!({"fields": {"status": null}})).await.refuses(null);
+    assert_eq!(record(&api, 1, json!({"status": "b"})).await["fields"], json!({"status": "b"}));
+    // After it is gone, there may be another one, of which records hold the initial again.
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.post(FIELDS, of_type("status", "Status")).await.created();
+    for id in [1, 2] {
+        assert_eq!(api.get(&format!("/api/object-records/{id}/")).await.ok()["fields"], json!({"status": "a"}));
+    }
+}
+
+#[tokio::test]
+async fn a_field_with_values_is_deleted_by_those_who_may_edit_the_records() {
+    let (server, api) = with_class().await;
+    let editor = server.as_type("internal").await;
+    let set = json!({"name": "Designers", "permissions": {"object_classes": ["edit"]}});
+    let sets = "/api/object-classes/1/permission-sets/";
+    let set = api.post(sets, set).await.created()["id"].clone();
+    api.post(&format!("{sets}{set}/assignees/users/"), json!([editor.id])).await.created();
+    for label in ["Held", "Empty"] {
+        api.post(FIELDS, of_type("integer", label)).await.created();
+    }
+    record(&api, 1, json!({"held": 1})).await;
+    editor.delete("/api/object-classes/1/fields/1/").await.is(403, message::forbidden());
+    editor.delete("/api/object-classes/1/fields/2/").await.is_empty();
+    let set_with_edit = json!({"permissions": {"object_records": ["edit"]}});
+    api.patch(&format!("{sets}{set}/"), set_with_edit).await.ok();
+    editor.delete("/api/object-classes/1/fields/1/").await.is_empty();
+}
+
+#[tokio::test]
+async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
+    let (server, api) = with_class().await;
+    api.post(FIELDS, of_type("integer", "Amount")).await.created();
+    let single = "/api/object-classes/1/fields/1/";
+    let stranger = server.as_type("internal").await;
+    for reply in [
+        stranger.get(FIELDS).await,
+        stranger.options(FIELDS).await,
+        stranger.get(single).await,
+        stranger.post(FIELDS, json!({})).await,
+        stranger.patch(single, json!({})).await,
+        stranger.delete(single).await,
+        api.get("/api/object-classes/2/fields/").await,
+        api.get("/api/object-classes/1/fields/2/").await,
+        api.patch("/api/object-classes/1/fields/2/", json!({})).await,
+        api.delete("/api/object-classes/1/fields/2/").await,
+    ] {
+        reply.is(404, message::not_found());
+    }
+    let creator = server.with_role(json!({"object_records": ["create"]})).await;
+    creator.get(single).await.ok();
+    assert_eq!(creator.get(FIELDS).await.ids(), [1]);
+    for reply in
+        [creator.post(FIELDS, json!({})).await, creator.patch(single, json!({})).await, creator.delete(single).await]
+    {
+        reply.is(403, message::forbidden());
+    }
+    let designer = server.with_role(json!({"object_classes": ["list", "view", "edit"]})).await;
+    designer.post(FIELDS, of_type("date", "Due")).await.created();
+    // A field of another class is none of this one.
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    api.get("/api/object-classes/2/fields/1/").await.is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn lists_are_in_the_order_of_positions() {
+    let (_server, api) = with_class().await;
+    for (label, position) in [("c", json!(3)), ("a", json!(1)), ("b", json!(3)), ("d", Value::Null)] {
+        let mut body = of_type("integer", label);
+        if !position.is_null() {
+            body["position"] = position;
+        }
+        api.post(FIELDS, body).await.created();
+    }
+    let labels = async |query: &str| api.get(&format!("{FIELDS}{query}")).await.column("label");
+    assert_eq!(labels("").await, ["a", "c", "b", "d"]);
+    assert_eq!(labels("?ordering=-label").await, ["d", "c", "b", "a"]);
+    assert_eq!(labels("?ordering=-position").await, ["d", "b", "c", "a"]);
+    assert_eq!(labels("?label__iexact=A").await, ["a"]);
+    assert_eq!(labels("?alias__startswith=c").await, ["c"]);
+    assert_eq!(labels("?type=date").await, Vec::<Value>::new());
+    let names: Vec<String> = record(&api, 1, json!({})).await["fields"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(names, ["a", "c", "b", "d"]);
+}
+
+#[tokio::test]
+async fn words_of_a_deleted_field_are_found_no_more() {
+    let (_server, api) = with_class().await;
+    for label in ["One", "Two"] {
+        api.post(FIELDS, of_type("string", label)).await.created();
+    }
+    for n in 0..60 {
+        record(&api, 1, json!({"one": format!("apple {n}"), "two": "pear"})).await;
+    }
+    let found = async |word: &str| {
+        let found = api.get(&format!("/api/object-classes/1/object-records/?search={word}")).await.ok();
+        found["filtered_count"].as_i64().unwrap()
+    };
+    assert_eq!([found("apple").await, found("pear").await], [60, 60]);
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    for _ in 0..500 {
+        if found("apple").await == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!([found("apple").await, found("pear").await], [0, 60]);
+}
+
+#[tokio::test]
+async fn five_hundred_texts_fit_into_a_record() {
+    let (_server, api) = with_class().await;
+    for n in 0..500 {
+        api.post(FIELDS, json!({"label": format!("f{n}"), "type": "string"})).await.created();
+    }
+    let exceeded = json!({
+        "detail": "Limit of 500 Object Class Fields has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
+    });
+    api.post(FIELDS, of_type("integer", "more")).await.refuses(exceeded);
+    let fields: serde_json::Map<String, Value> =
+        (0..500).map(|n| (format!("f{n}"), json!(format!("{n:0>3}{}", "ß".repeat(252))))).collect();
+    let made = record(&api, 1, json!(fields)).await;
+    assert_eq!(made["fields"], json!(fields));
+    let changed = json!({"fields": {"f499": "x"}});
+    assert_eq!(api.patch("/api/object-records/1/", changed).await.ok()["fields"]["f499"], "x");
+}
+
+#[tokio::test]
+async fn a_class_describes_its_records() {
+    let (server, api) = with_class().await;
+    let required = json!({"label": "No", "type": "string", "max_length": 9, "is_required": true});
+    api.post(FIELDS, required).await.created();
+    api.post(FIELDS, of_type("status", "Status")).await.created();
+    let path = "/api/object-classes/1/openapi.json";
+    let document = api.get(path).await.ok();
+    assert_eq!(document["info"]["title"], "Invoice");
+    let names: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["/api/object-classes/1/object-records/", "/api/object-records/{record_id}/"]);
+    let create = &document["components"]["schemas"]["ObjectRecordCreate"];
+    assert_eq!(
+        create["properties"]["fields"],
+        json!({
+            "type": "object",
+            "description": "Values by alias",
+            "properties": {
+                "no": {"type": "string", "maxLength": 9, "minLength": 1},
+                "status": {"type": "string", "enum": ["a", "b"]},
+            },
+            "required": ["no"],
+        })
+    );
+    assert_eq!(create["required"], json!(["fields"]));
+    let shown = &document["components"]["schemas"]["ObjectRecord"]["properties"]["fields"];
+    assert_eq!(shown["required"], json!(["no", "status"]));
+    let list = &document["paths"]["/api/object-classes/1/object-records/"]["get"];
+    let parameters: Vec<&str> =
+        list["parameters"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+    assert!(parameters.contains(&"no__icontains") && parameters.contains(&"status__in"), "{parameters:?}");
+
+    let creator = server.with_role(json!({"object_records": ["create"]})).await;
+    creator.get(path).await.ok();
+    server.as_type("internal").await.get(path).await.is(404, message::not_found());
+}

@@ -1,0 +1,262 @@
+//! What holds of the fields of classes however many declare them at once, and while records are written. Each crowd is
+//! small, so that it runs with the other tests; `CHANCERY_TEST_ROUNDS` repeats it.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use store::{Conn, Error};
+use testkit::{Call, Client, Reply, Server, rounds};
+
+const FIELDS: &str = "/api/object-classes/1/fields/";
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+/// A server with so many classes, and its first super admin.
+async fn with_classes(count: usize) -> (Server, Client) {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    for n in 1..=count {
+        api.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.created();
+    }
+    (server, api)
+}
+
+/// Sends all calls at once; the answers in the order of the calls.
+async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
+    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
+    let mut replies = Vec::new();
+    for call in sent {
+        replies.push(call.await.unwrap());
+    }
+    replies
+}
+
+/// One call succeeded, all others were refused in these words.
+#[track_caller]
+fn one_wins(replies: &[Reply], refused: &Value) -> Value {
+    let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 201);
+    for reply in &lost {
+        assert_eq!(**reply, (400, refused.clone()));
+    }
+    assert_eq!(won.len(), 1, "{lost:?}");
+    won[0].json.clone()
+}
+
+fn exceeded(what: &str) -> Value {
+    json!({"detail": format!("Limit of {what} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
+}
+
+fn options(values: &[&str]) -> Value {
+    values.iter().map(|value| json!({"value": value, "text": value})).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_gets_one_status() {
+    let (_server, api) = with_classes(1).await;
+    for _ in 0..rounds(2) {
+        let body =
+            |n: usize| json!({"label": format!("s{n}"), "type": "status", "options": options(&["a"]), "initial": "a"});
+        let replies = at_once((0..8).map(|n| api.call("POST", FIELDS).json(&body(n)))).await;
+        let won = one_wins(&replies, &json!({"type": ["A class has one status field at most."]}));
+        api.delete(&format!("{FIELDS}{}/", won["id"])).await.is_empty();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_is_given_once() {
+    let (_server, api) = with_classes(1).await;
+    let body = json!({"label": "A", "type": "integer", "alias": "a"});
+    let replies = at_once((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await;
+    one_wins(&replies, &json!({"alias": ["This field must be unique."]}));
+    // Those that follow from a label are all different.
+    let body = json!({"label": "A", "type": "integer"});
+    for reply in at_once((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await {
+        reply.created();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn relations_at_once_close_no_circle() {
+    let (_server, api) = with_classes(3).await;
+    for _ in 0..rounds(3) {
+        let relate = |child: usize, parent: usize| {
+            let body = json!({"label": "Parent", "type": "relation", "related_object_class": parent});
+            api.call("POST", &format!("/api/object-classes/{child}/fields/")).json(&body)
+        };
+        let replies = at_once([relate(1, 2), relate(2, 3), relate(3, 1)]).await;
+        let made: Vec<usize> = (0..3).filter(|n| replies[*n].status == 201).collect();
+        assert_eq!(made.len(), 2, "{replies:?}");
+        let circle = json!({"related_object_class": ["Circular relations are not allowed."]});
+        assert!(replies.iter().any(|reply| *reply == (400, circle.clone())), "{replies:?}");
+        for n in made {
+            let field = replies[n].json["id"].clone();
+            api.delete(&format!("/api/object-classes/{}/fields/{field}/", n + 1)).await.is_empty();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_that_are_left_are_taken_once() {
+    let (server, api) = with_classes(6).await;
+    let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
+    let limits = json!({"object_class_fields": 3, "object_relations_top_parent": 1, "object_relations_children": 1});
+    operator.patch(&format!("/api/builds/{}/limits/", testkit::DOMAIN), limits).await.ok();
+    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 6});
+    let of_one = at_once((0..6).map(|_| api.call("POST", FIELDS).json(&relation))).await;
+    let won = one_wins(&of_one, &exceeded("1 Object Relation Parents"));
+    api.delete(&format!("{FIELDS}{}/", won["id"])).await.is_empty();
+    let paths = (1..=5).map(|class| format!("/api/object-classes/{class}/fields/"));
+    let to_one = at_once(paths.map(|path| api.call("POST", &path).json(&relation))).await;
+    one_wins(&to_one, &exceeded("1 Object Relation Children"));
+
+    let field = json!({"label": "x", "type": "date"});
+    let collection = "/api/object-classes/6/fields/";
+    api.post(collection, field.clone()).await.created();
+    api.post(collection, field.clone()).await.created();
+    let replies = at_once((0..8).map(|_| api.call("POST", collection).json(&field))).await;
+    one_wins(&replies, &exceeded("3 Object Class Fields"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_becomes_unique_holds_no_value_twice() {
+    let (_server, api) = with_classes(1).await;
+    api.post(FIELDS, json!({"label": "No", "type": "integer"})).await.created();
+    let field = "/api/object-classes/1/fields/1/";
+    for round in 0..rounds(10) {
+        let record = json!({"fields": {"no": round}});
+        let mut calls: Vec<Call> = (0..2).map(|_| api.call("POST", RECORDS).json(&record)).collect();
+        calls.insert(1, api.call("PATCH", field).json(&json!({"is_unique": true})));
+        let replies = at_once(calls).await;
+        let made: Vec<i64> = [0, 2]
+            .iter()
+            .filter(|n| replies[**n].status == 201)
+            .filter_map(|n| replies[*n].json["id"].as_i64())
+            .collect();
+        match replies[1].status {
+            200 => {
+                let unique = json!({"fields": {"no": ["This field must be unique."]}});
+                assert_eq!(made.len(), 1, "{replies:?}");
+                assert!([0, 2].iter().any(|n| replies[*n] == (400, unique.clone())), "{replies:?}");
+            }
+            _ => {
+                assert_eq!(replies[1], (400, json!({"is_unique": ["This field must be unique."]})));
+                assert_eq!(made.len(), 2, "{replies:?}");
+                api.delete(&format!("/api/object-records/{}/", made[0])).await.is_empty();
+            }
+        }
+        api.patch(field, json!({"is_unique": false})).await.ok();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_option_is_removed_or_taken_but_not_both() {
+    let (_server, api) = with_classes(1).await;
+    let both = json!({"label": "Kind", "type": "enum", "options": options(&["a", "b"])});
+    api.post(FIELDS, both.clone()).await.created();
+    let field = "/api/object-classes/1/fields/1/";
+    for _ in 0..rounds(10) {
+        let replies = at_once([
+            api.call("POST", RECORDS).json(&json!({"fields": {"kind": "b"}})),
+            api.call("PATCH", field).json(&json!({"options": options(&["a"])})),
+        ])
+        .await;
+        match replies[1].status {
+            200 => assert_eq!(replies[0], (400, json!({"fields": {"kind": ["b is not a valid choice."]}}))),
+            _ => {
+                assert_eq!(replies[1], (400, json!({"options": ["Option b is in use."]})));
+                let made = replies[0].json["id"].clone();
+                api.delete(&format!("/api/object-records/{made}/")).await.is_empty();
+            }
+        }
+        api.patch(field, json!({"options": both["options"]})).await.ok();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_come_and_go_while_records_are_written() {
+    let (_server, api) = with_classes(1).await;
+    api.post(FIELDS, json!({"label": "No", "type": "integer"})).await.created();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..16)
+        .map(|_| {
+            let (api, is_over) = (api.clone(), is_over.clone());
+            tokio::spawn(async move {
+                let mut longest = Duration::ZERO;
+                while !is_over.load(Ordering::Relaxed) {
+                    let started = Instant::now();
+                    let made = api.post(RECORDS, json!({"fields": {"no": 1}})).await.created();
+                    api.get(&format!("/api/object-records/{}/", made["id"])).await.ok();
+                    api.get(&format!("{RECORDS}?no=1&limit=1")).await.ok();
+                    longest = longest.max(started.elapsed());
+                }
+                longest
+            })
+        })
+        .collect();
+    for n in 0..rounds(8) {
+        let field =
+            json!({"label": format!("f{n}"), "type": "string", "is_indexed": n % 2 == 0, "is_unique": n % 3 == 0});
+        let id = api.post(FIELDS, field).await.created()["id"].clone();
+        if n % 2 == 1 {
+            api.delete(&format!("{FIELDS}{id}/")).await.is_empty();
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for writer in writers {
+        let longest = writer.await.unwrap();
+        assert!(longest < Duration::from_secs(6), "three requests took {longest:?}");
+    }
+}
+
+/// Makes records of the first class in the database, without events and words.
+async fn fill(server: &Server, count: i64) {
+    for first in (1_000_000..1_000_000 + count).step_by(10_000) {
+        let write = move |conn: &mut Conn| {
+            let rows: Vec<[store::Value<'_>; 2]> =
+                (first..first + 10_000).map(|id| [store::Value::Int(id), store::Value::Int(id)]).collect();
+            conn.insert_rows("r1", &["id", "created_at"], &rows, None).map(drop)
+        };
+        server.build.db.write::<_, Error>(write).await.unwrap();
+    }
+}
+
+/// As many records as a class may have: nobody who writes waits for two seconds.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes twenty seconds"]
+async fn a_class_of_a_million_records_gets_fields_while_others_write() {
+    let (server, api) = with_classes(1).await;
+    fill(&server, 1_000_000).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..16)
+        .map(|_| {
+            let (api, is_over) = (api.clone(), is_over.clone());
+            tokio::spawn(async move {
+                let mut longest = Duration::ZERO;
+                while !is_over.load(Ordering::Relaxed) {
+                    let started = Instant::now();
+                    api.post(RECORDS, json!({"fields": {}})).await.created();
+                    longest = longest.max(started.elapsed());
+                }
+                longest
+            })
+        })
+        .collect();
+    for field in [
+        json!({"label": "text", "type": "string"}),
+        json!({"label": "unique", "type": "string", "is_unique": true}),
+        json!({"label": "status", "type": "status", "options": options(&["a"]), "initial": "a"}),
+        json!({"label": "relation", "type": "relation", "related_object_class": 1}),
+    ] {
+        let started = Instant::now();
+        api.post(FIELDS, field.clone()).await.created();
+        println!("{}: {:?}", field["label"], started.elapsed());
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    is_over.store(true, Ordering::Relaxed);
+    let mut longest = Duration::ZERO;
+    for writer in writers {
+        longest = longest.max(writer.await.unwrap());
+    }
+    println!("the longest write took {longest:?}");
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+}

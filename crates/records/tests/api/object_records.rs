@@ -1,0 +1,415 @@
+//! `/api/object-classes/{id}/object-records/` and `/api/object-records/{id}/` (`docs/reference/object-records.md`).
+
+use serde_json::{Value, json};
+use testkit::message;
+use testkit::shown::{START, admin, page, user};
+use testkit::{Client, RecordEvent, SECOND, Server, record_events};
+
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+/// What a caller who holds everything may do with a record.
+fn all() -> Value {
+    json!({
+        "view": true, "edit": true, "delete": true, "edit_owners": true,
+        "tasks": {"create": true, "edit": true, "view": true, "delete": true, "complete": true, "assign": true},
+    })
+}
+
+/// A class with fields.
+async fn class(api: &Client, name: &str, fields: &[Value]) -> i64 {
+    let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
+    for field in fields {
+        api.post(&format!("/api/object-classes/{class}/fields/"), field.clone()).await.created();
+    }
+    class
+}
+
+fn options(values: &[&str]) -> Value {
+    values.iter().map(|value| json!({"value": value, "text": value.to_uppercase()})).collect()
+}
+
+/// A class with a field of every type, beside class 1 of suppliers.
+async fn invoices(api: &Client) -> i64 {
+    class(api, "Supplier", &[json!({"label": "Name", "type": "string"})]).await;
+    let fields = [
+        json!({"label": "Number", "type": "string", "max_length": 20, "is_required": true, "is_unique": true}),
+        json!({"label": "Notes", "type": "text"}),
+        json!({"label": "Site", "type": "url"}),
+        json!({"label": "Contact", "type": "email"}),
+        json!({"label": "Pages", "type": "integer", "min_value": 0, "max_value": 500}),
+        json!({"label": "Total", "type": "decimal", "precision": 8, "scale": 2}),
+        json!({"label": "Paid", "type": "boolean", "default": false}),
+        json!({"label": "Due", "type": "date"}),
+        json!({"label": "Sent at", "type": "datetime"}),
+        json!({"label": "Priority", "type": "enum", "options": options(&["low", "high"])}),
+        json!({"label": "Tags", "type": "set", "options": options(&["red", "green", "blue"])}),
+        json!({"label": "State", "type": "status", "options": options(&["draft", "done"]), "initial": "draft"}),
+        json!({"label": "Clerk", "type": "user"}),
+        json!({"label": "Scans", "type": "document"}),
+        json!({"label": "Supplier", "type": "relation", "related_object_class": 1}),
+    ];
+    class(api, "Invoice", &fields).await
+}
+
+#[tokio::test]
+async fn a_record_from_its_creation_to_its_end() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Note", &[json!({"label": "Title", "type": "string"})]).await;
+    let mut record = json!({
+        "id": 1,
+        "object_class": 1,
+        "owner": admin(),
+        "fields": {"title": "First"},
+        "created_at": START,
+        "created_by": admin(),
+        "modified_at": START,
+        "modified_by": admin(),
+        "_meta": {"permissions": all(), "labels": {"object_class": "Note", "fields": {}, "files": {}}},
+    });
+    let created = api.post(RECORDS, json!({"fields": {"title": " First "}, "planet": "Mars", "id": 9})).await;
+    created.is(201, record.clone());
+    api.get("/api/object-records/1/").await.is(200, record.clone());
+    api.get(RECORDS).await.is(200, page(json!([record])));
+    let autocomplete = api.get(&format!("{RECORDS}autocomplete/?text__icontains=FIR")).await;
+    autocomplete.is(200, page(json!([{"value": 1, "text": "First"}])));
+    assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 1);
+
+    server.advance(SECOND);
+    let tag = created.header("etag").to_owned();
+    record["fields"]["title"] = json!("Second");
+    record["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
+    let change = json!({"fields": {"title": "Second"}});
+    let path = "/api/object-records/1/";
+    api.call("PATCH", path).header("if-match", &tag).json(&change).send().await.is(200, record);
+    let outdated = api.call("PATCH", path).header("if-match", &tag).json(&change).send().await;
+    outdated.is(412, json!({"detail": "Object has been changed."}));
+    let outdated = api.call("DELETE", path).header("if-match", &tag).send().await;
+    outdated.is(412, json!({"detail": "Object has been changed."}));
+
+    api.delete(path).await.is_empty();
+    api.get(path).await.is(404, message::not_found());
+    api.get(RECORDS).await.is(200, page(json!([])));
+    let title =
+        |value: &str| json!([{"field_id": 1, "field_type": "string", "field_value": value, "field_name": "Title"}]);
+    let event = |kind: &'static str, data: Value| RecordEvent { record: 1, kind, data };
+    assert_eq!(
+        record_events(&server).await,
+        [
+            event("record_created", title("First")),
+            event("owner_initialized", json!([{"id": 1, "type": "user", "name": "admin Super Admin"}])),
+            event("field_values_changed", title("Second")),
+            event("record_deleted", json!([])),
+        ]
+    );
+    // Records have their history, and no entry in the administration log.
+    assert_eq!(api.get("/api/administration/log/?resource=object_records").await["filtered_count"], 0);
+}
+
+#[tokio::test]
+async fn values_of_every_type() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let class = invoices(&api).await;
+    let records = format!("/api/object-classes/{class}/object-records/");
+    let supplier = api.post(RECORDS, json!({"fields": {"name": "ACME"}})).await.id();
+    let fields = json!({
+        "number": " A-1 ", "notes": "long", "site": "https://a.example/x", "contact": "a@b.example", "pages": 12,
+        "total": "-7.5", "paid": true, "due": "2026-02-28", "sent_at": "2026-01-31T10:00:00+01:00", "priority": "high",
+        "tags": ["blue", "red", "blue"], "state": "done", "clerk": 1, "scans": [], "supplier": supplier,
+    });
+    let record = api.post(&records, json!({"fields": fields})).await.created();
+    assert_eq!(
+        record["fields"],
+        json!({
+            "number": "A-1", "notes": "long", "site": "https://a.example/x", "contact": "a@b.example", "pages": 12,
+            "total": "-7.50", "paid": true, "due": "2026-02-28", "sent_at": "2026-01-31T09:00:00.000000Z",
+            "priority": "high", "tags": ["red", "blue"], "state": "done", "clerk": 1, "scans": null, "supplier": supplier,
+        })
+    );
+    assert_eq!(
+        record["_meta"]["labels"],
+        json!({
+            "object_class": "Invoice",
+            "fields": {
+                "priority": "HIGH", "tags": ["RED", "BLUE"], "state": "DONE", "clerk": "admin Super Admin", "supplier": "ACME",
+            },
+            "files": {},
+        })
+    );
+    // What is not sent takes its default, else null; a status its initial.
+    let bare = api.post(&records, json!({"fields": {"number": "A-2"}})).await.created();
+    assert_eq!(
+        bare["fields"],
+        json!({
+            "number": "A-2", "notes": null, "site": null, "contact": null, "pages": null, "total": null, "paid": false,
+            "due": null, "sent_at": null, "priority": null, "tags": null, "state": "draft", "clerk": null, "scans": null,
+            "supplier": null,
+        })
+    );
+    let id = bare["id"].as_i64().unwrap();
+    let some = api.get(&format!("/api/object-records/{id}/?fields=state,number,planet")).await;
+    assert_eq!(some["fields"], json!({"number": "A-2", "state": "draft"}));
+    // An empty text is none.
+    let cleared =
+        api.patch(&format!("/api/object-records/{id}/"), json!({"fields": {"notes": "  ", "pages": null}})).await;
+    assert_eq!(cleared.ok()["fields"]["notes"], Value::Null);
+}
+
+#[tokio::test]
+async fn every_wrong_value_is_told_under_fields() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let class = invoices(&api).await;
+    let records = format!("/api/object-classes/{class}/object-records/");
+    api.post(&records, json!({"fields": {"number": "A-1"}})).await.created();
+    let fields = json!({
+        "number": "A-1", "notes": 5, "site": "nowhere", "contact": "nobody", "pages": 501, "total": "1234567.123",
+        "paid": "true", "due": "2026-02-30", "sent_at": "soon", "priority": "huge", "tags": ["red", "pink"],
+        "state": null, "clerk": 99, "scans": ["token"], "supplier": 1, "planet": "Mars",
+    });
+    api.post(&records, json!({"fields": fields, "owner": 99})).await.refuses(json!({
+        "owner": ["Invalid pk 99 - object does not exist."],
+        "fields": {
+            "number": ["This field must be unique."],
+            "notes": ["Not a valid string."],
+            "site": ["Enter a valid URL."],
+            "contact": ["Enter a valid email address."],
+            "pages": ["Ensure this value is less than or equal to 500."],
+            "total": ["Ensure that there are no more than 8 digits in total.", "Ensure that there are no more than 2 decimal places."],
+            "paid": ["Must be a valid boolean."],
+            "due": ["Enter a valid date."],
+            "sent_at": ["Enter a valid date/time."],
+            "priority": ["huge is not a valid choice."],
+            "tags": ["pink is not a valid choice."],
+            "state": ["This field may not be null."],
+            "clerk": ["Invalid pk 99 - object does not exist."],
+            "scans": ["Invalid token token."],
+            "supplier": ["Invalid pk 1 - object does not exist."],
+            "planet": ["This field does not exist."],
+        },
+    }));
+    for (body, errors) in [
+        (json!({}), json!({"fields": {"number": ["This field is required."]}})),
+        (json!({"fields": {"number": " "}}), json!({"fields": {"number": ["This field may not be blank."]}})),
+        (json!({"fields": {"number": null}}), json!({"fields": {"number": ["This field may not be null."]}})),
+        (json!({"fields": []}), json!({"fields": ["Invalid data. Expected a dictionary, but got list."]})),
+    ] {
+        api.post(&records, body).await.refuses(errors);
+    }
+    // Uniqueness in classes is exact.
+    api.post(&records, json!({"fields": {"number": "a-1"}})).await.created();
+}
+
+#[tokio::test]
+async fn filters_of_every_type_and_over_a_relation() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let class = invoices(&api).await;
+    let records = format!("/api/object-classes/{class}/object-records/");
+    let mut suppliers = Vec::new();
+    for name in ["ACME", "Größe"] {
+        suppliers.push(api.post(RECORDS, json!({"fields": {"name": name}})).await.id());
+    }
+    let rows = [
+        json!({"number": "alpha", "notes": "Straße nach Rom", "pages": 1, "total": "-10", "due": "2026-01-01", "priority": "low", "tags": ["red"], "clerk": 1, "supplier": suppliers[0]}),
+        json!({"number": "Beta", "pages": 20, "total": "2", "paid": true, "due": "2026-02-01", "priority": "high", "tags": ["red", "blue"], "state": "done", "supplier": suppliers[1]}),
+        json!({"number": "gamma", "notes": "nach Mailand", "total": "10.5", "sent_at": "2026-03-01T00:00:00Z"}),
+    ];
+    for row in rows {
+        api.post(&records, json!({"fields": row})).await.created();
+    }
+    let [a, b, c] = [3, 4, 5];
+    for (query, ids) in [
+        ("number=Beta", vec![b]),
+        ("number__icontains=A", vec![a, b, c]),
+        ("notes__icontains=STRASSE", vec![a]),
+        ("notes__isnull=true", vec![b]),
+        ("pages__range=1,20", vec![a, b]),
+        ("total__lt=2.01", vec![a, b]),
+        ("paid=true", vec![b]),
+        ("due__lte=2026-01-01", vec![a]),
+        ("sent_at__gt=2026-01-01T00:00:00Z", vec![c]),
+        ("priority__in=low,high", vec![a, b]),
+        ("tags=blue,red", vec![b]),
+        ("tags__in=blue,green", vec![b]),
+        ("state=draft", vec![a, c]),
+        ("clerk=1", vec![a]),
+        ("supplier=1", vec![a]),
+        ("supplier__in=1,2", vec![a, b]),
+        ("supplier__isnull=true", vec![c]),
+        ("scans__isnull=true", vec![a, b, c]),
+        ("supplier.name=ACME", vec![a]),
+        ("supplier.name__istartswith=gr%C3%96", vec![b]),
+        ("supplier.name__isnull=true", vec![c]),
+        ("supplier.id=2", vec![b]),
+        ("id__in=3,5", vec![a, c]),
+        ("owner=1&created_by=1", vec![a, b, c]),
+        ("owner__isnull=true", vec![]),
+        ("search=nach", vec![a, c]),
+        ("search=NACH+strasse", vec![a]),
+        ("search=mail", vec![c]),
+        ("search=nach+mail", vec![c]),
+        ("search=mail+nach", vec![]),
+        ("search=nach+xyz", vec![]),
+        ("ordering=-total", vec![c, b, a]),
+        ("ordering=pages", vec![c, a, b]),
+        ("ordering=-number", vec![c, b, a]),
+        ("ordering=supplier,-id", vec![c, a, b]),
+        ("planet=Mars&supplier.planet=x&nothing.name=y", vec![a, b, c]),
+    ] {
+        let list = api.get(&format!("{records}?{query}")).await;
+        assert_eq!(list.ids(), ids, "{query} {list:?}");
+        assert_eq!((&list["filtered_count"], &list["total_count"]), (&json!(ids.len()), &json!(3)), "{query}");
+        let one = api.get(&format!("{records}?{query}&limit=1")).await;
+        assert_eq!(one["filtered_count"], ids.len(), "{query}");
+    }
+    api.get(&format!("{records}?ordering=notes&pages=x&supplier.name__gt=1&tags__gt=red&scans=1")).await.refuses(
+        json!({
+            "ordering": ["Select a valid choice. notes is not one of the available choices."],
+            "pages": ["A valid integer is required."],
+            "supplier.name__gt": ["Select a valid choice. gt is not one of the available choices."],
+            "tags__gt": ["Select a valid choice. gt is not one of the available choices."],
+            "scans": ["Select a valid choice. exact is not one of the available choices."],
+        }),
+    );
+    let many = "number=a&".repeat(20) + "supplier.name=b";
+    api.get(&format!("{records}?{many}")).await.is(400, json!({"detail": "Limit of 20 filters has been exceeded."}));
+}
+
+#[tokio::test]
+async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let class = invoices(&api).await;
+    let records = format!("/api/object-classes/{class}/object-records/");
+    let person = server.as_type("internal").await;
+    let supplier = api.post(RECORDS, json!({"fields": {"name": "Secret"}})).await.id();
+    let body = json!({"fields": {"number": "1", "supplier": supplier}, "owner": person.id});
+    let record = api.post(&records, body).await.id();
+    let seen = person.get(&format!("/api/object-records/{record}/")).await.ok();
+    assert_eq!(seen["fields"]["supplier"], supplier);
+    assert_eq!(seen["_meta"]["labels"]["fields"], json!({"state": "DRAFT", "supplier": null}));
+    for (query, count) in [
+        ("supplier.name=Secret", 0),
+        ("supplier.name__startswith=S", 0),
+        ("supplier.name__isnull=true", 1),
+        ("supplier.name__isnull=false", 0),
+    ] {
+        let list = person.get(&format!("{records}?{query}")).await;
+        assert_eq!((list.ids().len(), &list["filtered_count"]), (count, &json!(count)), "{query}");
+    }
+    // What the field holds already may be sent again; another value must be one that he may view.
+    let path = format!("/api/object-records/{record}/");
+    person.patch(&path, json!({"fields": {"supplier": supplier, "pages": 3}})).await.ok();
+    let other = api.post(RECORDS, json!({"fields": {"name": "Other"}})).await.id();
+    let message = format!("Invalid pk {other} - object does not exist.");
+    person
+        .patch(&path, json!({"fields": {"supplier": other}}))
+        .await
+        .refuses(json!({"fields": {"supplier": [message]}}));
+}
+
+#[tokio::test]
+async fn who_may_change_the_owner_in_a_patch() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Note", &[json!({"label": "Title", "type": "string"})]).await;
+    let owner = server.as_type("internal").await;
+    let (editor, changer) = (server.as_type("external").await, server.as_type("external").await);
+    let sets = "/api/object-classes/1/permission-sets/";
+    for (set, person, actions) in [(2, &editor, json!(["edit"])), (3, &changer, json!(["edit", "edit_owners"]))] {
+        let body = json!({"name": format!("Set {set}"), "permissions": {"object_records": actions}});
+        api.post(sets, body).await.created();
+        api.post(&format!("{sets}{set}/assignees/users/"), json!([person.id])).await.created();
+    }
+    let record = api.post(RECORDS, json!({"owner": owner.id})).await.created();
+    assert_eq!(record["owner"], user(&owner, "internal"));
+    let path = "/api/object-records/1/";
+    // `edit` is not enough, and is no error.
+    assert_eq!(editor.patch(path, json!({"owner": editor.id})).await.ok()["owner"]["id"], owner.id);
+    // Nobody makes himself the owner through a role alone.
+    changer.patch(path, json!({"owner": changer.id})).await.is(403, message::forbidden());
+    changer.patch(path, json!({"owner": editor.id})).await.is(
+        400,
+        json!({"owner": [format!("You do not have permission to make user {} the owner of the record.", editor.id)]}),
+    );
+    assert_eq!(changer.patch(path, json!({"owner": null})).await.ok()["owner"], Value::Null);
+    assert_eq!(api.patch(path, json!({"owner": owner.id})).await.ok()["owner"]["id"], owner.id);
+    owner.get(path).await.ok();
+    // Who gives it away sees it no more.
+    api.patch("/api/object-classes/1/permission-sets/1/", json!({"permissions": {"object_records": ["create"]}}))
+        .await
+        .ok();
+    let given = owner.patch(path, json!({"owner": 1})).await.ok();
+    assert_eq!(given, json!({"id": 1, "object_class": 1}));
+    owner.get(path).await.is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn a_parent_stays_while_it_has_children_and_clears_relations_where_they_say_so() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Parent", &[json!({"label": "Name", "type": "string"})]).await;
+    let child = class(
+        &api,
+        "Child",
+        &[
+            json!({"label": "Parent", "type": "relation", "related_object_class": 1}),
+            json!({"label": "Other", "type": "relation", "related_object_class": 1, "on_delete": "clear"}),
+        ],
+    )
+    .await;
+    let children = format!("/api/object-classes/{child}/object-records/");
+    api.post(RECORDS, json!({"fields": {"name": "a"}})).await.created();
+    let first = api.post(&children, json!({"fields": {"parent": 1}})).await.id();
+    api.delete("/api/object-records/1/")
+        .await
+        .is(400, json!({"detail": "Object record has related records and cannot be deleted."}));
+    api.patch(&format!("/api/object-records/{first}/"), json!({"fields": {"parent": null, "other": 1}})).await.ok();
+    api.delete("/api/object-records/1/").await.is_empty();
+    assert_eq!(api.get(&format!("/api/object-records/{first}/")).await["fields"]["other"], Value::Null);
+}
+
+#[tokio::test]
+async fn records_of_a_class_make_no_circle() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Part", &[json!({"label": "Name", "type": "string"})]).await;
+    api.post("/api/object-classes/1/fields/", json!({"label": "Whole", "type": "relation", "related_object_class": 1}))
+        .await
+        .created();
+    let mut last = Value::Null;
+    for _ in 0..10 {
+        last = json!(api.post(RECORDS, json!({"fields": {"whole": last}})).await.id());
+    }
+    let refused = |message: &str| json!({"fields": {"whole": [message]}});
+    api.post(RECORDS, json!({"fields": {"whole": last}}))
+        .await
+        .refuses(refused("Limit of 10 relation levels has been exceeded."));
+    for parent in [1, 5, 10] {
+        api.patch("/api/object-records/1/", json!({"fields": {"whole": parent}}))
+            .await
+            .refuses(refused("Circular relations are not allowed."));
+    }
+}
+
+#[tokio::test]
+async fn a_default_that_is_gone_is_none() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Parent", &[json!({"label": "Name", "type": "string"})]).await;
+    api.post(RECORDS, json!({"fields": {"name": "a"}})).await.created();
+    let child = class(
+        &api,
+        "Child",
+        &[json!({"label": "Parent", "type": "relation", "related_object_class": 1, "default": 1})],
+    )
+    .await;
+    let children = format!("/api/object-classes/{child}/object-records/");
+    let first = api.post(&children, json!({})).await.created();
+    assert_eq!(first["fields"], json!({"parent": 1}));
+    api.delete(&format!("/api/object-records/{}/", first["id"])).await.is_empty();
+    api.delete("/api/object-records/1/").await.is_empty();
+    assert_eq!(api.post(&children, json!({})).await.created()["fields"], json!({"parent": null}));
+}

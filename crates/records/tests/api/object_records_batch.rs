@@ -1,0 +1,281 @@
+//! `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
+
+use serde_json::{Value, json};
+use testkit::shown::START;
+use testkit::{Client, Server, message};
+
+const BATCH: &str = "/api/object-classes/1/object-records/batch/";
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+/// A class with these fields, which the first super admin owns; its id.
+pub async fn class(api: &Client, name: &str, fields: Value) -> i64 {
+    let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
+    for field in fields.as_array().unwrap() {
+        api.post(&format!("/api/object-classes/{class}/fields/"), field.clone()).await.created();
+    }
+    class
+}
+
+/// A class of orders: a required title, a unique number, an amount.
+async fn orders(server: &Server) -> Client {
+    let api = server.admin().await;
+    let fields = json!([
+        {"label": "Title", "type": "string", "is_required": true},
+        {"label": "Number", "type": "integer", "is_unique": true},
+        {"label": "Amount", "type": "decimal"},
+    ]);
+    class(&api, "Order", fields).await;
+    api
+}
+
+fn items(fields: &[Value]) -> Value {
+    json!({"items": fields.iter().map(|fields| json!({"fields": fields})).collect::<Vec<_>>()})
+}
+
+#[tokio::test]
+async fn many_are_made_changed_and_deleted_in_one_request() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let other = server.as_type("internal").await;
+    let body = json!({"items": [
+        {"fields": {"title": "A", "number": 1}},
+        {"fields": {"title": "B"}, "owner": null},
+        {"fields": {"title": "C", "number": 3}, "owner": other.id, "planet": "Mars"},
+    ]});
+    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2, 3]}));
+    let list = api.get(RECORDS).await;
+    assert_eq!(list.ids(), [1, 2, 3]);
+    assert_eq!(list["results"][0]["created_at"], START);
+    let owners: Vec<Value> = list.column("owner").iter().map(|owner| owner["id"].clone()).collect();
+    assert_eq!(owners, [json!(1), Value::Null, json!(other.id)]);
+
+    let body =
+        json!({"items": [{"id": 3, "fields": {"title": "c"}, "owner": 1}, {"id": 1, "fields": {"amount": "7"}}]});
+    api.patch(BATCH, body).await.is(200, json!({"ids": [3, 1]}));
+    assert_eq!(
+        api.get(RECORDS).await.column("fields"),
+        [
+            json!({"title": "A", "number": 1, "amount": "7.00"}),
+            json!({"title": "B", "number": null, "amount": null}),
+            json!({"title": "c", "number": 3, "amount": null}),
+        ]
+    );
+    assert_eq!(api.get("/api/object-records/3/").await["owner"]["id"], 1);
+
+    api.delete_all(BATCH, json!({"ids": [1, 3]})).await.is_empty();
+    assert_eq!(api.get(RECORDS).await.ids(), [2]);
+    // What is not sent is an empty object, so that the required title is missing; of a change nothing is.
+    api.post(BATCH, json!({"items": [{}]}))
+        .await
+        .refuses(json!({"items": {"0": {"fields": {"title": ["This field is required."]}}}}));
+    api.patch(BATCH, json!({"items": [{"id": 2}]})).await.is(200, json!({"ids": [2]}));
+}
+
+#[tokio::test]
+async fn all_errors_are_told_by_their_places_and_nothing_is_written() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    class(&api, "Other", json!([])).await;
+    let elsewhere = api.post("/api/object-classes/2/object-records/", json!({})).await.id();
+    let first = api.post(RECORDS, json!({"fields": {"title": "first", "number": 1}})).await.id();
+    let second = api.post(RECORDS, json!({"fields": {"title": "second", "number": 2}})).await.id();
+    let body = json!({"items": [
+        {"fields": {"title": "right", "number": 9}},
+        {"fields": {"number": 1}},
+        7,
+        {"fields": {"title": "x", "number": 9, "planet": 1}, "owner": 99},
+        {"fields": []},
+    ]});
+    api.post(BATCH, body).await.refuses(json!({"items": {
+        "1": {"fields": {"title": ["This field is required."], "number": ["This field must be unique."]}},
+        "2": {"non_field_errors": ["Invalid data. Expected a dictionary, but got int."]},
+        "3": {
+            "owner": ["Invalid pk 99 - object does not exist."],
+            "fields": {"number": ["This field must be unique."], "planet": ["This field does not exist."]},
+        },
+        "4": {"fields": ["Invalid data. Expected a dictionary, but got list."]},
+    }}));
+    let body = json!({"items": [
+        {"id": first, "fields": {"number": 2}},
+        {"id": first, "fields": {}},
+        {"fields": {}},
+        {"id": "1"},
+        {"id": 99},
+        {"id": elsewhere},
+        {"id": second, "fields": {"title": null}},
+    ]});
+    api.patch(BATCH, body).await.refuses(json!({"items": {
+        "0": {"fields": {"number": ["This field must be unique."]}},
+        "1": {"id": ["This field must be unique."]},
+        "2": {"id": ["This field is required."]},
+        "3": {"id": ["Incorrect type. Expected pk value, received str."]},
+        "4": {"id": ["Invalid pk 99 - object does not exist."]},
+        "5": {"id": [format!("Invalid pk {elsewhere} - object does not exist.")]},
+        "6": {"fields": {"title": ["This field may not be null."]}},
+    }}));
+    api.delete_all(BATCH, json!({"ids": [first, 99, first, true, elsewhere]})).await.refuses(json!({"ids": {
+        "1": ["Invalid pk 99 - object does not exist."],
+        "2": ["This field must be unique."],
+        "3": ["Incorrect type. Expected pk value, received bool."],
+        "4": [format!("Invalid pk {elsewhere} - object does not exist.")],
+    }}));
+    let many = |n: usize| json!(vec![json!({"id": 1}); n]);
+    for (body, message) in [
+        (json!({}), "This field is required."),
+        (json!({"items": null}), "This field may not be null."),
+        (json!({"items": {}}), "Expected a list of items but got type dict."),
+        (json!({"items": []}), "This list may not be empty."),
+        (json!({"items": many(1001)}), "Up to 1000 items allowed."),
+    ] {
+        api.post(BATCH, body.clone()).await.refuses(json!({"items": [message]}));
+        api.patch(BATCH, body).await.refuses(json!({"items": [message]}));
+    }
+    api.delete_all(BATCH, json!({"ids": []})).await.refuses(json!({"ids": ["This list may not be empty."]}));
+    api.delete_all(BATCH, json!({})).await.refuses(json!({"ids": ["This field is required."]}));
+    assert_eq!(api.get(RECORDS).await.column("fields").len(), 2);
+    assert_eq!(api.get(&format!("/api/object-records/{first}/")).await["fields"]["number"], 1);
+}
+
+#[tokio::test]
+async fn children_that_go_in_the_same_request_do_not_count() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Node", json!([])).await;
+    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
+    api.post("/api/object-classes/1/fields/", relation).await.created();
+    let mut ids = vec![api.post(RECORDS, json!({})).await.id()];
+    for at in 0..3 {
+        ids.push(api.post(RECORDS, json!({"fields": {"parent": ids[at]}})).await.id());
+    }
+    let children = "Object record has related records and cannot be deleted.";
+    api.delete_all(BATCH, json!({"ids": [ids[2], ids[1], 99, ids[0]]})).await.refuses(json!({"ids": {
+        "0": [children], "2": ["Invalid pk 99 - object does not exist."],
+    }}));
+    api.delete_all(BATCH, json!({"ids": [ids[1], ids[0]]})).await.refuses(json!({"ids": {"0": [children]}}));
+    api.delete_all(BATCH, json!({"ids": [ids[0], ids[1], ids[2], ids[3]]})).await.is_empty();
+    assert!(api.get(RECORDS).await.ids().is_empty());
+}
+
+#[tokio::test]
+async fn relations_are_checked_as_they_will_be_after_the_request() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Node", json!([])).await;
+    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
+    api.post("/api/object-classes/1/fields/", relation).await.created();
+    api.post(BATCH, items(&vec![json!({}); 12])).await.created();
+    let relate = |pairs: &[(i64, Option<i64>)]| {
+        let item = |(id, parent): &(i64, Option<i64>)| json!({"id": id, "fields": {"parent": parent}});
+        api.patch(BATCH, json!({"items": pairs.iter().map(item).collect::<Vec<_>>()}))
+    };
+    let wrong = |message: &str| json!({"fields": {"parent": [message]}});
+    let circle = wrong("Circular relations are not allowed.");
+    let long = wrong("Limit of 10 relation levels has been exceeded.");
+    // A circle that no item closes alone, and a record that would hang on it.
+    relate(&[(1, Some(2)), (2, Some(3)), (3, Some(1)), (4, Some(1)), (5, Some(6))])
+        .await
+        .refuses(json!({"items": {"0": circle, "1": circle, "2": circle, "3": long}}));
+    relate(&[(1, Some(1))]).await.refuses(json!({"items": {"0": circle}}));
+    // Eleven in a chain are one too many for each of its relations, in whatever order they come.
+    let mut chain: Vec<(i64, Option<i64>)> = (2..=11).map(|id| (id, Some(id - 1))).collect();
+    chain.reverse();
+    let all_long: Value = (0..10).map(|at| (at.to_string(), long.clone())).collect::<serde_json::Map<_, _>>().into();
+    relate(&chain).await.refuses(json!({"items": all_long}));
+    relate(&chain[1..]).await.ok();
+    relate(&[(12, Some(10))]).await.refuses(json!({"items": {"0": long}}));
+    relate(&[(1, Some(12))]).await.refuses(json!({"items": {"0": long}}));
+    // What the request takes away does not count: the chain is turned round at once.
+    let mut turned: Vec<(i64, Option<i64>)> = (1..=9).map(|id| (id, Some(id + 1))).collect();
+    let mut wrong: serde_json::Map<_, _> = (0..8).map(|at| (at.to_string(), long.clone())).collect();
+    wrong.insert("8".to_owned(), circle);
+    relate(&turned).await.refuses(json!({"items": wrong}));
+    turned.push((10, None));
+    relate(&turned).await.ok();
+    assert_eq!(api.get("/api/object-records/1/").await["fields"]["parent"], 2);
+}
+
+#[tokio::test]
+async fn a_record_without_the_right_forbids_all_unless_another_is_hidden() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let person = server.as_type("external").await;
+    let set = |actions: Value| json!({"name": actions[0], "permissions": {"object_records": actions}});
+    let viewers = api.post("/api/object-classes/1/record-permission-sets/", set(json!(["view"]))).await.id();
+    let editors = api.post("/api/object-classes/1/record-permission-sets/", set(json!(["edit", "delete"]))).await.id();
+    let assigned = |set: i64| json!([{"permission_set": set, "users": [person.id]}]);
+    let body = json!({"items": [
+        {"fields": {"title": "viewed"}, "permission_sets": assigned(viewers)},
+        {"fields": {"title": "edited"}, "permission_sets": assigned(editors)},
+        {"fields": {"title": "hidden"}},
+    ]});
+    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2, 3]}));
+    let edits = |ids: &[i64]| {
+        let item = |id: &i64| json!({"id": id, "fields": {"title": ""}});
+        json!({"items": ids.iter().map(item).collect::<Vec<_>>()})
+    };
+    let blank = json!({"fields": {"title": ["This field may not be blank."]}});
+    let hidden = json!({"id": ["Invalid pk 3 - object does not exist."]});
+    person.patch(BATCH, edits(&[1, 2])).await.is(403, message::forbidden());
+    person.patch(BATCH, edits(&[1, 2, 3])).await.refuses(json!({"items": {"1": blank, "2": hidden}}));
+    person.delete_all(BATCH, json!({"ids": [2, 1]})).await.is(403, message::forbidden());
+    person
+        .delete_all(BATCH, json!({"ids": [2, 1, 3]}))
+        .await
+        .refuses(json!({"ids": {"2": ["Invalid pk 3 - object does not exist."]}}));
+    person.post(BATCH, items(&[json!({"title": "x"})])).await.is(403, message::forbidden());
+    person.patch(BATCH, json!({"items": [{"id": 2, "fields": {"title": "new"}}]})).await.is(200, json!({"ids": [2]}));
+    person.delete_all(BATCH, json!({"ids": [2]})).await.is_empty();
+    let stranger = server.as_type("external").await;
+    stranger.post(BATCH, json!({})).await.is(404, message::not_found());
+    stranger.patch(BATCH, json!({})).await.is(404, message::not_found());
+    stranger.delete_all(BATCH, json!({})).await.is(404, message::not_found());
+    api.post("/api/object-classes/9/object-records/batch/", json!({})).await.is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn a_trial_answers_as_the_real_one_and_writes_nothing() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let trial = format!("{BATCH}?dry_run=true");
+    let both = items(&[json!({"title": "A", "number": 1}), json!({"title": "B"})]);
+    let twice = items(&[json!({"title": "A", "number": 1}), json!({"title": "B", "number": 1})]);
+    let unique = json!({"items": {"1": {"fields": {"number": ["This field must be unique."]}}}});
+    api.post(&trial, both.clone()).await.is(201, json!({"ids": null}));
+    api.post(&trial, twice.clone()).await.refuses(unique.clone());
+    assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 0);
+    // No id was used up.
+    api.post(BATCH, both.clone()).await.is(201, json!({"ids": [1, 2]}));
+    api.patch(&trial, json!({"items": [{"id": 2, "fields": {"title": "C"}}]})).await.is(200, json!({"ids": [2]}));
+    assert_eq!(api.get("/api/object-records/2/").await["fields"]["title"], "B");
+    api.delete_all(&trial, json!({"ids": [1, 2]})).await.is_empty();
+    assert_eq!(api.get(RECORDS).await.ids(), [1, 2]);
+    server.set_limit("object_records_per_object_class", 3).await;
+    let full = json!({"detail": "Limit of 3 Object Records has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
+    let two = items(&[json!({"title": "A"}), json!({"title": "B"})]);
+    api.post(&trial, two.clone()).await.refuses(full.clone());
+    api.post(BATCH, two).await.refuses(full);
+    let wrong = json!({"dry_run": ["Must be a valid boolean."]});
+    api.post(&format!("{BATCH}?dry_run=maybe"), both).await.refuses(wrong);
+}
+
+#[tokio::test]
+async fn a_thousand_records_of_twenty_fields() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let fields: Vec<Value> = (0..20).map(|n| json!({"label": format!("F {n}"), "type": "string"})).collect();
+    class(&api, "Wide", json!(fields)).await;
+    let item = |n: usize| {
+        let fields = (0..20).map(|f| (format!("f_{f}"), json!(format!("value {n} of the field {f}"))));
+        json!({"fields": fields.collect::<serde_json::Map<_, _>>()})
+    };
+    let body = json!({"items": (0..1000).map(item).collect::<Vec<_>>()});
+    let ids = api.post(BATCH, body).await.created();
+    assert_eq!(ids["ids"].as_array().unwrap().len(), 1000);
+    assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 1000);
+    assert_eq!(api.get(&format!("{RECORDS}?search=value+77+fiel&limit=1")).await["filtered_count"], 1);
+    let body = json!({"items": (1..=1000).map(|id| json!({"id": id, "fields": {"f_0": "new"}})).collect::<Vec<_>>()});
+    api.patch(BATCH, body).await.ok();
+    assert_eq!(api.get(&format!("{RECORDS}?f_0=new&limit=1")).await["filtered_count"], 1000);
+    api.delete_all(BATCH, json!({"ids": (1..=1000).collect::<Vec<_>>()})).await.is_empty();
+    assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 0);
+}

@@ -1,0 +1,258 @@
+//! `/api/object-classes/{id}/object-records/export/` (`docs/reference/object-records.md`).
+
+use crate::object_records_batch::class;
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::{Client, Download, Reply, SECOND, Server, message};
+
+const EXPORT: &str = "/api/object-classes/1/object-records/export/";
+const LINK: &str = "/api/object-classes/1/object-records/export/link/";
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+const BATCH: &str = "/api/object-classes/1/object-records/batch/";
+
+async fn orders(server: &Server) -> Client {
+    let api = server.admin().await;
+    let option = |value: &str| json!({"value": value, "text": value.to_uppercase()});
+    let fields = json!([
+        {"label": "Title", "type": "string"},
+        {"label": "Amount", "type": "decimal"},
+        {"label": "Tags", "type": "set", "options": [option("a"), option("b")]},
+        {"label": "Person", "type": "user"},
+        {"label": "Done", "type": "boolean"},
+    ]);
+    class(&api, "Purchase order", fields).await;
+    api
+}
+
+async fn make(api: &Client, fields: Value) -> i64 {
+    api.post(RECORDS, json!({"fields": fields})).await.id()
+}
+
+/// The lines of an answer as JSON.
+fn lines(reply: &Reply) -> Vec<Value> {
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_csv_has_a_line_for_each_record() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    make(&api, json!({"title": "=1+1, \"quoted\"", "amount": "-1.5", "tags": ["b", "a"], "person": 1, "done": true}))
+        .await;
+    let person = server.as_type("internal").await;
+    server.advance(SECOND);
+    api.post(RECORDS, json!({"fields": {"title": "-x"}, "owner": person.id})).await.created();
+    let reply = api.get(EXPORT).await;
+    assert_eq!(reply.header("content-type"), "text/csv; charset=utf-8");
+    assert_eq!(reply.header("content-disposition"), "attachment; filename*=UTF-8''purchase_order.csv");
+    let [first, second] = ["2026-01-31T09:30:00.000000Z", "2026-01-31T09:30:01.000000Z"];
+    let expected = format!(
+        "id,owner,created_at,created_by,modified_at,modified_by,title,amount,tags,person,done\r\n\
+         1,admin@example.com,{first},admin@example.com,{first},admin@example.com,\
+         \"'=1+1, \"\"quoted\"\"\",-1.50,\"a, b\",admin@example.com,true\r\n\
+         2,internal@example.com,{second},admin@example.com,{second},admin@example.com,'-x,,,,\r\n"
+    );
+    assert_eq!(reply.text, expected);
+    assert_eq!(api.get(&format!("{EXPORT}?format=csv")).await.text, expected);
+    let part = api.get(&format!("{EXPORT}?fields=done,title&ordering=-title&limit=1")).await;
+    let names: Vec<&str> = part.text.lines().map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(names, ["id", "1", "2"]);
+    assert!(part.text.starts_with("id,owner,created_at,created_by,modified_at,modified_by,title,done\r\n"));
+    let head = api.call("HEAD", EXPORT).send().await;
+    assert_eq!((head.status, head.text.as_str(), head.header("content-type")), (200, "", "text/csv; charset=utf-8"));
+}
+
+#[tokio::test]
+async fn ndjson_has_the_records_of_the_list_without_permissions() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    for n in 0..3 {
+        make(&api, json!({"title": format!("t{n}"), "tags": ["a"], "person": 1})).await;
+    }
+    let reply = api.get(&format!("{EXPORT}?format=ndjson&ordering=-id&title__icontains=T&fields=tags,person")).await;
+    assert_eq!(reply.header("content-type"), "application/x-ndjson");
+    assert_eq!(reply.header("content-disposition"), "attachment; filename*=UTF-8''purchase_order.ndjson");
+    let mut expected =
+        api.get(&format!("{RECORDS}?ordering=-id&title__icontains=T&fields=tags,person")).await["results"].clone();
+    for record in expected.as_array_mut().unwrap() {
+        record["_meta"].as_object_mut().unwrap().remove("permissions");
+    }
+    assert_eq!(json!(lines(&reply)), expected);
+    assert_eq!(lines(&api.get(&format!("{EXPORT}?format=ndjson&search=t1")).await)[0]["fields"]["title"], "t1");
+}
+
+#[tokio::test]
+async fn wrong_parameters_and_hidden_classes() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let wrong = json!({"format": ["xml is not a valid choice."]});
+    api.get(&format!("{EXPORT}?format=xml")).await.refuses(wrong.clone());
+    api.get(&format!("{EXPORT}?amount=x")).await.refuses(json!({"amount": ["A valid number is required."]}));
+    let stranger = server.as_type("external").await;
+    for path in [EXPORT, "/api/object-classes/9/object-records/export/"] {
+        stranger.get(path).await.is(404, message::not_found());
+    }
+    stranger.post(LINK, json!({"format": "xml"})).await.is(404, message::not_found());
+    api.post(LINK, json!({"format": "xml"})).await.refuses(wrong);
+    api.post(LINK, json!({"amount": "x", "title": {}})).await.refuses(json!({"title": ["Not a valid string."]}));
+    api.post(LINK, json!({"amount": "x"})).await.refuses(json!({"amount": ["A valid number is required."]}));
+    api.post(LINK, json!({"title": "x".repeat(9000)}))
+        .await
+        .refuses(json!({"non_field_errors": ["Value is too large."]}));
+}
+
+#[tokio::test]
+async fn only_visible_records_are_exported() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let person = server.as_type("external").await;
+    make(&api, json!({"title": "hidden"})).await;
+    let own = api.post(RECORDS, json!({"owner": person.id})).await;
+    let reply = person.get(&format!("{EXPORT}?format=ndjson")).await;
+    assert_eq!(lines(&reply).iter().map(|record| record["id"].clone()).collect::<Vec<_>>(), [own["id"].clone()]);
+    let set = json!({"name": "Makers", "permissions": {"object_records": ["create"]}});
+    let set = api.post("/api/object-classes/1/permission-sets/", set).await.id();
+    let maker = server.as_type("external").await;
+    let path = format!("/api/object-classes/1/permission-sets/{set}/assignees/users/");
+    api.post(&path, json!([maker.id])).await.created();
+    assert_eq!(maker.get(EXPORT).await.text.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn an_export_of_many_pieces_has_every_record_once_in_order() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let long = "x".repeat(250);
+    for part in 0..2 {
+        let item = |n: usize| json!({"fields": {"title": format!("{:04}{long}", 2000 - (part * 1000 + n))}});
+        let body = json!({"items": (0..1000).map(item).collect::<Vec<_>>()});
+        api.post("/api/object-classes/1/object-records/batch/", body).await.created();
+    }
+    let reply = api.get(&format!("{EXPORT}?format=ndjson&ordering=title")).await;
+    let ids: Vec<i64> = lines(&reply).iter().filter_map(|record| record["id"].as_i64()).collect();
+    assert_eq!(ids, (1..=2000).rev().collect::<Vec<_>>());
+}
+
+/// The path and the query of a link.
+fn path_of(reply: &Reply) -> String {
+    let url = reply.created()["url"].as_str().unwrap().to_owned();
+    url.strip_prefix("http://a.example").unwrap_or_else(|| panic!("{url}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_link_exports_once_within_a_minute_without_a_header() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    for title in ["a & b", "c"] {
+        make(&api, json!({"title": title})).await;
+    }
+    let body = json!({"format": "ndjson", "title": "a & b", "id__in": "1,2", "fields": "title"});
+    let path = path_of(&api.post(LINK, body).await);
+    let anonymous = server.anonymous();
+    let reply = anonymous.get(&path).await;
+    assert_eq!(lines(&reply).len(), 1);
+    assert_eq!(lines(&reply)[0]["fields"], json!({"title": "a & b"}));
+    assert_eq!(reply.header("content-disposition"), "attachment; filename*=UTF-8''purchase_order.ndjson");
+    anonymous.get(&path).await.is(404, message::not_found());
+    for wrong in ["", "?token=", "?token=x"] {
+        let path = format!("/api/object-classes/1/object-records/export/download/{wrong}");
+        anonymous.get(&path).await.is(404, message::not_found());
+    }
+    // It belongs to its class.
+    let path = path_of(&api.post(LINK, json!({})).await).replace("/1/", "/2/");
+    anonymous.get(&path).await.is(404, message::not_found());
+    let path = path_of(&api.post(LINK, json!({})).await);
+    server.advance(60 * SECOND);
+    anonymous.get(&path).await.is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn a_link_has_the_rights_of_its_maker_when_it_is_used() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let person = server.as_type("external").await;
+    let id = api.post(RECORDS, json!({"owner": person.id})).await.id();
+    api.post(RECORDS, json!({"owner": person.id})).await.created();
+    let anonymous = server.anonymous();
+    let path = path_of(&person.post(LINK, json!({"format": "ndjson"})).await);
+    api.patch(&format!("/api/object-records/{id}/"), json!({"owner": null})).await.ok();
+    assert_eq!(lines(&anonymous.get(&path).await).len(), 1);
+    // A session that ended exports nothing.
+    let path = path_of(&person.post(LINK, json!({})).await);
+    person.post("/api/auth/logout/", json!({"refresh_token": person.refresh_token})).await;
+    anonymous.get(&path).await.is(401, message::bad_token());
+}
+
+#[tokio::test]
+async fn a_link_of_a_restricted_account_works_from_its_addresses_only() {
+    let trusted = platform::kit::address::Trusted::parse("127.0.0.1").unwrap();
+    let server = Server::with(|settings| settings.trusted_proxies = trusted).await;
+    let api = orders(&server).await;
+    let person = server.as_type("external").await;
+    api.post(RECORDS, json!({"owner": person.id})).await.created();
+    let restricted = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["203.0.113.0/24"]});
+    api.patch(&format!("/api/users/{}/", person.id), restricted).await.ok();
+    let from = |client: &Client, address: &str| client.with_header("x-forwarded-for", address);
+    let link = async || path_of(&from(&person, "203.0.113.7").post(LINK, json!({"format": "ndjson"})).await);
+    let [inside, outside] = ["203.0.113.8", "198.51.100.1"].map(|address| from(&server.anonymous(), address));
+    assert_eq!(lines(&inside.get(&link().await).await).len(), 1);
+    let path = link().await;
+    outside.get(&path).await.is(403, message::detail("Access from this address is not allowed."));
+    // It is spent all the same.
+    inside.get(&path).await.is(404, message::not_found());
+}
+
+/// More than connections hold: so many records of 50 kB.
+const MANY: i64 = 400;
+
+/// A person who owns many records, and has begun to export them.
+async fn half_an_export(server: &Server, api: &Client) -> (Client, Download) {
+    let person = server.as_type("external").await;
+    let items = json!({"items": vec![json!({"owner": person.id}); MANY as usize]});
+    api.post(BATCH, items).await.created();
+    let fill = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r1 SET f1 = $1").arg("x".repeat(50_000))).map(drop);
+    server.build.db.write::<(), Error>(fill).await.unwrap();
+    let download = person.call("GET", &format!("{EXPORT}?format=ndjson")).download().await;
+    (person, download)
+}
+
+/// The ids in the whole lines of a body.
+fn ids_in(body: &str) -> Vec<i64> {
+    let whole = body.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_i64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_export_breaks_off_when_its_session_ends() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let (person, download) = half_an_export(&server, &api).await;
+    person.post("/api/auth/logout/", json!({"refresh_token": person.refresh_token})).await;
+    let (body, is_whole) = download.read().await;
+    let ids = ids_in(&body);
+    assert_eq!((is_whole, ids.first(), ids.last() < Some(&MANY)), (false, Some(&1), true));
+}
+
+#[tokio::test]
+async fn an_export_breaks_off_when_the_right_goes() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let (_, download) = half_an_export(&server, &api).await;
+    let items: Vec<Value> = (1..=MANY).map(|id| json!({"id": id, "owner": null})).collect();
+    api.patch(BATCH, json!({"items": items})).await.ok();
+    let (body, is_whole) = download.read().await;
+    let ids = ids_in(&body);
+    assert_eq!((is_whole, ids.first(), ids.last() < Some(&MANY)), (false, Some(&1), true));
+}
+
+#[tokio::test]
+async fn an_export_leaves_out_what_is_gone_or_hidden_meanwhile() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let (_, download) = half_an_export(&server, &api).await;
+    api.delete(&format!("/api/object-records/{}/", MANY - 1)).await.is_empty();
+    api.patch(&format!("/api/object-records/{MANY}/"), json!({"owner": null})).await.ok();
+    let (body, is_whole) = download.read().await;
+    assert_eq!((is_whole, ids_in(&body)), (true, (1..=MANY - 2).collect()));
+}

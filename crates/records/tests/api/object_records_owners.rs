@@ -1,0 +1,179 @@
+//! `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
+
+use crate::set_up::{RECORDS, assignees, at_once, history, record, set, with_class, with_class_set};
+use serde_json::{Value, json};
+use testkit::message;
+use testkit::shown::{START, page, user};
+use testkit::{Client, Server};
+
+fn owners(record: i64) -> String {
+    format!("/api/object-records/{record}/owners/")
+}
+
+/// A record of class 1 that nobody owns; its id.
+async fn without_owner(api: &Client) -> i64 {
+    api.post(RECORDS, json!({"owner": null})).await.id()
+}
+
+fn exceeded(limit: i64) -> Value {
+    json!({"detail": format!("Limit of {limit} Object Record Owners has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
+}
+
+#[tokio::test]
+async fn a_record_has_one_owner_or_none() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let one = without_owner(&api).await;
+    let (ann, ben) = (server.as_type("internal").await, server.as_type("external").await);
+    api.get(&owners(one)).await.is(200, page(json!([])));
+    let added = api.post(&owners(one), json!([ann.id])).await;
+    let id = added.id();
+    let shown = json!({
+        "id": id, "owner_id": ann.id, "type": "user", "name": "internal Internal", "created_at": START,
+        "created_by": "admin Super Admin", "user": user(&ann, "internal"),
+    });
+    added.is(201, shown.clone());
+    // Who owns it already is accepted; a second one is not.
+    api.post(&owners(one), json!([ann.id])).await.is(201, shown.clone());
+    api.post(&owners(one), json!([ben.id])).await.is(400, exceeded(1));
+    ann.get(&owners(one)).await.is(200, page(json!([shown])));
+    for query in ["ordering=-name", "owner_id=2&ordering=id", "name__icontains=INTERN", "created_by=1"] {
+        assert_eq!(ann.get(&format!("{}?{query}", owners(one))).await.ids(), [id], "{query}");
+    }
+    assert_eq!(ann.get(&format!("{}?owner_id=1", owners(one))).await["filtered_count"], 0);
+    let path = format!("{}{id}/", owners(one));
+    api.get(&path).await.is(405, message::detail("Method \"GET\" not allowed."));
+    api.delete(&format!("{}{}/", owners(one), id + 1)).await.is(404, message::not_found());
+    ann.delete(&path).await.is_empty();
+    ann.get(&owners(one)).await.is(404, message::not_found());
+    api.delete(&path).await.is(404, message::not_found());
+    api.get(&owners(one)).await.is(200, page(json!([])));
+    // Ownerships are counted over the build, and no id comes twice.
+    assert_ne!(api.post(&owners(one), json!([ben.id])).await.id(), id);
+    assert_eq!(ben.get(RECORDS).await.ids(), [one]);
+    let person = |client: &Client, name: &str| json!([{"id": client.id, "type": "user", "name": name}]);
+    let (ann, ben) = (person(&ann, "internal Internal"), person(&ben, "external External"));
+    assert_eq!(history(&server, one, &[3, 4]).await, [(3, ann.clone()), (4, ann), (3, ben)]);
+}
+
+#[tokio::test]
+async fn who_may_and_where() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let editors = set(&api, "Editors", json!({"object_records": ["edit", "delete"]})).await;
+    let one = without_owner(&api).await;
+    let (stranger, editor, keeper) =
+        (server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await);
+    api.post(&assignees(one, editors), json!([editor.id])).await.created();
+    with_class_set(&api, keeper.id, json!({"object_records": ["edit_owners"]})).await;
+    for (caller, id) in [(&stranger, one), (&api, 999)] {
+        let unknown = format!("Invalid pk {id} - object does not exist.");
+        caller.post(&owners(id), json!([1])).await.is(400, message::detail(&unknown));
+        caller.get(&owners(id)).await.is(404, message::not_found());
+        caller.options(&owners(id)).await.is(404, message::not_found());
+        caller.delete(&format!("{}1/", owners(id))).await.is(404, message::not_found());
+    }
+    let large = "/api/object-records/99999999999999999999/owners/";
+    api.post(large, json!([1]))
+        .await
+        .is(400, message::detail("Invalid pk 99999999999999999999 - object does not exist."));
+    // `edit` is not enough.
+    editor.get(&owners(one)).await.ok();
+    editor.post(&owners(one), json!([editor.id])).await.is(403, message::forbidden());
+    // Through a class set alone nobody makes himself the owner.
+    keeper.post(&owners(one), json!([keeper.id])).await.is(403, message::forbidden());
+    let role = server.with_role(json!({"object_records": ["edit_owners"], "users": ["list"]})).await;
+    role.post(&owners(one), json!([role.id])).await.is(403, message::forbidden());
+    let id = keeper.post(&owners(one), json!([editor.id])).await.id();
+    editor.delete(&format!("{}{id}/", owners(one))).await.is_empty();
+    // Owners of the class and super admins may.
+    api.post("/api/object-classes/1/owners/", json!([editor.id])).await.created();
+    editor.post(&owners(one), json!([editor.id])).await.created();
+    let document = editor.options(&owners(one)).await.ok();
+    let names: Vec<&Value> = document["list"]["columns"].as_array().unwrap().iter().map(|it| &it["alias"]).collect();
+    assert_eq!(names, ["id", "owner_id", "name", "created_at", "created_by"]);
+    assert_eq!(document["restrictions"], json!({"limit_items": 1, "limit_items_in_batch": 1}));
+    assert!(document["batch"]["autocomplete"].as_str().unwrap().contains("account_type__exclude=one_time_completion"));
+}
+
+#[tokio::test]
+async fn wrong_bodies_are_refused() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let one = without_owner(&api).await;
+    server.account("one_time_completion").await;
+    let one_time = api.get("/api/users/?account_type=one_time_completion").await.ids()[0];
+    for (body, detail) in [
+        (json!([]), "This list may not be empty.".to_owned()),
+        (json!({}), "Expected a list of items but got type dict.".to_owned()),
+        (json!(["1"]), "Incorrect type. Expected pk value, received str.".to_owned()),
+        (json!([1, 2]), "Up to 1 item allowed.".to_owned()),
+        (json!([999]), "Invalid pk 999 - object does not exist.".to_owned()),
+        (json!([one_time]), format!("1 Time Completion account {one_time} cannot be owner.")),
+    ] {
+        api.post(&owners(one), body).await.is(400, message::detail(&detail));
+    }
+    // What is wrong with the id of the record is told, too.
+    for (record, detail) in [
+        ("abc", "Incorrect type. Expected pk value, received str."),
+        ("999", "Invalid pk 999 - object does not exist."),
+    ] {
+        let path = format!("/api/object-records/{record}/owners/");
+        api.post(&path, json!([1])).await.is(400, message::detail(detail));
+        api.get(&path).await.is(404, message::not_found());
+        api.options(&path).await.is(404, message::not_found());
+    }
+    let external = server.as_type("external").await;
+    with_class_set(&api, external.id, json!({"object_records": ["edit_owners"]})).await;
+    let detail = "You do not have permission to make user 1 the owner of the record.";
+    external.post(&owners(one), json!([1])).await.is(400, message::detail(detail));
+}
+
+#[tokio::test]
+async fn an_account_that_is_gone_takes_no_place() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let ann = server.as_type("internal").await;
+    let one = record(&ann_with_create(&api, &ann).await).await;
+    assert_eq!(api.get(&owners(one)).await.column("owner_id"), [json!(ann.id)]);
+    let id = api.get(&owners(one)).await.ids()[0];
+    api.delete(&format!("/api/users/{}/", ann.id)).await.is_empty();
+    // The record keeps the account as its owner, but it owns nothing.
+    let shown = api.get(&format!("/api/object-records/{one}/")).await.ok();
+    assert_eq!((&shown["owner"]["id"], &shown["owner"]["is_deleted"]), (&json!(ann.id), &json!(true)));
+    api.get(&owners(one)).await.is(200, page(json!([])));
+    api.delete(&format!("{}{id}/", owners(one))).await.is(404, message::not_found());
+    api.post(&owners(one), json!([1])).await.created();
+    assert_eq!(api.get(&format!("/api/object-records/{one}/")).await["owner"]["id"], 1);
+}
+
+async fn ann_with_create(api: &Client, ann: &Client) -> Client {
+    with_class_set(api, ann.id, json!({"object_records": ["create"]})).await;
+    ann.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_many_becomes_the_owner() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let mut users = Vec::new();
+    for _ in 0..10 {
+        users.push(server.as_type("internal").await.id);
+    }
+    for _ in 0..testkit::rounds(2) {
+        let one = without_owner(&api).await;
+        let path = owners(one);
+        let calls = (0..60).map(|n| api.call("POST", &path).json(&json!([users[n % 10]])));
+        let replies = at_once(calls).await;
+        let owner = api.get(&path).await.column("owner_id");
+        assert_eq!(owner.len(), 1);
+        for reply in replies {
+            // Whoever is the owner already is accepted.
+            match reply.status {
+                201 => assert_eq!(reply["owner_id"], owner[0]),
+                _ => reply.is(400, exceeded(1)),
+            }
+        }
+        assert_eq!(history(&server, one, &[3]).await.len(), 1);
+    }
+}

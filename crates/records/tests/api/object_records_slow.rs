@@ -1,0 +1,79 @@
+//! Lists, exports and batches of records that take too long, and a build that asks for more than its share
+//! (`docs/reference/object-records.md`).
+
+use crate::set_up::{RECORDS, at_once, record, sql, with_class};
+use serde_json::json;
+use std::time::Duration;
+use testkit::{Server, message};
+
+const BATCH: &str = "/api/object-classes/1/object-records/batch/";
+
+/// A server whose database stops what runs, and gives up what waits, after this time.
+async fn limited(time_limit: Duration) -> Server {
+    Server::with(|settings| settings.store.time_limit = time_limit).await
+}
+
+/// Makes a look at the records of class 1 endless.
+async fn make_endless(server: &Server) {
+    const VIEW: &str = "CREATE VIEW r1 AS SELECT * FROM r1_stored WHERE 0 < \
+        (WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n)";
+    sql(server, &["ALTER TABLE r1 RENAME TO r1_stored", VIEW]).await;
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_stopped_with_advice() {
+    let server = limited(Duration::from_secs(3)).await;
+    let api = with_class(&server).await;
+    let number = json!({"label": "Number", "type": "integer", "is_unique": true});
+    api.post("/api/object-classes/1/fields/", number).await.created();
+    api.post(RECORDS, json!({"fields": {"number": 7}})).await.created();
+    let link = api.post(&format!("{RECORDS}export/link/"), json!({})).await;
+    let link = link.created()["url"].as_str().unwrap().replace("http://a.example", "");
+    make_endless(&server).await;
+    let replies = at_once([
+        api.call("GET", RECORDS),
+        api.call("GET", &format!("{RECORDS}?number=7")),
+        api.call("GET", &format!("{RECORDS}autocomplete/")),
+        api.call("GET", &format!("{RECORDS}export/")),
+        server.anonymous().call("GET", &link),
+        api.call("POST", BATCH).json(&json!({"items": [{"fields": {"number": 7}}]})),
+        api.call("PATCH", BATCH).json(&json!({"items": [{"id": 1, "fields": {"number": 1}}]})),
+        api.call("DELETE", BATCH).json(&json!({"ids": [1]})),
+    ])
+    .await;
+    for reply in replies {
+        reply.is(503, message::detail("The query takes too long. Use an indexed field."));
+    }
+    // A single record has no field that could be indexed.
+    api.get("/api/object-records/1/").await.is(503, message::detail("The query takes too long."));
+}
+
+#[tokio::test]
+async fn a_build_whose_lists_are_slow_leaves_threads_to_another() {
+    let server = limited(Duration::from_secs(4)).await;
+    let api = with_class(&server).await;
+    record(&api).await;
+    let other = server.build("b.example").await.admin().await;
+    other.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    record(&other).await;
+    other.get(RECORDS).await.ok();
+    make_endless(&server).await;
+
+    let slow = tokio::spawn(at_once((0..20).map(|_| api.call("GET", RECORDS)).collect::<Vec<_>>()));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    // Whoever waited behind the slow ones would wait until they are stopped.
+    for _ in 0..20 {
+        other.get(RECORDS).await.ok();
+    }
+    assert!(!slow.is_finished());
+
+    // Those that have a thread are stopped, and the others give up.
+    let mut told = [0, 0];
+    for reply in slow.await.unwrap() {
+        let texts = ["The query takes too long. Use an indexed field.", "The server is busy. Please try again."];
+        let at = texts.iter().position(|text| reply["detail"] == **text).unwrap_or_else(|| panic!("{reply:?}"));
+        assert_eq!(reply.status, 503);
+        told[at] += 1;
+    }
+    assert!(told.iter().all(|count| *count > 0), "{told:?}");
+}

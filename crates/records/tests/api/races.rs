@@ -1,0 +1,327 @@
+//! What holds of records however many write them at once: unique values, the last place of a class, owners, relations,
+//! options (`docs/reference/object-records.md`). `object_records_together.rs` and `object_class_fields_races.rs` have
+//! restores, deletions and fields; `reliability/records` repeats them.
+
+use crate::object_records_batch::class;
+use crate::set_up::{RECORDS, assignees, at_once, group, history, set};
+use serde_json::{Value, json};
+use store::Error;
+use testkit::{Call, Client, Reply, Server, message, rounds};
+
+/// As many calls as a crowd makes.
+const CROWD: usize = 60;
+const BATCH: &str = "/api/object-classes/1/object-records/batch/";
+
+/// One call succeeded, all others were refused in these words; what the one was answered.
+#[track_caller]
+fn one_wins(replies: &[Reply], refused: &Value) -> Value {
+    let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| matches!(reply.status, 200 | 201));
+    for reply in &lost {
+        assert_eq!(**reply, (400, refused.clone()));
+    }
+    assert_eq!(won.len(), 1, "{lost:?}");
+    won[0].json.clone()
+}
+
+fn exceeded(what: &str) -> Value {
+    json!({"detail": format!("Limit of {what} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
+}
+
+fn path(record: i64) -> String {
+    format!("/api/object-records/{record}/")
+}
+
+/// Rows, counts, words and versions belong together.
+async fn is_whole(server: &Server) {
+    let broken = server.build.db.read::<_, Error>(testkit::broken_rules).await.unwrap();
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+/// A class of orders with a title and these fields.
+async fn orders(server: &Server, mut fields: Value) -> Client {
+    let api = server.admin().await;
+    fields.as_array_mut().unwrap().insert(0, json!({"label": "Title", "type": "string"}));
+    class(&api, "Order", fields).await;
+    api
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unique_value_is_held_once() {
+    let server = Server::start().await;
+    let api = orders(
+        &server,
+        json!([
+            {"label": "Number", "type": "integer", "is_unique": true},
+            {"label": "Code", "type": "string", "is_unique": true},
+        ]),
+    )
+    .await;
+    let mut others = Vec::new();
+    for _ in 0..CROWD {
+        others.push(api.post(RECORDS, json!({})).await.id());
+    }
+    for round in 0..rounds(1) {
+        for fields in [json!({"number": round}), json!({"code": format!("C {round}")})] {
+            let name = fields.as_object().unwrap().keys().next().unwrap().clone();
+            let taken = json!({"fields": {name.as_str(): ["This field must be unique."]}});
+            let body = json!({"fields": fields});
+            let won = one_wins(&at_once((0..CROWD).map(|_| api.call("POST", RECORDS).json(&body))).await, &taken);
+            api.delete(&path(won["id"].as_i64().unwrap())).await.is_empty();
+            let calls = others.iter().map(|id| api.call("PATCH", &path(*id)).json(&body));
+            let won = one_wins(&at_once(calls).await, &taken);
+            let id = won["id"].as_i64().unwrap();
+            // A batch is refused as a whole; a restore goes without the value, or is refused when it is taken meanwhile.
+            let batch = json!({"items": [{"fields": {"title": "Other"}}, {"fields": fields}]});
+            let refused = json!({"items": {"1": taken}});
+            api.delete(&path(id)).await.is_empty();
+            let mut calls: Vec<Call> = (0..10).map(|_| api.call("POST", BATCH).json(&batch)).collect();
+            calls.insert(5, api.call("POST", &format!("{}restore/", path(id))).json(&json!({})));
+            let mut replies = at_once(calls).await;
+            let restored = replies.remove(5);
+            let holds = restored.status == 201 && restored["fields"][&name] == fields[&name];
+            assert!(restored.status == 201 || restored == (400, taken.clone()), "{restored:?}");
+            let made = replies.iter().filter(|reply| reply.status == 201).count();
+            assert_eq!(made + usize::from(holds), 1, "{replies:?}");
+            for reply in replies.iter().filter(|reply| reply.status != 201) {
+                assert_eq!((reply.status, &reply.json), (400, &refused));
+            }
+            let found = api.get(&format!("{RECORDS}?{name}={}", shown(&fields[&name]))).await;
+            assert_eq!(found["filtered_count"], 1);
+            api.patch(&path(found.ids()[0]), json!({"fields": {name: null}})).await.ok();
+        }
+    }
+    is_whole(&server).await;
+}
+
+/// A value as a filter has it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), |text| text.replace(' ', "+"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_place_of_a_class_is_taken_once() {
+    let server = Server::start().await;
+    let api = orders(&server, json!([])).await;
+    for _ in 0..9 {
+        api.post(RECORDS, json!({"fields": {"title": "One"}})).await.created();
+    }
+    server.set_limit("object_records_per_object_class", 10).await;
+    for _ in 0..rounds(2) {
+        let replies = at_once((0..CROWD).map(|_| api.call("POST", RECORDS).json(&json!({})))).await;
+        let won = one_wins(&replies, &exceeded("10 Object Records"));
+        assert_eq!(api.get(RECORDS).await["total_count"], 10);
+        api.delete(&path(won["id"].as_i64().unwrap())).await.is_empty();
+        // By batches and a restore as well.
+        let batch = json!({"items": [{}]});
+        let restore = format!("{}restore/", path(won["id"].as_i64().unwrap()));
+        let mut calls: Vec<Call> = (0..CROWD).map(|_| api.call("POST", BATCH).json(&batch)).collect();
+        calls.insert(CROWD / 2, api.call("POST", &restore).json(&json!({})));
+        one_wins(&at_once(calls).await, &exceeded("10 Object Records"));
+        is_whole(&server).await;
+        let newest = api.get(&format!("{RECORDS}?ordering=-id")).await.ids()[0];
+        api.delete(&path(newest)).await.is_empty();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_was_lowered_holds_at_once() {
+    let server = Server::start().await;
+    let api = orders(&server, json!([])).await;
+    let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
+    let limits = format!("/api/builds/{}/limits/", testkit::DOMAIN);
+    for _ in 0..rounds(1) {
+        // So many that creates look at no other slot.
+        server.set_limit("object_records_per_object_class", 1_000_000).await;
+        let create = || api.call("POST", RECORDS).json(&json!({}));
+        let before: Vec<_> = (0..CROWD).map(|_| tokio::spawn(create().send())).collect();
+        let lowered = json!({"object_records_per_object_class": 20});
+        operator.patch(&limits, lowered).await.ok();
+        // Whoever begins now finds places below the new limit, or none.
+        let after = at_once((0..CROWD).map(|_| create())).await;
+        let mut made = 0;
+        for reply in before {
+            let reply = reply.await.unwrap();
+            assert!(reply.status == 201 || reply == (400, exceeded("20 Object Records")), "{reply:?}");
+            made += usize::from(reply.status == 201);
+        }
+        let late = after.iter().filter(|reply| reply.status == 201).count();
+        let all = api.get(&format!("{RECORDS}?limit=1000")).await.ids();
+        assert_eq!(all.len(), made + late);
+        assert!(late == 0 || all.len() <= 20, "{late} came late, {made} before");
+
+        // One more than there are.
+        let held = all.len() + 1;
+        operator.patch(&limits, json!({"object_records_per_object_class": held})).await.ok();
+        one_wins(&at_once((0..CROWD).map(|_| create())).await, &exceeded(&format!("{held} Object Records")));
+        // Fewer than there are: nobody.
+        operator.patch(&limits, json!({"object_records_per_object_class": 5})).await.ok();
+        for reply in at_once((0..CROWD).map(|_| create())).await {
+            reply.is(400, exceeded("5 Object Records"));
+        }
+        is_whole(&server).await;
+        let ids = api.get(&format!("{RECORDS}?limit=1000")).await.ids();
+        api.delete_all(BATCH, json!({"ids": ids})).await.is_empty();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_gets_one_owner() {
+    let server = Server::start().await;
+    let api = orders(&server, json!([])).await;
+    let mut users = Vec::new();
+    for _ in 0..10 {
+        users.push(server.as_type("external").await.id);
+    }
+    let record = api.post(RECORDS, json!({"owner": null})).await.id();
+    let owners = format!("{}owners/", path(record));
+    let mut told = 0;
+    for _ in 0..rounds(2) {
+        let calls = (0..CROWD).map(|n| api.call("POST", &owners).json(&json!([users[n % users.len()]])));
+        let replies = at_once(calls).await;
+        let owner = api.get(&owners).await.ok()["results"][0].clone();
+        for (n, reply) in replies.iter().enumerate() {
+            // Who owns it already is accepted.
+            match users[n % users.len()] == owner["owner_id"] {
+                true => reply.is(201, owner.clone()),
+                false => reply.is(400, exceeded("1 Object Record Owners")),
+            }
+        }
+        told += 1;
+        assert_eq!(history(&server, record, &[3]).await.len(), told);
+        is_whole(&server).await;
+        // Taken away once, and given on by many: each tells of who really went and came.
+        let ownership = format!("{owners}{}/", owner["id"]);
+        let replies = at_once((0..CROWD).map(|_| api.call("DELETE", &ownership))).await;
+        assert_eq!(replies.iter().filter(|reply| reply.status == 204).count(), 1);
+        assert!(replies.iter().all(|reply| matches!(reply.status, 204 | 404)), "{replies:?}");
+        let give = |n: usize| api.call("PATCH", &path(record)).json(&json!({"owner": users[n % users.len()]}));
+        for reply in at_once((0..CROWD).map(give)).await {
+            reply.ok();
+        }
+        let mut owner = None;
+        for (kind, people) in history(&server, record, &[3, 4]).await {
+            let person = people[0]["id"].as_i64();
+            match kind {
+                3 => assert_eq!(owner.replace(person), None),
+                _ => assert_eq!(owner.take(), Some(person)),
+            }
+        }
+        is_whole(&server).await;
+        api.patch(&path(record), json!({"owner": null})).await.ok();
+        told = history(&server, record, &[3]).await.len();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_close_no_circle() {
+    let server = Server::start().await;
+    let fields = json!([
+        {"label": "Parent", "type": "relation", "related_object_class": 1},
+        {"label": "Other", "type": "relation", "related_object_class": 1},
+    ]);
+    let api = orders(&server, fields).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(api.post(RECORDS, json!({})).await.id());
+    }
+    let point = |child: usize, alias: &str, parent: usize| {
+        api.call("PATCH", &path(ids[child])).json(&json!({"fields": {alias: ids[parent]}}))
+    };
+    for round in 0..rounds(5) {
+        // In twos, over two relations; and three, one of them in a batch.
+        let replies = match round % 2 {
+            0 => at_once([point(0, "parent", 1), point(1, "other", 0)]).await,
+            _ => {
+                let batch = json!({"items": [{"id": ids[2], "fields": {"other": ids[0]}}]});
+                at_once([point(0, "parent", 1), point(1, "parent", 2), api.call("PATCH", BATCH).json(&batch)]).await
+            }
+        };
+        let refused: Vec<&Reply> = replies.iter().filter(|reply| reply.status != 200).collect();
+        assert_eq!(refused.len(), 1, "{replies:?}");
+        let text = refused[0].json.to_string();
+        assert!(refused[0].status == 400 && text.contains("Circular relations are not allowed."), "{text}");
+        for id in &ids {
+            api.patch(&path(*id), json!({"fields": {"parent": null, "other": null}})).await.ok();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_child_points_at_a_parent_that_cleared_it() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Parent", json!([{"label": "Title", "type": "string"}])).await;
+    let relation = json!({"label": "Of", "type": "relation", "related_object_class": 1, "on_delete": "clear"});
+    class(&api, "Child", json!([relation])).await;
+    let children = "/api/object-classes/2/object-records/";
+    for _ in 0..rounds(5) {
+        let parent = api.post(RECORDS, json!({})).await.id();
+        let other = api.post(children, json!({})).await.id();
+        let of = json!({"fields": {"of": parent}});
+        let mut calls: Vec<Call> = (0..5).map(|_| api.call("POST", children).json(&of)).collect();
+        calls.insert(2, api.call("DELETE", &path(parent)));
+        calls.push(api.call("PATCH", &path(other)).json(&of));
+        let mut replies = at_once(calls).await;
+        replies.remove(2).is_empty();
+        for reply in &replies {
+            let wrong = format!("Invalid pk {parent} - object does not exist.");
+            assert!(
+                matches!(reply.status, 200 | 201) || *reply == (400, json!({"fields": {"of": [wrong]}})),
+                "{reply:?}"
+            );
+        }
+        assert_eq!(api.get(&format!("{children}?of__isnull=false")).await["filtered_count"], 0);
+    }
+    is_whole(&server).await;
+}
+
+/// Whatever is done to the same records at once, counts, words, versions and assignments are those of the rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_belongs_together_after_everything_at_once() {
+    let server = Server::start().await;
+    let api = orders(&server, json!([{"label": "Number", "type": "integer", "is_unique": true}])).await;
+    let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
+    let (ann, ben) = (server.as_type("internal").await, server.as_type("external").await);
+    let team = group(&api, "Team", &[ben.id]).await;
+    for round in 0..rounds(3) {
+        let mut ids = Vec::new();
+        for n in 0..8 {
+            ids.push(api.post(RECORDS, json!({"fields": {"title": format!("Of {round} {n}")}})).await.id());
+        }
+        let assigned = json!([{"permission_set": readers, "users": [ann.id], "user_groups": [team]}]);
+        let new = json!({"fields": {"number": round}, "permission_sets": assigned, "owner": ben.id});
+        let mut calls = Vec::new();
+        for (n, id) in ids.iter().enumerate() {
+            calls.push(api.call("POST", &assignees(*id, readers)).json(&json!([ann.id, ben.id])));
+            calls.push(api.call("POST", &format!("{}user-groups/", assignees(*id, readers))).json(&json!([team])));
+            calls.push(api.call("PATCH", &path(*id)).json(&json!({"owner": ann.id, "fields": {"title": "Changed"}})));
+            calls.push(api.call("DELETE", &path(*id)));
+            calls.push(api.call("POST", &format!("{}restore/", path(*id))).json(&json!({})));
+            calls.push(api.call("POST", RECORDS).json(&new));
+            calls.push(api.call("POST", BATCH).json(&json!({"items": [new, {"fields": {"title": "B"}}]})));
+            calls.push(api.call("DELETE", BATCH).json(&json!({"ids": [ids[(n + 1) % 8], ids[n]]})));
+            let change = |id: i64| json!({"id": id, "owner": ben.id});
+            let changes = json!({"items": [change(ids[(n + 2) % 8]), change(*id)]});
+            calls.push(api.call("PATCH", BATCH).json(&changes));
+        }
+        for reply in at_once(calls).await {
+            // 403: who assigns to a record that is gone.
+            assert!(matches!(reply.status, 200 | 201 | 204 | 400 | 403 | 404), "{reply:?}");
+        }
+        is_whole(&server).await;
+        // What each sees is what is his.
+        let owned = |id: i64| format!("{RECORDS}?owner={id}&limit=1000");
+        let of_ann = api.get(&owned(ann.id)).await.ids();
+        let seen = ann.get(&format!("{RECORDS}?limit=1000")).await;
+        if seen.status == 200 {
+            assert!(of_ann.iter().all(|id| seen.ids().contains(id)), "{of_ann:?} {seen:?}");
+            for id in seen.ids() {
+                ann.get(&path(id)).await.ok();
+            }
+        } else {
+            assert_eq!((of_ann, seen.json.clone()), (vec![], message::not_found()));
+        }
+        let taken = api.get(&format!("{RECORDS}?number={round}")).await.ids();
+        assert!(taken.len() <= 1, "{taken:?}");
+    }
+}

@@ -1,0 +1,292 @@
+//! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
+
+use crate::set_up::{SETS, assignees, at_once, record, set, sql, with_class, with_class_set};
+use serde_json::{Value, json};
+use testkit::message;
+use testkit::shown::{START, admin, page};
+use testkit::{Client, SECOND, Server};
+
+/// Two connectors that are associated with class 1, and one that is not.
+const CONNECTORS: &[&str] = &[
+    "INSERT INTO mcp_connectors(id, name) VALUES (7, 'Claude'), (5, 'Copilot'), (9, 'Elsewhere')",
+    "INSERT INTO mcp_connector_classes(connector, object_class) VALUES (7, 1), (5, 1)",
+];
+
+fn permissions(records: &[&str], tasks: &[&str]) -> Value {
+    json!({"object_records": records, "tasks": tasks})
+}
+
+fn shown(id: i64, name: &str, permissions: Value, connectors: &[(i64, &str, Value)]) -> Value {
+    let of = |(id, _, permissions): &(i64, &str, Value)| json!({"connector": id, "permissions": permissions});
+    let labels: serde_json::Map<String, Value> =
+        connectors.iter().map(|(id, name, _)| (id.to_string(), json!({"name": name}))).collect();
+    json!({
+        "id": id, "name": name, "permissions": permissions,
+        "mcp_permissions": connectors.iter().map(of).collect::<Vec<_>>(),
+        "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
+        "_meta": {"labels": {"connectors": labels}},
+    })
+}
+
+#[tokio::test]
+async fn a_set_is_made_changed_listed_and_deleted() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    api.get(SETS).await.is(200, page(json!([])));
+    // Actions that others need are added; no name is reserved; what connectors have is not taken from a create.
+    let body = json!({
+        "name": " everyone ", "permissions": {"object_records": ["edit"], "tasks": ["assign"]}, "mcp_permissions": "?",
+    });
+    let first = shown(1, "everyone", permissions(&["edit", "view"], &["edit", "view", "assign"]), &[]);
+    api.post(SETS, body).await.is(201, first.clone());
+    api.post(SETS, json!({"name": "Nothing"})).await.is(201, shown(2, "Nothing", permissions(&[], &[]), &[]));
+    let second = shown(2, "Nothing", permissions(&[], &[]), &[]);
+    api.get(&format!("{SETS}?ordering=-id&name=x")).await.is(200, page(json!([first, second])));
+
+    // A key that is not sent stays; what another action needs stays.
+    let changed = shown(1, "All", permissions(&["view"], &["edit", "view", "assign"]), &[]);
+    api.patch(&format!("{SETS}1/"), json!({"name": "All", "permissions": {"object_records": []}, "planet": 1}))
+        .await
+        .is(200, changed);
+    api.get(&format!("{SETS}1/")).await.is(405, message::detail("Method \"GET\" not allowed."));
+    api.delete(&format!("{SETS}1/")).await.is_empty();
+    api.delete(&format!("{SETS}1/")).await.is(404, message::not_found());
+    api.patch(&format!("{SETS}1/"), json!({})).await.is(404, message::not_found());
+    let log = api.get("/api/administration/log/?resource=record_permission_sets").await;
+    assert_eq!(log.column("action"), ["delete", "edit", "create", "create"]);
+    assert_eq!(
+        log.column("changes")[1],
+        json!({
+            "name": ["everyone", "All"],
+            "permissions": [
+                permissions(&["edit", "view"], &["edit", "view", "assign"]),
+                permissions(&["view"], &["edit", "view", "assign"]),
+            ],
+        })
+    );
+}
+
+#[tokio::test]
+async fn wrong_bodies_are_refused() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    set(&api, "Readers", json!({})).await;
+    let long = "x".repeat(101);
+    for (body, errors) in [
+        (json!({}), json!({"name": ["This field is required."]})),
+        (json!({"name": " "}), json!({"name": ["This field may not be blank."]})),
+        (json!({"name": null}), json!({"name": ["This field may not be null."]})),
+        (json!({"name": long}), json!({"name": ["Ensure this field has no more than 100 characters."]})),
+        (json!({"name": "READERS"}), json!({"name": ["This field must be unique."]})),
+        (json!({"name": "A", "permissions": null}), json!({"permissions": ["This field may not be null."]})),
+        (json!({"name": "A", "permissions": {"x": []}}), json!({"permissions": ["Invalid resource x."]})),
+        (
+            json!({"name": "A", "permissions": {"object_classes": ["view"]}}),
+            json!({"permissions": ["Invalid resource object_classes."]}),
+        ),
+        (
+            json!({"name": "A", "permissions": {"object_records": ["edit_owners", "view", "list"], "tasks": null}}),
+            json!({"permissions": {
+                "object_records": ["Invalid actions edit_owners,list."], "tasks": ["This field may not be null."],
+            }}),
+        ),
+    ] {
+        api.post(SETS, body.clone()).await.refuses(errors);
+    }
+    for path in ["/api/object-classes/9/record-permission-sets/"] {
+        api.get(path).await.is(404, message::not_found());
+        api.options(path).await.is(404, message::not_found());
+        api.post(path, json!({"name": "A"})).await.is(404, message::not_found());
+    }
+    for n in 2..=10 {
+        set(&api, &format!("Set {n}"), json!({})).await;
+    }
+    let detail = "Limit of 10 Object Class Permission Sets has been exceeded.";
+    api.post(SETS, json!({"name": "More"}))
+        .await
+        .is(400, json!({"detail": detail, "error_code": "ERR_LIMIT_EXCEEDED"}));
+}
+
+#[tokio::test]
+async fn connectors_have_a_part_of_their_set() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    sql(&server, CONNECTORS).await;
+    let (nothing, viewing) = (permissions(&[], &[]), permissions(&["view"], &[]));
+    let both = |five: &Value, seven: &Value| [(5, "Copilot", five.clone()), (7, "Claude", seven.clone())];
+    let whole = permissions(&["edit", "view"], &["edit", "view", "assign"]);
+    api.post(SETS, json!({"name": "Set", "permissions": whole}))
+        .await
+        .is(201, shown(1, "Set", whole.clone(), &both(&nothing, &nothing)));
+    let one = format!("{SETS}1/");
+    let give = |connector: i64, permissions: Value| json!({"mcp_permissions": [{"connector": connector, "permissions": permissions}]});
+    // What actions need is added, and has to be within the set, too.
+    api.patch(&one, give(7, json!({"tasks": ["assign"]})))
+        .await
+        .is(200, shown(1, "Set", whole.clone(), &both(&nothing, &permissions(&["view"], &["edit", "view", "assign"]))));
+    api.patch(&one, give(5, json!({"object_records": ["edit"]}))).await.is(
+        200,
+        shown(
+            1,
+            "Set",
+            whole.clone(),
+            &both(&permissions(&["edit", "view"], &[]), &permissions(&["view"], &["edit", "view", "assign"])),
+        ),
+    );
+    let excess = "Permissions of connector 7 exceed the permissions of the set: object_records.delete, tasks.create";
+    api.patch(&one, give(7, json!({"object_records": ["delete"], "tasks": ["create"]})))
+        .await
+        .refuses(json!({"mcp_permissions": [excess]}));
+    // A set that shrinks takes from all connectors, whether or not they are sent.
+    let body = json!({
+        "permissions": {"object_records": ["view"], "tasks": []},
+        "mcp_permissions": [{"connector": 7, "permissions": {}}],
+    });
+    let shrunk = shown(1, "Set", viewing.clone(), &both(&viewing, &viewing));
+    api.patch(&one, body).await.is(200, shrunk.clone());
+    api.get(SETS).await.is(200, page(json!([shrunk])));
+    let log = api.get("/api/administration/log/?resource=record_permission_sets").await;
+    assert_eq!(
+        log.column("changes")[0]["mcp_permissions"][1],
+        json!([{"connector": 5, "permissions": viewing}, {"connector": 7, "permissions": viewing}])
+    );
+
+    for (sent, errors) in [
+        (json!(null), json!(["This field may not be null."])),
+        (json!("x"), json!(["Expected a list of items but got type str."])),
+        (json!([5]), json!(["Invalid data. Expected a dictionary, but got int."])),
+        (json!([{"connector": 9, "permissions": {}}]), json!(["Invalid pk 9 - object does not exist."])),
+        (json!([{"connector": 99, "permissions": {}}]), json!(["Invalid pk 99 - object does not exist."])),
+        (json!([{"connector": "5", "permissions": {}}]), json!(["Incorrect type. Expected pk value, received str."])),
+        (json!([{"permissions": {}}]), json!({"connector": ["This field is required."]})),
+        (json!([{"connector": 5}]), json!({"permissions": ["This field is required."]})),
+        (json!([{"connector": 5, "permissions": null}]), json!({"permissions": ["This field may not be null."]})),
+        (json!([{"connector": 5, "permissions": {"x": []}}]), json!({"permissions": ["Invalid resource x."]})),
+        (
+            json!([{"connector": 5, "permissions": {"tasks": ["fly"]}}]),
+            json!({"permissions": {"tasks": ["Invalid actions fly."]}}),
+        ),
+        (
+            json!([{"connector": 5, "permissions": {}}, {"connector": 5, "permissions": {}}]),
+            json!(["This list must contain unique connectors."]),
+        ),
+    ] {
+        api.patch(&one, json!({"mcp_permissions": sent})).await.refuses(json!({"mcp_permissions": errors}));
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    sql(&server, CONNECTORS).await;
+    let id = set(&api, "Set", json!({"object_records": ["view", "edit"]})).await;
+    let (reader, keeper) = (server.as_type("internal").await, server.as_type("internal").await);
+    reader.get(SETS).await.is(404, message::not_found());
+    // Who may view one record reads the sets of its class.
+    let one = record(&api).await;
+    api.post(&assignees(one, id), json!([reader.id])).await.created();
+    let all = api.get(SETS).await.ok();
+    reader.get(SETS).await.is(200, all);
+    reader.options(SETS).await.ok();
+    reader.post(SETS, json!({"name": "Mine"})).await.is(403, message::forbidden());
+    reader.patch(&format!("{SETS}1/"), json!({"name": "Mine"})).await.is(403, message::forbidden());
+    reader.delete(&format!("{SETS}1/")).await.is(403, message::forbidden());
+
+    let held = json!({"object_classes": ["edit_perm_set"], "object_records": ["view"]});
+    with_class_set(&api, keeper.id, held).await;
+    let refused = async |body: Value| keeper.patch(&format!("{SETS}1/"), body).await.is(403, message::forbidden());
+    refused(json!({"permissions": {"object_records": ["edit", "delete"]}})).await;
+    let connector =
+        |actions: Value| json!({"mcp_permissions": [{"connector": 5, "permissions": {"object_records": actions}}]});
+    refused(connector(json!(["edit"]))).await;
+    keeper.patch(&format!("{SETS}1/"), connector(json!(["view"]))).await.ok();
+    keeper.post(SETS, json!({"name": "B", "permissions": {"tasks": ["view"]}})).await.is(403, message::forbidden());
+    keeper.post(SETS, json!({"name": "B", "permissions": {"object_records": ["view"]}})).await.created();
+    // What is there may stay, and be taken away.
+    keeper.patch(&format!("{SETS}1/"), json!({"name": "C", "permissions": {"object_records": ["edit"]}})).await.ok();
+    keeper.patch(&format!("{SETS}1/"), json!({"permissions": {"object_records": []}})).await.ok();
+    keeper.delete(&format!("{SETS}1/")).await.is_empty();
+}
+
+#[tokio::test]
+async fn the_schema_names_every_action() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let document = api.options(SETS).await.ok();
+    let names = |list: &Value| list.as_array().unwrap().iter().map(|it| it["alias"].clone()).collect::<Value>();
+    let columns = json!([
+        "id",
+        "name",
+        "permissions",
+        "mcp_permissions",
+        "created_at",
+        "created_by",
+        "modified_at",
+        "modified_by"
+    ]);
+    assert_eq!(names(&document["list"]["columns"]), columns);
+    assert_eq!(document["restrictions"], json!({"limit_items": 10}));
+    let schema = document["details"]["schema"].as_array().unwrap();
+    let permissions = schema.iter().find(|entry| entry["alias"] == "permissions").unwrap();
+    assert_eq!(names(&permissions["schema"]), json!(["object_records", "tasks"]));
+    assert_eq!(
+        permissions["schema"][0]["values"],
+        json!([{"value": "edit", "text": "Edit"}, {"value": "view", "text": "View"}, {"value": "delete", "text": "Delete"}])
+    );
+}
+
+#[tokio::test]
+async fn what_a_set_gives_opens_and_shuts_its_records_at_once() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let id = set(&api, "Set", json!({})).await;
+    let one = record(&api).await;
+    let reader = server.as_type("external").await;
+    api.post(&assignees(one, id), json!([reader.id])).await.created();
+    let (list, path) = ("/api/object-classes/1/object-records/", format!("/api/object-records/{one}/"));
+    for _ in 0..2 {
+        reader.get(list).await.is(404, message::not_found());
+        reader.get(&path).await.is(404, message::not_found());
+        api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": ["view"]}})).await.ok();
+        assert_eq!(reader.get(list).await.ids(), [one]);
+        reader.get(&path).await.ok();
+        api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": []}})).await.ok();
+    }
+    api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": ["view"]}})).await.ok();
+    assert_eq!(reader.get(list).await.ids(), [one]);
+    api.delete(&format!("{SETS}{id}/")).await.is_empty();
+    reader.get(list).await.is(404, message::not_found());
+}
+
+/// Every connector's part of a set is within the set.
+async fn check_parts(api: &Client) {
+    let set = api.get(SETS).await.json["results"][0].take();
+    for of in set["mcp_permissions"].as_array().unwrap() {
+        for key in ["object_records", "tasks"] {
+            let whole = set["permissions"][key].as_array().unwrap();
+            let part = of["permissions"][key].as_array().unwrap();
+            assert!(part.iter().all(|action| whole.contains(action)), "{set:#}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connector_never_has_more_than_a_set_that_shrinks_meanwhile() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    sql(&server, CONNECTORS).await;
+    let id = set(&api, "Set", json!({})).await;
+    let path = format!("{SETS}{id}/");
+    for _ in 0..testkit::rounds(5) {
+        api.patch(&path, json!({"permissions": {"object_records": ["edit"], "tasks": ["assign"]}})).await.ok();
+        let whole = json!({"object_records": ["edit"], "tasks": ["assign"]});
+        let give = json!({"mcp_permissions": [{"connector": 5, "permissions": whole}, {"connector": 7, "permissions": whole}]});
+        let shrink = json!({"permissions": {"object_records": ["view"], "tasks": []}});
+        let bodies = [&give, &shrink, &give, &give];
+        let replies = at_once(bodies.map(|body| api.call("PATCH", &path).json(body))).await;
+        assert!(replies.iter().all(|reply| matches!(reply.status, 200 | 400)), "{replies:?}");
+        check_parts(&api).await;
+    }
+    server.advance(SECOND);
+}

@@ -1,0 +1,89 @@
+//! What tests of records begin with.
+
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::{Call, Client, Reply, Server};
+
+pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
+pub const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+/// The first super admin, who made class 1, `Order`.
+pub async fn with_class(server: &Server) -> Client {
+    let api = server.admin().await;
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    api
+}
+
+/// Makes a record permission set of class 1; its id.
+pub async fn set(api: &Client, name: &str, permissions: Value) -> i64 {
+    let set = api.post(SETS, json!({"name": name, "permissions": permissions})).await;
+    set.created();
+    set.id()
+}
+
+/// Makes a record of class 1; its id.
+pub async fn record(api: &Client) -> i64 {
+    let record = api.post(RECORDS, json!({})).await;
+    record.created();
+    record.id()
+}
+
+/// Gives somebody actions on class 1 and its records by a class permission set of his own.
+pub async fn with_class_set(api: &Client, user: i64, permissions: Value) {
+    let body = json!({"name": format!("Of {user}"), "permissions": permissions});
+    let set = api.post("/api/object-classes/1/permission-sets/", body).await.id();
+    let assignees = format!("/api/object-classes/1/permission-sets/{set}/assignees/users/");
+    api.post(&assignees, json!([user])).await.created();
+}
+
+/// Makes a group with these members; its id.
+pub async fn group(api: &Client, name: &str, members: &[i64]) -> i64 {
+    let id = api.post("/api/user-groups/", json!({"name": name})).await.id();
+    if !members.is_empty() {
+        api.post(&format!("/api/user-groups/{id}/members/users/"), json!(members)).await.created();
+    }
+    id
+}
+
+/// The address of the users, or the groups, assigned to a record by a set.
+pub fn assignees(record: i64, set: i64) -> String {
+    format!("/api/object-records/{record}/permission-sets/{set}/assignees/")
+}
+
+/// Runs statements.
+pub async fn sql(server: &Server, texts: &'static [&'static str]) {
+    let run = move |conn: &mut Conn| texts.iter().try_for_each(|text| conn.exec(&Sql::new(text)).map(drop));
+    server.build.db.write::<(), Error>(run).await.unwrap();
+}
+
+/// A number that a statement finds.
+pub async fn number(server: &Server, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, Error>(read).await.unwrap()
+}
+
+/// The history events of a record with these types, in order: type and data.
+pub async fn history(server: &Server, record: i64, types: &[i64]) -> Vec<(i64, Value)> {
+    let read = |conn: &mut Conn| {
+        let sql = Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n");
+        conn.all(&sql, |row| Ok(serde_json::from_str::<Value>(row.text(0)?).unwrap()))
+    };
+    let all = server.build.db.read::<Vec<Value>, Error>(read).await.unwrap();
+    let data = |event: &Value| -> Value {
+        let texts = event["event_data"].as_array().unwrap();
+        texts.iter().map(|text| serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap()).collect()
+    };
+    let wanted = all.iter().filter(|event| event["record_id"] == json!(record));
+    let events = wanted.map(|event| (event["event_type_id"].as_i64().unwrap(), data(event)));
+    events.filter(|(event_type, _)| types.contains(event_type)).collect()
+}
+
+/// Sends all calls at once; the answers in the order of the calls.
+pub async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
+    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
+    let mut replies = Vec::new();
+    for call in sent {
+        replies.push(call.await.unwrap());
+    }
+    replies
+}
