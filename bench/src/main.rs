@@ -3,6 +3,7 @@
 //! | command | |
 //! |---|---|
 //! | `bench seed DIRECTORY USERS [URL]` | makes a build of so many users, or of those in a CSV file, in the directory or in the PostgreSQL database; writes `token` and `key` |
+//! | `bench records DIRECTORY DATA [URL]` | makes a build with the records of a folder of CSV files; writes `token-1` to `token-4` |
 //! | `bench record ADDRESS DIRECTORY EXPECTED` | asks the floor for every answer and writes them down |
 //! | `bench load ADDRESS DIRECTORY EXPECTED OPERATION SECONDS PID…` | measures one operation, checking every answer |
 //! | `bench first ADDRESS DIRECTORY PATH` | waits for the first 200 and prints the milliseconds |
@@ -16,6 +17,7 @@ mod failure;
 mod footprint;
 mod load;
 mod process;
+mod records;
 mod request;
 mod seed;
 mod table;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["seed", directory, users] => seed::run(directory, users, None),
         ["seed", directory, users, url] => seed::run(directory, users, Some(url)),
+        ["records", directory, data] => records::run(directory, data, None),
+        ["records", directory, data, url] => records::run(directory, data, Some(url)),
         ["record", address, directory, expected] => {
             expected::record(address, Path::new(directory), Path::new(expected))
         }

@@ -266,14 +266,19 @@ fn count(conn: &mut Conn) -> Result<(), Error> {
     Ok(())
 }
 
-/// A token of a session that lasts a day.
+/// A token of the super admin.
 pub async fn token(app: &App, build: &Build) -> Result<String, Failure> {
+    token_of(app, build, 1).await
+}
+
+/// A token of a user's session, which lasts a day.
+pub async fn token_of(app: &App, build: &Build, user: i64) -> Result<String, Failure> {
     let now = app.clock.now();
     let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent) \
-               VALUES (1, $1, $1, $2, '127.0.0.1', 'bench') RETURNING id";
-    let sql = Sql::new(sql).arg(now).arg(now + DAY);
+               VALUES ($3, $1, $1, $2, '127.0.0.1', 'bench') RETURNING id";
+    let sql = Sql::new(sql).arg(now).arg(now + DAY).arg(user);
     let session = build.db.write(move |conn| conn.one(&sql, |row| row.int(0))).await?;
-    Ok(app.slot::<AccessTokens>().issue(&build.uid, 1, session, now, 86_400))
+    Ok(app.slot::<AccessTokens>().issue(&build.uid, user, session, now, 86_400))
 }
 
 /// The key of the tokens as hexadecimal digits, for the floor.
