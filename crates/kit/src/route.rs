@@ -1,7 +1,7 @@
 //! Routes as data: the dispatcher, OpenAPI and the tests read the same table, so that every endpoint has a permission,
 //! a description and tests.
 
-use crate::answer::Outcome;
+use crate::answer::{Answer, Outcome};
 use crate::app::App;
 use crate::build::Build;
 use crate::caller::{Access, Requirement};
@@ -29,6 +29,8 @@ pub enum Handler {
     ShortRead(fn(&Request, &mut Conn) -> Outcome),
     /// A read of several statements in one snapshot.
     Read(fn(&Request, &mut Conn) -> Outcome),
+    /// A look that usually answers, as short as [`Handler::ShortRead`], and the read for when it cannot.
+    Peek(fn(&Request, &mut Conn) -> Result<Option<Answer>, Refusal>, fn(&Request, &mut Conn) -> Outcome),
     /// A write in one transaction.
     Write(fn(&Request, &mut Conn) -> Outcome),
     /// An asynchronous handler with transactions of its own, for slow work that must not hold a database thread, such
@@ -348,7 +350,7 @@ impl Route {
     /// Whether its successful answers have an `ETag`: those of every read without a secret, and instances.
     pub fn is_tagged(&self) -> bool {
         let is_read = self.method == Method::GET && self.status == 200 && !matches!(self.answer, Schema::Binary);
-        let is_at_hand = matches!(self.handler, Handler::NoDatabase(_) | Handler::ShortRead(_) | Handler::Read(_));
+        let is_at_hand = !matches!(self.handler, Handler::Write(_) | Handler::Async(_) | Handler::Upload(..));
         (is_read && is_at_hand && self.is_compressed()) || self.is_instance() || self.tags_itself
     }
     /// Answers with an `ETag` though its answer is no instance.

@@ -7,6 +7,7 @@
 use crate::field_type::FieldType;
 use kit::app::App;
 use kit::build::Build;
+use kit::rows::{Declaration, Shape};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use resource::{Choice, Field, Kind, Resource, Source, Target, Value};
@@ -36,6 +37,8 @@ pub struct Class {
     pub label_field: Option<usize>,
     /// The declaration of its records, whose group `fields` has the fields.
     pub record: Arc<Resource>,
+    /// The shape of whole records.
+    pub shape: Arc<Shape>,
     by_alias: HashMap<String, usize>,
 }
 
@@ -203,7 +206,13 @@ impl Class {
         let label_field = fields.iter().position(is_label);
         let by_alias = fields.iter().enumerate().map(|(at, field)| (field.alias.clone(), at)).collect();
         let record = Arc::new(record(id, &fields));
-        Class { id, version, name, alias, fields, label_field, record, by_alias }
+        let shape = Arc::new(Shape::plain(Declaration::from(record.clone())));
+        Class { id, version, name, alias, fields, label_field, record, shape, by_alias }
+    }
+
+    /// The field by whose value a record is named, as records have it.
+    pub fn label(&self) -> Option<&Field> {
+        self.label_field.and_then(|at| self.declared(&self.fields[at].alias))
     }
 
     pub fn field(&self, alias: &str) -> Option<&ClassField> {
@@ -327,6 +336,11 @@ pub fn class_at(app: &App, build: &Build, conn: &mut Conn, id: i64, version: i64
     let Some(class) = Class::load(conn, id)?.map(Arc::new) else { return Ok(None) };
     known.keep(key, &class);
     Ok(Some(class))
+}
+
+/// A class as this process saw it last, if it is kept; its version must be compared with that in the database.
+pub fn known_class(app: &App, build: &Build, id: i64) -> Option<Arc<Class>> {
+    app.slot::<KnownClasses>().0.get(&(build.uid.clone(), id))
 }
 
 /// A class as the transaction sees it; `None` when there is no such class.

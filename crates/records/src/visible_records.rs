@@ -131,6 +131,11 @@ impl KnownSets {
     }
 }
 
+/// The number of a record within its class, as it is stored.
+pub fn number(stored: i64) -> Result<u32, Error> {
+    u32::try_from(stored).map_err(|_| Error::Db(format!("{stored} as the number of a record")))
+}
+
 /// The records of a class that the caller may view, who holds this on the class.
 pub fn visible(request: &Request, conn: &mut Conn, class: i64, rights: ClassRights) -> Result<Visible, Refusal> {
     if rights.has(VIEW) {
@@ -220,8 +225,7 @@ fn look_up(conn: &mut Conn, user: i64, missing: &[Missing]) -> Result<Vec<Looked
         missing.iter().flat_map(|(class, _, state, _)| state.sets.iter().map(|set| (*set, *class))).collect();
     let mut numbers: HashMap<(i64, i64), Vec<u32>> = HashMap::new();
     let mut add = |class: i64, principal: i64, n: i64| -> Result<(), Error> {
-        let n = u32::try_from(n).map_err(|_| Error::Db(format!("record number {n} of class {class}")))?;
-        numbers.entry((class, principal)).or_default().push(n);
+        numbers.entry((class, principal)).or_default().push(number(n)?);
         Ok(())
     };
     if !class_of.is_empty() {

@@ -38,7 +38,7 @@ impl Conn {
         Conn::new(Connection::Postgres(Box::new(connection)))
     }
 
-    /// A connection without a server, by which a script is run to learn its statement.
+    /// A connection without a server, by which a script is run to learn its statements.
     pub(crate) fn look_ahead(look_ahead: LookAhead) -> Conn {
         Conn::new(Connection::LookAhead(Box::new(look_ahead)))
     }
@@ -276,11 +276,11 @@ impl Conn {
         }
     }
 
-    /// What was learnt of a script; `None` on a real connection.
-    pub(crate) fn into_look_ahead(self) -> Option<LookAhead> {
+    /// What was learnt of a script.
+    pub(crate) fn into_look_ahead(self) -> LookAhead {
         match self.connection {
-            Connection::LookAhead(look_ahead) => Some(*look_ahead),
-            _ => None,
+            Connection::LookAhead(look_ahead) => *look_ahead,
+            _ => unreachable!("a real connection where a script was to be learnt"),
         }
     }
 }

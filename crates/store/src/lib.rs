@@ -239,8 +239,9 @@ impl Database {
 
     /// Runs a read that is short enough for the caller's own thread. Its statements may see different snapshots.
     ///
-    /// On SQLite it runs at once, without a transaction. On PostgreSQL a script with one statement is run twice, first to
-    /// learn its statement and then with the rows; any other runs as in [`Database::read`], but without a transaction.
+    /// On SQLite it runs at once, without a transaction. On PostgreSQL a script with up to three statements is run once more
+    /// for each, first to learn a statement and then with the rows; any other runs as in [`Database::read`], but without a
+    /// transaction.
     pub async fn read_short<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,

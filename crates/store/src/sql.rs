@@ -170,6 +170,15 @@ impl Sql {
         self.push(" = ANY(").bind(Arg::Ints(numbers.into())).push(")")
     }
 
+    /// Appends a condition that holds for about one in so many rows. It tells SQLite, whose statistics are made from a sample,
+    /// that an index of few values is a poor one; PostgreSQL knows.
+    pub fn one_in(&mut self, rows: usize, condition: impl FnOnce(&mut Sql)) -> &mut Sql {
+        condition(self.push("/*sqlite likelihood*/("));
+        let share = 1.0 / rows.max(1) as f64;
+        self.text.to_mut().push_str(&format!("/*sqlite , {share:.6}*/)"));
+        self
+    }
+
     /// Appends the name of a table or column that is known only at run time.
     ///
     /// # Panics
@@ -216,6 +225,7 @@ impl Sql {
                 text.push(')');
             }
             Piece::Text(part) | Piece::Function(part, _) | Piece::Lock(part) => text.push_str(part),
+            Piece::Sqlite(part) => text.extend([SQLITE, part, COMMENT_END]),
         });
         self
     }
@@ -299,7 +309,8 @@ fn push_number(text: &mut String, number: usize) {
 /// Translates a text for SQLite.
 ///
 /// `$1` becomes `?1`: SQLite takes `$1` for a name, so that binding by position would swap the values of `$2, $1`. Some
-/// functions get another name, and `= ANY($1)` becomes `IN (SELECT value FROM json_each(?1))`. Row locks are dropped: SQLite has none and needs none, since it has one writer.
+/// functions get another name, and `= ANY($1)` becomes `IN (SELECT value FROM json_each(?1))`. What stands in a comment
+/// `/*sqlite …*/` is for SQLite alone. Row locks are dropped: SQLite has none and needs none, since it has one writer.
 pub(crate) fn sqlite_text(canonical: &str) -> String {
     let mut out = String::with_capacity(canonical.len());
     scan(canonical, |piece| match piece {
@@ -315,6 +326,7 @@ pub(crate) fn sqlite_text(canonical: &str) -> String {
             out.push_str("))");
         }
         Piece::Lock(_) => {}
+        Piece::Sqlite(part) => out.push_str(part),
     });
     out
 }
@@ -330,7 +342,13 @@ enum Piece<'a> {
     Lock(&'a str),
     /// The digits of ` = ANY($1)`
     Any(&'a str),
+    /// What stands between [`SQLITE`] and [`COMMENT_END`].
+    Sqlite(&'a str),
 }
+
+/// The begin of a comment whose content is for SQLite alone.
+const SQLITE: &str = "/*sqlite ";
+const COMMENT_END: &str = "*/";
 
 /// Functions that have another name on SQLite: both names, with the bracket.
 const FUNCTIONS: [(&str, &str); 2] = [("strpos(", "instr("), ("json_build_array(", "json_array(")];
@@ -381,6 +399,9 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
             b's' | b'j' if at == 0 || !is_word(bytes[at - 1]) => function(rest).map_or(0, |(name, _)| name.len()),
             b' ' if rest.starts_with(b" FOR ") => lock(rest),
             b' ' if rest.starts_with(b" = ") => any(rest),
+            b'/' if rest.starts_with(SQLITE.as_bytes()) => {
+                text[at..].find(COMMENT_END).map_or(0, |end| end + COMMENT_END.len())
+            }
             _ => 0,
         };
         if length < 2 {
@@ -395,6 +416,7 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
             b'$' => Piece::Placeholder(&part[1..]),
             b' ' if part.starts_with(ANY) => Piece::Any(&part[ANY.len() + 1..length - 1]),
             b' ' => Piece::Lock(part),
+            b'/' => Piece::Sqlite(&part[SQLITE.len()..length - COMMENT_END.len()]),
             _ => Piece::Function(part, function(rest).map_or("", |(_, name)| name)),
         });
         at += length;
@@ -461,6 +483,15 @@ mod tests {
             sqlite_text("SELECT n FROM t WHERE a = ANY($2) AND b = $1"),
             "SELECT n FROM t WHERE a IN (SELECT value FROM json_each(?2)) AND b = ?1"
         );
+        let mut some = Sql::new("SELECT 1 FROM t WHERE ");
+        some.one_in(5, |sql| {
+            sql.push("a = ").bind(3);
+        });
+        let mut all = Sql::new("SELECT $1, ").arg(1);
+        all.append(&some);
+        assert_eq!(all.text(), "SELECT $1, SELECT 1 FROM t WHERE /*sqlite likelihood*/(a = $2/*sqlite , 0.200000*/)");
+        assert_eq!(sqlite_text(all.text()), "SELECT ?1, SELECT 1 FROM t WHERE likelihood(a = ?2, 0.200000)");
+        assert_eq!(sqlite_text("SELECT 1 /*sqlite "), "SELECT 1 /*sqlite ");
         assert_eq!(sqlite_text("SELECT a = ANY(SELECT 1), a = ANY($"), "SELECT a = ANY(SELECT 1), a = ANY($");
         assert_eq!(sqlite_text(""), "");
         assert_eq!(sqlite_text("$"), "$");

@@ -15,6 +15,8 @@ const MAX_CHARACTERS: usize = 64;
 const MAX_WORDS: usize = 20_000;
 /// How many bytes they may have together. A `tsvector` holds 1 MiB.
 const MAX_BYTES: usize = 1_000_000;
+/// Up to so many words that begin alike are named in a query of FTS5.
+const MAX_NAMED_WORDS: usize = 16;
 /// From how many bytes on words are sent to the database, so that those of many records do not fill the memory.
 const MAX_BYTES_AT_ONCE: usize = 4_000_000;
 
@@ -67,7 +69,12 @@ impl Conn {
             // This tokenizer splits at ASCII characters alone, and words hold none at which it does.
             sql.push("CREATE VIRTUAL TABLE ")
                 .name(&index)
-                .push(" USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii')");
+                .push(" USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii')")
+                .push("; CREATE VIRTUAL TABLE ")
+                .name(&terms_of(table))
+                .push(" USING fts5vocab(")
+                .name(&index)
+                .push(", instance)");
         } else {
             sql.push("CREATE TABLE ").name(&index).push(" (n BIGINT PRIMARY KEY, words TSVECTOR); CREATE INDEX ");
             sql.name(&format!("{index}_gin")).push(" ON ").name(&index).push(" USING GIN (words)");
@@ -77,6 +84,9 @@ impl Conn {
 
     /// Removes the word index of a table, if it exists.
     pub fn drop_word_index(&mut self, table: &str) -> Result<(), Error> {
+        if self.is_embedded() {
+            self.drop_table(&terms_of(table))?;
+        }
         self.drop_table(&index_of(table))
     }
 
@@ -127,35 +137,59 @@ impl Conn {
     /// conditions on the column that it gets, which holds the `n` of a row.
     ///
     /// ```ignore
-    /// if let Some(found) = conn.search("r12", &fold(text), |_, _| {}) {
+    /// if let Some(found) = conn.search("r12", &fold(text), |_, _| {})? {
     ///     sql.push(" AND r.n").append(&found);
     /// }
     /// ```
-    pub fn search(&self, table: &str, folded: &str, further: impl FnOnce(&mut Sql, &'static str)) -> Option<Sql> {
+    pub fn search(
+        &mut self,
+        table: &str,
+        folded: &str,
+        further: impl FnOnce(&mut Sql, &'static str),
+    ) -> Result<Option<Sql>, Error> {
         let index = index_of(table);
         let words: Vec<&str> = words(folded).collect();
-        let (mut sql, query) = (Sql::new(" IN (SELECT "), query(&words, self.is_embedded())?);
+        let Some((last, others)) = words.split_last() else { return Ok(None) };
+        let mut sql = Sql::new(" IN (SELECT ");
         if self.is_embedded() {
+            let last = self.beginning_with(table, last)?;
+            let query = others.iter().map(|word| format!("\"{word}\" AND ")).collect::<String>() + &last;
             sql.push("rowid FROM ").name(&index).push(" WHERE ").name(&index).push(" MATCH ").bind(query);
             further(&mut sql, "rowid");
         } else {
+            let query = others.iter().map(|word| format!("'{word}' & ")).collect::<String>() + &format!("'{last}':*");
             sql.push("n FROM ").name(&index).push(" WHERE words @@ CAST(CAST(").bind(query);
             sql.push(" AS TEXT) AS TSQUERY)");
             further(&mut sql, "n");
         }
         sql.push(")");
-        Some(sql)
+        Ok(Some(sql))
+    }
+
+    /// The part of a query of FTS5 for words that begin so. A beginning takes several times as long as the words themselves,
+    /// so where they are few they are named.
+    fn beginning_with(&mut self, table: &str, beginning: &str) -> Result<String, Error> {
+        let mut sql = Sql::new("SELECT v.term FROM ");
+        sql.name(&terms_of(table)).push(" v WHERE v.term >= $1 AND v.term < $2 LIMIT 1");
+        let mut named = vec![format!("\"{beginning}\"")];
+        let mut last = beginning.to_owned();
+        let end = format!("{beginning}\u{10ffff}");
+        while named.len() <= MAX_NAMED_WORDS {
+            // The least that comes behind a word.
+            let next = sql.clone().arg(format!("{last}\u{1}")).arg(end.clone());
+            match self.opt(&next, |row| Ok(row.text(0)?.to_owned()))? {
+                Some(word) => last = word,
+                None => return Ok(format!("({})", named.join(" OR "))),
+            }
+            named.push(format!("\"{last}\""));
+        }
+        Ok(format!("\"{beginning}\"*"))
     }
 }
 
-/// The query for words in the language of the engine, the last one also as the beginning of a word.
-fn query(words: &[&str], is_sqlite: bool) -> Option<String> {
-    let (last, others) = words.split_last()?;
-    Some(if is_sqlite {
-        others.iter().map(|word| format!("\"{word}\" ")).collect::<String>() + &format!("\"{last}\"*")
-    } else {
-        others.iter().map(|word| format!("'{word}' & ")).collect::<String>() + &format!("'{last}':*")
-    })
+/// The words of a word index, on SQLite.
+fn terms_of(table: &str) -> String {
+    format!("{table}_terms")
 }
 
 fn index_of(table: &str) -> String {

@@ -13,6 +13,7 @@ use common::{Fixture, count, endless, insert};
 use store::{Arg, Conn, Database, Error, Options, Sql, Store};
 
 on_both! {
+    short_reads_have_some_statements_or_more,
     reads_and_writes,
     values_are_read_as_written,
     refused_writes_leave_nothing,
@@ -45,6 +46,19 @@ on_both! {
     a_process_is_not_alone_beside_others,
     state_tags,
     a_closed_store_refuses,
+}
+
+async fn short_reads_have_some_statements_or_more(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    for count in 1..=5 {
+        let steps = move |conn: &mut Conn| {
+            (0..count).try_fold(0, |sum, _| {
+                let next = Sql::new("SELECT CAST($1 AS BIGINT) + 1").arg(sum);
+                conn.one(&next, |row| row.int(0))
+            })
+        };
+        assert_eq!(database.read_short(steps).await, Ok::<_, Error>(count));
+    }
 }
 
 async fn a_process_is_not_alone_beside_others(fixture: &mut Fixture) {

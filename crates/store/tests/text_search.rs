@@ -11,6 +11,7 @@ use store::{Conn, Database, Error, Options, Sql, Value, Words, words};
 on_both! {
     all_words_and_the_beginning_of_the_last,
     words_are_set_and_deleted,
+    a_beginning_of_few_and_of_many_words,
     a_text_without_words_is_no_condition,
     a_search_among_other_conditions,
     as_many_words_as_a_record_may_have,
@@ -59,7 +60,7 @@ async fn found(database: &Database, folded: &str) -> Vec<i64> {
     let folded = folded.to_owned();
     let find = move |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT n FROM r12");
-        if let Some(condition) = conn.search("r12", &folded, |_, _| {}) {
+        if let Some(condition) = conn.search("r12", &folded, |_, _| {})? {
             sql.push(" WHERE n").append(&condition);
         }
         sql.push(" ORDER BY n");
@@ -147,6 +148,21 @@ async fn words_are_set_and_deleted(fixture: &mut Fixture) {
     assert!(matches!(gone, Err(Error::SchemaChanged(_))), "{gone:?}");
 }
 
+async fn a_beginning_of_few_and_of_many_words(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    let first = TEXTS.len() as i64 + 1;
+    let set = move |conn: &mut Conn| {
+        let rows: Vec<(i64, Words)> = (0..40).map(|at| (first + at, words_of(&format!("even number{at}")))).collect();
+        conn.insert_rows("r12", &["id"], &rows.iter().map(|(n, _)| [Value::Int(100 + n)]).collect::<Vec<_>>(), None)?;
+        conn.set_words("r12", &rows)
+    };
+    database.write::<_, Error>(set).await.unwrap();
+    assert_eq!(found(&database, "number7").await, [first + 7]);
+    assert_eq!(found(&database, "number3").await.len(), 11);
+    assert_eq!(found(&database, "even number").await.len(), 40);
+    assert_eq!(found(&database, "number4").await, [first + 4]);
+}
+
 async fn a_text_without_words_is_no_condition(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
     for text in ["", " ", "👍🏽", "'\"*&|!():\\", "\u{301}"] {
@@ -158,7 +174,7 @@ async fn a_search_among_other_conditions(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
     let find = |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT r.id FROM r12 r WHERE r.id > $1").arg(101);
-        sql.push(" AND r.n").append(&conn.search("r12", "ali", |_, _| {}).ok_or(Error::NotFound)?);
+        sql.push(" AND r.n").append(&conn.search("r12", "ali", |_, _| {})?.ok_or(Error::NotFound)?);
         sql.push(" AND r.id").any([101, 102, 103]);
         conn.all(&sql, |row| row.int(0))
     };

@@ -231,7 +231,15 @@ fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
         column(sql, alias, field, folded);
         sql.push(" = ").bind(fold(text)).push(" AND ");
     }
+    let values = match &field.kind {
+        Kind::Boolean => 2,
+        Kind::Enum { choices } => choices.len(),
+        _ => 0,
+    };
     match filter.predicate() {
+        Predicate::Exact if values > 1 => {
+            sql.one_in(values, |sql| with(sql, " = "));
+        }
         Predicate::Exact | Predicate::Iexact => with(sql, " = "),
         Predicate::Gt => with(sql, " > "),
         Predicate::Gte => with(sql, " >= "),

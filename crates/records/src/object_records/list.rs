@@ -5,7 +5,7 @@ use super::read::{Records, View, join_label, select_label};
 use crate::classes::{Class, class_at};
 use crate::counts;
 use crate::rights::{ClassRights, VIEW, select_held};
-use crate::visible_records::{Visible, visible, visible_in};
+use crate::visible_records::{Visible, number, visible, visible_in};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
@@ -127,13 +127,14 @@ impl<'r> Wanted<'r> {
         let select = select_related(&class.record, query, resource, usize::try_from(most).unwrap_or(0))?;
         let visible = &opened.visible;
         // What has the words is tested by itself, so that they are looked for first.
-        let words = query.last("search").and_then(|text| {
-            conn.search(&class.table(), &fold(text), |sql, n| {
+        let words = match query.last("search") {
+            Some(text) => conn.search(&class.table(), &fold(text), |sql, n| {
                 if visible.is_tested() {
                     visible.condition(sql.push(" AND "), n);
                 }
-            })
-        });
+            })?,
+            None => None,
+        };
         let is_searched = words.is_some();
         let mut condition = Sql::new("");
         match words {
@@ -233,12 +234,12 @@ impl<'r> Wanted<'r> {
         Ok((records, matches))
     }
 
-    /// The ids of all wanted records, in their order.
-    pub fn ids(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<Vec<i64>, Refusal> {
-        let mut sql = Sql::new("SELECT t.id");
+    /// The numbers of all wanted records within their class, in their order.
+    pub fn numbers(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<Vec<u32>, Refusal> {
+        let mut sql = Sql::new("SELECT t.n");
         self.push_from(&mut sql, class, true, now);
         order(&mut sql, OWN, &class.record, &self.select.ordering);
-        Ok(conn.all(&sql, |row| row.int(0))?)
+        Ok(conn.all(&sql, |row| number(row.int(0)?))?)
     }
 
     fn count(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<i64, Refusal> {
@@ -314,7 +315,7 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     let mut condition = Sql::new("");
     opened.visible.condition(&mut condition, "t.n");
     for needle in &needles {
-        match class.label_field.and_then(|at| class.declared(&class.fields[at].alias)) {
+        match class.label() {
             Some(field) => {
                 condition.push(" AND strpos(");
                 rows::sql::fold_column(&mut condition, OWN, field);

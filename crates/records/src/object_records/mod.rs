@@ -15,6 +15,7 @@ mod history;
 pub(crate) mod leaving;
 pub(crate) mod list;
 pub(crate) mod owners;
+mod peek;
 pub(crate) mod read;
 mod relations;
 pub(crate) mod schemas;
@@ -28,10 +29,12 @@ use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
+use peek::Look;
 use read::instance;
 use resource::{Object, options};
 use schemas::{body_schema, record_schema};
 use serde_json::{Value as Json, json};
+use std::sync::Arc;
 use store::Conn;
 
 pub fn routes() -> Vec<Route> {
@@ -49,7 +52,7 @@ pub fn routes() -> Vec<Route> {
         Route::options_below(of_class, document).reads(document),
         kit::autocomplete::route("/api/object-classes/{class_id}/object-records/autocomplete/", list::autocomplete)
             .instance("object_records.list"),
-        Route::new(Method::GET, one, "Get", Handler::Read(view))
+        Route::new(Method::GET, one, "Get", Handler::Peek(peek::peek, view))
             .answers(200, Schema::OneOf(record_schema))
             .parameters(|| vec![list::fields_parameter()])
             .instance("object_records.view"),
@@ -92,23 +95,27 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let bodies = vec![body(request)?];
     let ids = change::create(request, conn, &class, on_class, bodies)?.map_err(change::refuse_one)?;
     let id = ids.first().copied().unwrap_or(0);
-    // Who makes a record for somebody else may not be able to view it.
-    match held::of_record(request, conn, id)? {
-        Some(held) => instance(request, conn, StatusCode::CREATED, &held),
-        None => Ok(Answer::json(StatusCode::CREATED, json!({"id": id, "object_class": class.id}).to_string())),
-    }
+    written(request, conn, StatusCode::CREATED, class, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let held = for_change(request, conn, EDIT)?;
     let bodies = [(held.clone(), body(request)?)];
     change::edit(request, conn, &held.class.clone(), &bodies)?.map_err(change::refuse_one)?;
-    // Who gives a record away may not be able to view it any more.
-    let is_given = bodies.iter().any(|(_, body)| body.get(check::OWNER).is_some());
-    let held = if is_given { held::of_record(request, conn, held.id)?.ok_or(held) } else { Ok(held) };
-    match held {
-        Ok(held) => instance(request, conn, StatusCode::OK, &held),
-        Err(held) => Ok(Answer::value(&json!({"id": held.id, "object_class": held.class.id}))),
+    written(request, conn, StatusCode::OK, held.class, held.id)
+}
+
+/// A record after its creation or change. Who made it for somebody else, or gave it away, may not be able to view it.
+fn written(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: i64) -> Outcome {
+    let id_alone = json!({"id": id, "object_class": class.id}).to_string();
+    let shown = match peek::look(request, conn, class, id, status)? {
+        Look::Shown(answer) => return Ok(answer),
+        Look::Hidden => None,
+        Look::Unknown => held::of_record(request, conn, id)?,
+    };
+    match shown {
+        Some(held) => instance(request, conn, status, &held),
+        None => Ok(Answer::json(status, id_alone)),
     }
 }
 

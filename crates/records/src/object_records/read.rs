@@ -26,7 +26,7 @@ pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
 pub struct View {
     pub class: Arc<Class>,
     resource: Arc<Resource>,
-    shape: Shape,
+    shape: Arc<Shape>,
     /// The places of the shown fields among those of the class.
     shown: Vec<usize>,
 }
@@ -43,11 +43,13 @@ impl View {
         let is_shown =
             |at: &usize| wanted.as_ref().is_none_or(|names| names.contains(&class.fields[*at].alias.as_str()));
         let shown: Vec<usize> = (0..class.fields.len()).filter(is_shown).collect();
-        let resource = match wanted {
-            None => class.record.clone(),
-            Some(_) => Arc::new(subset(&class, &shown)),
+        let (resource, shape) = match wanted {
+            None => (class.record.clone(), class.shape.clone()),
+            Some(_) => {
+                let resource = Arc::new(subset(&class, &shown));
+                (resource.clone(), Arc::new(Shape::plain(Declaration::from(resource))))
+            }
         };
-        let shape = Shape::plain(Declaration::from(resource.clone()));
         View { class, resource, shape, shown }
     }
 
@@ -98,11 +100,11 @@ pub struct Item {
     /// Where its JSON ends; it begins where the one before ends.
     end: usize,
     /// The values of the fields that have labels, by their places among the shown ones.
-    named: Vec<(usize, Named)>,
+    pub named: Vec<(usize, Named)>,
 }
 
 /// A value that has a label.
-enum Named {
+pub enum Named {
     User(i64),
     Record(i64),
     Choice(String),
@@ -126,20 +128,11 @@ impl Records {
         sql: &Sql,
         further: impl FnMut(&Row<'_>, usize) -> Result<(), store::Error>,
     ) -> Result<Records, Refusal> {
-        Records::read_rows(view, conn, sql, MAX_PAGE_BYTES, further)?.ok_or_else(page_too_large)
+        Records::read_within(view, conn, sql, MAX_PAGE_BYTES, further)?.ok_or_else(page_too_large)
     }
 
-    /// Reads the rows of a statement with the columns of [`View::select`]; `None` when more than one take more bytes.
+    /// The same; `None` when more than one take more bytes than this.
     pub fn read_within(
-        view: &Arc<View>,
-        conn: &mut Conn,
-        sql: &Sql,
-        most: usize,
-    ) -> Result<Option<Records>, store::Error> {
-        Records::read_rows(view, conn, sql, most, |_, _| Ok(()))
-    }
-
-    fn read_rows(
         view: &Arc<View>,
         conn: &mut Conn,
         sql: &Sql,
@@ -241,6 +234,15 @@ impl Records {
         }
     }
 
+    /// The first record as an answer.
+    pub fn answer(&self, beside: &Beside, status: StatusCode) -> Answer {
+        let mut out = Writer::with_capacity(2048);
+        let tag = self.write_one(0, beside, &mut out, true);
+        let mut answer = Answer::json(status, out.into_bytes());
+        (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
+        answer
+    }
+
     /// The JSON of one record, and its tag, which labels do not change.
     pub fn write_one(&self, at: usize, beside: &Beside, out: &mut Writer, with_permissions: bool) -> Tag {
         let begin = at.checked_sub(1).map_or(0, |before| self.items[before].end);
@@ -284,9 +286,9 @@ impl Records {
 pub struct Beside {
     /// The actions that the caller may take, by the id of the record.
     pub actions: HashMap<i64, i64>,
-    names: HashMap<i64, String>,
+    pub names: HashMap<i64, String>,
     /// The labels of related records that the caller may view.
-    records: HashMap<i64, String>,
+    pub records: HashMap<i64, String>,
 }
 
 fn write_permissions(out: &mut Writer, actions: i64) {
@@ -352,7 +354,7 @@ pub fn labels_of(
 
 /// Appends the column of the label of a record, or null.
 pub fn select_label(sql: &mut Sql, class: &Class) {
-    match class.label_field.and_then(|at| class.declared(&class.fields[at].alias)) {
+    match class.label() {
         Some(field) => value(sql, OWN, field, 0),
         None => {
             sql.push("CAST(NULL AS TEXT)");
@@ -362,7 +364,7 @@ pub fn select_label(sql: &mut Sql, class: &Class) {
 
 /// Joins the table of the label, where that is not the class's own.
 pub fn join_label(sql: &mut Sql, class: &Class) {
-    joins(sql, OWN, &class.record, class.label_field.and_then(|at| class.declared(&class.fields[at].alias)));
+    joins(sql, OWN, &class.record, class.label());
 }
 
 /// A stored value as answers show it.
@@ -385,9 +387,5 @@ pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &H
         return Err(Refusal::not_found());
     }
     let beside = records.beside(request, conn, HashMap::from([(held.id, held.actions)]))?;
-    let mut out = Writer::with_capacity(2048);
-    let tag = records.write_one(0, &beside, &mut out, true);
-    let mut answer = Answer::json(status, out.into_bytes());
-    (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
-    Ok(answer)
+    Ok(records.answer(&beside, status))
 }

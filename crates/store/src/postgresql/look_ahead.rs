@@ -1,4 +1,4 @@
-//! A stand-in for the server, by which the statement of a script is learnt.
+//! A stand-in for the server, by which the statements of a script are learnt one after the other.
 
 use tokio_postgres::Row as Found;
 
@@ -8,18 +8,21 @@ use crate::row::{OnRow, QueryError, Row, Source};
 use crate::sql::Sql;
 use crate::state_tag::StateTag;
 
-/// Stands in for the server when a short script is run: first to learn its statement, then again with the rows.
+/// Stands in for the server when a short script is run: first to learn its first statement, then again with the rows.
 pub(crate) struct LookAhead {
-    pub(super) answer: Option<(Sql, Vec<Found>)>,
+    /// The statements that the server has answered, in the order of the script.
+    pub(super) answers: Vec<(Sql, Vec<Found>)>,
+    /// How many of them the script has asked for in this run.
+    pub(super) asked: usize,
     pub(super) has_state_tags: bool,
     pub(super) needs: Option<Needs>,
 }
 
 /// The first thing that a script lacked.
 pub(super) enum Needs {
-    /// The rows of its first statement.
+    /// The rows of its next statement.
     Answer(Sql),
-    /// A real connection, because it changes something or runs more than one statement.
+    /// A real connection, because it changes something.
     Thread,
 }
 
@@ -30,14 +33,17 @@ impl LookAhead {
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        if let Some((asked, rows)) = &self.answer
-            && asked == sql
-        {
-            return rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(QueryError::Row);
+        let Some((answered, rows)) = self.answers.get(self.asked) else {
+            self.needs.get_or_insert_with(|| Needs::Answer(sql.clone()));
+            return Err(QueryError::Refused(Error::Busy));
+        };
+        if answered != sql {
+            // The script does not ask the same when it is run again.
+            self.needs.get_or_insert(Needs::Thread);
+            return Err(QueryError::Refused(Error::Busy));
         }
-        let needs = if self.answer.is_some() { Needs::Thread } else { Needs::Answer(sql.clone()) };
-        self.needs.get_or_insert(needs);
-        Err(QueryError::Refused(Error::Busy))
+        self.asked += 1;
+        rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(QueryError::Row)
     }
 
     pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {

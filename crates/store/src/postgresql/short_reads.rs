@@ -1,9 +1,9 @@
 //! Short reads without a change of thread, on a few connections that the callers' own runtime drives. Each connection has
 //! several questions under way at once, so that neither a thread nor the server's process is put to sleep between them.
 //!
-//! A script is run to learn its statement (its question), and again with the rows. A script that runs more statements,
-//! writes, or meets any error is left to the threads of `pool.rs`, which report errors and try again; so is one that finds
-//! no free connection. A connection serves one database at a time: no question of a build is ever sent while the search
+//! A script is run to learn its first statement (its question), and again with the rows, up to its third. A script that
+//! runs more statements, writes, or meets any error is left to the threads of `pool.rs`, which report errors and try again;
+//! so is one that finds no free connection. A connection serves one database at a time: no question of a build is ever sent while the search
 //! path is that of another.
 
 use std::collections::HashMap;
@@ -26,6 +26,8 @@ use crate::slot::{Slot, lock};
 use crate::sql::Sql;
 use crate::work::attempt;
 
+/// How many statements a script may have.
+const MAX_STATEMENTS_ASKED: usize = 3;
 /// How many questions may be under way on one connection.
 const MAX_QUESTIONS: usize = 16;
 /// How long a connection must have been idle before it may serve another database.
@@ -93,41 +95,42 @@ impl ShortReads {
         E: From<Error>,
     {
         let Some(mut seat) = self.seat(slot) else { return Err(script) };
-        let question = match self.look_ahead(&script, seat.connection.has_state_tags, None) {
-            (_, Some(Needs::Answer(sql))) => sql,
-            (_, Some(Needs::Thread)) => return Err(script),
-            (outcome, None) => return Ok(outcome),
-        };
-        seat.waits = true;
-        let answered = timeout(self.patience, seat.rows(&question)).await;
-        seat.waits = false;
-        let rows = match answered {
-            Ok(Ok(rows)) => rows,
-            // On a thread it would only take as long again.
-            Ok(Err(Some(SqlState::QUERY_CANCELED))) => return Ok(Err(E::from(Error::Slow))),
-            Ok(Err(_)) => return Err(script),
-            Err(_) => {
-                self.give_up(&seat.connection);
-                return Ok(Err(E::from(Error::no_answer())));
+        let mut answers = Vec::new();
+        loop {
+            let (outcome, seen) = self.look_ahead(&script, seat.connection.has_state_tags, answers);
+            let question = match seen.needs {
+                None => return Ok(outcome),
+                Some(Needs::Answer(sql)) if seen.answers.len() < MAX_STATEMENTS_ASKED => sql,
+                Some(_) => return Err(script),
+            };
+            answers = seen.answers;
+            seat.waits = true;
+            let answered = timeout(self.patience, seat.rows(&question)).await;
+            seat.waits = false;
+            match answered {
+                Ok(Ok(rows)) => answers.push((question, rows)),
+                // On a thread it would only take as long again.
+                Ok(Err(Some(SqlState::QUERY_CANCELED))) => return Ok(Err(E::from(Error::Slow))),
+                Ok(Err(_)) => return Err(script),
+                Err(_) => {
+                    self.give_up(&seat.connection);
+                    return Ok(Err(E::from(Error::no_answer())));
+                }
             }
-        };
-        match self.look_ahead(&script, seat.connection.has_state_tags, Some((question, rows))) {
-            (outcome, None) => Ok(outcome),
-            _ => Err(script),
         }
     }
 
-    /// Runs a script without the server. Returns its outcome, and what it lacked, if anything.
+    /// Runs a script without the server. Returns its outcome, and the stand-in, which knows what it lacked.
     fn look_ahead<T, E: From<Error>>(
         &self,
         script: &impl Fn(&mut Conn) -> Result<T, E>,
         has_state_tags: bool,
-        answer: Option<(Sql, Vec<Found>)>,
-    ) -> (Result<T, E>, Option<Needs>) {
-        let mut conn = Conn::look_ahead(LookAhead { answer, has_state_tags, needs: None });
+        answers: Vec<(Sql, Vec<Found>)>,
+    ) -> (Result<T, E>, LookAhead) {
+        let mut conn = Conn::look_ahead(LookAhead { answers, asked: 0, has_state_tags, needs: None });
         conn.start(false, self.settings.time_limit);
         let outcome = attempt(script, &mut conn);
-        (outcome, conn.into_look_ahead().and_then(|look_ahead| look_ahead.needs))
+        (outcome, conn.into_look_ahead())
     }
 
     /// A seat for a question to a database, if a connection has one.
@@ -221,12 +224,13 @@ impl Entry {
 
 impl Seat {
     /// The rows of a question, or the code of the error if it had one.
-    async fn rows(&self, sql: &Sql) -> Result<Vec<Found>, Option<SqlState>> {
+    async fn rows(&mut self, sql: &Sql) -> Result<Vec<Found>, Option<SqlState>> {
         let code = |error: tokio_postgres::Error| error.code().cloned();
         if self.enters {
             let set = format!("SET search_path TO \"{}\"", self.slot.name);
             self.connection.client.batch_execute(&set).await.map_err(code)?;
             self.short_reads.change(&self.connection, |entry| entry.at = Some(self.slot.clone()));
+            self.enters = false;
         }
         let statement = self.connection.statement(sql.text()).await.map_err(code)?;
         let asked = self.connection.client.query_raw(&statement, sql.args()).await;

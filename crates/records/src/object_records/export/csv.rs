@@ -1,12 +1,11 @@
 //! Records as CSV (RFC 4180): a line of names, then a line for each record.
 
-use super::{MAX_PIECE_BYTES, in_order};
+use super::MAX_PIECE_BYTES;
 use crate::classes::{Class, ClassField};
 use crate::field_type::FieldType;
-use crate::object_records::list::open;
 use crate::object_records::read::View;
+use crate::visible_records::number;
 use kit::refusal::Refusal;
-use kit::request::Request;
 use kit::rows::sql::{OWN, joins, value};
 use kit::rows::stored_value;
 use resource::{Field, Value, time};
@@ -40,36 +39,32 @@ impl Columns {
     }
 }
 
-/// A record that was read.
-struct Line {
-    id: i64,
-    /// The owner, who created and who changed it.
-    people: [Option<i64>; 3],
-    created_at: i64,
-    modified_at: i64,
-    values: Vec<Value>,
+/// The lines of a piece as they were read, without the names of people, who are asked for when all are known.
+#[derive(Default)]
+struct Lines {
+    text: String,
+    /// The lines in the order of reading: number of the record, where its text ends, and how many people come before the end.
+    ends: Vec<(u32, usize, usize)>,
+    /// The people, and where their names belong in the text.
+    people: Vec<(usize, i64)>,
 }
 
-/// The lines of the records with these ids, as far as the caller may view them; `None` when they take too many bytes.
-pub fn piece(request: &Request, conn: &mut Conn, columns: &Columns, ids: &[i64]) -> Result<Option<Vec<u8>>, Refusal> {
-    let opened = open(request, conn)?;
-    let fields = columns.fields(&opened.class);
+/// The lines of the records with these numbers, in their order; `None` when they take too many bytes.
+pub fn piece(conn: &mut Conn, class: &Class, columns: &Columns, numbers: &[u32]) -> Result<Option<Vec<u8>>, Refusal> {
+    let fields = columns.fields(class);
     let there = || fields.iter().flatten();
-    let mut sql = Sql::new("SELECT t.id, t.owner, t.created_by, t.modified_by, t.created_at, t.modified_at");
+    let mut sql = Sql::new("SELECT t.n, t.id, t.owner, t.created_at, t.created_by, t.modified_at, t.modified_by");
     for (_, declared) in there() {
         value(sql.push(", "), OWN, declared, 0);
     }
-    sql.push(" FROM ").name(&opened.class.table()).push(" t");
-    joins(&mut sql, OWN, &opened.class.record, there().map(|(_, declared)| *declared));
-    sql.push(" WHERE t.id").any(ids.to_vec()).push(" AND ");
-    opened.visible.condition(&mut sql, "t.n");
-    let (mut lines, mut bytes) = (Vec::new(), 0);
+    sql.push(" FROM ").name(&class.table()).push(" t");
+    joins(&mut sql, OWN, &class.record, there().map(|(_, declared)| *declared));
+    sql.push(" WHERE t.n").any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
+    let mut lines = Lines::default();
     let mut is_too_large = false;
     let read = conn.each(&sql, |row| {
-        let line = read_line(row, &fields)?;
-        bytes += line.values.iter().map(size).sum::<usize>();
-        lines.push(line);
-        is_too_large = lines.len() > 1 && bytes > MAX_PIECE_BYTES;
+        lines.push(row, &fields)?;
+        is_too_large = lines.ends.len() > 1 && lines.text.len() > MAX_PIECE_BYTES;
         // Any error ends the reading.
         if is_too_large { Err(Error::NotFound) } else { Ok(()) }
     });
@@ -77,78 +72,93 @@ pub fn piece(request: &Request, conn: &mut Conn, columns: &Columns, ids: &[i64])
         return Ok(None);
     }
     read?;
-    let names = usernames(conn, &lines, &fields)?;
-    let mut out = String::with_capacity(bytes + 150 * lines.len());
-    for at in in_order(ids, lines.iter().map(|line| line.id)) {
-        push_line(&mut out, &lines[at], &fields, &names);
-    }
-    Ok(Some(out.into_bytes()))
+    let names = usernames(conn, &lines)?;
+    Ok(Some(lines.in_order(numbers, &names).into_bytes()))
 }
 
-fn read_line(row: &Row<'_>, fields: &[Option<(&ClassField, &Field)>]) -> Result<Line, Error> {
-    let mut at = OWN_COLUMNS.len();
-    let mut values = Vec::with_capacity(fields.len());
-    for field in fields {
-        values.push(match field {
-            Some((_, declared)) => {
-                at += 1;
-                stored_value(declared, row, at - 1)?
-            }
-            None => Value::Null,
-        });
-    }
-    let people = [row.opt_int(1)?, row.opt_int(2)?, row.opt_int(3)?];
-    Ok(Line { id: row.int(0)?, people, created_at: row.int(4)?, modified_at: row.int(5)?, values })
-}
-
-fn size(value: &Value) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::List(items) => items.iter().map(size).sum::<usize>() + 2 * items.len(),
-        _ => 20,
-    }
-}
-
-/// The usernames of all people in these records.
-fn usernames(
-    conn: &mut Conn,
-    lines: &[Line],
-    fields: &[Option<(&ClassField, &Field)>],
-) -> Result<HashMap<i64, String>, Error> {
-    let mut ids: Vec<i64> = lines.iter().flat_map(|line| line.people).flatten().collect();
-    for (at, field) in fields.iter().enumerate() {
-        if field.is_some_and(|(field, _)| field.kind == FieldType::User) {
-            ids.extend(lines.iter().flat_map(|line| line.values[at].ids()));
-        }
-    }
+/// The usernames of all people in these lines.
+fn usernames(conn: &mut Conn, lines: &Lines) -> Result<HashMap<i64, String>, Error> {
+    let mut ids: Vec<i64> = lines.people.iter().map(|(_, id)| *id).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut sql = Sql::new("SELECT u.id, u.username FROM users u WHERE u.id");
     Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
-fn push_line(out: &mut String, line: &Line, fields: &[Option<(&ClassField, &Field)>], names: &HashMap<i64, String>) {
-    let name = |id: Option<i64>| id.and_then(|id| names.get(&id)).map_or("", String::as_str);
-    let [owner, created_by, modified_by] = line.people;
-    out.push_str(&line.id.to_string());
-    push_text(out, name(owner));
-    push_plain(out, &time::show(line.created_at));
-    push_text(out, name(created_by));
-    push_plain(out, &time::show(line.modified_at));
-    push_text(out, name(modified_by));
-    for (field, value) in fields.iter().zip(&line.values) {
-        match (field.map(|(field, _)| field.kind), value) {
-            (Some(FieldType::User), Value::Int(id)) => push_text(out, name(Some(*id))),
-            (Some(FieldType::Datetime), Value::Int(at)) => push_plain(out, &time::show(*at)),
-            (Some(FieldType::Decimal | FieldType::Date), Value::Text(text)) => push_plain(out, text),
-            (_, Value::Int(number)) => push_plain(out, &number.to_string()),
-            (_, Value::Bool(flag)) => push_plain(out, if *flag { "true" } else { "false" }),
-            (_, Value::Text(text)) => push_text(out, text),
-            (_, Value::List(items)) => push_text(out, &items.iter().map(item).collect::<Vec<_>>().join(", ")),
-            _ => out.push(','),
+impl Lines {
+    /// Adds the line of a row.
+    fn push(&mut self, row: &Row<'_>, fields: &[Option<(&ClassField, &Field)>]) -> Result<(), Error> {
+        self.text.push_str(&row.int(1)?.to_string());
+        self.person(row.opt_int(2)?);
+        for at in [3, 5] {
+            push_plain(&mut self.text, &time::show(row.int(at)?));
+            self.person(row.opt_int(at + 1)?);
         }
+        let mut at = 1 + OWN_COLUMNS.len();
+        for field in fields {
+            let Some((field, declared)) = field else {
+                self.text.push(',');
+                continue;
+            };
+            self.value(row, at, field.kind, declared)?;
+            at += 1;
+        }
+        self.text.push_str("\r\n");
+        self.ends.push((number(row.int(0)?)?, self.text.len(), self.people.len()));
+        Ok(())
     }
-    out.push_str("\r\n");
+
+    fn value(&mut self, row: &Row<'_>, at: usize, kind: FieldType, declared: &Field) -> Result<(), Error> {
+        let out = &mut self.text;
+        match kind {
+            FieldType::User => self.person(row.opt_int(at)?),
+            FieldType::Integer | FieldType::Relation => push_plain(out, &shown(row.opt_int(at)?, |n| n.to_string())),
+            FieldType::Boolean => push_plain(out, &shown(row.opt_int(at)?, |flag| (flag != 0).to_string())),
+            FieldType::Datetime => push_plain(out, &shown(row.opt_int(at)?, time::show)),
+            FieldType::Date => push_plain(out, row.opt_text(at)?.unwrap_or("")),
+            FieldType::Decimal | FieldType::Set | FieldType::Document => match stored_value(declared, row, at)? {
+                Value::Text(text) => push_plain(out, &text),
+                Value::List(items) => push_text(out, &items.iter().map(item).collect::<Vec<_>>().join(", ")),
+                _ => out.push(','),
+            },
+            FieldType::String
+            | FieldType::Text
+            | FieldType::Url
+            | FieldType::Email
+            | FieldType::Enum
+            | FieldType::Status => push_text(out, row.opt_text(at)?.unwrap_or("")),
+        }
+        Ok(())
+    }
+
+    /// Adds the column of a person, without the name.
+    fn person(&mut self, id: Option<i64>) {
+        self.text.push(',');
+        self.people.extend(id.map(|id| (self.text.len(), id)));
+    }
+
+    /// The text with the names, in the order of the numbers.
+    fn in_order(&self, numbers: &[u32], names: &HashMap<i64, String>) -> String {
+        let places: HashMap<u32, usize> = self.ends.iter().enumerate().map(|(at, end)| (end.0, at)).collect();
+        let mut out = String::with_capacity(self.text.len() + 40 * self.people.len());
+        for at in numbers.iter().filter_map(|number| places.get(number).copied()) {
+            let (mut from, first) =
+                at.checked_sub(1).map_or((0, 0), |before| (self.ends[before].1, self.ends[before].2));
+            let (_, end, last) = self.ends[at];
+            for (place, id) in &self.people[first..last] {
+                out.push_str(&self.text[from..*place]);
+                push_cell(&mut out, names.get(id).map_or("", String::as_str));
+                from = *place;
+            }
+            out.push_str(&self.text[from..end]);
+        }
+        out
+    }
+}
+
+/// A value as it is shown, or nothing.
+fn shown(value: Option<i64>, show: impl Fn(i64) -> String) -> String {
+    value.map(show).unwrap_or_default()
 }
 
 fn item(value: &Value) -> String {
@@ -164,11 +174,15 @@ fn push_plain(out: &mut String, value: &str) {
     out.push_str(value);
 }
 
-/// Appends a text, with an apostrophe in front of one that could be taken for a formula.
 fn push_text(out: &mut String, text: &str) {
     out.push(',');
+    push_cell(out, text);
+}
+
+/// Appends a text without the comma, with an apostrophe in front of one that could be taken for a formula.
+fn push_cell(out: &mut String, text: &str) {
     let guard = if text.starts_with(FORMULA) { "'" } else { "" };
-    if text.contains([',', '"', '\r', '\n']) {
+    if text.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
         out.push('"');
         out.push_str(guard);
         out.push_str(&text.replace('"', "\"\""));

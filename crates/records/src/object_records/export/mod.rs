@@ -7,7 +7,7 @@
 mod csv;
 mod link;
 
-use super::list::{RelatedClasses, Wanted, advised, open, related_classes};
+use super::list::{Opened, RelatedClasses, Wanted, advised, open, related_classes};
 use super::read::{Records, View};
 use csv::Columns;
 use http::{HeaderValue, Method, header};
@@ -19,6 +19,7 @@ use kit::route::{Handler, Pending, Route, Schema};
 use resource::json::Writer;
 use resource::{Query, message, openapi};
 use serde_json::{Value as Json, json};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,7 @@ use web::content::Producer;
 const RECORDS_IN_PIECE: usize = 500;
 /// The most bytes of a piece that has more than one record.
 const MAX_PIECE_BYTES: usize = 1024 * 1024;
-/// How many exports a process sends at a time: in all, and of one build. Each holds the ids of its records, 8 MB for a
+/// How many exports a process sends at a time: in all, and of one build. Each holds the numbers of its records, 4 MB for a
 /// million, and a piece.
 const EXPORTS: usize = 16;
 const EXPORTS_OF_BUILD: usize = 4;
@@ -132,30 +133,33 @@ async fn export(request: Arc<Request>) -> Outcome {
 async fn begin(request: Arc<Request>, admission: Admission, query: Arc<Query>) -> Outcome {
     let place = place(&request).await?;
     let selected = query.clone();
-    let (format, name, columns, ids) = read(&request, move |request, conn| select(request, conn, &selected)).await?;
+    let (format, name, columns, numbers) =
+        read(&request, move |request, conn| select(request, conn, &selected)).await?;
     let file = format!("attachment; filename*=UTF-8''{name}.{}", format.ending());
     let shown = match format {
         Format::Csv => Shown::Csv(Arc::new(columns)),
         Format::Ndjson => Shown::Ndjson(query),
     };
     // A session may outlive the token with which the export began.
-    let export = Export { request, admission: admission.of_upload(), shown, ids, _place: place };
+    let export = Export { request, admission: admission.of_upload(), shown, numbers, _place: place };
     let mut answer = Answer::pieces(format.content_type(), None, move |producer| export.send(producer));
     answer.headers.extend(HeaderValue::try_from(file).ok().map(|value| (header::CONTENT_DISPOSITION, value)));
     Ok(answer)
 }
 
-/// What is exported: the format, the alias of the class, the columns of a CSV, and the ids of the records in their order.
-type Selected = (Format, String, Columns, Vec<i64>);
+/// What is exported: the format, the alias of the class, the columns of a CSV, and the numbers of the records within the class
+/// in their order.
+type Selected = (Format, String, Columns, Vec<u32>);
 
 fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<Selected, Refusal> {
     let opened = open(request, conn)?;
     let format = Format::of(query)?;
     let related: RelatedClasses = related_classes(request, conn, &opened.class, query)?;
     let wanted = Wanted::of(query, conn, &opened, &related, request.now)?;
-    let ids = if opened.visible.is_none() { Vec::new() } else { wanted.ids(conn, &opened.class, request.now)? };
+    let numbers =
+        if opened.visible.is_none() { Vec::new() } else { wanted.numbers(conn, &opened.class, request.now)? };
     let columns = Columns::of(&View::of_query(query, opened.class.clone()));
-    Ok((format, opened.class.alias.clone(), columns, ids))
+    Ok((format, opened.class.alias.clone(), columns, numbers))
 }
 
 /// Runs a script that reads, once more when the class was changed meanwhile.
@@ -187,7 +191,7 @@ struct Export {
     request: Arc<Request>,
     admission: Admission,
     shown: Shown,
-    ids: Vec<i64>,
+    numbers: Vec<u32>,
     _place: Place,
 }
 
@@ -197,9 +201,9 @@ impl Export {
             producer.send(columns.header()).await?;
         }
         let (mut at, mut many) = (0, RECORDS_IN_PIECE);
-        while at < self.ids.len() {
-            let end = self.ids.len().min(at + many);
-            let piece = self.piece(self.ids[at..end].to_vec()).await;
+        while at < self.numbers.len() {
+            let end = self.numbers.len().min(at + many);
+            let piece = self.piece(self.numbers[at..end].to_vec()).await;
             match piece.map_err(|refusal| io::Error::other(format!("{} {}", refusal.status, refusal.body)))? {
                 Some(bytes) => {
                     producer.send(bytes).await?;
@@ -212,44 +216,52 @@ impl Export {
         Ok(())
     }
 
-    /// The records of these ids as they are now, as far as the caller may still view them; `None` when they take too many
+    /// The records of these numbers as they are now, as far as the caller may still view them; `None` when they take too many
     /// bytes together.
-    async fn piece(&self, ids: Vec<i64>) -> Result<Option<Vec<u8>>, Refusal> {
+    async fn piece(&self, numbers: Vec<u32>) -> Result<Option<Vec<u8>>, Refusal> {
         let request = &self.request;
         let requirement = Some(request.requirement);
         let caller = self.admission.caller(&request.app, &request.build, request.address, requirement).await?;
         let shown = self.shown.clone();
-        read(&Arc::new(request.by(caller)), move |request, conn| match &shown {
-            Shown::Csv(columns) => csv::piece(request, conn, columns, &ids),
-            Shown::Ndjson(query) => ndjson(request, conn, query, &ids),
+        read(&Arc::new(request.by(caller)), move |request, conn| {
+            let opened = open(request, conn)?;
+            let is_visible = |number: &u32| opened.visible.contains(i64::from(*number));
+            let numbers: Vec<u32> = numbers.iter().copied().filter(is_visible).collect();
+            match &shown {
+                Shown::Csv(columns) => csv::piece(conn, &opened.class, columns, &numbers),
+                Shown::Ndjson(query) => ndjson(request, conn, &opened, query, &numbers),
+            }
         })
         .await
     }
 }
 
 /// A line of JSON for each record.
-fn ndjson(request: &Request, conn: &mut Conn, query: &Query, ids: &[i64]) -> Result<Option<Vec<u8>>, Refusal> {
-    let opened = open(request, conn)?;
+fn ndjson(
+    request: &Request,
+    conn: &mut Conn,
+    opened: &Opened,
+    query: &Query,
+    numbers: &[u32],
+) -> Result<Option<Vec<u8>>, Refusal> {
     let view = Arc::new(View::of_query(query, opened.class.clone()));
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
-    view.from(&mut sql);
-    sql.push(" WHERE t.id").any(ids.to_vec()).push(" AND ");
-    opened.visible.condition(&mut sql, "t.n");
-    let Some(records) = Records::read_within(&view, conn, &sql, MAX_PIECE_BYTES)? else { return Ok(None) };
+    view.from(sql.push(", t.n"));
+    sql.push(" WHERE t.n").any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
+    let mut places = HashMap::new();
+    let read = Records::read_within(&view, conn, &sql, MAX_PIECE_BYTES, |row, at| {
+        places.insert(row.int(at)?, places.len());
+        Ok(())
+    })?;
+    let Some(records) = read else { return Ok(None) };
     let beside = records.look_up(request, conn, opened.on_class)?;
     let mut out = Writer::with_capacity(records.bytes() + 200 * records.items.len());
-    for at in in_order(ids, records.items.iter().map(|item| item.id)) {
+    for at in numbers.iter().filter_map(|number| places.get(&i64::from(*number)).copied()) {
         records.write_one(at, &beside, &mut out, false);
         out.raw("\n");
     }
     Ok(Some(out.into_bytes()))
-}
-
-/// The places of what was found, in the order of the ids.
-fn in_order(ids: &[i64], found: impl Iterator<Item = i64>) -> Vec<usize> {
-    let places: std::collections::HashMap<i64, usize> = found.enumerate().map(|(place, id)| (id, place)).collect();
-    ids.iter().filter_map(|id| places.get(id).copied()).collect()
 }
 
 /// The handler of an export without a header.

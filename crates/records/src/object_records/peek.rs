@@ -1,0 +1,209 @@
+//! A single record by two short statements: the first names its class, which never changes; the second reads all that the
+//! answer shows and depends on in one snapshot. Where that cannot be said in one statement, the record is read as ever.
+
+use super::held::{BY_CALLER, GRANTS};
+use super::read::{Beside, Named, Records, View};
+use crate::classes::{Class, known_class};
+use crate::field_type::FieldType;
+use crate::rights::{ClassRights, RECORD_ALL, VIEW, select_held};
+use http::StatusCode;
+use kit::answer::Answer;
+use kit::caller::Caller;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::{RELATED, joins, tokens, value};
+use std::collections::{BTreeMap, HashMap};
+use std::iter;
+use std::sync::Arc;
+use store::{Conn, Error, Row, Sql};
+
+/// Up to so many fields that name users or records are looked up within the statement of a record.
+const MAX_NAMED: usize = 12;
+
+/// The record of the path; `None` when it must be read by more statements. 404 when there is none that the caller may view.
+pub fn peek(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
+    let class = Sql::new("SELECT r.class_id FROM records r WHERE r.id = $1").arg(request.id());
+    let class = conn.opt(&class, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
+    let Some(class) = known_class(&request.app, &request.build, class) else { return Ok(None) };
+    match look(request, conn, class, request.id(), StatusCode::OK)? {
+        Look::Shown(answer) => Ok(Some(answer)),
+        Look::Hidden => Err(Refusal::not_found()),
+        Look::Unknown => Ok(None),
+    }
+}
+
+/// What one statement tells of a record.
+pub enum Look {
+    Shown(Answer),
+    /// There is none that the caller may view.
+    Hidden,
+    /// One statement cannot tell.
+    Unknown,
+}
+
+/// A record of a class as an answer, by one statement.
+pub fn look(
+    request: &Request,
+    conn: &mut Conn,
+    class: Arc<Class>,
+    id: i64,
+    status: StatusCode,
+) -> Result<Look, Refusal> {
+    let view = Arc::new(View::of(request, class));
+    let Some(question) = Question::of(request, &view)? else { return Ok(Look::Unknown) };
+    let mut sql = Sql::new("SELECT ");
+    view.select(&mut sql, request);
+    question.select(&mut sql);
+    view.from(&mut sql);
+    sql.push(" WHERE t.id = ").bind(id);
+    let mut seen = None;
+    let records = Records::read_with(&view, conn, &sql, |row, at| {
+        seen = Some(question.read(row, at)?);
+        Ok(())
+    })?;
+    let (Some(seen), Some(item)) = (seen, records.items.first()) else { return Ok(Look::Hidden) };
+    if !question.fits(&seen) {
+        return Ok(Look::Unknown);
+    }
+    let actions = seen.class.actions(question.caller, item.owner, seen.granted);
+    if actions & VIEW == 0 {
+        return Ok(Look::Hidden);
+    }
+    let mut beside = Beside { actions: HashMap::from([(item.id, actions)]), ..Beside::default() };
+    for (place, named) in &item.named {
+        let label = seen.labels.get(place).cloned();
+        match named {
+            Named::User(id) => beside.names.extend(label.map(|label| (*id, label))),
+            Named::Record(id) => beside.records.extend(label.map(|label| (*id, label))),
+            Named::Choice(_) | Named::Choices(_) => {}
+        }
+    }
+    Ok(Look::Shown(records.answer(&beside, status)))
+}
+
+/// What is asked for beside the row of a record.
+struct Question<'r> {
+    caller: &'r Caller,
+    view: &'r View,
+    /// The classes to which fields of the view relate, as this process knows them.
+    related: BTreeMap<i64, Arc<Class>>,
+}
+
+/// What a statement found beside the row of a record.
+struct Seen {
+    class: ClassSeen,
+    /// What record permission sets give the caller on the record.
+    granted: i64,
+    related: BTreeMap<i64, ClassSeen>,
+    /// What the users and records are called that the fields of these places name.
+    labels: HashMap<usize, String>,
+}
+
+/// A class as the statement found it.
+struct ClassSeen {
+    version: i64,
+    rights: ClassRights,
+}
+
+impl ClassSeen {
+    /// What the caller may do with a record of the class.
+    fn actions(&self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
+        if owner == Some(caller.user) { RECORD_ALL } else { (self.rights.held() & RECORD_ALL) | granted }
+    }
+}
+
+impl<'r> Question<'r> {
+    /// `None` where a class is not known, or too much would be asked for in one statement.
+    fn of(request: &'r Request, view: &'r View) -> Result<Option<Question<'r>>, Refusal> {
+        let named = view.fields().filter(|field| matches!(field.kind, FieldType::User | FieldType::Relation)).count();
+        if named > MAX_NAMED || view.class.fields.iter().any(|field| field.table_number > 0) {
+            return Ok(None);
+        }
+        let known = |id: i64| Some((id, known_class(&request.app, &request.build, id)?));
+        let related: Option<_> = view.fields().filter_map(|field| field.related_object_class).map(known).collect();
+        let caller = request.caller()?;
+        Ok(related.map(|related| Question { caller, view, related }))
+    }
+
+    /// Whether the classes are in the database as the statement took them.
+    fn fits(&self, seen: &Seen) -> bool {
+        let related = self.related.values().all(|class| seen.related[&class.id].version == class.version);
+        related && seen.class.version == self.view.class.version
+    }
+
+    /// Appends the columns that [`Question::read`] reads.
+    fn select(&self, sql: &mut Sql) {
+        for class in iter::once(&self.view.class.id).chain(self.related.keys()) {
+            sql.push(", (SELECT t.version FROM object_classes t WHERE t.id = ").bind(*class).push("), (SELECT ");
+            select_held(sql, self.caller);
+            sql.push(" FROM object_classes t WHERE t.id = ").bind(*class).push(")");
+        }
+        self.select_granted(sql, |sql| {
+            sql.push("t.id");
+        });
+        for field in self.view.fields() {
+            let id = |sql: &mut Sql| {
+                sql.push("t.").name(&field.column());
+            };
+            match (field.kind, field.related_object_class.and_then(|class| self.related.get(&class))) {
+                (FieldType::User, _) => {
+                    sql.push(", (SELECT u.full_name FROM users u WHERE u.id = ");
+                    id(sql);
+                    sql.push(")");
+                }
+                (FieldType::Relation, Some(class)) => {
+                    sql.push(", (SELECT COALESCE(");
+                    match class.label() {
+                        Some(field) => value(sql, RELATED, field, 0),
+                        None => {
+                            sql.push("NULL");
+                        }
+                    }
+                    sql.push(", '#' || CAST(u.id AS TEXT)) FROM ").name(&class.table()).push(" u");
+                    joins(sql, RELATED, &class.record, class.label());
+                    sql.push(" WHERE u.id = ");
+                    id(sql);
+                    sql.push("), (SELECT u.owner FROM ").name(&class.table()).push(" u WHERE u.id = ");
+                    id(sql);
+                    sql.push(")");
+                    self.select_granted(sql, id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Appends the column of what record permission sets give the caller on the record with this id.
+    fn select_granted(&self, sql: &mut Sql, id: impl Fn(&mut Sql)) {
+        sql.push(", (SELECT bit_or(s.permissions) FROM ").push(GRANTS).push(" WHERE a.record = ");
+        id(sql);
+        tokens(sql, BY_CALLER, &[("{caller}", self.caller.user)]);
+        sql.push(")");
+    }
+
+    /// Reads the columns of [`Question::select`], which begin at `at`.
+    fn read(&self, row: &Row<'_>, at: usize) -> Result<Seen, Error> {
+        let mut columns = at..;
+        let mut next = || columns.next().unwrap_or(usize::MAX);
+        let mut class = || {
+            let (version, held) = (row.opt_int(next())?.unwrap_or(0), row.opt_int(next())?.unwrap_or(0));
+            Ok::<_, Error>(ClassSeen { version, rights: ClassRights::of(self.caller, held) })
+        };
+        let own = class()?;
+        let related = self.related.keys().map(|id| Ok((*id, class()?))).collect::<Result<BTreeMap<_, _>, Error>>()?;
+        let granted = row.opt_int(next())?.unwrap_or(0);
+        let mut labels = HashMap::new();
+        for (place, field) in self.view.fields().enumerate() {
+            let label = match (field.kind, field.related_object_class.and_then(|class| related.get(&class))) {
+                (FieldType::User, _) => row.opt_text(next())?,
+                (FieldType::Relation, Some(class)) => {
+                    let (label, owner, granted) = (row.opt_text(next())?, row.opt_int(next())?, row.opt_int(next())?);
+                    label.filter(|_| class.actions(self.caller, owner, granted.unwrap_or(0)) & VIEW != 0)
+                }
+                _ => None,
+            };
+            labels.extend(label.map(|label| (place, label.to_owned())));
+        }
+        Ok(Seen { class: own, granted, related, labels })
+    }
+}
