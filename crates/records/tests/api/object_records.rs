@@ -157,6 +157,29 @@ async fn values_of_every_type() {
 }
 
 #[tokio::test]
+async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Payment", &[json!({"label": "Sum", "type": "decimal"})]).await;
+    // Its text: as a float it would be rounded here already.
+    let post = async |path: &str, body: String| api.call("POST", path).body("application/json", body).send().await;
+    for (number, shown) in [
+        ("999999999999999.99", "999999999999999.99"),
+        ("1234567890123456.78", "1234567890123456.78"),
+        ("1e17", "100000000000000000.00"),
+    ] {
+        let reply = post(RECORDS, format!("{{\"fields\": {{\"sum\": {number}}}}}")).await.created();
+        assert_eq!(reply["fields"]["sum"], shown);
+    }
+    let digits = "Ensure that there are no more than 20 digits in total.";
+    let reply = post(RECORDS, "{\"fields\": {\"sum\": 12345678901234567890.12}}".to_owned()).await;
+    reply.refuses(json!({"fields": {"sum": [digits]}}));
+    let field = "{\"label\": \"Most\", \"type\": \"decimal\", \"default\": 1234567890123456.78}";
+    let field = post("/api/object-classes/1/fields/", field.to_owned()).await.created();
+    assert_eq!(field["default"], "1234567890123456.78");
+}
+
+#[tokio::test]
 async fn every_wrong_value_is_told_under_fields() {
     let server = Server::start().await;
     let api = server.admin().await;
