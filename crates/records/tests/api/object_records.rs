@@ -301,6 +301,29 @@ async fn filters_of_every_type_and_over_a_relation() {
 }
 
 #[tokio::test]
+async fn decimals_are_compared_as_numbers_whatever_their_length() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Length", &[json!({"label": "Whole", "type": "decimal", "precision": 30, "scale": 0})]).await;
+    let most = "9".repeat(30);
+    for whole in ["12", &most, &format!("-{most}")] {
+        api.post(RECORDS, json!({"fields": {"whole": whole}})).await.created();
+    }
+    let more = format!("1{}", "0".repeat(30));
+    for (query, ids) in [
+        ("whole=12.00000000000".to_owned(), vec![1]),
+        ("whole=012.000000000001".to_owned(), vec![]),
+        ("whole__gt=11.99999999999999&whole__lt=12.000000000001".to_owned(), vec![1]),
+        (format!("whole={most}"), vec![2]),
+        (format!("whole={more}"), vec![]),
+        (format!("whole__lt={more}"), vec![1, 2, 3]),
+        (format!("whole__range=-{more},0"), vec![3]),
+    ] {
+        assert_eq!(api.get(&format!("{RECORDS}?{query}")).await.ids(), ids, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
     let server = Server::start().await;
     let api = server.admin().await;
