@@ -305,7 +305,7 @@ fn filtered<'r, 'p>(
     parameter: &'p str,
 ) -> Option<Filtered<'r, 'p>> {
     let of = |resource: &'r Resource, parameter: &'p str| {
-        let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
+        let (name, predicate) = name_and_predicate(parameter);
         Some((resource.field(name).filter(|field| field.filter)?, predicate))
     };
     if let Some((field, predicate)) = of(resource, parameter) {
@@ -314,6 +314,13 @@ fn filtered<'r, 'p>(
     let (via, rest) = relation(resource, parameter)?;
     let (field, predicate) = of(related(via)?, rest)?;
     matches!(field.source, Source::Column(_)).then_some(Filtered { via: Some(via), field, predicate })
+}
+
+/// The name of a field and that of a predicate in a parameter. The name may end in `_`, but has no `__`.
+fn name_and_predicate(parameter: &str) -> (&str, &str) {
+    let Some((name, rest)) = parameter.split_once("__") else { return (parameter, "exact") };
+    let predicate = rest.trim_start_matches('_');
+    (&parameter[..name.len() + rest.len() - predicate.len()], predicate)
 }
 
 /// Reads a parameter as a filter; `None` if it names no filterable field.
@@ -572,6 +579,19 @@ mod tests {
         let named = relations(&volumes, &Query::parse("name.id=1&series.a.b=1&series.name=b&other.name=c&name=1"));
         assert_eq!(named.iter().map(|field| field.name.as_ref()).collect::<Vec<_>>(), ["series"]);
         assert!(select(&volumes, &Query::parse("series.name=a")).is_ok_and(|select| select.filters.is_empty()));
+    }
+
+    #[test]
+    fn names_may_end_with_an_underscore() {
+        for (parameter, name, predicate) in [
+            ("field_", "field_", "exact"),
+            ("field___in", "field_", "in"),
+            ("field__in", "field", "in"),
+            ("field__", "field", ""),
+            ("field__other__in", "field", "other__in"),
+        ] {
+            assert_eq!(name_and_predicate(parameter), (name, predicate), "{parameter}");
+        }
     }
 
     #[test]

@@ -324,6 +324,25 @@ async fn decimals_are_compared_as_numbers_whatever_their_length() {
 }
 
 #[tokio::test]
+async fn an_alias_that_ends_in_an_underscore_takes_every_predicate() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Note", &[json!({"label": "Überschrift", "type": "string", "alias": "field_"})]).await;
+    let child = class(&api, "Part", &[json!({"label": "Note", "type": "relation", "related_object_class": 1})]).await;
+    for title in ["First", "Second"] {
+        let note = api.post(RECORDS, json!({"fields": {"field_": title}})).await.id();
+        api.post(&format!("/api/object-classes/{child}/object-records/"), json!({"fields": {"note": note}})).await;
+    }
+    assert_eq!(api.get(&format!("{RECORDS}?field___icontains=SEC")).await.ids(), [3]);
+    assert_eq!(api.get(&format!("{RECORDS}?field___isnull=true")).await.ids(), [0; 0]);
+    let children = format!("/api/object-classes/{child}/object-records/?note.field___startswith=F");
+    assert_eq!(api.get(&children).await.ids(), [2]);
+    api.get(&format!("{RECORDS}?field___gt=x"))
+        .await
+        .refuses(json!({"field___gt": ["Select a valid choice. gt is not one of the available choices."]}));
+}
+
+#[tokio::test]
 async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
     let server = Server::start().await;
     let api = server.admin().await;
