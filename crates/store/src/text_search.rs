@@ -151,6 +151,7 @@ impl Conn {
 /// The query for words in the language of the engine, the last one also as the beginning of a word.
 fn query(words: &[&str], is_sqlite: bool) -> Option<String> {
     let (last, others) = words.split_last()?;
+    let others: BTreeSet<_> = others.iter().collect();
     Some(if is_sqlite {
         others.iter().map(|word| format!("\"{word}\" ")).collect::<String>() + &format!("\"{last}\"*")
     } else {
@@ -160,4 +161,17 @@ fn query(words: &[&str], is_sqlite: bool) -> Option<String> {
 
 fn index_of(table: &str) -> String {
     format!("{table}_words")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_looked_for_once_beside_the_last() {
+        let words = ["b", "a", "b", "a", "a"];
+        assert_eq!(query(&words, true).as_deref(), Some("\"a\" \"b\" \"a\"*"));
+        assert_eq!(query(&words, false).as_deref(), Some("'a' & 'b' & 'a':*"));
+        assert_eq!(query(&[], true), None);
+    }
 }
