@@ -184,6 +184,7 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
     let meaning = if is_set && predicate != Predicate::Isnull { "has one of the values" } else { predicate.meaning() };
     let mut schema = match predicate {
         Predicate::Range => json!({"type": "array", "minItems": 2, "maxItems": 2, "items": value}),
+        Predicate::Exact if matches!(field.kind, Kind::Set { .. }) => json!({"type": "array", "items": value}),
         Predicate::In => json!({"type": "array", "minItems": 1, "items": value}),
         Predicate::Exact if is_set => json!({"type": "array", "minItems": 1, "items": value}),
         _ => value,

@@ -366,6 +366,7 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
     }
     if predicate == Range && wrong.is_empty() && parts.len() != 2 {
         wrong.push(wrong_type(field));
+        Exact if text.is_empty() && matches!(field.kind, Kind::Set { .. }) => Vec::new(),
     }
     if wrong.is_empty() { Ok(values) } else { Err(wrong) }
 }
