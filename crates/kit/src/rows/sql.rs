@@ -390,7 +390,7 @@ pub fn arg(value: &Value) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use resource::{Query, Target, select_related};
+    use resource::{Query, RelatedRows, Target, select_related};
 
     fn customers() -> Resource {
         let name = Field::new("name", Kind::text(9)).column("f7").filter().sort().isnull();
@@ -411,7 +411,7 @@ mod tests {
     /// The tables, conditions and order of a query.
     fn sql(query: &str) -> String {
         let (orders, customers) = (orders(), Arc::new(customers()));
-        let related = |field: &Field| (field.name == "customer").then_some(customers.as_ref());
+        let related = |field: &Field| (field.name == "customer").then_some(RelatedRows::Of(&customers));
         let select = select_related(&orders, &Query::parse(query), related, 20).ok().unwrap();
         let visible = Sql::new("u.owner = $1").arg(3);
         let relations =

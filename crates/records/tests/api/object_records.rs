@@ -361,10 +361,27 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
         ("supplier.name__startswith=S", 0),
         ("supplier.name__isnull=true", 1),
         ("supplier.name__isnull=false", 0),
-    ] {
-        let list = person.get(&format!("{records}?{query}")).await;
-        assert_eq!((list.ids().len(), &list["filtered_count"]), (count, &json!(count)), "{query}");
-    }
+    ];
+    // Of a class that he may not view he does not even learn which fields it has, and of which types they are.
+    let of_any_field = [
+        ("supplier.planet=Secret", 0),
+        ("supplier.planet__isnull=true", 1),
+        ("supplier.name__gt=x", 0),
+        ("supplier.id=x", 0),
+        ("supplier.name__nonsense=x", 0),
+    ];
+    let check = async |filters: &[(&str, usize)]| {
+        for (query, count) in filters {
+            let list = person.get(&format!("{records}?{query}")).await;
+            assert_eq!((list.ids().len(), &list["filtered_count"]), (*count, &json!(count)), "{query}");
+        }
+    };
+    check(&filters).await;
+    check(&of_any_field).await;
+    // The same when he views the class, but not the record.
+    api.post(RECORDS, json!({"fields": {"name": "His"}, "owner": person.id})).await.created();
+    check(&filters).await;
+    check(&[("supplier.planet=Secret", 1)]).await;
     // What the field holds already may be sent again; another value must be one that he may view.
     let path = format!("/api/object-records/{record}/");
     person.patch(&path, json!({"fields": {"supplier": supplier, "pages": 3}})).await.ok();
