@@ -60,7 +60,7 @@ pub fn routes() -> Vec<Route> {
         Route::delete(one, delete).instance("object_records.delete"),
     ];
     routes.extend([batch::routes(), export::routes(), deleted::routes()].into_iter().flatten());
-    routes.extend([children::route(), history::route()]);
+    routes.extend([children::routes(), history::routes()].into_iter().flatten());
     routes.extend(owners::routes());
     routes.extend(assignees::routes());
     routes.extend(access::routes());
