@@ -86,6 +86,13 @@ async fn a_record_from_its_creation_to_its_end() {
     outdated.is(412, json!({"detail": "Object has been changed."}));
     let outdated = api.call("DELETE", path).header("if-match", &tag).send().await;
     outdated.is(412, json!({"detail": "Object has been changed."}));
+    // Whatever is shown of it, the tag is that of the record.
+    let part = api.get("/api/object-records/1/?fields=").await;
+    assert_eq!((&part["fields"], part.header("etag")), (&json!({}), api.get(path).await.header("etag")));
+    let known = api.call("GET", "/api/object-records/1/?fields=").header("if-none-match", part.header("etag"));
+    assert_eq!(known.send().await.status, 304);
+    let same = api.call("PATCH", "/api/object-records/1/?fields=title").header("if-match", part.header("etag"));
+    same.json(&change).send().await.ok();
 
     api.delete(path).await.is_empty();
     api.get(path).await.is(404, message::not_found());
