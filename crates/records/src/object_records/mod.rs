@@ -24,13 +24,13 @@ use crate::classes::Class;
 use crate::rights::{DELETE, EDIT};
 use held::Held;
 use http::{Method, StatusCode};
-use kit::answer::{Answer, Outcome};
+use kit::answer::{Answer, Outcome, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use read::instance;
 use resource::{Object, options};
-use schemas::{body_schema, record_schema};
+use schemas::{body_schema, changed_record_schema, record_schema};
 use serde_json::{Value as Json, json};
 use store::Conn;
 
@@ -43,7 +43,7 @@ pub fn routes() -> Vec<Route> {
             .instance("object_records.list"),
         Route::new(Method::POST, of_class, "Create", Handler::Write(create))
             .takes(Schema::Json(body_schema))
-            .answers(201, Schema::OneOf(record_schema))
+            .answers(201, Schema::OneOf(changed_record_schema))
             .action("create")
             .instance("object_records.create"),
         Route::options_below(of_class, document).reads(document),
@@ -55,7 +55,7 @@ pub fn routes() -> Vec<Route> {
             .instance("object_records.view"),
         Route::new(Method::PATCH, one, "Change", Handler::Write(edit))
             .takes(Schema::Json(body_schema))
-            .answers(200, Schema::OneOf(record_schema))
+            .answers(200, Schema::OneOf(changed_record_schema))
             .instance("object_records.edit"),
         Route::delete(one, delete).instance("object_records.delete"),
     ];
@@ -95,7 +95,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     // Who makes a record for somebody else may not be able to view it.
     match held::of_record(request, conn, id)? {
         Some(held) => instance(request, conn, StatusCode::CREATED, &held),
-        None => Ok(Answer::json(StatusCode::CREATED, json!({"id": id, "object_class": class.id}).to_string())),
+        None => Ok(hidden(StatusCode::CREATED, id, class.id)),
     }
 }
 
@@ -108,8 +108,15 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let held = if is_given { held::of_record(request, conn, held.id)?.ok_or(held) } else { Ok(held) };
     match held {
         Ok(held) => instance(request, conn, StatusCode::OK, &held),
-        Err(held) => Ok(Answer::value(&json!({"id": held.id, "object_class": held.class.id}))),
+        Err(held) => Ok(hidden(StatusCode::OK, held.id, held.class.id)),
     }
+}
+
+/// What is told of a record to somebody who may not view it.
+fn hidden(status: StatusCode, id: i64, class: i64) -> Answer {
+    let body = json!({"id": id, "object_class": class}).to_string();
+    let tag = Some(etag(body.as_bytes()));
+    Answer { tag, ..Answer::json(status, body) }
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
