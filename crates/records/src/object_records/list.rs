@@ -318,16 +318,14 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     let mut condition = Sql::new("");
     opened.visible.condition(&mut condition, "t.n");
     for needle in &needles {
-        match class.label_field.and_then(|at| class.declared(&class.fields[at].alias)) {
-            Some(field) => {
-                condition.push(" AND strpos(");
-                rows::sql::fold_column(&mut condition, OWN, field);
-                condition.push(", ").bind(needle.clone()).push(") > 0");
-            }
-            None => {
-                condition.push(" AND strpos('#' || CAST(t.id AS TEXT), ").bind(needle.clone()).push(") > 0");
-            }
+        condition.push(" AND strpos(");
+        if let Some(field) = class.label_field.and_then(|at| class.declared(&class.fields[at].alias)) {
+            rows::sql::fold_column(condition.push("COALESCE("), OWN, field);
+            condition.push(", '#' || CAST(t.id AS TEXT))");
+        } else {
+            condition.push("'#' || CAST(t.id AS TEXT)");
         }
+        condition.push(", ").bind(needle.clone()).push(") > 0");
     }
     let from = |sql: &mut Sql| {
         sql.push(" FROM ").name(&class.table()).push(" t");

@@ -187,6 +187,21 @@ async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
 }
 
 #[tokio::test]
+async fn records_are_found_by_the_labels_that_are_shown() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Note", &[json!({"label": "Title", "type": "string"})]).await;
+    for title in [json!(null), json!("Über #1")] {
+        api.post(RECORDS, json!({"fields": {"title": title}})).await.created();
+    }
+    let [first, second] = [json!({"value": 1, "text": "#1"}), json!({"value": 2, "text": "Über #1"})];
+    for (text, found) in [("%231", json!([first, second])), ("%C3%BCB", json!([second])), ("%232", json!([]))] {
+        let list = api.get(&format!("{RECORDS}autocomplete/?text__icontains={text}")).await.ok();
+        assert_eq!((&list["results"], &list["filtered_count"]), (&found, &json!(found.as_array().unwrap().len())));
+    }
+}
+
+#[tokio::test]
 async fn every_wrong_value_is_told_under_fields() {
     let server = Server::start().await;
     let api = server.admin().await;
