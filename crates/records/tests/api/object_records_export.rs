@@ -173,6 +173,31 @@ async fn a_link_exports_once_within_a_minute_without_a_header() {
 }
 
 #[tokio::test]
+async fn lists_in_the_body_of_a_link_are_values_of_one_parameter() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    for tags in [json!(["a"]), json!(["a", "b"]), json!([])] {
+        make(&api, json!({"title": "x", "tags": tags})).await;
+    }
+    let anonymous = server.anonymous();
+    for (mut body, ids) in [
+        (json!({"id__in": [1, 3], "fields": ["title", "done"]}), vec![1, 3]),
+        (json!({"tags": ["a", "b"], "fields": "title,done"}), vec![2]),
+        (json!({"tags": [], "limit": 0, "fields": ["done", "title"]}), vec![3]),
+    ] {
+        body["format"] = json!("ndjson");
+        let records = lines(&anonymous.get(&path_of(&api.post(LINK, body).await)).await);
+        assert_eq!(records.iter().map(|record| record["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
+        assert_eq!(records[0]["fields"], json!({"title": "x", "done": null}));
+    }
+    let text = || json!(["Not a valid string."]);
+    api.post(LINK, json!({"id__in": [1, [2]], "title": {}})).await.refuses(json!({"id__in": text(), "title": text()}));
+    api.post(LINK, json!({"id__in": vec![1; 9000]}))
+        .await
+        .refuses(json!({"non_field_errors": ["Value is too large."]}));
+}
+
+#[tokio::test]
 async fn a_link_has_the_rights_of_its_maker_when_it_is_used() {
     let server = Server::start().await;
     let api = orders(&server).await;
@@ -229,6 +254,22 @@ fn ids_in(body: &str) -> Vec<i64> {
 }
 
 #[tokio::test]
+async fn a_link_that_finds_no_place_may_be_used_again() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let (person, download) = half_an_export(&server, &api).await;
+    let mut downloads = vec![download];
+    for _ in 1..4 {
+        downloads.push(person.call("GET", EXPORT).download().await);
+    }
+    let path = path_of(&person.post(LINK, json!({"fields": ""})).await);
+    let refused = server.anonymous().get(&path).await;
+    refused.is(503, message::detail("The server is busy. Please try again."));
+    drop(downloads);
+    assert_eq!(server.anonymous().get(&path).await.text.lines().count() as i64, MANY + 1);
+}
+
+#[tokio::test]
 async fn an_export_breaks_off_when_its_session_ends() {
     let server = Server::start().await;
     let api = orders(&server).await;
@@ -253,22 +294,6 @@ async fn an_export_breaks_off_when_the_right_goes() {
 
 #[tokio::test]
 async fn an_export_leaves_out_what_is_gone_or_hidden_meanwhile() {
-#[tokio::test]
-async fn a_link_that_finds_no_place_may_be_used_again() {
-    let server = Server::start().await;
-    let api = orders(&server).await;
-    let (person, download) = half_an_export(&server, &api).await;
-    let mut downloads = vec![download];
-    for _ in 1..4 {
-        downloads.push(person.call("GET", EXPORT).download().await);
-    }
-    let path = path_of(&person.post(LINK, json!({"fields": ""})).await);
-    let refused = server.anonymous().get(&path).await;
-    refused.is(503, message::detail("The server is busy. Please try again."));
-    drop(downloads);
-    assert_eq!(server.anonymous().get(&path).await.text.lines().count() as i64, MANY + 1);
-}
-
     let server = Server::start().await;
     let api = orders(&server).await;
     let (_, download) = half_an_export(&server, &api).await;
