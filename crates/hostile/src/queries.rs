@@ -3,7 +3,7 @@
 use crate::declared;
 use history::readers;
 use resource::select::MAX_LIMIT;
-use resource::{Kind, Predicate, Query, Resource, SelectError, select_related};
+use resource::{Kind, Predicate, Query, RelatedRows, Resource, SelectError, select_related};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ pub fn queries(data: &[u8]) {
 
 /// Checks what a resource makes of a query.
 pub fn selects(resource: &Resource, query: &Query) {
-    let select = match select_related(resource, query, |_| Some(resource), resource.max_filters) {
+    let select = match select_related(resource, query, |_| Some(RelatedRows::Of(resource)), resource.max_filters) {
         Ok(select) => select,
         Err(SelectError::TooManyFilters(most)) => {
             assert!(query.pairs().count() > most, "{query:?}");

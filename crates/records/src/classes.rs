@@ -10,7 +10,7 @@ use kit::build::Build;
 use kit::rows::{Declaration, Shape};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use resource::{Choice, Field, Kind, Resource, Source, Target, Value};
+use resource::{Body, Choice, Field, Kind, Resource, Sent, Source, Target, Value};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl ClassField {
         field.isnull = self.kind != FieldType::Status;
         field.also_in = self.kind == FieldType::Relation;
         // Where it fits no more, since a bound was lowered with a limit of the build, there is none.
-        field.default = self.default.as_ref().and_then(|default| self.checked_default(default).ok());
+        field.default = self.default.as_ref().and_then(|default| self.checked_default(Body::of(default).sent()).ok());
         if self.kind == FieldType::Status && field.default.is_none() {
             field.default = self.initial.clone().map(Value::from);
         }
@@ -163,9 +163,9 @@ impl ClassField {
     }
 
     /// A default as records get it, or what is wrong with it. Whether a user or record exists is asked elsewhere.
-    pub fn checked_default(&self, default: &Json) -> Result<Value, Vec<String>> {
+    pub fn checked_default(&self, default: Sent<'_>) -> Result<Value, Vec<String>> {
         let field = Field::new(self.alias.clone(), self.value_kind()).nullable().blank_is_null();
-        resource::check_value(&field, resource::Body::of(default).sent())
+        resource::check_value(&field, default)
     }
 }
 

@@ -166,10 +166,10 @@ fn integer(sent: Sent<'_>, min: i64, max: i64) -> Result<i64, Vec<String>> {
 }
 
 fn decimal(sent: Sent<'_>, precision: usize, scale: usize) -> Result<String, Vec<String>> {
-    let text = match (sent.as_str(), sent.as_number()) {
-        (Some(text), _) => text.trim().to_owned(),
-        (None, Some(number)) => number.to_string(),
-        (None, None) => return Err(vec![message::DECIMAL.to_owned()]),
+    let text = match sent.as_str() {
+        Some(text) => text.trim().to_owned(),
+        None if sent.as_number().is_some() => without_exponent(sent.text()),
+        None => return Err(vec![message::DECIMAL.to_owned()]),
     };
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -194,6 +194,26 @@ fn decimal(sent: Sent<'_>, precision: usize, scale: usize) -> Result<String, Vec
     let sign = if whole.is_empty() && fraction.is_empty() { "" } else { sign };
     let whole = if whole.is_empty() { "0" } else { whole };
     Ok(if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction:0<scale$}") })
+}
+
+/// A number of JSON as digits alone, with its point moved by the exponent. No floating point holds all that fit into a field.
+fn without_exponent(number: &str) -> String {
+    let Some((digits, exponent)) = number.split_once(['e', 'E']) else { return number.to_owned() };
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    // A point that is moved farther leaves as little that fits.
+    let farthest = number.len() + 100;
+    let places = exponent.trim_start_matches(['+', '-']).parse().unwrap_or(farthest).min(farthest);
+    let zeros = "0".repeat(places);
+    if exponent.starts_with('-') {
+        let whole = zeros + whole;
+        let (whole, moved) = whole.split_at(whole.len() - places);
+        format!("{sign}{whole}.{moved}{fraction}")
+    } else {
+        let fraction = fraction.to_owned() + &zeros;
+        let (moved, fraction) = fraction.split_at(places);
+        format!("{sign}{whole}{moved}.{fraction}")
+    }
 }
 
 /// Reads an id, which must be an integer.
@@ -315,6 +335,39 @@ mod tests {
             Err(vec!["Ensure that there are no more than 5 digits in total.".into()])
         );
         assert_eq!(check_kind(kind(), json!("1e3")), Err(vec!["A valid number is required.".into()]));
+    }
+
+    #[test]
+    fn a_number_of_json_is_a_decimal_to_its_last_digit() {
+        let check = |precision, scale, number: &str| {
+            let body = Body::parse(number.into(), 9).unwrap();
+            check(&Field::new("f", Kind::Decimal { precision, scale }), body.sent()).map(|value| value.to_json())
+        };
+        for (number, shown) in [
+            ("999999999999999.99", "999999999999999.99"),
+            ("-1234567890123456.78", "-1234567890123456.78"),
+            ("10000000000000000.5", "10000000000000000.50"),
+            ("1e17", "100000000000000000.00"),
+            ("1.25E+1", "12.50"),
+            ("-1250e-2", "-12.50"),
+            ("12e-1", "1.20"),
+            ("0e99999999999999999999", "0.00"),
+            (&format!("1{}e-200", "0".repeat(200)), "1.00"),
+        ] {
+            assert_eq!(check(20, 2, number), Ok(json!(shown)), "{number}");
+        }
+        assert_eq!(check(30, 0, "123456789012345678901"), Ok(json!("123456789012345678901")));
+        let digits = || "Ensure that there are no more than 20 digits in total.".to_owned();
+        let places = || "Ensure that there are no more than 2 decimal places.".to_owned();
+        for (number, wrong) in [
+            ("12345678901234567890.12", vec![digits()]),
+            ("1e18", vec![digits()]),
+            ("1e300", vec![digits()]),
+            ("1e-3", vec![places()]),
+            ("1e-99999999999999999999", vec![digits(), places()]),
+        ] {
+            assert_eq!(check(20, 2, number), Err(wrong), "{number}");
+        }
     }
 
     #[test]

@@ -7,15 +7,19 @@
 const WHOLE_DIGITS: usize = 30;
 /// The maximal number of decimal places.
 const DECIMAL_PLACES: usize = 10;
+/// What an operand with more whole digits is stored as: it follows every digit.
+const TOO_LARGE: &str = ":";
 
 /// The stored form of `[-]digits[.digits]`.
 pub fn encode(text: &str) -> String {
     let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let whole = whole.trim_start_matches('0');
-    // A number with more digits is beyond all that are stored, and so is this.
-    let whole = if whole.len() > WHOLE_DIGITS { "9".repeat(WHOLE_DIGITS) } else { format!("{whole:0>WHOLE_DIGITS$}") };
-    let digits = format!("{whole}.{fraction:0<DECIMAL_PLACES$}");
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    let digits = if whole.len() > WHOLE_DIGITS {
+        TOO_LARGE.to_owned()
+    } else {
+        format!("{whole:0>WHOLE_DIGITS$}.{fraction:0<DECIMAL_PLACES$}")
+    };
     let is_zero = digits.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     if is_negative && !is_zero { format!("0{}~", complement(&digits)) } else { format!("1{digits}") }
 }
@@ -33,11 +37,10 @@ pub fn decode(stored: &str, scale: usize) -> String {
     if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
+/// Turns the order of digits around, and that of `:`, which becomes the `/` before them.
 fn complement(digits: &str) -> String {
-    digits
-        .chars()
-        .map(|digit| digit.to_digit(10).and_then(|digit| char::from_digit(9 - digit, 10)).unwrap_or(digit))
-        .collect()
+    let turned = |byte: u8| if matches!(byte, b'/'..=b':') { b'0' + b'9' - byte } else { byte };
+    digits.bytes().map(|byte| char::from(turned(byte))).collect()
 }
 
 #[cfg(test)]
@@ -47,6 +50,8 @@ mod tests {
     #[test]
     fn sorts_as_numbers_do() {
         let numbers = [
+            "-1000000000000000000000000000000",
+            "-999999999999999999999999999999.9999999999",
             "-100000",
             "-12.5",
             "-1.00000000001",
@@ -59,9 +64,10 @@ mod tests {
             "1.5",
             "12",
             "999999999999999999999999999999",
+            "1000000000000000000000000000000",
         ];
         let stored: Vec<String> = numbers.iter().map(|number| encode(number)).collect();
-        assert!(stored.is_sorted(), "{stored:#?}");
+        assert!(stored.is_sorted_by(|one, next| one < next), "{stored:#?}");
     }
 
     #[test]
@@ -71,5 +77,6 @@ mod tests {
         }
         assert_eq!(decode(&encode("-3"), 0), "-3");
         assert_eq!(encode("-0.00"), encode("0"));
+        assert_eq!([encode("12.50000000000"), encode("-012.500000000000")], [encode("12.5"), encode("-12.5")]);
     }
 }

@@ -33,6 +33,6 @@ pub use key::{After, Changes, FromValue, Key};
 pub use limit::{Limit, LimitSummary};
 pub use query::Query;
 pub use resource::{MAX_FILTERS, Resource};
-pub use select::{Filter, Order, Predicate, Select, SelectError, select, select_related};
+pub use select::{Filter, Order, Predicate, RelatedRows, Select, SelectError, select, select_related};
 pub use sent::{Body, Object, Sent};
 pub use value::{Value, type_name};

@@ -181,9 +181,14 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
         _ => bare(field, false),
     };
     let is_set = matches!(field.kind, Kind::Set { .. } | Kind::References { .. });
-    let meaning = if is_set && predicate != Predicate::Isnull { "has one of the values" } else { predicate.meaning() };
+    let meaning = match predicate {
+        Predicate::Exact if is_set => "has these values and no others",
+        Predicate::In if is_set => "has one of the values",
+        _ => predicate.meaning(),
+    };
     let mut schema = match predicate {
         Predicate::Range => json!({"type": "array", "minItems": 2, "maxItems": 2, "items": value}),
+        Predicate::Exact if matches!(field.kind, Kind::Set { .. }) => json!({"type": "array", "items": value}),
         Predicate::In => json!({"type": "array", "minItems": 1, "items": value}),
         Predicate::Exact if is_set => json!({"type": "array", "minItems": 1, "items": value}),
         _ => value,
@@ -302,7 +307,16 @@ fn any_of<'a>(names: impl Iterator<Item = &'a Name>) -> Json {
     json!({"type": "string", "enum": names.collect::<Vec<_>>()})
 }
 
+/// The schema of a value. In answers there are no bounds of what is sent: a value may be older than these.
 fn bare(field: &Field, is_input: bool) -> Json {
+    let is_bounded = is_input || !field.is_writable();
+    let list = |items: Json, most: Option<usize>| {
+        let mut schema = json!({"type": "array", "items": items});
+        if let Some(most) = most.filter(|_| is_bounded) {
+            schema["maxItems"] = most.into();
+        }
+        schema
+    };
     if let Some(schema) = field.schema {
         return schema();
     }
@@ -333,10 +347,10 @@ fn bare(field: &Field, is_input: bool) -> Json {
         }
         Kind::Integer { min, max } => {
             let mut schema = json!({"type": "integer"});
-            if *min > i64::MIN {
+            if *min > i64::MIN && is_bounded {
                 schema["minimum"] = (*min).into();
             }
-            if *max < i64::MAX {
+            if *max < i64::MAX && is_bounded {
                 schema["maximum"] = (*max).into();
             }
             schema
@@ -348,22 +362,16 @@ fn bare(field: &Field, is_input: bool) -> Json {
         Kind::Uuid => json!({"type": "string", "format": "uuid"}),
         Kind::Enum { choices } => any_of(choices.iter().map(|choice| &choice.value)),
         Kind::Listed { .. } => json!({"type": "string"}),
-        Kind::Set { choices, max_items } => json!({
-            "type": "array", "maxItems": max_items,
-            "items": any_of(choices.iter().map(|choice| &choice.value)),
-        }),
-        Kind::References { max_items, .. } => {
-            json!({"type": "array", "maxItems": max_items, "items": {"type": "integer"}})
-        }
+        Kind::Decimal { .. } if is_input => json!({"type": ["string", "number"]}),
+        Kind::Set { choices, max_items } => list(any_of(choices.iter().map(|choice| &choice.value)), Some(*max_items)),
+        Kind::References { max_items, .. } => list(json!({"type": "integer"}), Some(*max_items)),
         Kind::Texts { at_most, .. } => {
-            let mut schema = json!({"type": "array", "items": {"type": "string"}});
-            if let Some((max_items, _)) = at_most {
-                schema["maxItems"] = (*max_items).into();
-            }
-            schema
+            list(json!({"type": "string"}), at_most.as_ref().map(|(max_items, _)| *max_items))
         }
         Kind::Files { max_items } => {
-            json!({"type": "array", "maxItems": max_items, "items": {"type": ["integer", "string"]}})
+            // A token on its way in.
+            let item = if is_input { json!(["integer", "string"]) } else { json!("integer") };
+            list(json!({"type": item}), Some(*max_items))
         }
         Kind::Json { .. } => json!({}),
         Kind::Object => json!({"type": "object"}),

@@ -19,16 +19,25 @@ impl Query {
     pub fn parse_first(text: &str, most: usize) -> Query {
         let mut query = Query::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()).take(most) {
-            let ends = [name, value].map(|part| {
-                query.text.push_str(&part);
-                // The first line of a request is far shorter than that, and so is a form.
-                u32::try_from(query.text.len()).unwrap_or(u32::MAX)
-            });
-            query.ends.push((ends[0], ends[1]));
+            query.push(&name, &value);
         }
         query.text.shrink_to_fit();
         query.ends.shrink_to_fit();
         query
+    }
+    /// The same without the parameters of these names.
+    pub fn without(&self, names: &[&str]) -> Query {
+        let mut query = Query::default();
+        self.pairs().filter(|(name, _)| !names.contains(name)).for_each(|(name, value)| query.push(name, value));
+        query
+    }
+    fn push(&mut self, name: &str, value: &str) {
+        let ends = [name, value].map(|part| {
+            self.text.push_str(part);
+            // The first line of a request is far shorter than that, and so is a form.
+            u32::try_from(self.text.len()).unwrap_or(u32::MAX)
+        });
+        self.ends.push((ends[0], ends[1]));
     }
     /// The value of a parameter; the last one if it was sent more than once.
     pub fn last(&self, name: &str) -> Option<&str> {
@@ -56,5 +65,6 @@ mod tests {
         assert_eq!((query.last("a"), query.last("c"), query.last("d")), (Some("\u{fffd}"), Some(""), None));
         assert_eq!(Query::parse_first("a=1&b=2", 1), Query::parse("a=1"));
         assert_eq!(Query::parse("").pairs().count(), 0);
+        assert_eq!(query.without(&["a", ""]), Query::parse("b=%C3%A4+x%3D&c"));
     }
 }

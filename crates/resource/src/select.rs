@@ -208,13 +208,22 @@ pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, S
     select_related(resource, query, |_| None, resource.max_filters)
 }
 
+/// The rows that a field relates to, as filters look into them.
+#[derive(Clone, Copy)]
+pub enum RelatedRows<'r> {
+    /// Rows of this resource.
+    Of(&'r Resource),
+    /// Rows of a resource that the caller may not know: whatever a field is called, it counts as null.
+    Hidden,
+}
+
 /// Checks the parameters of a list as [`select()`] does, with filters on the fields of related rows: `relation.field` in
-/// place of a field's name. `related` tells the resource that a field relates to; of a field without one such a
-/// parameter is ignored, as any other of an unknown name.
+/// place of a field's name. `related` tells the rows that a field relates to; of a field without any such a parameter is
+/// ignored, as any other of an unknown name.
 pub fn select_related<'r>(
     resource: &'r Resource,
     query: &Query,
-    related: impl Fn(&'r Field) -> Option<&'r Resource>,
+    related: impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
     max_filters: usize,
 ) -> Result<Select<'r>, SelectError> {
     if resource.is_selectable {
@@ -292,7 +301,8 @@ fn relation<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r F
 /// The field that a parameter filters by.
 struct Filtered<'r, 'p> {
     via: Option<&'r Field>,
-    field: &'r Field,
+    /// The field; `None` where the rows of the relation are hidden.
+    field: Option<&'r Field>,
     /// The name of the predicate, which may be unknown.
     predicate: &'p str,
 }
@@ -301,34 +311,53 @@ struct Filtered<'r, 'p> {
 /// columns alone.
 fn filtered<'r, 'p>(
     resource: &'r Resource,
-    related: &impl Fn(&'r Field) -> Option<&'r Resource>,
+    related: &impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
     parameter: &'p str,
 ) -> Option<Filtered<'r, 'p>> {
     let of = |resource: &'r Resource, parameter: &'p str| {
-        let (name, predicate) = parameter.split_once("__").unwrap_or((parameter, "exact"));
+        let (name, predicate) = name_and_predicate(parameter);
         Some((resource.field(name).filter(|field| field.filter)?, predicate))
     };
     if let Some((field, predicate)) = of(resource, parameter) {
-        return Some(Filtered { via: None, field, predicate });
+        return Some(Filtered { via: None, field: Some(field), predicate });
     }
     let (via, rest) = relation(resource, parameter)?;
-    let (field, predicate) = of(related(via)?, rest)?;
-    matches!(field.source, Source::Column(_)).then_some(Filtered { via: Some(via), field, predicate })
+    let (field, predicate) = match related(via)? {
+        RelatedRows::Of(resource) => of(resource, rest).map(|(field, predicate)| (Some(field), predicate))?,
+        RelatedRows::Hidden => (None, name_and_predicate(rest).1),
+    };
+    let is_column = field.is_none_or(|field| matches!(field.source, Source::Column(_)));
+    is_column.then_some(Filtered { via: Some(via), field, predicate })
+}
+
+/// The name of a field and that of a predicate in a parameter. The name may end in `_`, but has no `__`.
+fn name_and_predicate(parameter: &str) -> (&str, &str) {
+    let Some((name, rest)) = parameter.split_once("__") else { return (parameter, "exact") };
+    let predicate = rest.trim_start_matches('_');
+    (&parameter[..name.len() + rest.len() - predicate.len()], predicate)
 }
 
 /// Reads a parameter as a filter; `None` if it names no filterable field.
 fn filter<'r>(
     resource: &'r Resource,
-    related: &impl Fn(&'r Field) -> Option<&'r Resource>,
+    related: &impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
     parameter: &str,
     value: &str,
 ) -> Result<Option<Filter<'r>>, Vec<String>> {
     let Some(Filtered { via, field, predicate }) = filtered(resource, related, parameter) else { return Ok(None) };
+    let Some(field) = field else { return hidden(via, predicate, value) };
     let Some(predicate) = field.predicates().into_iter().find(|known| known.name() == predicate) else {
         return Err(vec![message::select_choice(predicate)]);
     };
     let operands = operands(field, predicate, value)?;
     Ok(Some(Filter { via, field, predicate, operands }))
+}
+
+/// A filter over a relation to hidden rows: of all predicates `isnull=true` alone holds.
+fn hidden<'r>(via: Option<&'r Field>, predicate: &str, value: &str) -> Result<Option<Filter<'r>>, Vec<String>> {
+    let is_null =
+        if predicate == Isnull.name() { boolean(value).map_err(|wrong| vec![wrong])? } else { Value::Bool(false) };
+    Ok(via.map(|field| Filter { via, field, predicate: Isnull, operands: vec![is_null] }))
 }
 
 fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value>, Vec<String>> {
@@ -337,6 +366,7 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value
         Range => text.split(',').map(str::trim).collect(),
         // Each value once, because thousands of equal conditions would be nested too deep for an engine.
         In => distinct(text.split(',').map(str::trim)),
+        Exact if text.is_empty() && matches!(field.kind, Kind::Set { .. }) => Vec::new(),
         Exact if is_set => distinct(text.split(',').map(str::trim)),
         _ => vec![text],
     };
@@ -533,7 +563,7 @@ mod tests {
 
     fn of_series(query: &str) -> Result<Vec<(String, String, Predicate)>, serde_json::Value> {
         let (volumes, series) = (volumes(), volumes());
-        let related = |field: &Field| (field.name == "series").then_some(&series);
+        let related = |field: &Field| (field.name == "series").then_some(RelatedRows::Of(&series));
         let select = select_related(&volumes, &Query::parse(query), related, volumes.max_filters)
             .map_err(|wrong| wrong.to_json())?;
         let names = |filter: &Filter| {
@@ -572,6 +602,39 @@ mod tests {
         let named = relations(&volumes, &Query::parse("name.id=1&series.a.b=1&series.name=b&other.name=c&name=1"));
         assert_eq!(named.iter().map(|field| field.name.as_ref()).collect::<Vec<_>>(), ["series"]);
         assert!(select(&volumes, &Query::parse("series.name=a")).is_ok_and(|select| select.filters.is_empty()));
+    }
+
+    #[test]
+    fn of_hidden_rows_every_field_is_null_whatever_its_name() {
+        let volumes = volumes();
+        let of = |query: &str| {
+            let select = select_related(&volumes, &Query::parse(query), |_| Some(RelatedRows::Hidden), 3);
+            let shown = |filter: &Filter| (filter.via().is_some(), filter.predicate(), filter.operands().to_vec());
+            select.map(|select| select.filters.iter().map(shown).collect::<Vec<_>>()).map_err(|wrong| wrong.to_json())
+        };
+        let (holds, fails) = ((true, Isnull, vec![true.into()]), (true, Isnull, vec![false.into()]));
+        assert_eq!(
+            of("series.name=a&series.colour__gt=x&series.name__isnull=true"),
+            Ok(vec![fails.clone(), fails, holds])
+        );
+        assert_eq!(of("series.colour__isnull=x"), Err(json!({"series.colour__isnull": ["Must be a valid boolean."]})));
+        assert_eq!(
+            of("series.a=1&series.b=1&series.c=1&series.d=1"),
+            Err(json!({"detail": "Limit of 3 filters has been exceeded."}))
+        );
+    }
+
+    #[test]
+    fn names_may_end_with_an_underscore() {
+        for (parameter, name, predicate) in [
+            ("field_", "field_", "exact"),
+            ("field___in", "field_", "in"),
+            ("field__in", "field", "in"),
+            ("field__", "field", ""),
+            ("field__other__in", "field", "other__in"),
+        ] {
+            assert_eq!(name_and_predicate(parameter), (name, predicate), "{parameter}");
+        }
     }
 
     #[test]

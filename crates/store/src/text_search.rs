@@ -150,6 +150,7 @@ impl Conn {
         let index = index_of(table);
         let words: Vec<&str> = words(folded).collect();
         let Some((last, others)) = words.split_last() else { return Ok(None) };
+        let others: BTreeSet<_> = others.iter().collect();
         let mut sql = Sql::new(" IN (SELECT ");
         if self.is_embedded() {
             let last = self.beginning_with(table, last)?;
@@ -194,4 +195,17 @@ fn terms_of(table: &str) -> String {
 
 fn index_of(table: &str) -> String {
     format!("{table}_words")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_looked_for_once_beside_the_last() {
+        let words = ["b", "a", "b", "a", "a"];
+        assert_eq!(query(&words, true).as_deref(), Some("\"a\" \"b\" \"a\"*"));
+        assert_eq!(query(&words, false).as_deref(), Some("'a' & 'b' & 'a':*"));
+        assert_eq!(query(&[], true), None);
+    }
 }

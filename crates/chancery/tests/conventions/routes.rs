@@ -253,16 +253,12 @@ fn is_instance_by_id(path: &str) -> bool {
 /// Lists, what is changed by arrays of ids, and instances without an id.
 fn needs_a_schema_document(path: &str, routes: &[&'static Route]) -> bool {
     let is_collection = |route: &&Route| {
-        matches!(route.answer, Schema::Page(_) | Schema::Records(_)) || matches!(route.body, Schema::Body(_, true))
+        matches!(route.answer, Schema::Page(_) | Schema::PageOf(_) | Schema::Records(_))
+            || matches!(route.body, Schema::Body(_, true))
     };
-    // What takes many records at once has the document of their list, as what only shows some of them has.
+    // What takes many records at once has the document of their list.
     let is_single = |route: &&Route| route.method == Method::PATCH && !path.ends_with("/batch/");
-    let is_of_tenants = path.ends_with("/object-records/");
-    // What the history service tells is described by its own document.
-    let is_of_history = path.ends_with("/history/");
-    !is_instance_by_id(path)
-        && !is_of_history
-        && (is_of_tenants || routes.iter().any(|route| is_collection(route) || is_single(route)))
+    !is_instance_by_id(path) && routes.iter().any(|route| is_collection(route) || is_single(route))
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::answer::{Answer, Outcome};
 use crate::request::Request;
 use http::StatusCode;
 use resource::json::{Form, Writer};
-use resource::{Field, Filter, Resource, Select, select_related};
+use resource::{Field, Filter, RelatedRows, Resource, Select, select_related};
 use store::{Conn, Error, Sql};
 
 /// The rows of a list that the caller may see.
@@ -56,7 +56,7 @@ impl Scope {
 
 /// Answers a page of a list in its envelope, by at most three statements.
 pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> Outcome {
-    let related = |field: &Field| scope.relations.get(&field.name).map(|related| related.resource.as_ref());
+    let related = |field: &Field| scope.relations.get(&field.name).map(|related| RelatedRows::Of(&related.resource));
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
     let mut out = Writer::with_capacity(1024 + 900 * select.limit.min(100) as usize);
     out.raw("[");

@@ -105,24 +105,45 @@ pub fn is_of_the_moment(field: &Field) -> bool {
     matches!(&field.source, Source::Sql(expression) if expression.contains("{now}"))
 }
 
+/// How many conditions stand side by side. SQLite bounds how deep they nest, and each nests those before it.
+const MAX_BESIDE: usize = 100;
+
+/// Pushes conditions with an operator between them, in brackets by the hundred where there are more.
+pub fn joined<T>(sql: &mut Sql, operator: &'static str, of: &[T], push: impl Fn(&mut Sql, &T)) {
+    let [open, close] = if of.len() > MAX_BESIDE { ["(", ")"] } else { ["", ""] };
+    for (n, part) in of.chunks(MAX_BESIDE).enumerate() {
+        sql.push(if n > 0 { operator } else { "" }).push(open);
+        for (n, one) in part.iter().enumerate() {
+            sql.push(if n > 0 { operator } else { "" });
+            push(sql, one);
+        }
+        sql.push(close);
+    }
+}
+
 /// Pushes checked filters as further conditions over the table of this alias.
 pub fn conditions(sql: &mut Sql, alias: &'static str, filters: &[Filter], relations: &Relations, now: i64) {
+    let mut own: Vec<&Filter> = Vec::new();
     let mut over: Vec<(&Field, Vec<&Filter>)> = Vec::new();
     for filter in filters {
         match filter.via() {
-            None => {
-                sql.push(" AND ");
-                condition(sql, alias, filter, now);
-            }
+            None => own.push(filter),
             Some(via) => match over.iter_mut().find(|(known, _)| known.name == via.name) {
                 Some((_, filters)) => filters.push(filter),
                 None => over.push((via, vec![filter])),
             },
         }
     }
+    further(sql, alias, &own, now);
     for (via, filters) in over {
         conditions_on_related(sql, alias, via, &filters, relations.get(&via.name), now);
     }
+}
+
+/// Pushes filters on fields of the table of this alias as further conditions.
+fn further(sql: &mut Sql, alias: &'static str, filters: &[&Filter], now: i64) {
+    sql.push(if filters.is_empty() { "" } else { " AND " });
+    joined(sql, " AND ", filters, |sql, filter| condition(sql, alias, filter, now));
 }
 
 /// Related rows that fulfil the filters are named in the statement if there are no more of them.
@@ -139,10 +160,7 @@ pub fn look_up_related(conn: &mut Conn, filters: &[Filter], relations: &mut Rela
         }
         let mut sql = Sql::new("SELECT u.id FROM ");
         push_related(&mut sql, related, &present);
-        for filter in present {
-            sql.push(" AND ");
-            condition(&mut sql, RELATED, filter, now);
-        }
+        further(&mut sql, RELATED, &present, now);
         let ids = conn.all(sql.push(" LIMIT ").bind(MAX_RELATED + 1), |row| row.int(0))?;
         related.ids = Some(ids).filter(|ids| ids.len() as i64 <= MAX_RELATED);
     }
@@ -187,10 +205,7 @@ fn conditions_on_related(
         value(sql, alias, via, now);
         sql.push(" IN (SELECT u.id FROM ");
         push_related(sql, related, &present);
-        for filter in present {
-            sql.push(" AND ");
-            condition(sql, RELATED, filter, now);
-        }
+        further(sql, RELATED, &present, now);
         sql.push(")");
     }
     if !absent.is_empty() {
@@ -198,11 +213,10 @@ fn conditions_on_related(
         push_related(sql, related, &absent);
         sql.push(" AND u.id = ");
         value(sql, alias, via, now);
-        for (n, filter) in absent.iter().enumerate() {
-            sql.push(if n > 0 { " OR " } else { " AND (" });
+        joined(sql.push(" AND ("), " OR ", &absent, |sql, filter| {
             value(sql, RELATED, filter.field(), now);
             sql.push(" IS NOT NULL");
-        }
+        });
         sql.push("))");
     }
 }
@@ -333,13 +347,17 @@ fn condition_on_set(
         sql.push(" = ").bind(arg(&Value::List(members.collect())));
         return;
     }
-    sql.push("(");
-    for (n, operand) in operands.iter().enumerate() {
-        sql.push(if n > 0 { " OR strpos(" } else { "strpos(" });
-        value(sql, alias, field, now);
-        sql.push(", ").bind(operand.to_json().to_string()).push(") > 0");
-    }
+    joined(sql.push("("), " OR ", operands, |sql, operand| {
+        has_member(sql, |sql| value(sql, alias, field, now), operand);
+    });
     sql.push(")");
+}
+
+/// Pushes the condition that a set has a member. It is looked for with the comma before it, which no value holds: in a
+/// value that contains quotation marks something else may stand between two.
+pub fn has_member(sql: &mut Sql, set: impl Fn(&mut Sql), member: &Value) {
+    set(sql.push("strpos(',' || substr("));
+    sql.push(", 2), ").bind(format!(",{}", member.to_json())).push(") > 0");
 }
 
 fn listed(sql: &mut Sql, args: impl Iterator<Item = Arg>) {
@@ -398,7 +416,7 @@ pub fn arg(value: &Value) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use resource::{Query, Target, select_related};
+    use resource::{Query, RelatedRows, Target, select_related};
 
     fn customers() -> Resource {
         let name = Field::new("name", Kind::text(9)).column("f7").filter().sort().isnull();
@@ -419,7 +437,7 @@ mod tests {
     /// The tables, conditions and order of a query.
     fn sql(query: &str) -> String {
         let (orders, customers) = (orders(), Arc::new(customers()));
-        let related = |field: &Field| (field.name == "customer").then_some(customers.as_ref());
+        let related = |field: &Field| (field.name == "customer").then_some(RelatedRows::Of(&customers));
         let select = select_related(&orders, &Query::parse(query), related, 20).ok().unwrap();
         let visible = Sql::new("u.owner = $1").arg(3);
         let relations =

@@ -3,7 +3,7 @@
 
 use crate::classes::{Class, class};
 use crate::object_records;
-use crate::object_records::schemas::{body_schema, record_schema};
+use crate::object_records::schemas::{body_schema, or_hidden, record_schema};
 use crate::rights::of_class;
 use http::Method;
 use kit::answer::{Answer, Outcome};
@@ -13,7 +13,7 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema, page};
 use kit::table::Table;
 use resource::json::Form;
-use resource::openapi::{document_schema, parameters, request as request_schema, response, titled};
+use resource::openapi::{document_schema, open_parameters, parameters, request as request_schema, response, titled};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::Conn;
@@ -40,7 +40,11 @@ fn describe(request: &Request, conn: &mut Conn) -> Outcome {
 fn document(class: &Class) -> Json {
     let collection = COLLECTION.replace("{class_id}", &class.id.to_string());
     let fields = |schema: Json| schema["properties"]["fields"].clone();
-    let shown = fields(response(&class.record, Form::Detail));
+    let mut shown = fields(response(&class.record, Form::Detail));
+    if let Some(shown) = shown.as_object_mut() {
+        // The parameter `fields` may leave any of them out.
+        shown.shift_remove("required");
+    }
     let record = typed(record_schema(), "ObjectRecord", shown);
     let create = fields(request_schema(&class.record, true));
     let is_required = create.get("required").is_some();
@@ -60,7 +64,8 @@ fn document(class: &Class) -> Json {
         };
         let schema = match (route.path, &route.method) {
             (COLLECTION, &Method::GET) => page("ObjectRecord", record.clone()),
-            (_, &Method::GET | &Method::POST | &Method::PATCH) => record.clone(),
+            (_, &Method::GET) => record.clone(),
+            (_, &Method::POST | &Method::PATCH) => or_hidden(record.clone()),
             (_, &Method::DELETE) => Json::Null,
             // The schema document is none that clients ask for.
             _ => return None,
@@ -75,7 +80,9 @@ fn document(class: &Class) -> Json {
         }
         if route.path == COLLECTION {
             let own = operation["parameters"].as_array().cloned().unwrap_or_default();
-            let is_kept = |parameter: &Json| parameter["in"] == "header";
+            // The path names the class now, and the filters are those of its fields.
+            let of_any_class = open_parameters();
+            let is_kept = |parameter: &Json| parameter["in"] != "path" && !of_any_class.contains(parameter);
             let of_list = if route.method == Method::GET { parameters(&class.record) } else { Vec::new() };
             operation["parameters"] = of_list.into_iter().chain(own.into_iter().filter(is_kept)).collect();
         }

@@ -16,22 +16,40 @@ use kit::route::Route;
 use kit::rows::sql::{OWN, conditions};
 use kit::rows::{self, Relations};
 use resource::json::Writer;
-use resource::{Field, Filter, Kind, Resource, select};
+use resource::{Field, Filter, Kind, Resource, options, select};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql};
 
-/// What the list of children may be filtered by.
+/// A child as far as the records of all classes are alike, with what the list of children may be filtered by.
 static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
-    let class = Field::new("object_class", Kind::Integer { min: 1, max: i64::MAX }).read_only().filter();
-    Resource::new("object_records", "ObjectRecordChild", "children", [class])
+    let number = |name| Field::new(name, Kind::Integer { min: 1, max: i64::MAX });
+    let user = |name| Field::new(name, Kind::User).nullable();
+    let moment = |name| Field::new(name, Kind::DateTime);
+    let fields = [
+        number("id"),
+        number("object_class").filter(),
+        user("owner"),
+        Field::new("fields", Kind::Object),
+        moment("created_at"),
+        user("created_by"),
+        moment("modified_at"),
+        user("modified_by"),
+    ];
+    Resource::new("object_records", "ObjectRecordChild", "children", fields.map(Field::read_only))
 });
 
-pub fn route() -> Route {
-    let mut route = Route::open_list("/api/object-records/{record_id}/children/", super::schemas::record_schema, list)
-        .instance("object_records.view");
-    route.selects = Some(&CHILDREN);
-    route
+pub fn routes() -> Vec<Route> {
+    let path = "/api/object-records/{record_id}/children/";
+    let mut list = Route::open_list(path, super::schemas::record_schema, list).instance("object_records.view");
+    list.selects = Some(&CHILDREN);
+    vec![list, Route::options_below(path, document).reads(document)]
+}
+
+/// The document of the list, for whoever may view the record.
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    held::of_path(request, conn)?;
+    Ok(Answer::value(&options::document(&CHILDREN)))
 }
 
 /// A class whose records may point at the record, with the relations over which they do.

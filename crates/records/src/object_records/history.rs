@@ -3,20 +3,29 @@
 use super::held;
 use events::record_history::{HISTORY_EVENT, history_of_record, parameters};
 use http::Method;
-use kit::answer::Outcome;
+use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
+use resource::options;
 use std::sync::Arc;
 use store::Conn;
 
-pub fn route() -> Route {
+pub fn routes() -> Vec<Route> {
+    let path = "/api/object-records/{record_id}/history/";
     let handler = Handler::Async(|request| Box::pin(history(request)));
-    Route::new(Method::GET, "/api/object-records/{record_id}/history/", "History", handler)
+    let list = Route::new(Method::GET, path, "History", handler)
         .answers(200, Schema::Page(&HISTORY_EVENT))
         .parameters(parameters)
         .instance("object_records.view")
-        .action("list")
+        .action("list");
+    vec![list, Route::options_below(path, document).reads(document)]
+}
+
+/// The document of the list, for whoever may view the record.
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    held::of_path(request, conn)?;
+    Ok(Answer::value(&options::document(&HISTORY_EVENT)))
 }
 
 /// The history of a record that the caller may view. That of a deleted one is for super admins, who learn from it whether

@@ -16,7 +16,7 @@ use kit::rows::sql::{OWN, conditions, joins, look_up_related, order};
 use kit::rows::{self, Related, Relations};
 use resource::json::Writer;
 use resource::select::{self, Select, select_related};
-use resource::{Filter, Query, Resource, fold, openapi};
+use resource::{Filter, Query, RelatedRows, Resource, fold, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -76,8 +76,9 @@ pub struct Wanted<'r> {
     is_searched: bool,
 }
 
-/// The related classes that the parameters of a request look into, by the aliases of the relations.
-pub type RelatedClasses = HashMap<String, (Arc<Class>, Visible)>;
+/// The related classes that the parameters of a request look into, by the aliases of the relations; `None` of a class that
+/// the caller may not view.
+pub type RelatedClasses = HashMap<String, Option<(Arc<Class>, Visible)>>;
 
 /// The related classes that the filters among these parameters look into.
 pub fn related_classes(
@@ -100,15 +101,14 @@ pub fn related_classes(
     let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(id, _, _)| *id).collect();
     let visible = visible_in(request, conn, &by_sets)?;
     let mut classes = HashMap::new();
-    for (id, version, _) in found {
+    for (id, version, on_class) in found {
+        let visible = visible.get(&id).cloned().unwrap_or(Visible::All);
+        let is_hidden = visible.is_none() && !on_class.sees_class();
         if let Some(class) = class_at(&request.app, &request.build, conn, id, version)? {
-            classes.insert(id, class);
+            classes.insert(id, (!is_hidden).then_some((class, visible)));
         }
     }
-    let of = |alias: &str| {
-        let id = related(alias)?;
-        Some((classes.get(&id)?.clone(), visible.get(&id).cloned().unwrap_or(Visible::All)))
-    };
+    let of = |alias: &str| classes.get(&related(alias)?).cloned();
     Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
 }
 
@@ -123,8 +123,12 @@ impl<'r> Wanted<'r> {
     ) -> Result<Wanted<'r>, Refusal> {
         let class = &opened.class;
         let most = limits::value(conn, &RECORD_FILTERS)?;
-        let resource = |field: &resource::Field| related.get(field.name.as_ref()).map(|(class, _)| &*class.record);
-        let select = select_related(&class.record, query, resource, usize::try_from(most).unwrap_or(0))?;
+        let rows = |of: &'r Option<(Arc<Class>, Visible)>| match of {
+            Some((class, _)) => RelatedRows::Of(&class.record),
+            None => RelatedRows::Hidden,
+        };
+        let rows = |field: &resource::Field| related.get(field.name.as_ref()).map(rows);
+        let select = select_related(&class.record, query, rows, usize::try_from(most).unwrap_or(0))?;
         let visible = &opened.visible;
         // What has the words is tested by itself, so that they are looked for first.
         let words = match query.last("search") {
@@ -149,7 +153,7 @@ impl<'r> Wanted<'r> {
             }
         }
         let mut relations = Relations::new();
-        for (alias, (class, visible)) in related {
+        for (alias, (class, visible)) in related.iter().filter_map(|(alias, of)| Some((alias, of.as_ref()?))) {
             let mut condition = Sql::new("");
             visible.condition(&mut condition, "u.n");
             let of = Related { resource: class.record.clone(), visible: condition, ids: None };
@@ -315,16 +319,14 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     let mut condition = Sql::new("");
     opened.visible.condition(&mut condition, "t.n");
     for needle in &needles {
-        match class.label() {
-            Some(field) => {
-                condition.push(" AND strpos(");
-                rows::sql::fold_column(&mut condition, OWN, field);
-                condition.push(", ").bind(needle.clone()).push(") > 0");
-            }
-            None => {
-                condition.push(" AND strpos('#' || CAST(t.id AS TEXT), ").bind(needle.clone()).push(") > 0");
-            }
+        condition.push(" AND strpos(");
+        if let Some(field) = class.label() {
+            rows::sql::fold_column(condition.push("COALESCE("), OWN, field);
+            condition.push(", '#' || CAST(t.id AS TEXT))");
+        } else {
+            condition.push("'#' || CAST(t.id AS TEXT)");
         }
+        condition.push(", ").bind(needle.clone()).push(") > 0");
     }
     let from = |sql: &mut Sql| {
         sql.push(" FROM ").name(&class.table()).push(" t");

@@ -25,14 +25,14 @@ use crate::classes::Class;
 use crate::rights::{DELETE, EDIT};
 use held::Held;
 use http::{Method, StatusCode};
-use kit::answer::{Answer, Outcome};
+use kit::answer::{Answer, Outcome, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use peek::Look;
 use read::instance;
 use resource::{Object, options};
-use schemas::{body_schema, record_schema};
+use schemas::{body_schema, changed_record_schema, record_schema};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::Conn;
@@ -46,7 +46,7 @@ pub fn routes() -> Vec<Route> {
             .instance("object_records.list"),
         Route::new(Method::POST, of_class, "Create", Handler::Write(create))
             .takes(Schema::Json(body_schema))
-            .answers(201, Schema::OneOf(record_schema))
+            .answers(201, Schema::OneOf(changed_record_schema))
             .action("create")
             .instance("object_records.create"),
         Route::options_below(of_class, document).reads(document),
@@ -58,12 +58,12 @@ pub fn routes() -> Vec<Route> {
             .instance("object_records.view"),
         Route::new(Method::PATCH, one, "Change", Handler::Write(edit))
             .takes(Schema::Json(body_schema))
-            .answers(200, Schema::OneOf(record_schema))
+            .answers(200, Schema::OneOf(changed_record_schema))
             .instance("object_records.edit"),
         Route::delete(one, delete).instance("object_records.delete"),
     ];
     routes.extend([batch::routes(), export::routes(), deleted::routes()].into_iter().flatten());
-    routes.extend([children::route(), history::route()]);
+    routes.extend([children::routes(), history::routes()].into_iter().flatten());
     routes.extend(owners::routes());
     routes.extend(assignees::routes());
     routes.extend(access::routes());
@@ -107,16 +107,22 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// A record after its creation or change. Who made it for somebody else, or gave it away, may not be able to view it.
 fn written(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: i64) -> Outcome {
-    let id_alone = json!({"id": id, "object_class": class.id}).to_string();
-    let shown = match peek::look(request, conn, class, id, status)? {
+    let shown = match peek::look(request, conn, class.clone(), id, status)? {
         Look::Shown(answer) => return Ok(answer),
         Look::Hidden => None,
         Look::Unknown => held::of_record(request, conn, id)?,
     };
     match shown {
         Some(held) => instance(request, conn, status, &held),
-        None => Ok(Answer::json(status, id_alone)),
+        None => Ok(hidden(status, id, class.id)),
     }
+}
+
+/// What is told of a record to somebody who may not view it.
+fn hidden(status: StatusCode, id: i64, class: i64) -> Answer {
+    let body = json!({"id": id, "object_class": class}).to_string();
+    let tag = Some(etag(body.as_bytes()));
+    Answer { tag, ..Answer::json(status, body) }
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {

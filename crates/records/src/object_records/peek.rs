@@ -2,7 +2,7 @@
 //! answer shows and depends on in one snapshot. Where that cannot be said in one statement, the record is read as ever.
 
 use super::held::{BY_CALLER, GRANTS};
-use super::read::{Beside, Named, Records, View};
+use super::read::{Beside, FIELDS, Named, Records, View};
 use crate::classes::{Class, known_class};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, RECORD_ALL, VIEW, select_held};
@@ -12,6 +12,7 @@ use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{RELATED, joins, tokens, value};
+use resource::json::Writer;
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::sync::Arc;
@@ -49,7 +50,11 @@ pub fn look(
     id: i64,
     status: StatusCode,
 ) -> Result<Look, Refusal> {
-    let view = Arc::new(View::of(request, class));
+    // The tag of a record is that of all its fields, whichever are shown.
+    if request.query.last(FIELDS).is_some() {
+        return Ok(Look::Unknown);
+    }
+    let view = Arc::new(View::whole(class));
     let Some(question) = Question::of(request, &view)? else { return Ok(Look::Unknown) };
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
@@ -78,7 +83,11 @@ pub fn look(
             Named::Choice(_) | Named::Choices(_) => {}
         }
     }
-    Ok(Look::Shown(records.answer(&beside, status)))
+    let mut out = Writer::with_capacity(2048);
+    let tag = records.write_one(0, &beside, &mut out, true);
+    let mut answer = Answer::json(status, out.into_bytes());
+    (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
+    Ok(Look::Shown(answer))
 }
 
 /// What is asked for beside the row of a record.

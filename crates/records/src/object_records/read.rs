@@ -22,6 +22,9 @@ use store::{Conn, Row, Sql};
 /// The bytes of a page of records. What is beyond it is refused, but for a single record.
 pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
 
+/// The parameter that names the fields that are shown.
+pub const FIELDS: &str = "fields";
+
 /// How records of a class are shown: all of their fields, or those that the request names.
 pub struct View {
     pub class: Arc<Class>,
@@ -32,6 +35,11 @@ pub struct View {
 }
 
 impl View {
+    /// All fields.
+    pub fn whole(class: Arc<Class>) -> View {
+        View::of_query(&Query::default(), class)
+    }
+
     /// The fields that the parameter `fields` names, or all.
     pub fn of(request: &Request, class: Arc<Class>) -> View {
         View::of_query(&request.query, class)
@@ -39,7 +47,7 @@ impl View {
 
     /// The fields that the parameter `fields` of a query names, or all.
     pub fn of_query(query: &Query, class: Arc<Class>) -> View {
-        let wanted: Option<Vec<&str>> = query.last("fields").map(|names| names.split(',').collect());
+        let wanted: Option<Vec<&str>> = query.last(FIELDS).map(|names| names.split(',').collect());
         let is_shown =
             |at: &usize| wanted.as_ref().is_none_or(|names| names.contains(&class.fields[*at].alias.as_str()));
         let shown: Vec<usize> = (0..class.fields.len()).filter(is_shown).collect();
@@ -234,15 +242,6 @@ impl Records {
         }
     }
 
-    /// The first record as an answer.
-    pub fn answer(&self, beside: &Beside, status: StatusCode) -> Answer {
-        let mut out = Writer::with_capacity(2048);
-        let tag = self.write_one(0, beside, &mut out, true);
-        let mut answer = Answer::json(status, out.into_bytes());
-        (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
-        answer
-    }
-
     /// The JSON of one record, and its tag, which labels do not change.
     pub fn write_one(&self, at: usize, beside: &Beside, out: &mut Writer, with_permissions: bool) -> Tag {
         let begin = at.checked_sub(1).map_or(0, |before| self.items[before].end);
@@ -375,9 +374,20 @@ pub fn shown(kind: FieldType, value: Json) -> Json {
     }
 }
 
-/// A record as an answer.
+/// A record as an answer. Its tag is that of the whole record where some fields are shown, too, so that it fits `If-Match`.
 pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &Held) -> Outcome {
-    let view = Arc::new(View::of(request, held.class.clone()));
+    let (mut shown, tag) = one(request, conn, View::whole(held.class.clone()), held)?;
+    if request.query.last(FIELDS).is_some() {
+        shown = one(request, conn, View::of(request, held.class.clone()), held)?.0;
+    }
+    let mut answer = Answer::json(status, shown);
+    (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
+    Ok(answer)
+}
+
+/// The JSON of a record as it is viewed, and its tag.
+fn one(request: &Request, conn: &mut Conn, view: View, held: &Held) -> Result<(Vec<u8>, Tag), Refusal> {
+    let view = Arc::new(view);
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
     view.from(&mut sql);
@@ -387,5 +397,7 @@ pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &H
         return Err(Refusal::not_found());
     }
     let beside = records.beside(request, conn, HashMap::from([(held.id, held.actions)]))?;
-    Ok(records.answer(&beside, status))
+    let mut out = Writer::with_capacity(2048);
+    let tag = records.write_one(0, &beside, &mut out, true);
+    Ok((out.into_bytes(), tag))
 }

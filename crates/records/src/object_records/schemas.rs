@@ -33,6 +33,18 @@ pub fn record_schema() -> Json {
     openapi::titled("ObjectRecord", record)
 }
 
+/// The schema of the answer to a create or a PATCH, which is shorter for those who may not view the record.
+pub fn changed_record_schema() -> Json {
+    or_hidden(record_schema())
+}
+
+/// The schema of a record, or of what those are told of it who may not view it.
+pub fn or_hidden(record: Json) -> Json {
+    let number = || json!({"type": "integer"});
+    let hidden = openapi::titled("HiddenObjectRecord", openapi::object([("id", number()), ("object_class", number())]));
+    json!({"anyOf": [record, hidden]})
+}
+
 /// The schema of the body of a create or a PATCH.
 pub fn body_schema() -> Json {
     let ids = json!({"type": "array", "items": {"type": "integer"}});

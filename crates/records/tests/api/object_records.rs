@@ -86,6 +86,13 @@ async fn a_record_from_its_creation_to_its_end() {
     outdated.is(412, json!({"detail": "Object has been changed."}));
     let outdated = api.call("DELETE", path).header("if-match", &tag).send().await;
     outdated.is(412, json!({"detail": "Object has been changed."}));
+    // Whatever is shown of it, the tag is that of the record.
+    let part = api.get("/api/object-records/1/?fields=").await;
+    assert_eq!((&part["fields"], part.header("etag")), (&json!({}), api.get(path).await.header("etag")));
+    let known = api.call("GET", "/api/object-records/1/?fields=").header("if-none-match", part.header("etag"));
+    assert_eq!(known.send().await.status, 304);
+    let same = api.call("PATCH", "/api/object-records/1/?fields=title").header("if-match", part.header("etag"));
+    same.json(&change).send().await.ok();
 
     api.delete(path).await.is_empty();
     api.get(path).await.is(404, message::not_found());
@@ -154,6 +161,44 @@ async fn values_of_every_type() {
     let cleared =
         api.patch(&format!("/api/object-records/{id}/"), json!({"fields": {"notes": "  ", "pages": null}})).await;
     assert_eq!(cleared.ok()["fields"]["notes"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Payment", &[json!({"label": "Sum", "type": "decimal"})]).await;
+    // Its text: as a float it would be rounded here already.
+    let post = async |path: &str, body: String| api.call("POST", path).body("application/json", body).send().await;
+    for (number, shown) in [
+        ("999999999999999.99", "999999999999999.99"),
+        ("1234567890123456.78", "1234567890123456.78"),
+        ("1e17", "100000000000000000.00"),
+    ] {
+        let reply = post(RECORDS, format!("{{\"fields\": {{\"sum\": {number}}}}}")).await.created();
+        assert_eq!(reply["fields"]["sum"], shown);
+    }
+    let digits = "Ensure that there are no more than 20 digits in total.";
+    let reply = post(RECORDS, "{\"fields\": {\"sum\": 12345678901234567890.12}}".to_owned()).await;
+    reply.refuses(json!({"fields": {"sum": [digits]}}));
+    let field = "{\"label\": \"Most\", \"type\": \"decimal\", \"default\": 1234567890123456.78}";
+    let field = post("/api/object-classes/1/fields/", field.to_owned()).await.created();
+    assert_eq!(field["default"], "1234567890123456.78");
+}
+
+#[tokio::test]
+async fn records_are_found_by_the_labels_that_are_shown() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Note", &[json!({"label": "Title", "type": "string"})]).await;
+    for title in [json!(null), json!("Über #1")] {
+        api.post(RECORDS, json!({"fields": {"title": title}})).await.created();
+    }
+    let [first, second] = [json!({"value": 1, "text": "#1"}), json!({"value": 2, "text": "Über #1"})];
+    for (text, found) in [("%231", json!([first, second])), ("%C3%BCB", json!([second])), ("%232", json!([]))] {
+        let list = api.get(&format!("{RECORDS}autocomplete/?text__icontains={text}")).await.ok();
+        assert_eq!((&list["results"], &list["filtered_count"]), (&found, &json!(found.as_array().unwrap().len())));
+    }
 }
 
 #[tokio::test]
@@ -232,6 +277,7 @@ async fn filters_of_every_type_and_over_a_relation() {
         ("sent_at__gt=2026-01-01T00:00:00Z", vec![c]),
         ("priority__in=low,high", vec![a, b]),
         ("tags=blue,red", vec![b]),
+        ("tags=", vec![]),
         ("tags__in=blue,green", vec![b]),
         ("state=draft", vec![a, c]),
         ("clerk=1", vec![a]),
@@ -278,6 +324,106 @@ async fn filters_of_every_type_and_over_a_relation() {
 }
 
 #[tokio::test]
+async fn decimals_are_compared_as_numbers_whatever_their_length() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Length", &[json!({"label": "Whole", "type": "decimal", "precision": 30, "scale": 0})]).await;
+    let most = "9".repeat(30);
+    for whole in ["12", &most, &format!("-{most}")] {
+        api.post(RECORDS, json!({"fields": {"whole": whole}})).await.created();
+    }
+    let more = format!("1{}", "0".repeat(30));
+    for (query, ids) in [
+        ("whole=12.00000000000".to_owned(), vec![1]),
+        ("whole=012.000000000001".to_owned(), vec![]),
+        ("whole__gt=11.99999999999999&whole__lt=12.000000000001".to_owned(), vec![1]),
+        (format!("whole={most}"), vec![2]),
+        (format!("whole={more}"), vec![]),
+        (format!("whole__lt={more}"), vec![1, 2, 3]),
+        (format!("whole__range=-{more},0"), vec![3]),
+    ] {
+        assert_eq!(api.get(&format!("{RECORDS}?{query}")).await.ids(), ids, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn sets_are_found_by_whole_members() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let values = ["q\"a", "a", "[", "\"", "x[", "b]"];
+    class(&api, "Note", &[json!({"label": "Tags", "type": "set", "options": options(&values)})]).await;
+    for tags in [json!(["q\"a"]), json!(["a", "["]), json!(["x[", "b]"]), json!([]), json!(null)] {
+        api.post(RECORDS, json!({"fields": {"tags": tags}})).await.created();
+    }
+    for (query, ids) in [
+        ("tags__in=a", vec![2]),
+        ("tags__in=q%22a", vec![1]),
+        ("tags__in=%5B", vec![2]),
+        ("tags__in=%22", vec![]),
+        ("tags__in=b%5D,a", vec![2, 3]),
+        ("tags=a", vec![]),
+        ("tags=", vec![4]),
+        ("tags__isnull=true", vec![5]),
+    ] {
+        assert_eq!(api.get(&format!("{RECORDS}?{query}")).await.ids(), ids, "{query}");
+    }
+    let keep =
+        async |values: &[&str]| api.patch("/api/object-classes/1/fields/1/", json!({"options": options(values)})).await;
+    for (kept, used) in [(["a", "[", "x[", "b]"], "q\"a"), (["q\"a", "[", "x[", "b]"], "a")] {
+        keep(&kept).await.refuses(json!({"options": [format!("Option {used} is in use.")]}));
+    }
+    keep(&["q\"a", "a", "[", "x[", "b]"]).await.ok();
+}
+
+#[tokio::test]
+async fn thousands_of_filters_and_options_are_no_deep_conditions() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
+    let raised = json!({
+        "api_filters_on_object_models_object_records_list": 4000, "api_object_field_set_options_max_count": 2000,
+    });
+    operator.patch(&format!("/api/builds/{}/limits/", testkit::DOMAIN), raised).await.ok();
+    let values: Vec<String> = (0..1100).map(|n| n.to_string()).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let set = json!({"label": "Set", "type": "set", "options": options(&values)});
+    let above = json!({"label": "Up", "type": "relation", "related_object_class": 1});
+    class(&api, "Note", &[set, json!({"label": "N", "type": "integer"}), above]).await;
+    api.post(RECORDS, json!({"fields": {"set": ["7", "1099"], "n": 1}})).await.created();
+    api.post(RECORDS, json!({"fields": {"n": 1, "up": 1}})).await.created();
+    for (query, ids) in [
+        (format!("set__in={}", values.join(",")), vec![1]),
+        (vec!["n=1"; 4000].join("&"), vec![1, 2]),
+        (vec!["up.n=1"; 1100].join("&"), vec![2]),
+        (vec!["up.up__isnull=1"; 1100].join("&"), vec![1, 2]),
+    ] {
+        assert_eq!(api.get(&format!("{RECORDS}?{query}")).await.ids(), ids, "{query:.20}");
+    }
+    api.patch("/api/object-classes/1/fields/1/", json!({"options": options(&["7"])}))
+        .await
+        .refuses(json!({"options": ["Option 1099 is in use."]}));
+}
+
+#[tokio::test]
+async fn an_alias_that_ends_in_an_underscore_takes_every_predicate() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Note", &[json!({"label": "Überschrift", "type": "string", "alias": "field_"})]).await;
+    let child = class(&api, "Part", &[json!({"label": "Note", "type": "relation", "related_object_class": 1})]).await;
+    for title in ["First", "Second"] {
+        let note = api.post(RECORDS, json!({"fields": {"field_": title}})).await.id();
+        api.post(&format!("/api/object-classes/{child}/object-records/"), json!({"fields": {"note": note}})).await;
+    }
+    assert_eq!(api.get(&format!("{RECORDS}?field___icontains=SEC")).await.ids(), [3]);
+    assert_eq!(api.get(&format!("{RECORDS}?field___isnull=true")).await.ids(), [0; 0]);
+    let children = format!("/api/object-classes/{child}/object-records/?note.field___startswith=F");
+    assert_eq!(api.get(&children).await.ids(), [2]);
+    api.get(&format!("{RECORDS}?field___gt=x"))
+        .await
+        .refuses(json!({"field___gt": ["Select a valid choice. gt is not one of the available choices."]}));
+}
+
+#[tokio::test]
 async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
     let server = Server::start().await;
     let api = server.admin().await;
@@ -290,15 +436,32 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
     let seen = person.get(&format!("/api/object-records/{record}/")).await.ok();
     assert_eq!(seen["fields"]["supplier"], supplier);
     assert_eq!(seen["_meta"]["labels"]["fields"], json!({"state": "DRAFT", "supplier": null}));
-    for (query, count) in [
+    let filters = [
         ("supplier.name=Secret", 0),
         ("supplier.name__startswith=S", 0),
         ("supplier.name__isnull=true", 1),
         ("supplier.name__isnull=false", 0),
-    ] {
-        let list = person.get(&format!("{records}?{query}")).await;
-        assert_eq!((list.ids().len(), &list["filtered_count"]), (count, &json!(count)), "{query}");
-    }
+    ];
+    // Of a class that he may not view he does not even learn which fields it has, and of which types they are.
+    let of_any_field = [
+        ("supplier.planet=Secret", 0),
+        ("supplier.planet__isnull=true", 1),
+        ("supplier.name__gt=x", 0),
+        ("supplier.id=x", 0),
+        ("supplier.name__nonsense=x", 0),
+    ];
+    let check = async |filters: &[(&str, usize)]| {
+        for (query, count) in filters {
+            let list = person.get(&format!("{records}?{query}")).await;
+            assert_eq!((list.ids().len(), &list["filtered_count"]), (*count, &json!(count)), "{query}");
+        }
+    };
+    check(&filters).await;
+    check(&of_any_field).await;
+    // The same when he views the class, but not the record.
+    api.post(RECORDS, json!({"fields": {"name": "His"}, "owner": person.id})).await.created();
+    check(&filters).await;
+    check(&[("supplier.planet=Secret", 1)]).await;
     // What the field holds already may be sent again; another value must be one that he may view.
     let path = format!("/api/object-records/{record}/");
     person.patch(&path, json!({"fields": {"supplier": supplier, "pages": 3}})).await.ok();

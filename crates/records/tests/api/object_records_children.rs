@@ -68,6 +68,9 @@ async fn hidden_children_are_neither_shown_nor_counted() {
     assert_eq!((list.ids(), &list["total_count"]), (vec![shown], &json!(1)));
     assert_eq!(api.get(&path).await["total_count"], 3);
     let stranger = server.as_type("external").await;
-    stranger.get(&path).await.is(404, message::not_found());
+    for call in ["GET", "OPTIONS"] {
+        stranger.call(call, &path).send().await.is(404, message::not_found());
+    }
+    assert_eq!(person.options(&path).await.ok(), api.options(&path).await.ok());
     api.get("/api/object-records/99/children/").await.is(404, message::not_found());
 }

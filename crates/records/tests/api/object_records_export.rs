@@ -59,6 +59,8 @@ async fn a_csv_has_a_line_for_each_record() {
     let names: Vec<&str> = part.text.lines().map(|line| line.split(',').next().unwrap()).collect();
     assert_eq!(names, ["id", "1", "2"]);
     assert!(part.text.starts_with("id,owner,created_at,created_by,modified_at,modified_by,title,done\r\n"));
+    // It has no pages, and looks at no parameter of theirs.
+    assert_eq!(api.get(&format!("{EXPORT}?limit=0&offset=x")).await.text, expected);
     let head = api.call("HEAD", EXPORT).send().await;
     assert_eq!((head.status, head.text.as_str(), head.header("content-type")), (200, "", "text/csv; charset=utf-8"));
 }
@@ -150,11 +152,14 @@ async fn a_link_exports_once_within_a_minute_without_a_header() {
     let body = json!({"format": "ndjson", "title": "a & b", "id__in": "1,2", "fields": "title"});
     let path = path_of(&api.post(LINK, body).await);
     let anonymous = server.anonymous();
+    let head = anonymous.call("HEAD", &path).send().await;
+    assert_eq!((head.status, head.text.as_str(), head.header("content-type")), (200, "", "application/x-ndjson"));
     let reply = anonymous.get(&path).await;
     assert_eq!(lines(&reply).len(), 1);
     assert_eq!(lines(&reply)[0]["fields"], json!({"title": "a & b"}));
     assert_eq!(reply.header("content-disposition"), "attachment; filename*=UTF-8''purchase_order.ndjson");
     anonymous.get(&path).await.is(404, message::not_found());
+    assert_eq!(anonymous.call("HEAD", &path).send().await.status, 404);
     for wrong in ["", "?token=", "?token=x"] {
         let path = format!("/api/object-classes/1/object-records/export/download/{wrong}");
         anonymous.get(&path).await.is(404, message::not_found());
@@ -165,6 +170,31 @@ async fn a_link_exports_once_within_a_minute_without_a_header() {
     let path = path_of(&api.post(LINK, json!({})).await);
     server.advance(60 * SECOND);
     anonymous.get(&path).await.is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn lists_in_the_body_of_a_link_are_values_of_one_parameter() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    for tags in [json!(["a"]), json!(["a", "b"]), json!([])] {
+        make(&api, json!({"title": "x", "tags": tags})).await;
+    }
+    let anonymous = server.anonymous();
+    for (mut body, ids) in [
+        (json!({"id__in": [1, 3], "fields": ["title", "done"]}), vec![1, 3]),
+        (json!({"tags": ["a", "b"], "fields": "title,done"}), vec![2]),
+        (json!({"tags": [], "limit": 0, "fields": ["done", "title"]}), vec![3]),
+    ] {
+        body["format"] = json!("ndjson");
+        let records = lines(&anonymous.get(&path_of(&api.post(LINK, body).await)).await);
+        assert_eq!(records.iter().map(|record| record["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
+        assert_eq!(records[0]["fields"], json!({"title": "x", "done": null}));
+    }
+    let text = || json!(["Not a valid string."]);
+    api.post(LINK, json!({"id__in": [1, [2]], "title": {}})).await.refuses(json!({"id__in": text(), "title": text()}));
+    api.post(LINK, json!({"id__in": vec![1; 9000]}))
+        .await
+        .refuses(json!({"non_field_errors": ["Value is too large."]}));
 }
 
 #[tokio::test]
@@ -221,6 +251,22 @@ async fn half_an_export(server: &Server, api: &Client) -> (Client, Download) {
 fn ids_in(body: &str) -> Vec<i64> {
     let whole = body.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     whole.map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_i64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_link_that_finds_no_place_may_be_used_again() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let (person, download) = half_an_export(&server, &api).await;
+    let mut downloads = vec![download];
+    for _ in 1..4 {
+        downloads.push(person.call("GET", EXPORT).download().await);
+    }
+    let path = path_of(&person.post(LINK, json!({"fields": ""})).await);
+    let refused = server.anonymous().get(&path).await;
+    refused.is(503, message::detail("The server is busy. Please try again."));
+    drop(downloads);
+    assert_eq!(server.anonymous().get(&path).await.text.lines().count() as i64, MANY + 1);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::object_records::held::viewable;
 use identity::assignees::Principals;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Errors, Value, message};
+use resource::{Body, Changes, Errors, Object, Value, message};
 use serde_json::Value as Json;
 use store::Conn;
 
@@ -16,6 +16,7 @@ use store::Conn;
 pub fn check(
     request: &Request,
     conn: &mut Conn,
+    body: &Object<'_>,
     after: &ClassField,
     changes: &mut Changes,
     errors: &mut Errors,
@@ -29,7 +30,10 @@ pub fn check(
         errors.add(DEFAULT.name(), "This field cannot be set for the type document.");
         return Ok(());
     }
-    let value = match after.checked_default(default) {
+    let kept = Body::of(default);
+    // As it was sent: of a decimal the stored form of any JSON may have lost digits.
+    let sent = body.get(DEFAULT.name()).filter(|_| changes.has(&DEFAULT));
+    let value = match after.checked_default(sent.unwrap_or(kept.sent())) {
         Ok(value) => value,
         Err(wrong) => {
             wrong.into_iter().for_each(|wrong| errors.add(DEFAULT.name(), wrong));

@@ -25,7 +25,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Route, Schema};
 use kit::rows::{self, Declaration, Scope, Shape};
-use resource::{After, Changes, Errors, Object, Value, message};
+use resource::{After, Body, Changes, Errors, Object, Value, message};
 use store::{Arg, Conn, Error, Sql};
 
 /// How many status fields a class can have had. All stand in its first table, where PostgreSQL counts dropped columns, too.
@@ -225,7 +225,7 @@ fn accept(request: &Request, conn: &mut Conn, before: Option<&Existing>) -> Resu
     if let (None, Some(related)) = (before, field.related_object_class) {
         relations::check(request, conn, class, related, &mut errors)?;
     }
-    default_value::check(request, conn, &field, &mut changes, &mut errors)?;
+    default_value::check(request, conn, &body, &field, &mut changes, &mut errors)?;
     errors.refuse()?;
     Ok(changes)
 }
@@ -372,7 +372,7 @@ pub fn read(id: i64, body: &Object<'_>) -> Result<ClassField, Errors> {
     let field = class_field(id, 0, &After { before: None, sent: &changes });
     options::check_initial(&field, &mut errors);
     let default = field.default.as_ref().filter(|_| errors.is_empty());
-    if let Some(Err(wrong)) = default.map(|default| field.checked_default(default)) {
+    if let Some(Err(wrong)) = default.map(|default| field.checked_default(Body::of(default).sent())) {
         wrong.into_iter().for_each(|wrong| errors.add(field::DEFAULT.name(), wrong));
     }
     if errors.is_empty() { Ok(field) } else { Err(errors) }

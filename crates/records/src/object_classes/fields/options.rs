@@ -3,6 +3,7 @@
 use super::field::{DEFAULT, INITIAL, MAX_OPTION_TEXT, MAX_OPTION_VALUE, OPTIONS, options_of};
 use crate::classes::{ClassField, table_of};
 use crate::field_type::FieldType;
+use kit::rows::sql::{has_member, joined};
 use resource::{Body, Changes, Errors, Value, message};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
@@ -10,7 +11,7 @@ use store::{Conn, Error, Sql};
 
 /// Of how many wrong options the errors are told.
 const MAX_WRONG: usize = 20;
-/// How many options one statement looks for. SQLite bounds the depth of a condition.
+/// How many options one statement looks for.
 const MAX_AT_ONCE: usize = 500;
 
 /// Checks the options that were sent, and puts them into the form in which they are stored.
@@ -144,10 +145,15 @@ fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str])
     let mut sql = Sql::new("SELECT x.");
     sql.name(&column).push(" FROM ").name(&table_of(class, field.table_number)).push(" x WHERE ");
     if field.kind == FieldType::Set {
-        for (n, option) in options.iter().enumerate() {
-            sql.push(if n > 0 { " OR strpos(x." } else { "strpos(x." }).name(&column).push(", ");
-            sql.bind(json!(option).to_string()).push(") > 0");
-        }
+        joined(&mut sql, " OR ", options, |sql, option| {
+            has_member(
+                sql,
+                |sql| {
+                    sql.push("x.").name(&column);
+                },
+                &Value::from(*option),
+            );
+        });
     } else {
         sql.push("x.").name(&column).push(" IN (");
         for (n, option) in options.iter().enumerate() {
@@ -156,9 +162,9 @@ fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str])
         sql.push(")");
     }
     let held = conn.opt(sql.push(" LIMIT 1"), |row| Ok(row.text(0)?.to_owned()))?;
-    let is_held = |held: &str, option: &str| match field.kind {
-        FieldType::Set => held.contains(&json!(option).to_string()),
-        _ => held == option,
-    };
-    Ok(held.and_then(|held| options.iter().find(|option| is_held(&held, option)).map(|option| (*option).to_owned())))
+    let held = held.map(|held| match field.kind {
+        FieldType::Set => serde_json::from_str::<Vec<String>>(&held).unwrap_or_default(),
+        _ => vec![held],
+    });
+    Ok(held.and_then(|held| held.into_iter().find(|value| options.contains(&value.as_str()))))
 }

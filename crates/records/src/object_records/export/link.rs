@@ -2,7 +2,7 @@
 //! `/api/object-classes/{id}/object-records/export/link/`, they work once within a minute, for the rights that their maker
 //! has then (`docs/reference/object-records.md`).
 
-use super::{Format, begin, download as run};
+use super::{Format, OF_PAGES, begin, download as run, place};
 use crate::object_records::list::{Wanted, open, related_classes};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
@@ -24,8 +24,6 @@ const LASTS_US: i64 = 60_000_000;
 const MAX_LINKS: i64 = 100;
 /// The most bytes of the parameters of a link.
 const MAX_QUERY: usize = 8 * 1024;
-/// The most values of a parameter that is sent as a list.
-const MAX_VALUES: usize = 50;
 const TOKEN: &str = "token";
 
 pub fn routes() -> Vec<Route> {
@@ -67,7 +65,7 @@ pub fn routes() -> Vec<Route> {
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let opened = open(request, conn)?;
     let text = query_text(&request.object()?)?;
-    let query = Query::parse(&text);
+    let query = Query::parse(&text).without(&OF_PAGES);
     Format::of(&query)?;
     let related = related_classes(request, conn, &opened.class, &query)?;
     Wanted::of(&query, conn, &opened, &related, request.now)?;
@@ -89,24 +87,20 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::json(StatusCode::CREATED, json!({"url": url}).to_string()))
 }
 
-/// The parameters of a body as a query.
+/// The parameters of a body as a query. A list is its values with commas between, as parameters have them.
 fn query_text(body: &Object<'_>) -> Result<String, Refusal> {
     let (mut text, mut errors) = (String::new(), Errors::new());
     for (name, sent) in body.iter() {
-        let (values, count) = sent.as_list(MAX_VALUES).unwrap_or_else(|| (vec![sent], 1));
-        if count > MAX_VALUES {
-            errors.add(name, message::too_many(MAX_VALUES));
-        }
-        for value in values {
-            match value_text(value) {
-                Some(value) => {
-                    push_encoded(&mut text, name);
-                    text.push('=');
-                    push_encoded(&mut text, &value);
-                    text.push('&');
-                }
-                None => errors.add(name, message::STRING),
+        // One that has more values is too long, whatever they are.
+        let values = sent.as_list(MAX_QUERY).map_or_else(|| vec![sent], |(values, _)| values);
+        match values.into_iter().map(value_text).collect::<Option<Vec<_>>>() {
+            Some(values) => {
+                push_encoded(&mut text, name);
+                text.push('=');
+                push_encoded(&mut text, &values.join(","));
+                text.push('&');
             }
+            None => errors.add(name, message::STRING),
         }
         if text.len() > MAX_QUERY {
             return Err(Refusal::field("non_field_errors", message::TOO_LARGE));
@@ -150,32 +144,33 @@ struct Link {
     query: String,
 }
 
-/// Spends a link and begins its export; 404 for one that does not work.
+/// Spends a link and begins its export; 404 for one that does not work. HEAD spends nothing.
 pub async fn download(request: Arc<Request>) -> Outcome {
     let hash = sha256_hex(request.query.last(TOKEN).unwrap_or(""));
     let (class, now) = (request.id(), request.now);
     let wanted = hash.clone();
-    // Anybody may ask, so a write comes only after a look.
-    let is_there = move |conn: &mut Conn| {
-        conn.opt(&Sql::new("SELECT 1 FROM export_links WHERE token = $1").arg(wanted.clone()), |_| Ok(()))
-    };
-    if request.build.db.read_short::<_, store::Error>(is_there).await?.is_none() {
-        return Err(Refusal::not_found());
-    }
-    let spend = move |conn: &mut Conn| {
+    // Anybody may ask, so a place is taken, and a write made, only after a look.
+    let look = move |conn: &mut Conn| {
         let sql = Sql::new(
-            "DELETE FROM export_links WHERE token = $1 AND class_id = $2 AND expires_at > $3 \
-             RETURNING user_id, session, credential, query",
+            "SELECT user_id, session, credential, query FROM export_links \
+             WHERE token = $1 AND class_id = $2 AND expires_at > $3",
         );
-        conn.opt(&sql.arg(hash.clone()).arg(class).arg(now), |row| {
+        conn.opt(&sql.arg(wanted.clone()).arg(class).arg(now), |row| {
             let claims = Claims { user: row.int(0)?, session: row.int(1)?, expires_at: i64::MAX };
             Ok(Link { claims, credential: row.text(2)?.to_owned(), query: row.text(3)?.to_owned() })
         })
     };
-    let link = request.build.db.write::<_, store::Error>(spend).await?.ok_or_else(Refusal::not_found)?;
+    let link = request.build.db.read_short::<_, store::Error>(look).await?.ok_or_else(Refusal::not_found)?;
+    // Who is refused for want of a place may try again.
+    let place = place(&request).await?;
+    let spend =
+        move |conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM export_links WHERE token = $1").arg(hash.clone()));
+    if request.method != Method::HEAD && request.build.db.write::<_, store::Error>(spend).await? == 0 {
+        return Err(Refusal::not_found());
+    }
     let kinds = registered().iter().flat_map(|domain| domain.callers);
     let by = of_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
     let admission = Admission { claims: link.claims, by };
     let caller = admission.caller(&request.app, &request.build, request.address, Some(request.requirement)).await?;
-    begin(Arc::new(request.by(caller)), admission, Arc::new(Query::parse(&link.query))).await
+    begin(Arc::new(request.by(caller)), admission, &Query::parse(&link.query), place).await
 }

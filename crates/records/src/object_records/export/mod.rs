@@ -54,11 +54,13 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
+/// The parameters of lists that exports do not have.
+const OF_PAGES: [&str; 2] = ["limit", "offset"];
+
 /// Those of the list but for its pages, and the format.
 fn parameters() -> Vec<Json> {
-    let of_pages = ["limit", "offset"];
     let mut all = super::list::parameters();
-    all.retain(|parameter| !of_pages.iter().any(|name| parameter["name"] == *name));
+    all.retain(|parameter| !OF_PAGES.iter().any(|name| parameter["name"] == *name));
     let formats = json!({"type": "string", "enum": ["csv", "ndjson"], "default": "csv"});
     all.push(openapi::query(FORMAT, "The format", formats));
     all
@@ -125,13 +127,14 @@ impl Format {
 
 async fn export(request: Arc<Request>) -> Outcome {
     let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
-    let query = Arc::new(request.query.clone());
-    begin(request, admission, query).await
+    let place = place(&request).await?;
+    let query = request.query.clone();
+    begin(request, admission, &query, place).await
 }
 
 /// Begins an export of what the parameters ask for.
-async fn begin(request: Arc<Request>, admission: Admission, query: Arc<Query>) -> Outcome {
-    let place = place(&request).await?;
+async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place: Place) -> Outcome {
+    let query = Arc::new(query.without(&OF_PAGES));
     let selected = query.clone();
     let (format, name, columns, numbers) =
         read(&request, move |request, conn| select(request, conn, &selected)).await?;
