@@ -48,7 +48,7 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
             .unique("object_class_permission_sets_name")
             .folded()
             .reserved(&RESERVED),
-        TYPE.is(Kind::Enum { choices: types.to_vec() }).read_only(),
+        TYPE.is(Kind::Enum { choices: types.into() }).read_only(),
         GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
     ];
     let fields = fields.into_iter().chain(Field::audit());
