@@ -32,7 +32,7 @@ pub fn with(numbers: [u8; 4], then: impl FnOnce(&Resource)) {
 fn of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
     let (min, max, scale) = (usize::from(low), usize::from(high), usize::from(scale));
     let target = || Target { table: "users".into(), autocomplete: None };
-    let choices = || ["low", "high", "ä"].map(|value| Choice::new(value, value)).to_vec();
+    let choices = || ["low", "high", "ä"].map(|value| Choice::new(value, value)).into();
     let kinds = [
         Kind::Text { min, max, trim: flags & 1 == 0, charset: (flags & 2 == 0).then_some(LINE) },
         Kind::Email { max },

@@ -16,6 +16,7 @@ use kit::limits::{self, Limit};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::rights;
 use kit::route::{Declared, Handler, Route, Schema};
 use kit::rows::{self, Declaration, Scope, Shape};
 use resource::json::Writer;
@@ -183,6 +184,7 @@ impl Collection {
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([ids, []]))]);
         let names = &self.log_names;
         log::write(request, conn, names.remove, names.parent, parent.id, &parent.name, changes)?;
+        rights::object_rights_ended(request);
         Ok(Answer::empty())
     }
 

@@ -51,27 +51,55 @@ async fn run<T: Send + 'static>(
     alters_tables: bool,
 ) -> Result<T, Refusal> {
     let script = Arc::new(script);
-    let attempt = || {
+    let attempt = |keeps_rights: bool| {
         let (shared, script, db) = (request.clone(), script.clone(), request.build.db.clone());
-        let work = move |conn: &mut Conn| {
-            let started = Instant::now();
-            let readmitted = readmit(&shared, conn)?;
-            let admitted = readmitted.as_ref().unwrap_or(&shared);
-            let done = script(admitted, conn)?;
-            // On PostgreSQL it may have waited for a transaction that took the caller's right away.
-            if !shared.app.store.is_embedded() && started.elapsed() > MIN_WAIT {
-                readmit(admitted, conn)?;
-            }
-            Ok::<T, Refusal>(done)
-        };
+        let work = move |conn: &mut Conn| attempt(&shared, conn, script.as_ref(), keeps_rights);
         async move { if alters_tables { db.alter(work).await } else { db.write(work).await } }
     };
-    let outcome = match attempt().await {
-        Err(refusal) if refusal.is_outdated() => attempt().await,
+    let outcome = match attempt(false).await {
+        Err(refusal) if refusal.is_outdated() => attempt(refusal.is_by_rule()).await,
         outcome => outcome,
     };
     run_effects(request);
     outcome
+}
+
+/// Runs a script between two checks of its caller. Where rights have changed while it ran, it is to be run again;
+/// `keeps_rights` keeps those on single objects as they are meanwhile.
+fn attempt<T>(
+    request: &Request,
+    conn: &mut Conn,
+    script: &impl Fn(&Request, &mut Conn) -> Result<T, Refusal>,
+    keeps_rights: bool,
+) -> Result<T, Refusal> {
+    // A run that was undone has no effects.
+    request.effects.take();
+    if keeps_rights {
+        rights::lock_object_rights(conn)?;
+    }
+    let started = Instant::now();
+    let (readmitted, object_rights) = readmit(request, conn)?;
+    let admitted = readmitted.as_ref().unwrap_or(request);
+    let done = script(admitted, conn)?;
+    // On PostgreSQL it may have waited for a transaction that took away a right by which it was decided.
+    let has_waited = !request.app.store.is_embedded() && started.elapsed() > MIN_WAIT;
+    if has_waited && has_other_rights(admitted, object_rights, conn)? {
+        return Err(Refusal::outdated());
+    }
+    if request.effects.ends_object_rights() && !rights::raise_object_rights(conn)? {
+        return Err(Refusal::outdated());
+    }
+    Ok(done)
+}
+
+/// Whether a caller's rights are others than those with which he was admitted, or may be: on single objects, when their
+/// version was `object_rights`.
+fn has_other_rights(admitted: &Request, object_rights: i64, conn: &mut Conn) -> Result<bool, Refusal> {
+    let (readmitted, object_rights_now) = readmit(admitted, conn)?;
+    let Some(caller) = &admitted.caller else { return Ok(false) };
+    let is_other = |now: &Caller| now.account_type != caller.account_type || now.permissions != caller.permissions;
+    let is_other = readmitted.and_then(|request| request.caller).is_some_and(|now| is_other(&now));
+    Ok(is_other || object_rights_now != object_rights && !caller.is_super())
 }
 
 /// Runs the effects of a write after its commit.
@@ -83,20 +111,23 @@ fn run_effects(request: &Request) {
     work.iter().for_each(|work| work(&request.app, &request.build));
 }
 
-/// Checks in the transaction of a write that the caller may still do what the request asks (`docs/reference/conventions.md`). Returns the request with the caller read again, if the rights have changed.
-pub fn readmit(request: &Request, conn: &mut Conn) -> Result<Option<Request>, Refusal> {
-    let (Some(caller), Some(admission)) = (&request.caller, &request.admission) else { return Ok(None) };
+/// Checks in the transaction of a write that the caller may still do what the request asks
+/// (`docs/reference/conventions.md`). Returns the request with the caller read again, if the rights have changed, and the
+/// version of the rights on single objects.
+fn readmit(request: &Request, conn: &mut Conn) -> Result<(Option<Request>, i64), Refusal> {
+    let (Some(caller), Some(admission)) = (&request.caller, &request.admission) else { return Ok((None, 0)) };
     let now = request.app.clock.now();
     if admission.claims.expires_at <= now {
         return Err(Refusal::bad_token());
     }
-    if !is_outdated(request, caller, rights::version(conn)?, now) {
-        return Ok(None);
+    let [version, object_rights] = rights::versions(conn)?;
+    if !is_outdated(request, caller, version, now) {
+        return Ok((None, object_rights));
     }
     let found = (admission.by.load)(conn, admission.claims, now)?.ok_or_else(Refusal::bad_token)?;
     found.is_called_from(request.address)?;
     found.fulfils(request.requirement, now)?;
-    Ok(Some(request.by(Arc::new(found))))
+    Ok((Some(request.by(Arc::new(found))), object_rights))
 }
 
 /// Whether a caller must be read again: the session has expired, or another transaction has raised the version of the

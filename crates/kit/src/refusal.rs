@@ -14,12 +14,14 @@ pub struct Refusal {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The error of the store, which is logged and not sent.
     pub cause: Option<Box<store::Error>>,
+    /// See [`Refusal::outdated`].
+    is_outdated: bool,
 }
 
 impl Refusal {
     /// A refusal whose body is `{"detail": …}`.
     pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
-        Refusal { status, body: json!({"detail": detail.into()}), headers: Vec::new(), cause: None }
+        Refusal { status, body: json!({"detail": detail.into()}), headers: Vec::new(), cause: None, is_outdated: false }
     }
     /// 400 with `detail`.
     pub fn bad(detail: impl Into<String>) -> Refusal {
@@ -69,14 +71,20 @@ impl Refusal {
         let seconds = (wait / 1_000_000).max(1).to_string();
         Refusal::detail(StatusCode::TOO_MANY_REQUESTS, "Too many requests.").header(header::RETRY_AFTER, &seconds)
     }
+    /// 503 of a write that was decided by rights that have changed since. A client is told so only if a second attempt
+    /// comes to the same end.
+    pub fn outdated() -> Refusal {
+        Refusal { is_outdated: true, ..Refusal::busy("The server is busy. Please try again.") }
+    }
     /// Whether a rule refuses the request, and not an error of the store.
     pub fn is_by_rule(&self) -> bool {
         self.cause.is_none()
     }
-    /// Whether what the transaction knew was outdated, so that a second attempt comes to another end: tables were changed
-    /// since, or another transaction has committed a value that must be unique.
+    /// Whether what the transaction knew was outdated, so that a second attempt may come to another end: rights or tables
+    /// were changed since, or another transaction has committed a value that must be unique.
     pub fn is_outdated(&self) -> bool {
-        matches!(self.cause.as_deref(), Some(store::Error::SchemaChanged(_) | store::Error::Unique(_)))
+        let of_store = matches!(self.cause.as_deref(), Some(store::Error::SchemaChanged(_) | store::Error::Unique(_)));
+        self.is_outdated || of_store
     }
     /// Adds a header.
     pub fn header(mut self, name: HeaderName, value: &str) -> Refusal {
@@ -87,13 +95,25 @@ impl Refusal {
 
 impl From<Errors> for Refusal {
     fn from(errors: Errors) -> Self {
-        Refusal { status: StatusCode::BAD_REQUEST, body: errors.to_json(), headers: Vec::new(), cause: None }
+        Refusal {
+            status: StatusCode::BAD_REQUEST,
+            body: errors.to_json(),
+            headers: Vec::new(),
+            cause: None,
+            is_outdated: false,
+        }
     }
 }
 
 impl From<SelectError> for Refusal {
     fn from(wrong: SelectError) -> Self {
-        Refusal { status: StatusCode::BAD_REQUEST, body: wrong.to_json(), headers: Vec::new(), cause: None }
+        Refusal {
+            status: StatusCode::BAD_REQUEST,
+            body: wrong.to_json(),
+            headers: Vec::new(),
+            cause: None,
+            is_outdated: false,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use resource::{Body, Errors, Object, Query, Sent, message};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
@@ -88,6 +88,7 @@ pub type AfterCommit = fn(&App, &Arc<Build>);
 #[derive(Default)]
 pub struct Effects {
     rights: AtomicI64,
+    ends_object_rights: AtomicBool,
     after_commit: Mutex<Vec<AfterCommit>>,
 }
 
@@ -100,6 +101,14 @@ impl Effects {
     pub fn raised_to(&self) -> i64 {
         self.rights.load(Ordering::Relaxed)
     }
+    /// Notes that the write takes from somebody what he holds on single objects.
+    pub fn set_ends_object_rights(&self) {
+        self.ends_object_rights.store(true, Ordering::Relaxed);
+    }
+    /// Whether the write takes from somebody what he holds on single objects.
+    pub fn ends_object_rights(&self) -> bool {
+        self.ends_object_rights.load(Ordering::Relaxed)
+    }
     /// Registers a function to be called after the commit: once, even if it is registered several times.
     pub fn after_commit(&self, work: AfterCommit) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,6 +119,7 @@ impl Effects {
     /// Takes the raised version of the rights (0: none) and the functions to call, and leaves nothing behind.
     pub(crate) fn take(&self) -> (i64, Vec<AfterCommit>) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ends_object_rights.store(false, Ordering::Relaxed);
         (self.rights.swap(0, Ordering::Relaxed), std::mem::take(&mut *all))
     }
 }

@@ -39,6 +39,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0007_jobs", include_str!("../migrations/build/0007_jobs.sql")),
         Migration::sql("0008_file_extensions", include_str!("../migrations/build/0008_file_extensions.sql")),
         Migration::sql("0009_object_classes", include_str!("../migrations/build/0009_object_classes.sql")),
+        Migration::sql("0010_object_rights", include_str!("../migrations/build/0010_object_rights.sql")),
     ],
 };
 

@@ -20,8 +20,10 @@ pub type Actions = (&'static str, Vec<(&'static str, i64)>);
 pub struct Person {
     /// The person as a caller.
     pub caller: Caller,
-    /// Whether the account can be used again: one that is anonymized can do nothing.
+    /// Whether the account can be used again: one that is anonymized has nothing.
     pub is_usable: bool,
+    /// Whether it can be used now.
+    is_active: bool,
     reference: Vec<u8>,
 }
 
@@ -101,9 +103,10 @@ impl Person {
         }
         sql.push(" FROM users t WHERE t.id = ").bind(user.ok_or_else(unknown)?);
         sql.push(" AND ").append(&visible_users(caller));
-        let found = conn.opt(&sql, |row| Ok((row.int(1)?, row.text(0)? != "anonymized", reference(row, 1)?)))?;
-        let (user, is_usable, reference) = found.ok_or_else(unknown)?;
-        Ok(Person { caller: as_caller(conn, user)?, is_usable, reference })
+        let found = conn.opt(&sql, |row| Ok((row.int(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
+        let (user, status, reference) = found.ok_or_else(unknown)?;
+        let (is_usable, is_active) = (status != "anonymized", status == "active");
+        Ok(Person { caller: as_caller(conn, user)?, is_usable, is_active, reference })
     }
 
     /// What the account type, the roles and the ownership and sets of a class give.
@@ -144,8 +147,9 @@ impl Person {
         Ok(grants)
     }
 
-    /// The answer: which of the actions the person may take (`held`), and what gives each.
+    /// The answer: which of the actions the person may take (of those that are `held`), and what gives each.
     pub fn answer(&self, actions: &[Actions], held: i64, mut grants: Vec<Grant>) -> Vec<u8> {
+        let held = if self.is_active { held } else { 0 };
         grants.sort_unstable();
         let mut out = Writer::with_capacity(4096);
         out.raw("{").name("user").raw_bytes(&self.reference).name("permissions").raw("{");

@@ -8,12 +8,13 @@ use crate::field_type::FieldType;
 use kit::app::App;
 use kit::build::Build;
 use kit::rows::{Declaration, Shape};
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{OptionsBuilder, Weighter};
 use resource::{Body, Choice, Field, Kind, Resource, Sent, Source, Target, Value};
 use serde_json::Value as Json;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Conn, Error, Row, Sql};
 
 /// How many fields stand in one table of a class. PostgreSQL takes 1,600 columns, and 8,160 bytes for the pointers of a row.
@@ -22,8 +23,15 @@ pub const FIELDS_IN_TABLE: i64 = 100;
 pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
 /// How many members of a set a body may send, repetitions counted, when it has no more options.
 const MAX_SENT_MEMBERS: usize = 1_000;
-/// How many fields all declarations that a process keeps may have together.
-const MAX_KEPT_FIELDS: usize = 100_000;
+/// The bytes from which on the options of a class are many.
+const MANY_OPTIONS: usize = 1024 * 1024;
+/// What all declarations that a process keeps may take in its memory, in bytes. They stand in one part of the cache, so
+/// that the largest ones find a place: 500 fields with 500 options each take 60 MB.
+const MAX_KEPT_BYTES: u64 = 96 * 1024 * 1024;
+/// About how many classes it holds.
+const USUAL_CLASSES: usize = 4 * 1024;
+/// How many classes are read at the same time.
+const TURNS: usize = 64;
 
 /// A class at one version.
 pub struct Class {
@@ -40,6 +48,8 @@ pub struct Class {
     /// The shape of whole records.
     pub shape: Arc<Shape>,
     by_alias: HashMap<String, usize>,
+    /// What the options of all fields take in memory, in bytes, about.
+    bytes_of_options: usize,
 }
 
 /// A field of a class.
@@ -61,8 +71,8 @@ pub struct ClassField {
     pub precision: Option<i64>,
     pub scale: Option<i64>,
     pub max_num_of_files: Option<i64>,
-    /// The options of an enum, a set or a status: value and text.
-    pub options: Vec<(String, String)>,
+    /// The options of an enum, a set or a status, which its declaration shares: there may be many.
+    pub options: Arc<[Choice]>,
     /// The initial option of a status.
     pub initial: Option<String>,
     pub related_object_class: Option<i64>,
@@ -103,8 +113,10 @@ impl ClassField {
         format!("r{class}_f{}", self.id)
     }
 
-    fn choices(&self) -> Vec<Choice> {
-        self.options.iter().map(|(value, text)| Choice::new(value.clone(), text.clone())).collect()
+    /// What its options take in memory, in bytes, about.
+    fn bytes_of_options(&self) -> usize {
+        const OVERHEAD: usize = size_of::<Choice>() + 32;
+        self.options.iter().map(|option| option.value.len() + option.text.len() + OVERHEAD).sum()
     }
 
     /// The kind of its values, with their bounds.
@@ -122,9 +134,9 @@ impl ClassField {
             FieldType::Boolean => Kind::Boolean,
             FieldType::Date => Kind::Date,
             FieldType::Datetime => Kind::DateTime,
-            FieldType::Enum | FieldType::Status => Kind::Enum { choices: self.choices() },
+            FieldType::Enum | FieldType::Status => Kind::Enum { choices: self.options.clone() },
             FieldType::Set => {
-                Kind::Set { choices: self.choices(), max_items: self.options.len().max(MAX_SENT_MEMBERS) }
+                Kind::Set { choices: self.options.clone(), max_items: self.options.len().max(MAX_SENT_MEMBERS) }
             }
             FieldType::User => Kind::UserId,
             FieldType::Document => Kind::Files { max_items: size(self.max_num_of_files, 1) },
@@ -207,7 +219,8 @@ impl Class {
         let by_alias = fields.iter().enumerate().map(|(at, field)| (field.alias.clone(), at)).collect();
         let record = Arc::new(record(id, &fields));
         let shape = Arc::new(Shape::plain(Declaration::from(record.clone())));
-        Class { id, version, name, alias, fields, label_field, record, shape, by_alias }
+        let bytes_of_options = fields.iter().map(ClassField::bytes_of_options).sum();
+        Class { id, version, name, alias, fields, label_field, record, shape, by_alias, bytes_of_options }
     }
 
     /// The field by whose value a record is named, as records have it.
@@ -234,6 +247,11 @@ impl Class {
 
     pub fn table(&self) -> String {
         table(self.id)
+    }
+
+    /// Whether its options are too many for documents that name them several times.
+    pub fn has_many_options(&self) -> bool {
+        self.bytes_of_options > MANY_OPTIONS
     }
 }
 
@@ -272,8 +290,6 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
         Ok(row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()))
     };
     let kind = FieldType::of(row.text(4)?).ok_or_else(|| Error::Db(format!("no type of fields: {:?}", row.text(4))))?;
-    let options = json(15)?.unwrap_or_default();
-    let option = |option: &Json| Some((option["value"].as_str()?.to_owned(), option["text"].as_str()?.to_owned()));
     Ok(ClassField {
         id: row.int(0)?,
         alias: row.text(1)?.to_owned(),
@@ -290,7 +306,7 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
         precision: row.opt_int(12)?,
         scale: row.opt_int(13)?,
         max_num_of_files: row.opt_int(14)?,
-        options: options.as_array().into_iter().flatten().filter_map(option).collect(),
+        options: options_of(json(15)?),
         initial: row.opt_text(16)?.map(str::to_owned),
         related_object_class: row.opt_int(17)?,
         clears_on_delete: row.opt_text(18)? == Some("clear"),
@@ -298,39 +314,75 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
     })
 }
 
+/// The options in the JSON of a field.
+pub fn options_of(options: Option<Json>) -> Arc<[Choice]> {
+    let text = |option: &Json, name: &str| option[name].as_str().map(str::to_owned);
+    let option = |option: &Json| Some(Choice::new(text(option, "value")?, text(option, "text")?));
+    options.as_ref().and_then(Json::as_array).into_iter().flatten().filter_map(option).collect()
+}
+
 /// The declarations that a process keeps of the classes of all builds, each at the version that was asked for last.
-pub struct KnownClasses(Cache<(String, i64), Arc<Class>, InFields>);
+pub struct KnownClasses {
+    kept: Cache<Key, Arc<Class>, InBytes>,
+    /// Held while a class is read, so that a large one is read once for all who ask for it at the same time.
+    turns: [Mutex<()>; TURNS],
+}
 
-/// Weighs a class by its fields, those that all records have included. Ten options count as a field.
+/// The uid of a build and a class.
+type Key = (String, i64);
+
+/// Weighs a class in bytes, about.
 #[derive(Clone)]
-struct InFields;
+struct InBytes;
 
-impl Weighter<(String, i64), Arc<Class>> for InFields {
-    fn weight(&self, _: &(String, i64), class: &Arc<Class>) -> u64 {
-        let options: usize = class.fields.iter().map(|field| field.options.len()).sum();
-        (class.record.fields.len() + options / 10) as u64
+impl Weighter<Key, Arc<Class>> for InBytes {
+    fn weight(&self, _: &Key, class: &Arc<Class>) -> u64 {
+        const OVERHEAD: usize = 1_000;
+        let of_fields = class.record.fields.len() * (size_of::<ClassField>() + size_of::<Field>() + OVERHEAD);
+        (of_fields + class.bytes_of_options) as u64
     }
 }
 
 impl Default for KnownClasses {
     fn default() -> KnownClasses {
-        KnownClasses(Cache::with_weighter(MAX_KEPT_FIELDS / 20, MAX_KEPT_FIELDS as u64, InFields))
+        let options = OptionsBuilder::new()
+            .weight_capacity(MAX_KEPT_BYTES)
+            .estimated_items_capacity(USUAL_CLASSES)
+            .shards(1)
+            .build()
+            .expect("a size and a number are given");
+        let kept = Cache::with_options(options, InBytes, Default::default(), Default::default());
+        KnownClasses { kept, turns: std::array::from_fn(|_| Mutex::default()) }
     }
 }
 
 impl KnownClasses {
-    fn keep(&self, key: (String, i64), class: &Arc<Class>) {
+    fn get(&self, key: &Key, version: i64) -> Option<Arc<Class>> {
+        self.kept.get(key).filter(|class| class.version == version)
+    }
+
+    fn keep(&self, key: Key, class: &Arc<Class>) {
         // A snapshot may show an older version than another request has seen.
-        if self.0.peek(&key).is_none_or(|known| known.version <= class.version) {
-            self.0.insert(key, class.clone());
+        if self.kept.peek(&key).is_none_or(|known| known.version <= class.version) {
+            self.kept.insert(key, class.clone());
         }
+    }
+
+    fn turn(&self, key: &Key) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        self.turns[hasher.finish() as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A class at the version that the transaction sees; `None` when there is no such class.
 pub fn class_at(app: &App, build: &Build, conn: &mut Conn, id: i64, version: i64) -> Result<Option<Arc<Class>>, Error> {
     let (known, key) = (app.slot::<KnownClasses>(), (build.uid.clone(), id));
-    if let Some(class) = known.0.get(&key).filter(|class| class.version == version) {
+    if let Some(class) = known.get(&key, version) {
+        return Ok(Some(class));
+    }
+    let _turn = known.turn(&key);
+    if let Some(class) = known.get(&key, version) {
         return Ok(Some(class));
     }
     let Some(class) = Class::load(conn, id)?.map(Arc::new) else { return Ok(None) };
@@ -340,7 +392,7 @@ pub fn class_at(app: &App, build: &Build, conn: &mut Conn, id: i64, version: i64
 
 /// A class as this process saw it last, if it is kept; its version must be compared with that in the database.
 pub fn known_class(app: &App, build: &Build, id: i64) -> Option<Arc<Class>> {
-    app.slot::<KnownClasses>().0.get(&(build.uid.clone(), id))
+    app.slot::<KnownClasses>().kept.get(&(build.uid.clone(), id))
 }
 
 /// A class as the transaction sees it; `None` when there is no such class.
@@ -357,14 +409,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_keeps_a_bounded_number_of_fields() {
+    fn all_classes_stay_within_their_bytes_and_the_largest_finds_its_place() {
         let known = KnownClasses::default();
-        let class = |id: i64| {
-            let class = Class::new(id, 1, "Order".to_owned(), "order".to_owned(), None, Vec::new());
+        let keep = |id: i64, fields: Vec<ClassField>| {
+            let class = Class::new(id, 1, "Order".to_owned(), "order".to_owned(), None, fields);
             known.keep(("build".to_owned(), id), &Arc::new(class));
+            known.get(&("build".to_owned(), id), 1).is_some()
         };
-        (0..20_000).for_each(class);
-        let kept = MAX_KEPT_FIELDS as u64 / 2..=MAX_KEPT_FIELDS as u64;
-        assert!(kept.contains(&known.0.weight()), "{}", known.0.weight());
+        (0..20_000).for_each(|id| assert!(keep(id, Vec::new())));
+        assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&known.kept.weight()), "{}", known.kept.weight());
+        let options: Json =
+            (0..500).map(|n| serde_json::json!({"value": format!("{n:050}"), "text": format!("{n:0100}")})).collect();
+        let field =
+            |n: i64| ClassField { id: n, alias: format!("f{n}"), ..with_options(options_of(Some(options.clone()))) };
+        assert!(keep(20_000, (0..500).map(field).collect()));
+        assert!(known.kept.weight() <= MAX_KEPT_BYTES, "{}", known.kept.weight());
+    }
+
+    fn with_options(options: Arc<[Choice]>) -> ClassField {
+        ClassField {
+            id: 0,
+            alias: String::new(),
+            label: String::new(),
+            description: String::new(),
+            kind: FieldType::Enum,
+            default: None,
+            is_required: false,
+            is_unique: false,
+            is_indexed: false,
+            max_length: None,
+            min_value: None,
+            max_value: None,
+            precision: None,
+            scale: None,
+            max_num_of_files: None,
+            options,
+            initial: None,
+            related_object_class: None,
+            clears_on_delete: false,
+            table_number: 0,
+        }
     }
 }

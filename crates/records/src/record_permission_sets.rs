@@ -11,6 +11,7 @@ use kit::permission_set::{PERMISSIONS, grants_schema};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
@@ -124,6 +125,9 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     before.set(&MCP_GRANTS, to_value(&set.connectors));
     rows::update(request, conn, &SET, set.id, &before, &accepted.changes, &[("permissions", accepted.grants.into())])?;
     store_connectors(conn, &set, &accepted)?;
+    if set.grants & !accepted.grants != 0 {
+        rights::object_rights_ended(request);
+    }
     let connectors = connectors(conn, class, Some(set.id))?;
     rows::changed(request, conn, &shape(connectors), set.id)
 }
@@ -131,6 +135,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let (set, _) = change_target(request, conn)?;
     rows::delete(request, conn, &SET, set.id, &set.name)?;
+    rights::object_rights_ended(request);
     Ok(Answer::empty())
 }
 

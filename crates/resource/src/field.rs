@@ -3,6 +3,7 @@
 use crate::value::Value;
 use serde_json::Value as Json;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A name or text that is static for our own resources and owned for those that a tenant declares.
 pub type Name = Cow<'static, str>;
@@ -82,7 +83,7 @@ pub enum Kind {
     DateTime,
     Uuid,
     Enum {
-        choices: Vec<Choice>,
+        choices: Arc<[Choice]>,
     },
     /// One of a list that is too long to stand in a declaration.
     Listed {
@@ -91,7 +92,7 @@ pub enum Kind {
     },
     /// Several of the choices. Answers show each once, in the order of the choices.
     Set {
-        choices: Vec<Choice>,
+        choices: Arc<[Choice]>,
         max_items: usize,
     },
     /// The id of a row of the target.

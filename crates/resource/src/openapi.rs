@@ -303,8 +303,14 @@ fn with_example(field: &Field, mut schema: Json) -> Json {
     schema
 }
 
+/// A text that is one of these; any, if none are named.
 fn any_of<'a>(names: impl Iterator<Item = &'a Name>) -> Json {
-    json!({"type": "string", "enum": names.collect::<Vec<_>>()})
+    let mut schema = json!({"type": "string"});
+    let names: Vec<&Name> = names.collect();
+    if !names.is_empty() {
+        schema["enum"] = json!(names);
+    }
+    schema
 }
 
 /// The schema of a value. In answers there are no bounds of what is sent: a value may be older than these.

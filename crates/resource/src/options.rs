@@ -1,9 +1,10 @@
 //! The schema document that `OPTIONS` answers (`docs/reference/conventions.md`).
 
-use crate::field::{Access, Choice, Field, Kind};
+use crate::field::{Access, Choice, Field, Kind, Name};
 use crate::resource::Resource;
 use crate::value::Value;
 use serde_json::{Value as Json, json};
+use std::iter::once;
 
 /// The document of a collection.
 pub fn document(resource: &Resource) -> Json {
@@ -23,6 +24,33 @@ pub fn document(resource: &Resource) -> Json {
     document
 }
 
+/// The text of a document in pieces, each about one field, so that a large one need not be in memory as a whole. The list
+/// has these columns, in their order.
+pub fn pieces<'a>(resource: &'a Resource, columns: Vec<&'a Field>, restrictions: Json) -> impl Iterator<Item = String> {
+    let [before, grouped, after] = resource.parts();
+    let [before, grouped, after] = [before, grouped, after].map(|fields| fields.iter().filter(is_shown));
+    let group = resource.group.iter().flat_map(move |(name, _)| {
+        let entry = group(name, grouped.clone(), Vec::new()).to_string();
+        // Its last member is the list, which is empty.
+        let begin = entry.strip_suffix("]}").unwrap_or_default().to_owned();
+        let fields = grouped.clone().map(declared_schema);
+        once(format!(",{begin}")).chain(separated(fields)).chain(once("]}".to_owned()))
+    });
+    let text = |text: &str| once(text.to_owned());
+    text(r#"{"list":{"columns":["#)
+        .chain(separated(columns.into_iter().map(move |field| column(field, resource))))
+        .chain(text(r#"]},"details":{"schema":["#))
+        .chain(separated(before.map(schema)))
+        .chain(group)
+        .chain(after.map(|field| format!(",{}", schema(field))))
+        .chain(once(format!(r#"]}},"restrictions":{restrictions}}}"#)))
+}
+
+/// The texts of values, with a comma before all but the first.
+fn separated(values: impl Iterator<Item = Json>) -> impl Iterator<Item = String> {
+    values.enumerate().map(|(n, value)| if n > 0 { format!(",{value}") } else { value.to_string() })
+}
+
 /// The document of a single instance.
 pub fn single(resource: &Resource) -> Json {
     json!({"details": details(resource)})
@@ -30,22 +58,30 @@ pub fn single(resource: &Resource) -> Json {
 
 /// The part `details` of a document. The entries of a group stand in the one of its name.
 pub fn details(resource: &Resource) -> Json {
-    let shown = |field: &&Field| field.in_detail || field.access == Access::WriteOnly;
     let [before, grouped, after] = resource.parts();
-    let mut entries: Vec<Json> = before.iter().filter(shown).map(schema).collect();
+    let mut entries: Vec<Json> = before.iter().filter(is_shown).map(schema).collect();
     if let Some((name, _)) = &resource.group {
-        let shown = || grouped.iter().filter(shown);
-        entries.push(json!({
-            "alias": name,
-            "type": "object",
-            "required": shown().any(Field::must_be_sent),
-            "editable": true,
-            "validators": [],
-            "schema": shown().map(declared_schema).collect::<Vec<_>>(),
-        }));
+        let shown = grouped.iter().filter(is_shown);
+        entries.push(group(name, shown.clone(), shown.map(declared_schema).collect()));
     }
-    entries.extend(after.iter().filter(shown).map(schema));
+    entries.extend(after.iter().filter(is_shown).map(schema));
     json!({"schema": entries})
+}
+
+fn is_shown(field: &&Field) -> bool {
+    field.in_detail || field.access == Access::WriteOnly
+}
+
+/// The entry of a group of these fields.
+fn group<'a>(name: &Name, mut fields: impl Iterator<Item = &'a Field>, entries: Vec<Json>) -> Json {
+    json!({
+        "alias": name,
+        "type": "object",
+        "required": fields.any(Field::must_be_sent),
+        "editable": true,
+        "validators": [],
+        "schema": entries,
+    })
 }
 
 fn column(field: &Field, resource: &Resource) -> Json {

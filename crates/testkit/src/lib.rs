@@ -39,6 +39,7 @@ pub mod shown;
 mod small_disk;
 mod stored;
 mod trace;
+mod waiting;
 
 pub use certificates::Authority;
 pub use clickhouse::ClickHouse;

@@ -21,9 +21,8 @@ use testkit::{NOW as START, Server};
 
 /// A class with a field of every type; the columns are named by number, as a tenant's would be.
 fn invoices() -> Resource {
-    let choices = |values: &[&'static str]| {
-        values.iter().map(|value| Choice::new(*value, value.to_uppercase())).collect::<Vec<_>>()
-    };
+    let choices =
+        |values: &[&'static str]| values.iter().map(|value| Choice::new(*value, value.to_uppercase())).collect();
     let references =
         |table: &'static str| Kind::Reference { target: Target { table: table.into(), autocomplete: None } };
     let fields = [

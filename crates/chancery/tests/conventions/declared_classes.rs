@@ -37,7 +37,7 @@ fn customers() -> Resource {
 
 fn orders() -> Resource {
     let target = Target { table: "r13".into(), autocomplete: Some("/api/object-classes/13/autocomplete/".into()) };
-    let states = [("new", "New"), ("done", "Done")].map(|(value, text)| Choice::new(value, text)).to_vec();
+    let states = [("new", "New"), ("done", "Done")].map(|(value, text)| Choice::new(value, text)).into();
     let fields = vec![
         field("number", Kind::text(50), "f1").required().unique_exactly("r12_f1").fold_indexed().label("No."),
         field("customer", Kind::Reference { target }, "f2").nullable().also_in(),

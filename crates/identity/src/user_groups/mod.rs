@@ -108,6 +108,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = load_for_change(request, conn, DELETE)?;
     rows::delete(request, conn, &GROUP, id, &before.get(&NAME).unwrap_or_default())?;
+    kit::rights::object_rights_ended(request);
     Ok(Answer::empty())
 }
 

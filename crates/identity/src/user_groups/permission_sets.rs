@@ -7,6 +7,7 @@ use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary, grant
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
@@ -58,7 +59,7 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
             .unique("user_group_permission_sets_name")
             .folded()
             .reserved(&RESERVED),
-        TYPE.is(Kind::Enum { choices: types.to_vec() }).read_only(),
+        TYPE.is(Kind::Enum { choices: types.into() }).read_only(),
         GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
     ];
     let fields = fields.into_iter().chain(Field::audit());
@@ -115,6 +116,9 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
     before.set(&GRANTS, Value::Json(VOCABULARY.to_json(set.grants)));
     rows::update(request, conn, &SET, id, &before, &changes, &[("permissions", grants.into())])?;
+    if set.grants & !grants != 0 {
+        rights::object_rights_ended(request);
+    }
     rows::changed(request, conn, &SHAPE, id)
 }
 
@@ -125,6 +129,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
     }
     rows::delete(request, conn, &SET, set.id, &set.name)?;
+    rights::object_rights_ended(request);
     Ok(Answer::empty())
 }
 

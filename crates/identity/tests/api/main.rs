@@ -7,6 +7,7 @@
 mod auth;
 mod permissions;
 mod races;
+mod rights_that_end;
 mod roles;
 mod security;
 mod single_sign_on;

@@ -1,7 +1,7 @@
 //! `GET /api/object-classes/{id}/openapi.json` (`docs/reference/object-classes.md`): the records of one class, with the types
 //! of its fields, for generators of clients.
 
-use crate::classes::{Class, class};
+use crate::classes::{Class, ClassField, class, record};
 use crate::object_records;
 use crate::object_records::schemas::{body_schema, or_hidden, record_schema};
 use crate::rights::of_class;
@@ -12,10 +12,11 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema, page};
 use kit::table::Table;
+use resource::Resource;
 use resource::json::Form;
 use resource::openapi::{document_schema, open_parameters, parameters, request as request_schema, response, titled};
 use serde_json::{Value as Json, json};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use store::Conn;
 
 const COLLECTION: &str = "/api/object-classes/{class_id}/object-records/";
@@ -37,22 +38,32 @@ fn describe(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&document(&class)))
 }
 
+/// The declaration of the records, without the options of fields where they are too many.
+fn described(class: &Class) -> Arc<Resource> {
+    if !class.has_many_options() {
+        return class.record.clone();
+    }
+    let without_options = |field: &ClassField| ClassField { options: Arc::default(), ..field.clone() };
+    Arc::new(record(class.id, &class.fields.iter().map(without_options).collect::<Vec<_>>()))
+}
+
 fn document(class: &Class) -> Json {
+    let declared = described(class);
     let collection = COLLECTION.replace("{class_id}", &class.id.to_string());
     let fields = |schema: Json| schema["properties"]["fields"].clone();
-    let mut shown = fields(response(&class.record, Form::Detail));
+    let mut shown = fields(response(&declared, Form::Detail));
     if let Some(shown) = shown.as_object_mut() {
         // The parameter `fields` may leave any of them out.
         shown.shift_remove("required");
     }
     let record = typed(record_schema(), "ObjectRecord", shown);
-    let create = fields(request_schema(&class.record, true));
+    let create = fields(request_schema(&declared, true));
     let is_required = create.get("required").is_some();
     let mut create = typed(body_schema(), "ObjectRecordCreate", create);
     if is_required {
         create["required"] = json!(["fields"]);
     }
-    let mut patch = typed(body_schema(), "ObjectRecordPatch", fields(request_schema(&class.record, false)));
+    let mut patch = typed(body_schema(), "ObjectRecordPatch", fields(request_schema(&declared, false)));
     if let Some(members) = patch["properties"].as_object_mut() {
         members.shift_remove("permission_sets");
     }
@@ -83,7 +94,7 @@ fn document(class: &Class) -> Json {
             // The path names the class now, and the filters are those of its fields.
             let of_any_class = open_parameters();
             let is_kept = |parameter: &Json| parameter["in"] != "path" && !of_any_class.contains(parameter);
-            let of_list = if route.method == Method::GET { parameters(&class.record) } else { Vec::new() };
+            let of_list = if route.method == Method::GET { parameters(&declared) } else { Vec::new() };
             operation["parameters"] = of_list.into_iter().chain(own.into_iter().filter(is_kept)).collect();
         }
         Some((path, operation))

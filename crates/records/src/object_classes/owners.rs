@@ -12,6 +12,7 @@ use kit::log::{self, Diff};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::rights;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Scope};
 use serde_json::json;
@@ -85,6 +86,7 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let changes = Diff::from_iter([("owners".to_owned(), json!([[user], []]))]);
     log::write(request, conn, "remove_owners", &CLASS, class, &name, changes)?;
+    rights::object_rights_ended(request);
     Ok(Answer::empty())
 }
 

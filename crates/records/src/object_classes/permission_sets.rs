@@ -11,6 +11,7 @@ use kit::permission_set::{self, PERMISSIONS, RESERVED, grants_schema};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
@@ -47,7 +48,7 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
             .unique("object_class_permission_sets_name")
             .folded()
             .reserved(&RESERVED),
-        TYPE.is(Kind::Enum { choices: types.to_vec() }).read_only(),
+        TYPE.is(Kind::Enum { choices: types.into() }).read_only(),
         GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
     ];
     let fields = fields.into_iter().chain(Field::audit());
@@ -101,6 +102,9 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let mut before = rows::load(conn, &SHAPE, set.id)?.ok_or_else(Refusal::not_found)?;
     before.set(&GRANTS, Value::Json(CLASS_VOCABULARY.to_json(set.grants)));
     rows::update(request, conn, &SET, set.id, &before, &changes, &[("permissions", grants.into())])?;
+    if set.grants & !grants != 0 {
+        rights::object_rights_ended(request);
+    }
     rows::changed(request, conn, &SHAPE, set.id)
 }
 
@@ -111,6 +115,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
     }
     rows::delete(request, conn, &SET, set.id, &set.name)?;
+    rights::object_rights_ended(request);
     Ok(Answer::empty())
 }
 

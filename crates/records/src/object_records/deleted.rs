@@ -171,7 +171,7 @@ fn fitting(conn: &mut Conn, class: &Class, former: &Json) -> Result<Changes, Ref
 
 /// A kept value, or null when it is none of the field any more.
 fn value_of(field: &ClassField, declared: &Field, kept: &Json) -> Value {
-    let is_option = |value: &str| field.options.iter().any(|(known, _)| known == value);
+    let is_option = |value: &str| field.options.iter().any(|option| option.value == value);
     let number = || kept.as_i64().map_or(Value::Null, Value::Int);
     let text = || kept.as_str().map_or(Value::Null, Value::from);
     match field.kind {

@@ -31,9 +31,9 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use peek::Look;
 use read::instance;
-use resource::{Object, options};
+use resource::{Field, Object, options};
 use schemas::{body_schema, changed_record_schema, record_schema};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use std::sync::Arc;
 use store::Conn;
 
@@ -71,18 +71,25 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    let opened = list::open(request, conn)?;
-    let mut document = options::document(&opened.class.record);
-    let columns = document["list"]["columns"].as_array_mut();
-    columns.into_iter().for_each(|columns| in_order(columns, &opened.class));
-    document["restrictions"]["limit_items"] = kit::limits::value(conn, &crate::counts::OBJECT_RECORDS)?.into();
-    Ok(Answer::value(&document))
+    let class = list::open(request, conn)?.class;
+    let limit = kit::limits::value(conn, &crate::counts::OBJECT_RECORDS)?;
+    if !class.has_many_options() {
+        return Ok(Answer::json(StatusCode::OK, document_pieces(&class, limit).collect::<String>()));
+    }
+    Ok(Answer::pieces("application/json", None, async move |producer| {
+        for piece in document_pieces(&class, limit) {
+            producer.send(piece).await?;
+        }
+        producer.finish().await;
+        Ok(())
+    }))
 }
 
-/// Puts what every class has before the fields of this one.
-fn in_order(columns: &mut Vec<Json>, class: &Class) {
-    columns.retain(|column| column["alias"] != "object_class");
-    columns.sort_by_key(|column| column["alias"].as_str().is_some_and(|alias| class.field(alias).is_some()));
+fn document_pieces(class: &Class, limit: i64) -> impl Iterator<Item = String> {
+    let mut columns: Vec<&Field> = class.record.columns().filter(|field| field.name != "object_class").collect();
+    // What every class has stands before the fields of this one.
+    columns.sort_by_key(|field| class.field(&field.name).is_some());
+    options::pieces(&class.record, columns, json!({"limit_items": limit}))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {

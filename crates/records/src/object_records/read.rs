@@ -261,7 +261,7 @@ impl Records {
         for (place, value) in &item.named {
             let field = self.field(*place);
             let text =
-                |value: &str| field.options.iter().find(|(known, _)| known == value).map(|(_, text)| text.as_str());
+                |value: &str| field.options.iter().find(|option| option.value == value).map(|option| &*option.text);
             out.name(&field.alias);
             match value {
                 Named::User(id) => out.opt_text(beside.names.get(id).map(String::as_str)),

@@ -163,6 +163,11 @@ async fn who_may_ask() {
     assert_eq!((held(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
     api.post(&assignees(one, readers), json!([ben.id, stranger.id])).await.created();
     assert_eq!(held(&api.get(&about(&ben)).await.ok()), ["object_records.edit", "object_records.view"]);
+    // One that is deactivated can do nothing now, but has what is given to it.
+    let ways = api.get(&about(&ben)).await["ways"].clone();
+    api.post(&format!("/api/users/{}/deactivate/", ben.id), json!({})).await.ok();
+    let answer = api.get(&about(&ben)).await.ok();
+    assert_eq!((held(&answer), &answer["ways"]), (Vec::<String>::new(), &ways));
     api.post(&format!("/api/users/{}/anonymize/", ben.id), json!({})).await.ok();
     let answer = api.get(&about(&ben)).await.ok();
     assert_eq!((held(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));

@@ -22,5 +22,6 @@ mod object_records_slow;
 mod object_records_together;
 mod races;
 mod record_permission_sets;
+mod rights_that_end;
 mod set_up;
 mod walk;

@@ -696,3 +696,44 @@ async fn a_class_describes_its_records() {
     creator.get(path).await.ok();
     server.as_type("internal").await.get(path).await.is(404, message::not_found());
 }
+
+/// A class with more options than a document that names them several times may take in memory.
+#[tokio::test]
+async fn the_options_of_a_class_may_be_many() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let options: Vec<Value> =
+        (0..500).map(|n| json!({"value": format!("{n:050}"), "text": format!("Option {n:090}")})).collect();
+    let declare = async |class: i64, count: usize| {
+        api.post("/api/object-classes/", json!({"name": format!("Class {class}")})).await.created();
+        for n in 0..count {
+            let kind = if n % 2 == 0 { "enum" } else { "set" };
+            let field = json!({"label": format!("f{n}"), "type": kind, "options": options});
+            api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+        }
+        let described = api.options(&format!("/api/object-classes/{class}/object-records/")).await.ok().clone();
+        (described, api.get(&format!("/api/object-classes/{class}/openapi.json")).await.ok().clone())
+    };
+    let ((few, few_openapi), (many, many_openapi)) = (declare(1, 2).await, declare(2, 12).await);
+    assert_eq!(few["list"]["columns"][6]["alias"], "f0");
+    let columns = |document: &Value| document["list"]["columns"].as_array().unwrap().clone();
+    assert_eq!(columns(&few), columns(&many)[..8]);
+    assert_eq!(columns(&many)[17]["values"], json!(options));
+    let entries = |document: &Value| document["details"]["schema"].as_array().unwrap().clone();
+    for (few, many) in entries(&few).iter().zip(&entries(&many)) {
+        match (few["schema"].as_array(), many["schema"].as_array()) {
+            (Some(few), Some(many)) => assert_eq!((&few[..], 12), (&many[..2], many.len())),
+            _ => assert_eq!(few, many),
+        }
+    }
+    assert_eq!(entries(&few).len(), entries(&many).len());
+    assert_eq!(few["restrictions"], many["restrictions"]);
+    // The other description leaves them out.
+    let names = |document: &Value| document.to_string().contains(options[499]["value"].as_str().unwrap());
+    assert_eq!([names(&few_openapi), names(&many_openapi)], [true, false]);
+    // A body is checked by them all the same.
+    let records = "/api/object-classes/2/object-records/";
+    api.post(records, json!({"fields": {"f11": [options[499]["value"]]}})).await.created();
+    let wrong = json!({"fields": {"f0": ["x is not a valid choice."]}});
+    api.post(records, json!({"fields": {"f0": "x"}})).await.refuses(wrong);
+}

@@ -1,6 +1,6 @@
 //! What a field of a class is (`docs/reference/object-class-fields.md`).
 
-use crate::classes::ClassField;
+use crate::classes::{ClassField, options_of};
 use crate::field_type::FieldType;
 use crate::object_classes::class::alias_field;
 use kit::limits::{Limit, LimitSummary};
@@ -250,13 +250,6 @@ pub fn class_field(id: i64, table_number: i64, after: &After<'_>) -> ClassField 
         clears_on_delete: after.get(&ON_DELETE).as_deref() == Some(CLEAR),
         table_number,
     }
-}
-
-/// Value and text of each option.
-pub fn options_of(options: Option<Json>) -> Vec<(String, String)> {
-    let text = |option: &Json, name: &str| option[name].as_str().map(str::to_owned);
-    let option = |option: &Json| Some((text(option, "value")?, text(option, "text")?));
-    options.as_ref().and_then(Json::as_array).into_iter().flatten().filter_map(option).collect()
 }
 
 /// Adds the build's own bounds to the document of OPTIONS.

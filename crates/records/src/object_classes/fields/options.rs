@@ -1,10 +1,10 @@
 //! The options of an enum, a set or a status (`docs/reference/object-class-fields.md`).
 
-use super::field::{DEFAULT, INITIAL, MAX_OPTION_TEXT, MAX_OPTION_VALUE, OPTIONS, options_of};
-use crate::classes::{ClassField, table_of};
+use super::field::{DEFAULT, INITIAL, MAX_OPTION_TEXT, MAX_OPTION_VALUE, OPTIONS};
+use crate::classes::{ClassField, options_of, table_of};
 use crate::field_type::FieldType;
 use kit::rows::sql::{has_member, joined};
-use resource::{Body, Changes, Errors, Value, message};
+use resource::{Body, Changes, Choice, Errors, Name, Value, message};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use store::{Conn, Error, Sql};
@@ -86,7 +86,7 @@ fn option(item: &Json) -> Result<(String, String), Refused> {
 /// Checks that the initial of a status, as it will be, is one of its options.
 pub fn check_initial(after: &ClassField, errors: &mut Errors) {
     if let Some(initial) = after.initial.as_deref().filter(|_| !errors.has(OPTIONS.name()))
-        && !after.options.iter().any(|(value, _)| value == initial)
+        && !after.options.iter().any(|option| option.value == initial)
     {
         errors.add(INITIAL.name(), message::choice(initial));
     }
@@ -105,9 +105,9 @@ pub fn check_removed(
         return Ok(());
     }
     let after = options_of(changes.get(&OPTIONS));
-    let is_kept = |value: &str| after.iter().any(|(kept, _)| kept == value);
+    let is_kept = |value: &str| after.iter().any(|kept| kept.value == value);
     let removed: Vec<&str> =
-        before.options.iter().map(|(value, _)| value.as_str()).filter(|value| !is_kept(value)).collect();
+        before.options.iter().map(|option| option.value.as_ref()).filter(|value| !is_kept(value)).collect();
     let is_default = |value: &str| match &before.default {
         Some(Json::Array(members)) => members.iter().any(|member| member == value),
         Some(default) => default == value,
@@ -128,9 +128,9 @@ pub fn check_removed(
         return Ok(());
     }
     // The members of a set are stored in the order of its options.
-    let kept = |options: &[(String, String)], others: &[(String, String)]| -> Vec<String> {
-        let is_in_both = |value: &&String| others.iter().any(|(other, _)| other == *value);
-        options.iter().map(|(value, _)| value).filter(is_in_both).cloned().collect()
+    let kept = |options: &[Choice], others: &[Choice]| -> Vec<Name> {
+        let is_in_both = |value: &&Name| others.iter().any(|other| other.value == **value);
+        options.iter().map(|option| &option.value).filter(is_in_both).cloned().collect()
     };
     let is_reordered = kept(&before.options, &after) != kept(&after, &before.options);
     if before.kind == FieldType::Set && is_reordered && crate::tables::has_values(conn, class, before)? {
