@@ -196,16 +196,3 @@ fn terms_of(table: &str) -> String {
 fn index_of(table: &str) -> String {
     format!("{table}_words")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_is_looked_for_once_beside_the_last() {
-        let words = ["b", "a", "b", "a", "a"];
-        assert_eq!(query(&words, true).as_deref(), Some("\"a\" \"b\" \"a\"*"));
-        assert_eq!(query(&words, false).as_deref(), Some("'a' & 'b' & 'a':*"));
-        assert_eq!(query(&[], true), None);
-    }
-}
