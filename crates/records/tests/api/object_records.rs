@@ -392,6 +392,12 @@ async fn records_of_a_class_make_no_circle() {
             .await
             .refuses(refused("Circular relations are not allowed."));
     }
+    // What a record holds already is accepted, though chains of ten are too long by now.
+    server.set_limit("object_relations_depth", 5).await;
+    api.patch("/api/object-records/10/", json!({"fields": {"whole": 9, "name": "last"}})).await.ok();
+    api.patch("/api/object-records/10/", json!({"fields": {"whole": 8}}))
+        .await
+        .refuses(refused("Limit of 5 relation levels has been exceeded."));
 }
 
 #[tokio::test]
@@ -412,4 +418,14 @@ async fn a_default_that_is_gone_is_none() {
     api.delete(&format!("/api/object-records/{}/", first["id"])).await.is_empty();
     api.delete("/api/object-records/1/").await.is_empty();
     assert_eq!(api.post(&children, json!({})).await.created()["fields"], json!({"parent": null}));
+    // One that is sent is none, in a batch too.
+    let other = api.post(RECORDS, json!({"fields": {"name": "b"}})).await.id();
+    let items = json!({"items": [{}, {"fields": {"parent": 1}}, {"fields": {"parent": other}}]});
+    let wrong = json!({"1": {"fields": {"parent": ["Invalid pk 1 - object does not exist."]}}});
+    api.post(&format!("{children}batch/"), items).await.refuses(json!({"items": wrong}));
+    let items = json!({"items": [{}, {"fields": {"parent": null}}, {"fields": {"parent": other}}]});
+    let ids = api.post(&format!("{children}batch/"), items).await.created()["ids"].clone();
+    for (id, parent) in ids.as_array().unwrap().iter().zip([json!(null), json!(null), json!(other)]) {
+        assert_eq!(api.get(&format!("/api/object-records/{id}/")).await["fields"], json!({"parent": parent}));
+    }
 }
