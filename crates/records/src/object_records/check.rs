@@ -156,8 +156,10 @@ fn refuse_files(class: &Class, checked: &mut Checked) {
             };
             checked.refuse_field(&field.alias, wrong);
         }
-        if files.is_empty() {
-            checked.changes.insert(field.alias.clone(), Value::Null);
+        match (files.is_empty(), field.is_required) {
+            (true, true) => checked.refuse_field(&field.alias, message::EMPTY_LIST.to_owned()),
+            (true, false) => checked.changes.insert(field.alias.clone(), Value::Null),
+            _ => {}
         }
     }
 }

@@ -199,6 +199,39 @@ async fn every_wrong_value_is_told_under_fields() {
     }
     // Uniqueness in classes is exact.
     api.post(&records, json!({"fields": {"number": "a-1"}})).await.created();
+    // No files are none, which a field that has become required does not take.
+    let scans = api.get(&format!("/api/object-classes/{class}/fields/?alias=scans")).await.ids()[0];
+    api.patch(&format!("/api/object-classes/{class}/fields/{scans}/"), json!({"is_required": true})).await.ok();
+    api.patch("/api/object-records/1/", json!({"fields": {"scans": [], "tags": []}}))
+        .await
+        .refuses(json!({"fields": {"scans": ["This list may not be empty."]}}));
+}
+
+#[tokio::test]
+async fn a_decimal_keeps_its_places_when_the_scale_changes() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Price", &[json!({"label": "Net", "type": "decimal", "precision": 6, "scale": 2})]).await;
+    let field = "/api/object-classes/1/fields/1/";
+    let net = async |id: i64| api.get(&format!("/api/object-records/{id}/")).await["fields"]["net"].clone();
+    for (id, value) in [(1, "12.34"), (2, "12.5")] {
+        assert_eq!(api.post(RECORDS, json!({"fields": {"net": value}})).await.id(), id);
+    }
+    assert_eq!(api.patch(field, json!({"scale": 4})).await.ok()["scale"], 4);
+    assert_eq!([net(1).await, net(2).await], ["12.3400", "12.5000"]);
+    api.patch("/api/object-records/2/", json!({"fields": {"net": "0.1234"}})).await.ok();
+    api.patch(field, json!({"scale": 7}))
+        .await
+        .refuses(json!({"scale": ["Ensure this value is less than or equal to 6."]}));
+    // What is there lies outside of a bound that is lowered, and comes back from a deletion as it was.
+    api.patch(field, json!({"scale": 1, "precision": 3})).await.ok();
+    assert_eq!([net(1).await, net(2).await], ["12.34", "0.1234"]);
+    let places = json!({"fields": {"net": ["Ensure that there are no more than 1 decimal places."]}});
+    api.patch("/api/object-records/1/", json!({"fields": {"net": "1.25"}})).await.refuses(places);
+    api.delete("/api/object-records/2/").await.is_empty();
+    api.post("/api/object-records/2/restore/", json!({})).await.created();
+    assert_eq!(net(2).await, "0.1234");
+    assert_eq!(api.get(&format!("{RECORDS}?net=0.1234")).await.ids(), [2]);
 }
 
 #[tokio::test]
