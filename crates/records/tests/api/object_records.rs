@@ -193,6 +193,7 @@ async fn every_wrong_value_is_told_under_fields() {
         (json!({}), json!({"fields": {"number": ["This field is required."]}})),
         (json!({"fields": {"number": " "}}), json!({"fields": {"number": ["This field may not be blank."]}})),
         (json!({"fields": {"number": null}}), json!({"fields": {"number": ["This field may not be null."]}})),
+        (json!({"fields": null}), json!({"fields": ["This field may not be null."]})),
         (json!({"fields": []}), json!({"fields": ["Invalid data. Expected a dictionary, but got list."]})),
     ] {
         api.post(&records, body).await.refuses(errors);
