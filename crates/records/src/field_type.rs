@@ -1,5 +1,9 @@
 //! The types of the fields of a class (`docs/reference/object-class-fields.md`).
 
+/// The most characters of a string that is unique or indexed. A folded one takes up to six bytes a character, and an entry
+/// of an index of PostgreSQL 2,704.
+pub const MAX_INDEXED_LENGTH: i64 = 400;
+
 /// The type of a field, by which it is checked, stored, filtered and shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {

@@ -84,6 +84,7 @@ pub static DOMAIN: Domain = Domain {
     jobs: &[
         &object_classes::fields::indexes::INDEX,
         &object_classes::fields::words::WORDS,
+        &object_classes::fields::left_values::LEFT_VALUES,
         &object_records::leaving::UNASSIGN,
     ],
     object_rights: &[rights::holds_records],

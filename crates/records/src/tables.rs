@@ -63,8 +63,8 @@ pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_ta
     Ok(())
 }
 
-/// Drops the columns of a field, with their indexes.
-pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+/// Drops the columns of a field, with their indexes. Returns whether the columns are left, with their values.
+pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, Error> {
     let columns = [Some(field.column()), field.fold_column()];
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
     conn.drop_columns(&table_of(class, field.table_number), &columns)

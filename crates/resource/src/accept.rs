@@ -79,6 +79,10 @@ fn check_group<L: Lookup>(
     };
     let group = match body.get(name) {
         None => None,
+        Some(sent) if sent.is_null() => {
+            accepted.errors.add(name, message::NULL);
+            return Ok(());
+        }
         Some(sent) => match sent.as_object(is_known) {
             Some(group) => Some(group),
             None => {

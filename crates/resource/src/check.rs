@@ -53,22 +53,23 @@ pub fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
         Kind::Date => text(sent, message::DATE, time::parse_date).map(Value::Text),
         Kind::DateTime => text(sent, message::DATETIME, time::parse).map(Value::Int),
         Kind::Uuid => text(sent, message::UUID, uuid).map(Value::Text),
-        Kind::Enum { choices } => match sent.as_str() {
-            Some(value) if choices.iter().any(|choice| choice.value == value) => Ok(value.as_ref().into()),
+        Kind::Enum { choices } => match trimmed(sent) {
+            Some(value) if choices.iter().any(|choice| choice.value == value) => Ok(value.into()),
             _ => Err(vec![message::choice(sent.in_message())]),
         },
-        Kind::Listed { is_listed, .. } => match sent.as_str() {
-            Some(value) if is_listed(&value) => Ok(value.as_ref().into()),
+        Kind::Listed { is_listed, .. } => match trimmed(sent) {
+            Some(value) if is_listed(&value) => Ok(value.into()),
             _ => Err(vec![message::choice(sent.in_message())]),
         },
         Kind::Set { choices, max_items } => {
             let items = list(sent, *max_items)?;
-            let is_choice =
-                |item: &Sent<'_>| item.as_str().is_some_and(|value| choices.iter().any(|choice| choice.value == value));
+            let is_choice = |item: &Sent<'_>| {
+                trimmed(*item).is_some_and(|value| choices.iter().any(|choice| choice.value == value))
+            };
             let unknown = items.iter().filter(|item| !is_choice(item));
             let wrong = unknown.map(|item| message::choice(item.in_message())).collect();
-            let sent: Vec<_> = items.iter().filter_map(|item| item.as_str()).collect();
-            let chosen = choices.iter().filter(|choice| sent.contains(&choice.value));
+            let sent: Vec<_> = items.iter().filter_map(|item| trimmed(*item)).collect();
+            let chosen = choices.iter().filter(|choice| sent.iter().any(|value| choice.value == *value));
             finish(wrong, Value::List(chosen.map(|choice| choice.value.as_ref().into()).collect()))
         }
         Kind::Reference { .. } | Kind::User | Kind::UserId => pk(sent).map(Value::Int).map_err(|wrong| vec![wrong]),
@@ -151,17 +152,21 @@ fn lengths(text: &str, min: usize, max: usize) -> Vec<String> {
 }
 
 fn text<T>(sent: Sent<'_>, wrong: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Vec<String>> {
-    sent.as_str().and_then(|text| parse(&text)).ok_or_else(|| vec![wrong.to_owned()])
+    trimmed(sent).and_then(|text| parse(&text)).ok_or_else(|| vec![wrong.to_owned()])
+}
+
+fn trimmed(sent: Sent<'_>) -> Option<String> {
+    sent.as_str().map(|text| text.trim().to_owned())
 }
 
 fn integer(sent: Sent<'_>, min: i64, max: i64) -> Result<i64, Vec<String>> {
-    let Some(number) = sent.as_number() else { return Err(vec![message::INTEGER.to_owned()]) };
-    match number.as_i64() {
+    match sent.as_i64() {
         Some(value) if value < min => Err(vec![message::too_small(min)]),
         Some(value) if value > max => Err(vec![message::too_big(max)]),
         Some(value) => Ok(value),
-        None if number.is_u64() => Err(vec![message::too_big(max)]),
-        None => Err(vec![message::INTEGER.to_owned()]),
+        None if !sent.is_integer() => Err(vec![message::INTEGER.to_owned()]),
+        None if sent.text().starts_with('-') => Err(vec![message::too_small(min)]),
+        None => Err(vec![message::too_big(max)]),
     }
 }
 
@@ -182,8 +187,11 @@ fn decimal(sent: Sent<'_>, precision: usize, scale: usize) -> Result<String, Vec
     }
     let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
     let mut wrong = Vec::new();
-    if whole.len() + fraction.len() > precision || whole.len() > precision - scale.min(precision) {
+    let most_whole = precision - scale.min(precision);
+    if whole.len() + fraction.len() > precision {
         wrong.push(message::digits(precision));
+    } else if whole.len() > most_whole {
+        wrong.push(message::whole_digits(most_whole));
     }
     if fraction.len() > scale {
         wrong.push(message::decimal_places(scale));
@@ -218,11 +226,8 @@ fn without_exponent(number: &str) -> String {
 
 /// Reads an id, which must be an integer.
 pub fn pk(sent: Sent<'_>) -> Result<i64, String> {
-    sent.as_i64().ok_or_else(
-        || {
-            if sent.is_u64() { message::pk(sent.text()) } else { message::pk_type(sent.type_name()) }
-        },
-    )
+    sent.as_i64()
+        .ok_or_else(|| if sent.is_integer() { message::pk(sent.text()) } else { message::pk_type(sent.type_name()) })
 }
 
 fn list(sent: Sent<'_>, max: usize) -> Result<Vec<Sent<'_>>, Vec<String>> {
@@ -257,17 +262,19 @@ pub fn is_email(text: &str) -> bool {
 }
 
 fn is_url(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    rest.is_some_and(|rest| {
-        let host = rest.split(['/', '?', '#']).next().unwrap_or("");
-        !host.is_empty() && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
-    })
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let place = rest.split(['/', '?', '#']).next().unwrap_or("");
+    let host = place.rsplit('@').next().unwrap_or("");
+    ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+        && !host.is_empty()
+        && !host.starts_with(':')
+        && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Target;
+    use crate::field::{Choice, Target};
     use crate::sent::Body;
     use serde_json::{Value as Json, json};
 
@@ -291,6 +298,41 @@ mod tests {
             Err(vec!["A valid integer is required.".into()])
         );
         assert_eq!(check_kind(Kind::Boolean, json!("true")), Err(vec!["Must be a valid boolean.".into()]));
+    }
+
+    #[test]
+    fn integers_of_more_than_64_bits_are_beyond_every_bound() {
+        let check = |text: &str, kind: Kind| {
+            let body = Body::parse(text.as_bytes().to_vec(), 9).unwrap();
+            check(&Field::new("f", kind), body.sent()).map(|value| value.to_json())
+        };
+        let digit = || Kind::Integer { min: 0, max: 9 };
+        let id = || Kind::Reference { target: Target { table: "roles".into(), autocomplete: None } };
+        for text in ["9223372036854775808", "18446744073709551616", "99999999999999999999"] {
+            assert_eq!(check(text, digit()), Err(vec!["Ensure this value is less than or equal to 9.".into()]));
+            assert_eq!(check(text, id()), Err(vec![format!("Invalid pk {text} - object does not exist.")]));
+        }
+        let small = "Ensure this value is greater than or equal to 0.";
+        assert_eq!(check("-99999999999999999999", digit()), Err(vec![small.into()]));
+        assert_eq!(check("-0", digit()), Ok(json!(0)));
+        for text in ["1.0", "1e2", "1E2"] {
+            assert_eq!(check(text, digit()), Err(vec!["A valid integer is required.".into()]), "{text}");
+            let wrong = "Incorrect type. Expected pk value, received float.";
+            assert_eq!(check(text, id()), Err(vec![wrong.into()]), "{text}");
+        }
+    }
+
+    #[test]
+    fn strings_are_trimmed_before_they_are_checked() {
+        let choices = || vec![Choice::new("a", "A"), Choice::new("b", "B")];
+        for (kind, sent, value) in [
+            (Kind::Date, json!(" 2026-01-31\n"), json!("2026-01-31")),
+            (Kind::DateTime, json!(" 1970-01-01T00:00:01Z "), json!(1_000_000)),
+            (Kind::Enum { choices: choices().into() }, json!(" a "), json!("a")),
+            (Kind::Set { choices: choices().into(), max_items: 9 }, json!([" b", "a "]), json!(["a", "b"])),
+        ] {
+            assert_eq!(check_kind(kind, sent), Ok(value));
+        }
     }
 
     #[test]
@@ -332,6 +374,10 @@ mod tests {
         );
         assert_eq!(
             check_kind(kind(), json!("12345")),
+            Err(vec!["Ensure that there are no more than 3 digits before the decimal point.".into()])
+        );
+        assert_eq!(
+            check_kind(kind(), json!("123456")),
             Err(vec!["Ensure that there are no more than 5 digits in total.".into()])
         );
         assert_eq!(check_kind(kind(), json!("1e3")), Err(vec!["A valid number is required.".into()]));
@@ -380,6 +426,20 @@ mod tests {
             Err(vec!["Incorrect type. Expected pk value, received str.".into()])
         );
         assert_eq!(check_kind(kind(), json!({})), Err(vec!["Expected a list of items but got type dict.".into()]));
+    }
+
+    #[test]
+    fn urls() {
+        for good in
+            ["http://a", "HTTPS://A.example/x?y#z", "http://user:word@a:80", "http://[::1]:80/", "Http://ä.example"]
+        {
+            assert!(is_url(good), "{good}");
+        }
+        for bad in
+            ["", "a", "http://", "http://:80", "http://user@:80", "http:///x", "ftp://a", "http://a b", "http:/a"]
+        {
+            assert!(!is_url(bad), "{bad}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn encode(text: &str) -> String {
     if is_negative && !is_zero { format!("0{}~", complement(&digits)) } else { format!("1{digits}") }
 }
 
-/// The plain form of a stored decimal, with `scale` decimal places.
+/// The plain form of a stored decimal, with `scale` decimal places, or as many as it needs where it was stored with more.
 pub fn decode(stored: &str, scale: usize) -> String {
     let (sign, digits) = match stored.strip_prefix('0') {
         Some(digits) => ("-", complement(digits.trim_end_matches('~'))),
@@ -33,8 +33,9 @@ pub fn decode(stored: &str, scale: usize) -> String {
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
     let whole = whole.trim_start_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
-    let fraction = fraction.get(..scale.min(fraction.len())).unwrap_or("");
-    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+    let places = scale.max(fraction.trim_end_matches('0').len());
+    let fraction = fraction.get(..places.min(fraction.len())).unwrap_or("");
+    if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
 /// Turns the order of digits around, and that of `:`, which becomes the `/` before them.
@@ -76,6 +77,8 @@ mod tests {
             assert_eq!(decode(&encode(number), 2), number);
         }
         assert_eq!(decode(&encode("-3"), 0), "-3");
+        assert_eq!(decode(&encode("-3.50"), 0), "-3.5");
+        assert_eq!(decode(&encode("3.25"), 4), "3.2500");
         assert_eq!(encode("-0.00"), encode("0"));
         assert_eq!([encode("12.50000000000"), encode("-012.500000000000")], [encode("12.5"), encode("-12.5")]);
     }

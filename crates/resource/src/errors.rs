@@ -165,6 +165,10 @@ pub mod message {
     pub fn digits(max: usize) -> String {
         format!("Ensure that there are no more than {max} digits in total.")
     }
+    /// A decimal has too many digits before its point.
+    pub fn whole_digits(max: usize) -> String {
+        format!("Ensure that there are no more than {max} digits before the decimal point.")
+    }
     /// A decimal has too many decimal places.
     pub fn decimal_places(max: usize) -> String {
         format!("Ensure that there are no more than {max} decimal places.")

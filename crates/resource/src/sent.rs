@@ -289,12 +289,13 @@ impl<'a> Sent<'a> {
 
     /// The value as an integer of 64 bits.
     pub fn as_i64(self) -> Option<i64> {
-        self.as_number()?.as_i64()
+        if self.is_integer() { self.0.parse().ok() } else { None }
     }
 
-    /// Whether it is a non-negative integer of 64 bits, even if it is too large for [`Sent::as_i64`].
-    pub fn is_u64(self) -> bool {
-        self.as_number().is_some_and(|number| number.is_u64())
+    /// Whether it is an integer, be it too large or too small for [`Sent::as_i64`].
+    pub fn is_integer(self) -> bool {
+        let is_number = self.0.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        is_number && !self.0.contains(['.', 'e', 'E'])
     }
 
     /// The value as a string, which is borrowed if nothing in it is escaped.
@@ -366,8 +367,8 @@ impl<'a> Sent<'a> {
             Some(b'{') => "dict",
             Some(b't' | b'f') => "bool",
             Some(b'n') => "NoneType",
-            _ if self.as_number().is_some_and(|number| number.is_f64()) => "float",
-            _ => "int",
+            _ if self.is_integer() => "int",
+            _ => "float",
         }
     }
 
@@ -377,7 +378,7 @@ impl<'a> Sent<'a> {
             (Some(text), ..) => text,
             (_, Some(true), _) => "True".into(),
             (_, Some(false), _) => "False".into(),
-            (.., Some(number)) => number.to_string().into(),
+            (.., Some(number)) if !self.is_integer() => number.to_string().into(),
             _ => self.compact().into(),
         };
         match whole.char_indices().nth(MAX_CHARS_IN_MESSAGE) {
@@ -522,7 +523,8 @@ mod tests {
             ("null", "NoneType"),
             ("true", "bool"),
             ("1", "int"),
-            ("18446744073709551615", "int"),
+            ("18446744073709551616", "int"),
+            ("-0", "int"),
             ("1.0", "float"),
             ("1e400", "float"),
             ("\"x\"", "str"),

@@ -71,10 +71,10 @@ pub fn show(micros: i64) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Reads a date of the form `2026-01-31`, and gives it back in that form.
+/// Reads a date of the form `2026-01-31`, and gives it back in that form. `None` for anything else, and for the year 0.
 pub fn parse_date(text: &str) -> Option<String> {
     let date = (text.len() == 10).then(|| text.parse::<civil::Date>().ok())??;
-    Some(date.to_string())
+    (date.year() >= 1).then(|| date.to_string())
 }
 
 #[cfg(test)]
@@ -89,6 +89,16 @@ mod tests {
         assert_eq!(show(EARLIEST), "0001-01-01T00:00:00.000000Z");
         assert_eq!(show(LATEST), "9999-12-31T23:59:59.999999Z");
         assert_eq!(show(i64::MAX), show(LATEST));
+    }
+
+    #[test]
+    fn dates_are_of_the_years_of_datetimes() {
+        for text in ["0001-01-01", "2026-02-28", "9999-12-31"] {
+            assert_eq!(parse_date(text).as_deref(), Some(text));
+        }
+        for text in ["0000-01-01", "0000-12-31", "2026-02-29", "2026-2-28", "-001-01-01", "10000-01-01"] {
+            assert_eq!(parse_date(text), None, "{text}");
+        }
     }
 
     #[test]

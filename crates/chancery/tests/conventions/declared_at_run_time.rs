@@ -353,7 +353,7 @@ async fn a_group_of_fields_is_sent_and_shown_as_an_object() {
             }}),
         ),
         (json!({"fields": [1]}), json!({"fields": ["Invalid data. Expected a dictionary, but got list."]})),
-        (json!({"fields": null}), json!({"fields": ["Invalid data. Expected a dictionary, but got NoneType."]})),
+        (json!({"fields": null}), json!({"fields": ["This field may not be null."]})),
     ] {
         assert_eq!(invoices.create(2, body).await, Err(errors));
     }

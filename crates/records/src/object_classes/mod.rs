@@ -84,6 +84,8 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
+    // An alias that is free when it is looked for must be so when it is stored.
+    fields::relations::lock_all(conn)?;
     let mut accepted = accepted(request, conn, None)?;
     if accepted.changes.get(&ALIAS).is_none() {
         let name = accepted.changes.get(&NAME).unwrap_or_default();

@@ -19,6 +19,8 @@ use store::Conn;
 pub const PERMISSION_SETS: &str = "permission_sets";
 /// The most entries of one record.
 const MAX_ENTRIES: usize = 10;
+/// The most assignments of one request. SQLite has one writer, and a short body could keep it for seconds.
+const MAX_ASSIGNMENTS: usize = 20_000;
 
 /// An entry of `permission_sets`: a set, and who is to be assigned by it.
 struct Entry {
@@ -72,6 +74,9 @@ pub fn of_bodies(
                 }
             }
         }
+    }
+    if assigned.iter().map(Vec::len).sum::<usize>() > MAX_ASSIGNMENTS {
+        return Err(Refusal::limit(format!("Limit of {MAX_ASSIGNMENTS} Assignments has been exceeded.")));
     }
     for (at, limit) in [&RECORD_SET_USERS, &RECORD_SET_GROUPS].into_iter().enumerate() {
         let most = counts.values().map(|of| of[at]).max().unwrap_or(0);

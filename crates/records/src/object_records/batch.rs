@@ -166,20 +166,20 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(Refusal::forbidden());
     }
     let (places, all): (Vec<usize>, Vec<Held>) = held.into_iter().unzip();
-    let leaving = match change::check_deletion(conn, &class, &all)? {
-        Ok(leaving) => Some(leaving),
+    let cleared = match change::check_deletion(conn, &class, &all)? {
+        Ok(cleared) => Some(cleared),
         Err(by_place) => {
             wrong.extend(by_place.iter().map(|(at, _)| (places[*at], HAS_CHILDREN.to_owned())));
             None
         }
     };
-    let Some(leaving) = leaving.filter(|_| wrong.is_empty()) else {
+    let Some(cleared) = cleared.filter(|_| wrong.is_empty()) else {
         let mut errors = Errors::new();
         wrong.iter().for_each(|(place, message)| errors.add_nested(IDS, &place.to_string(), message.clone()));
         return Err(errors.into());
     };
     if !is_trial {
-        change::delete_checked(request, conn, &class, leaving)?;
+        change::delete_checked(request, conn, &class, &all, &cleared)?;
     }
     Ok(Answer::empty())
 }

@@ -5,8 +5,8 @@ use super::assignments;
 use super::check::{self, Checked, OWNER, Sent};
 use super::held::{self, Held};
 use super::relations;
-use super::write::{self, Change, New, Stored};
-use crate::classes::{Class, ClassField, class, table_of};
+use super::write::{self, Change, New};
+use crate::classes::{Class, ClassField, class, table, table_of};
 use crate::rights::{CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, owns_class};
 use crate::tables;
 use kit::account_type::AccountType;
@@ -29,7 +29,9 @@ pub static RELATION_LEVELS: Limit = Limit {
 };
 
 /// More children of a record are not set free with it.
-const MAX_CLEARED: usize = 1_000;
+const MAX_CLEARED: i64 = 1_000;
+/// How many children are set free at once.
+const CLEARED_AT_ONCE: i64 = 1_000;
 pub const HAS_CHILDREN: &str = "Object record has related records and cannot be deleted.";
 
 /// What is wrong with the records of a request, by their places.
@@ -73,8 +75,7 @@ pub fn check_new(
 ) -> Outcome<Vec<New>> {
     on_class.needs(CREATE)?;
     let caller = request.caller()?;
-    let sent: Vec<Sent<'_>> =
-        bodies.into_iter().map(|body| Sent { body, before: None, id: None, takes_owner: true }).collect();
+    let sent: Vec<Sent<'_>> = bodies.into_iter().map(|body| Sent { body, id: None, takes_owner: true }).collect();
     let mut all = check::check(request, conn, class, &sent)?;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
@@ -138,23 +139,15 @@ pub fn check_edits(
     if all.iter().any(|(held, _)| !held.may(EDIT)) {
         return Err(Refusal::forbidden());
     }
-    let ids: Vec<i64> = all.iter().map(|(held, _)| held.id).collect();
-    let stored = load_all(conn, class, &ids)?;
     let sent: Vec<Sent<'_>> = all
         .iter()
-        .zip(&stored)
-        .map(|((held, body), stored)| Sent {
-            body: body.clone(),
-            before: Some(&stored.values),
-            id: Some(held.id),
-            takes_owner: held.may(EDIT_OWNERS),
-        })
+        .map(|(held, body)| Sent { body: body.clone(), id: Some(held.id), takes_owner: held.may(EDIT_OWNERS) })
         .collect();
     let mut checked = check::check(request, conn, class, &sent)?;
     let mut owns_class = None;
-    for (((held, _), checked), stored) in all.iter().zip(&mut checked).zip(&stored) {
+    for ((held, _), checked) in all.iter().zip(&mut checked) {
         let becomes_owner = checked.changes.value(OWNER) == Some(&Value::Int(caller.user));
-        if becomes_owner && stored.owner != Some(caller.user) {
+        if becomes_owner && held.owner != Some(caller.user) {
             let may = match owns_class {
                 Some(may) => may,
                 None => *owns_class.insert(may_own(request, conn, held)?),
@@ -163,11 +156,11 @@ pub fn check_edits(
                 return Err(Refusal::forbidden());
             }
         }
-        if checked.changes.value(OWNER).map(owner_of) == Some(stored.owner) {
+        if checked.changes.value(OWNER).map(owner_of) == Some(held.owner) {
             checked.errors.take(OWNER);
         }
     }
-    let places: Vec<Option<i64>> = ids.iter().map(|id| Some(*id)).collect();
+    let places: Vec<Option<i64>> = all.iter().map(|(held, _)| Some(held.id)).collect();
     relations::check(conn, class, &RELATION_LEVELS, &places, &mut checked)?;
     let owners: Vec<Option<Option<i64>>> =
         checked.iter().map(|checked| checked.changes.value(OWNER).map(owner_of)).collect();
@@ -175,15 +168,13 @@ pub fn check_edits(
     if !wrong.is_empty() {
         return Ok(Err(wrong));
     }
-    let change = |((before, values), owner)| Change { before, values, owner };
-    Ok(Ok(stored.into_iter().zip(values).zip(owners).map(change).collect()))
-}
-
-/// The stored records of these ids, in their order, with their rows locked; 404 when one is gone.
-fn load_all(conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<Vec<Stored>, Refusal> {
-    let mut stored = write::load(conn, class, ids)?;
-    let all: Vec<Stored> = ids.iter().filter_map(|id| stored.remove(id)).collect();
-    if all.len() < ids.len() { Err(Refusal::not_found()) } else { Ok(all) }
+    let changes = all.iter().zip(values).zip(owners).map(|(((held, _), values), owner)| Change {
+        id: held.id,
+        n: held.n,
+        values,
+        owner: owner.map(|owner| [held.owner, owner]),
+    });
+    Ok(Ok(changes.collect()))
 }
 
 fn owner_of(value: &Value) -> Option<i64> {
@@ -197,56 +188,53 @@ pub fn may_own(request: &Request, conn: &mut Conn, held: &Held) -> Result<bool, 
     Ok(is_owner || caller.is_super() || owns_class(conn, caller.user, held.class.id)?)
 }
 
-/// Records that are to be deleted, and the children that lose them: their class, the relation and their ids.
-pub struct Leaving {
-    stored: Vec<Stored>,
-    cleared: Vec<(i64, ClassField, Vec<i64>)>,
-}
+/// A relation over which children lose records that go: their class, and its field.
+pub type Cleared = (i64, ClassField);
 
 /// Deletes records of one class, which the caller may view. Children that go in the same request do not count.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<()> {
     Ok(match check_deletion(conn, class, all)? {
-        Ok(leaving) => Ok(delete_checked(request, conn, class, leaving)?),
+        Ok(cleared) => Ok(delete_checked(request, conn, class, all, &cleared)?),
         Err(wrong) => Err(wrong),
     })
 }
 
 /// Deletes records after [`check_deletion`].
-pub fn delete_checked(request: &Request, conn: &mut Conn, class: &Class, leaving: Leaving) -> Result<(), Refusal> {
-    for (child_class, field, children) in leaving.cleared {
-        clear(request, conn, child_class, &field, &children)?;
+pub fn delete_checked(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    all: &[Held],
+    cleared: &[Cleared],
+) -> Result<(), Refusal> {
+    for relation in cleared {
+        clear(request, conn, class, all, relation)?;
     }
-    write::delete(request, conn, class, &leaving.stored)
+    write::delete(request, conn, class, all)
 }
 
-/// Checks whether records may be deleted, and writes nothing. Their rows get locked.
-pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<Leaving> {
+/// Checks whether records whose rows are locked may be deleted, and writes nothing. Returns the relations over which children
+/// must be set free.
+pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<Vec<Cleared>> {
     if all.iter().any(|held| !held.may(DELETE)) {
         return Err(Refusal::forbidden());
     }
-    let ids: Vec<i64> = all.iter().map(|held| held.id).collect();
-    let stored = load_all(conn, class, &ids)?;
-    let places: HashMap<i64, usize> = ids.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+    let places: HashMap<i64, usize> = all.iter().enumerate().map(|(place, held)| (held.id, place)).collect();
     let mut wrong: ByPlace = Vec::new();
-    let mut refuse = |parent: i64| {
-        wrong.push((places.get(&parent).copied().unwrap_or(0), Errors::of("id", HAS_CHILDREN)));
-    };
-    let mut cleared: Vec<(i64, ClassField, Vec<i64>)> = Vec::new();
+    let mut cleared: Vec<Cleared> = Vec::new();
     for (child_class, field) in relations_to(conn, class.id)? {
-        let children = children(conn, child_class, &field, &ids)?;
-        let goes_too = |child: &i64| child_class == class.id && places.contains_key(child);
-        let others: Vec<&(i64, i64)> = children.iter().filter(|(child, _)| !goes_too(child)).collect();
-        if field.clears_on_delete && others.len() <= MAX_CLEARED {
-            let mut children: Vec<i64> = others.iter().map(|(child, _)| *child).collect();
-            children.sort_unstable();
-            cleared.extend(Some((child_class, field, children)).filter(|(_, _, children)| !children.is_empty()));
-        } else {
-            others.iter().for_each(|(_, parent)| refuse(*parent));
+        let most = if field.clears_on_delete { MAX_CLEARED } else { 0 };
+        let parents = parents(conn, class, all, child_class, &field, most)?;
+        let too_many = parents.iter().filter(|(_, children)| *children > most);
+        let place = |parent: &i64| places.get(parent).copied().unwrap_or(0);
+        wrong.extend(too_many.map(|(parent, _)| (place(parent), Errors::of("id", HAS_CHILDREN))));
+        if !parents.is_empty() {
+            cleared.push((child_class, field));
         }
     }
     wrong.sort_by_key(|(place, _)| *place);
     wrong.dedup_by_key(|(place, _)| *place);
-    Ok(if wrong.is_empty() { Ok(Leaving { stored, cleared }) } else { Err(wrong) })
+    Ok(if wrong.is_empty() { Ok(cleared) } else { Err(wrong) })
 }
 
 /// The relations that point at a class, with the classes that have them.
@@ -260,35 +248,66 @@ pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)
     })
 }
 
-/// The records that point at one of these over a relation: child and parent. One more than may be set free is enough.
-fn children(conn: &mut Conn, class: i64, field: &ClassField, parents: &[i64]) -> Result<Vec<(i64, i64)>, store::Error> {
-    tables::lock_for_write(conn, class)?;
-    let mut sql = Sql::new("SELECT x.id, x.");
-    sql.name(&field.column()).push(" FROM ").name(&table_of(class, field.table_number)).push(" x WHERE x.");
-    sql.name(&field.column()).any(parents.to_vec());
-    // Those that go themselves are among them.
-    sql.push(" LIMIT ").bind((MAX_CLEARED + 1 + parents.len()) as i64);
-    conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+/// Those of these records at which others point over a relation, and how many, counted to one more than `most`.
+fn parents(
+    conn: &mut Conn,
+    class: &Class,
+    all: &[Held],
+    child_class: i64,
+    field: &ClassField,
+    most: i64,
+) -> Result<Vec<(i64, i64)>, store::Error> {
+    tables::lock_for_write(conn, child_class)?;
+    let ids: Vec<i64> = all.iter().map(|held| held.id).collect();
+    let mut sql = Sql::new("SELECT p.id, p.children FROM (SELECT t.id, (SELECT count(*) FROM (SELECT 1 FROM ");
+    sql.name(&table_of(child_class, field.table_number)).push(" x WHERE x.").name(&field.column()).push(" = t.id");
+    if child_class == class.id {
+        sql.push(" AND NOT (x.id").any(ids.clone()).push(")");
+    }
+    sql.push(" LIMIT ")
+        .bind(most + 1)
+        .push(") c) AS children FROM ")
+        .name(&class.table())
+        .push(" t WHERE t.id")
+        .any(ids);
+    conn.all(sql.push(") p WHERE p.children > 0"), |row| Ok((row.int(0)?, row.int(1)?)))
 }
 
-/// Sets a relation to null in children whose parent goes.
+/// Sets a relation to null in the children of records that go.
 fn clear(
     request: &Request,
     conn: &mut Conn,
-    child_class: i64,
-    field: &ClassField,
-    children: &[i64],
+    class: &Class,
+    parents: &[Held],
+    (child_class, field): &Cleared,
 ) -> Result<(), Refusal> {
-    tables::lock_for_write(conn, child_class)?;
-    let Some(class) = class(&request.app, &request.build, conn, child_class)? else { return Ok(()) };
-    let mut stored: HashMap<i64, Stored> = write::load(conn, &class, children)?;
+    let Some(children) = self::class(&request.app, &request.build, conn, *child_class)? else { return Ok(()) };
+    let ids: Vec<i64> = parents.iter().map(|held| held.id).collect();
     let mut values = Changes::new();
     values.insert(field.alias.clone(), Value::Null);
-    let changes: Vec<Change> = children
-        .iter()
-        .filter_map(|id| Some(Change { before: stored.remove(id)?, values: values.clone(), owner: None }))
-        .collect();
-    write::update(request, conn, &class, &changes)
+    let mut points = Sql::new("t.id IN (SELECT x.id FROM ");
+    points.name(&table_of(*child_class, field.table_number)).push(" x WHERE x.").name(&field.column());
+    points.any(ids.clone()).push(")");
+    if *child_class == class.id {
+        points.push(" AND NOT (t.id").any(ids).push(")");
+    }
+    loop {
+        let mut sql = Sql::new("SELECT t.id FROM ");
+        sql.name(&table(*child_class)).push(" t WHERE ").append(&points);
+        sql.push(" ORDER BY t.id LIMIT ").bind(CLEARED_AT_ONCE).push(" FOR UPDATE");
+        let locked = conn.all(&sql, |row| row.int(0))?;
+        let is_last = locked.len() < CLEARED_AT_ONCE as usize;
+        // One that was waited for may point elsewhere by now.
+        let mut sql = Sql::new("SELECT t.id, t.n FROM ");
+        sql.name(&table(*child_class)).push(" t WHERE t.id").any(locked).push(" AND ").append(&points);
+        let change =
+            |row: &store::Row<'_>| Ok(Change { id: row.int(0)?, n: row.int(1)?, values: values.clone(), owner: None });
+        let changes = conn.all(&sql, change)?;
+        write::update(request, conn, &children, &changes)?;
+        if is_last {
+            return Ok(());
+        }
+    }
 }
 
 /// The refusal of a single record's change.

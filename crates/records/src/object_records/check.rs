@@ -2,6 +2,7 @@
 //! database can answer is asked for all records of a request together, so that a batch costs few statements.
 
 use super::held::viewable;
+use super::write::{each_stored, most_bytes};
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::field_type::FieldType;
 use identity::assignees::Principals;
@@ -23,8 +24,7 @@ pub struct Checked {
 /// A body and what it is for.
 pub struct Sent<'a> {
     pub body: Object<'a>,
-    /// The stored values of the record that it changes; `None`: it creates one.
-    pub before: Option<&'a Changes>,
+    /// The record that it changes, whose row is locked; `None`: it creates one.
     pub id: Option<i64>,
     /// Whether `owner` in it counts.
     pub takes_owner: bool,
@@ -35,7 +35,7 @@ pub const FIELDS: &str = "fields";
 /// The name of the member with the owner.
 pub const OWNER: &str = "owner";
 
-/// Questions about the values of one record that the database answers.
+/// Questions about the values of one record that the database answers. They are noted first, and asked for all together.
 #[derive(Default)]
 struct Questions {
     /// Users in fields, and the user who is to be the owner.
@@ -46,34 +46,35 @@ struct Questions {
     unique: Vec<(String, Value)>,
 }
 
-/// Notes questions instead of answering them.
-struct Noting<'a> {
-    questions: Questions,
-    before: Option<&'a Changes>,
+impl Questions {
+    /// The fields that they are about.
+    fn aliases(&self) -> impl Iterator<Item = &str> {
+        let ids = self.users.iter().chain(&self.records).map(|(alias, _)| alias.as_str());
+        ids.chain(self.unique.iter().map(|(alias, _)| alias.as_str()))
+    }
+
+    /// Whether one is about this field.
+    fn names(&self, field: &str) -> bool {
+        self.aliases().any(|alias| alias == field)
+    }
 }
 
-impl Lookup for Noting<'_> {
+impl Lookup for Questions {
     type Error = Infallible;
 
     fn missing(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Infallible> {
         for id in ids {
-            // A value that the field holds already is accepted whatever it is.
-            if self.before.and_then(|before| before.value(&field.name)) == Some(&Value::Int(*id)) {
-                continue;
-            }
             match &field.kind {
-                Kind::User => self.questions.owner = Some(*id),
-                Kind::UserId => self.questions.users.push((field.name.to_string(), *id)),
-                _ => self.questions.records.push((field.name.to_string(), *id)),
+                Kind::User => self.owner = Some(*id),
+                Kind::UserId => self.users.push((field.name.to_string(), *id)),
+                _ => self.records.push((field.name.to_string(), *id)),
             }
         }
         Ok(Vec::new())
     }
 
     fn is_taken(&mut self, field: &Field, value: &Value) -> Result<bool, Infallible> {
-        if self.before.and_then(|before| before.value(&field.name)) != Some(value) {
-            self.questions.unique.push((field.name.to_string(), value.clone()));
-        }
+        self.unique.push((field.name.to_string(), value.clone()));
         Ok(false)
     }
 }
@@ -83,19 +84,18 @@ pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>
     let mut all = Vec::with_capacity(sent.len());
     let mut questions = Vec::with_capacity(sent.len());
     for one in sent {
-        let mode = if one.before.is_some() { Mode::Edit } else { Mode::Create };
+        let mode = if one.id.is_some() { Mode::Edit } else { Mode::Create };
         let body = one.body.clone().only(|name| name != OWNER || one.takes_owner);
-        let mut noting = Noting { questions: Questions::default(), before: one.before };
-        let Ok(accepted) = accept(&class.record, &body, mode, &mut noting);
+        let mut of_one = Questions::default();
+        let Ok(accepted) = accept(&class.record, &body, mode, &mut of_one);
         let mut checked = Checked { changes: accepted.changes, errors: accepted.errors };
         refuse_files(class, &mut checked);
-        if one.before.is_none() {
-            forget_lost_defaults(conn, class, &one.body, &mut checked)?;
-        }
-        bound(class, one.before, &mut checked);
         all.push(checked);
-        questions.push(noting.questions);
+        questions.push(of_one);
     }
+    forget_lost_defaults(conn, class, sent, &questions, &mut all)?;
+    forget_unchanged(conn, class, sent, &mut questions, &mut all)?;
+    bound(conn, class, sent, &mut all)?;
     answer_users(request, conn, &questions, &mut all)?;
     answer_records(request, conn, class, &questions, &mut all)?;
     answer_unique(conn, class, sent, &questions, &mut all)?;
@@ -110,31 +110,35 @@ impl Checked {
     }
 }
 
-/// Leaves out a user or a record that is a default but is there no more. Others are as they were declared, whether or not
-/// the caller may view them.
+/// Leaves a user or a record out of new records that is a default but is there no more. Others are as they were declared,
+/// whether or not the caller may view them.
 fn forget_lost_defaults(
     conn: &mut Conn,
     class: &Class,
-    body: &Object<'_>,
-    checked: &mut Checked,
+    sent: &[Sent<'_>],
+    questions: &[Questions],
+    all: &mut [Checked],
 ) -> Result<(), Refusal> {
     let refers = |field: &&ClassField| matches!(field.kind, FieldType::User | FieldType::Relation);
     for field in class.fields.iter().filter(|field| field.default.is_some()).filter(refers) {
-        let sent = body.get(FIELDS).and_then(|fields| fields.as_object(|name| name == field.alias));
-        let (None, Some(Value::Int(id))) =
-            (sent.and_then(|fields| fields.get(&field.alias)), checked.changes.value(&field.alias).cloned())
-        else {
-            continue;
+        let default = |place: &usize| match all[*place].changes.value(&field.alias) {
+            Some(Value::Int(id)) if sent[*place].id.is_none() && !questions[*place].names(&field.alias) => Some(*id),
+            _ => None,
         };
+        let places: Vec<usize> = (0..all.len()).filter(|place| default(place).is_some()).collect();
+        let Some(id) = places.first().and_then(default) else { continue };
         let mut sql = Sql::new("SELECT t.id FROM ");
         match field.related_object_class {
             Some(related) => sql.name(&table_of(related, 0)).push(" t WHERE t.id = ").bind(id),
             None => sql.push("users t WHERE t.is_deleted = 0 AND t.status <> 'anonymized' AND t.id = ").bind(id),
         };
-        if conn.opt(sql.push(" FOR SHARE"), |_| Ok(()))?.is_none() {
+        if conn.opt(sql.push(" FOR SHARE"), |_| Ok(()))?.is_some() {
+            continue;
+        }
+        for place in places {
             match field.is_required {
-                true => checked.refuse_field(&field.alias, message::REQUIRED.to_owned()),
-                false => checked.changes.insert(field.alias.clone(), Value::Null),
+                true => all[place].refuse_field(&field.alias, message::REQUIRED.to_owned()),
+                false => all[place].changes.insert(field.alias.clone(), Value::Null),
             }
         }
     }
@@ -152,26 +156,82 @@ fn refuse_files(class: &Class, checked: &mut Checked) {
             };
             checked.refuse_field(&field.alias, wrong);
         }
-        if files.is_empty() {
-            checked.changes.insert(field.alias.clone(), Value::Null);
+        match (files.is_empty(), field.is_required) {
+            (true, true) => checked.refuse_field(&field.alias, message::EMPTY_LIST.to_owned()),
+            (true, false) => checked.changes.insert(field.alias.clone(), Value::Null),
+            _ => {}
         }
     }
 }
 
+/// Forgets values about which there are questions and that the records hold already: these are accepted whatever they are.
+fn forget_unchanged(
+    conn: &mut Conn,
+    class: &Class,
+    sent: &[Sent<'_>],
+    questions: &mut [Questions],
+    all: &mut [Checked],
+) -> Result<(), store::Error> {
+    let places = places(sent);
+    let asked: HashSet<String> =
+        places.values().flat_map(|place| questions[*place].aliases().map(str::to_owned)).collect();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let is_asked = |field: &ClassField| asked.contains(&field.alias);
+    each_stored(conn, class, places.keys().copied().collect(), is_asked, |stored| {
+        let (of, changes) = (&mut questions[places[&stored.id]], &mut all[places[&stored.id]].changes);
+        for (alias, value) in stored.values.iter().filter(|(_, value)| **value != Value::Null) {
+            if changes.value(alias) == Some(value) {
+                changes.take(alias);
+                of.users.retain(|(asked, _)| asked != alias);
+                of.records.retain(|(asked, _)| asked != alias);
+                of.unique.retain(|(asked, _)| asked != alias);
+            }
+        }
+    })
+}
+
+/// The places of records that change, by their ids.
+fn places(sent: &[Sent<'_>]) -> HashMap<i64, usize> {
+    sent.iter().enumerate().filter_map(|(place, one)| Some((one.id?, place))).collect()
+}
+
 /// Refuses values that take too many bytes together.
-fn bound(class: &Class, before: Option<&Changes>, checked: &mut Checked) {
+fn bound(conn: &mut Conn, class: &Class, sent: &[Sent<'_>], all: &mut [Checked]) -> Result<(), store::Error> {
+    // Records of most classes cannot.
+    if most_bytes(class.fields.iter()) <= MAX_RECORD_BYTES {
+        return Ok(());
+    }
     let size = |value: &Value| match value {
         Value::Null => 4,
         Value::Text(text) if text.len() < 1000 => text.len() + 2,
         other => other.to_json().to_string().len(),
     };
-    let of_field = |field: &ClassField| {
-        let value = checked.changes.value(&field.alias).or_else(|| before?.value(&field.alias));
-        field.alias.len() + 4 + value.map_or(4, size)
+    let of_changes = |(one, checked): (&Sent<'_>, &Checked)| -> usize {
+        let absent = if one.id.is_some() { 0 } else { size(&Value::Null) };
+        let of_field =
+            |field: &ClassField| field.alias.len() + 4 + checked.changes.value(&field.alias).map_or(absent, size);
+        class.fields.iter().map(of_field).sum()
     };
-    if class.fields.iter().map(of_field).sum::<usize>() > MAX_RECORD_BYTES {
-        checked.errors.add(FIELDS, message::TOO_LARGE);
+    let mut sizes: Vec<usize> = sent.iter().zip(all.iter()).map(of_changes).collect();
+    let places = places(sent);
+    if !places.is_empty() {
+        each_stored(
+            conn,
+            class,
+            places.keys().copied().collect(),
+            |_| true,
+            |stored| {
+                let place = places[&stored.id];
+                let stays = |(alias, _): &(&str, &Value)| all[place].changes.value(alias).is_none();
+                sizes[place] += stored.values.iter().filter(stays).map(|(_, value)| size(value)).sum::<usize>();
+            },
+        )?;
     }
+    let too_large = all.iter_mut().zip(sizes).filter(|(_, size)| *size > MAX_RECORD_BYTES);
+    too_large.for_each(|(checked, _)| checked.errors.add(FIELDS, message::TOO_LARGE));
+    Ok(())
 }
 
 fn answer_users(

@@ -9,7 +9,7 @@ use super::relations;
 use super::schemas::record_schema;
 use super::write::{self, Former, New};
 use crate::classes::{Class, ClassField, table, table_of};
-use crate::field_type::FieldType;
+use crate::field_type::{FieldType, MAX_INDEXED_LENGTH};
 use crate::rights::{of_class, owns_class};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -22,7 +22,7 @@ use kit::route::{Handler, Route, Schema};
 use kit::rows::sql::stored;
 use kit::rows::{self, Declaration, Shape};
 use resource::json::Writer;
-use resource::{Body, Changes, Errors, Field, Kind, Resource, Select, Value, check_value, options, select};
+use resource::{Changes, Errors, Field, Kind, Resource, Select, Value, decimal, options, select};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -147,10 +147,13 @@ fn fitting(conn: &mut Conn, class: &Class, former: &Json) -> Result<Changes, Ref
     let mut values = Changes::new();
     let [_, declared, _] = class.record.parts();
     for (field, declared) in class.fields.iter().zip(declared) {
-        let value = value_of(field, declared, &former[field.id.to_string()]);
+        let value = value_of(field, &former[field.id.to_string()]);
         let fits = match (&value, field.kind) {
             (Value::Int(user), FieldType::User) => is_account(conn, *user)?,
             (Value::Int(parent), FieldType::Relation) => is_record(conn, field, *parent)?,
+            (Value::Text(text), FieldType::String) if field.is_unique || field.is_indexed => {
+                text.chars().count() <= MAX_INDEXED_LENGTH as usize
+            }
             _ => true,
         };
         let is_free = !field.is_unique || value == Value::Null || !is_taken(conn, class, field, declared, &value)?;
@@ -170,7 +173,7 @@ fn fitting(conn: &mut Conn, class: &Class, former: &Json) -> Result<Changes, Ref
 }
 
 /// A kept value, or null when it is none of the field any more.
-fn value_of(field: &ClassField, declared: &Field, kept: &Json) -> Value {
+fn value_of(field: &ClassField, kept: &Json) -> Value {
     let is_option = |value: &str| field.options.iter().any(|option| option.value == value);
     let number = || kept.as_i64().map_or(Value::Null, Value::Int);
     let text = || kept.as_str().map_or(Value::Null, Value::from);
@@ -190,8 +193,11 @@ fn value_of(field: &ClassField, declared: &Field, kept: &Json) -> Value {
             let files = kept.as_array().map(|files| files.iter().filter_map(Json::as_i64).map(Value::Int).collect());
             files.map_or(Value::Null, Value::List)
         }
-        // It is stored by its scale.
-        FieldType::Decimal => check_value(declared, Body::of(kept).sent()).unwrap_or(Value::Null),
+        // Shown with the scale that the field has by now.
+        FieldType::Decimal => {
+            let shown = |text: &str| decimal::decode(&decimal::encode(text), field.scale.unwrap_or(2) as usize);
+            kept.as_str().map_or(Value::Null, |text| shown(text).into())
+        }
     }
 }
 

@@ -108,9 +108,8 @@ fn id_of(sent: &str) -> i64 {
 }
 
 fn set_owner(request: &Request, conn: &mut Conn, held: &Held, owner: Option<i64>) -> Result<(), Refusal> {
-    let mut stored = write::load(conn, &held.class, &[held.id])?;
-    let before = stored.remove(&held.id).ok_or_else(Refusal::not_found)?;
-    write::update(request, conn, &held.class, &[Change { before, values: Changes::new(), owner: Some(owner) }])
+    let change = Change { id: held.id, n: held.n, values: Changes::new(), owner: Some([held.owner, owner]) };
+    write::update(request, conn, &held.class, &[change])
 }
 
 /// The ownership and the user who owns a record. Deleted and anonymized accounts own nothing, though the record keeps them.

@@ -1,7 +1,8 @@
 //! Writes records: rows, words, assignments, versions of what principals see, counts and events, of one or of a thousand
 //! records in as many statements (`docs/reference/object-records.md`). Bodies are checked before, in `check.rs`.
 
-use crate::classes::{Class, ClassField, table_of};
+use super::held::Held;
+use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::counts;
 use crate::field_type::FieldType;
 use crate::history_events::{self, Assignment, Events};
@@ -15,7 +16,7 @@ use kit::rows::sql::{OWN, joins, stored, value};
 use kit::rows::stored_value;
 use resource::{Changes, Field, Kind, Value, fold};
 use serde_json::{Map, Value as Json, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use store::{Arg, Conn, Sql, Words};
 
 /// A record that is to be made.
@@ -36,11 +37,9 @@ pub struct Former {
     pub created_by: Option<i64>,
 }
 
-/// A stored record.
-#[derive(Clone)]
+/// A stored record, with those of its values that were asked for.
 pub struct Stored {
     pub id: i64,
-    pub n: i64,
     pub owner: Option<i64>,
     pub created_at: i64,
     pub created_by: Option<i64>,
@@ -50,6 +49,9 @@ pub struct Stored {
 /// The columns of ownership, and those of the audit fields.
 const OWN_COLUMNS: [&str; 9] =
     ["id", "owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"];
+
+/// The most bytes of stored values that are in memory at once. A short body may name a thousand records of 2 MiB.
+const MAX_BYTES_AT_ONCE: usize = 32 * 1024 * 1024;
 
 /// How long a deleted record may be restored, in microseconds.
 pub const KEPT_MICROS: i64 = 30 * 86_400 * 1_000_000;
@@ -252,67 +254,109 @@ pub fn names_of_users(conn: &mut Conn, users: impl Iterator<Item = i64>) -> Resu
     Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
-/// The stored records of these ids, with their rows locked.
-pub fn load(conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<HashMap<i64, Stored>, store::Error> {
-    let mut sql = Sql::new("SELECT t.id FROM ");
-    sql.name(&class.table()).push(" t WHERE t.id").any(ids.to_vec()).push(" ORDER BY t.id FOR UPDATE");
-    conn.each(&sql, |_| Ok(()))?;
-    read(conn, class, ids)
-}
-
-/// The stored records of these ids.
-fn read(conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<HashMap<i64, Stored>, store::Error> {
+/// Reads what records hold in the wanted fields, one record after the other.
+pub fn each_stored(
+    conn: &mut Conn,
+    class: &Class,
+    ids: Vec<i64>,
+    is_wanted: impl Fn(&ClassField) -> bool,
+    mut done: impl FnMut(Stored),
+) -> Result<(), store::Error> {
     let [_, declared, _] = class.record.parts();
-    let mut sql = Sql::new("SELECT t.id, t.n, t.owner, t.created_at, t.created_by");
-    for field in declared {
+    let wanted = class.fields.iter().zip(declared).filter(|(field, _)| is_wanted(field));
+    let declared: Vec<&Field> = wanted.map(|(_, declared)| declared).collect();
+    let mut sql = Sql::new("SELECT t.id, t.owner, t.created_at, t.created_by");
+    for field in &declared {
         value(sql.push(", "), OWN, field, 0);
     }
     sql.push(" FROM ").name(&class.table()).push(" t");
-    joins(&mut sql, OWN, &class.record, declared);
-    sql.push(" WHERE t.id").any(ids.to_vec());
-    let read = |row: &store::Row<'_>| {
+    joins(&mut sql, OWN, &class.record, declared.iter().copied());
+    conn.each(sql.push(" WHERE t.id").any(ids), |row| {
         let mut values = Changes::new();
-        for (at, field) in declared.iter().enumerate() {
-            let is_null =
-                matches!(field.kind, Kind::Set { .. } | Kind::Files { .. }) && row.opt_text(at + 5)?.is_none();
-            let value = if is_null { Value::Null } else { stored_value(field, row, at + 5)? };
+        for (at, field) in declared.iter().enumerate().map(|(n, field)| (n + 4, field)) {
+            let is_null = matches!(field.kind, Kind::Set { .. } | Kind::Files { .. }) && row.opt_text(at)?.is_none();
+            let value = if is_null { Value::Null } else { stored_value(field, row, at)? };
             values.insert(field.name.clone(), value);
         }
-        let (id, n, owner) = (row.int(0)?, row.int(1)?, row.opt_int(2)?);
-        Ok((id, Stored { id, n, owner, created_at: row.int(3)?, created_by: row.opt_int(4)?, values }))
-    };
-    Ok(conn.all(&sql, read)?.into_iter().collect())
+        let (owner, created_at, created_by) = (row.opt_int(1)?, row.int(2)?, row.opt_int(3)?);
+        done(Stored { id: row.int(0)?, owner, created_at, created_by, values });
+        Ok(())
+    })
 }
 
-/// A change of a stored record.
+/// The most bytes that the values of these fields of a record take as JSON.
+pub fn most_bytes<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
+    // A character takes up to six bytes.
+    let text = |characters: usize| 6 * characters + 2;
+    let of_kind = |field: &ClassField| match field.value_kind() {
+        Kind::Text { max, .. } | Kind::Url { max } | Kind::Email { max } => text(max),
+        Kind::Enum { choices } => choices.iter().map(|choice| text(choice.value.chars().count())).max().unwrap_or(0),
+        Kind::Set { choices, .. } => choices.iter().map(|choice| text(choice.value.chars().count()) + 1).sum(),
+        Kind::Files { max_items } => 21 * max_items,
+        _ => 40,
+    };
+    fields.map(|field| field.alias.len() + 4 + of_kind(field)).sum()
+}
+
+/// How many records may be in memory at once with what they hold in these fields.
+fn at_once<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
+    MAX_BYTES_AT_ONCE / most_bytes(fields).clamp(1, MAX_RECORD_BYTES)
+}
+
+/// A change of a stored record, whose row is locked.
 pub struct Change {
-    pub before: Stored,
+    pub id: i64,
+    pub n: i64,
     pub values: Changes,
-    /// The new owner, or none; `None`: it stays.
-    pub owner: Option<Option<i64>>,
+    /// The owner before and after it; `None`: he stays.
+    pub owner: Option<[Option<i64>; 2]>,
 }
 
 /// Changes records of a class.
 pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change]) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
     let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
+    let sent: HashSet<&str> = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias)).collect();
+    let is_sent = |field: &ClassField| sent.contains(field.alias.as_str());
+    // The words of a record are those of all its texts.
+    let reads_texts = class.fields.iter().any(|field| field.kind.is_text() && is_sent(field));
+    let is_read = |field: &ClassField| is_sent(field) || (reads_texts && field.kind.is_text());
+    for some in all.chunks(at_once(class.fields.iter().filter(|field| is_read(field)))) {
+        let mut before: HashMap<i64, Changes> = HashMap::new();
+        if !sent.is_empty() {
+            let ids = some.iter().map(|change| change.id).collect();
+            each_stored(conn, class, ids, is_read, |stored| drop(before.insert(stored.id, stored.values)))?;
+        }
+        update_some(request, conn, class, some, &before, (&mut changed, &mut events))?;
+    }
+    events.put(request, conn)?;
+    Ok(changed.note(conn, class.id)?)
+}
+
+/// Changes records that hold the values `before`, as far as these are others.
+fn update_some(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    all: &[Change],
+    before: &HashMap<i64, Changes>,
+    (changed, events): (&mut Changed, &mut Events),
+) -> Result<(), Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
     let mut words: Vec<(i64, Words)> = Vec::new();
-    let new_owner = |change: &Change| change.owner.filter(|owner| *owner != change.before.owner);
-    let owners = all.iter().filter_map(|change| Some([change.before.owner, new_owner(change)?])).flatten().flatten();
-    let names = names_of_users(conn, owners)?;
+    let new_owner = |change: &Change| change.owner.filter(|[before, after]| before != after);
+    let names = names_of_users(conn, all.iter().filter_map(new_owner).flatten().flatten())?;
     let name = |user: i64| names.get(&user).map_or("", String::as_str);
     for change in all {
+        let before = before.get(&change.id);
         let differs = |field: &ClassField| {
-            change
-                .values
-                .value(&field.alias)
-                .is_some_and(|value| change.before.values.value(&field.alias) != Some(value))
+            let value = change.values.value(&field.alias);
+            value.is_some() && value != before.and_then(|before| before.value(&field.alias))
         };
         let mut sql = Sql::new("UPDATE ");
         sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
         push_columns(&mut sql, class, 0, &change.values, differs);
         let owner = new_owner(change);
-        if let Some(owner) = owner {
+        if let Some([_, owner]) = owner {
             let ownership = match owner {
                 Some(_) => Some(new_ownership(conn, class)?),
                 None => None,
@@ -321,33 +365,30 @@ pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change])
             sql.push(", owner = ").bind(owner).push(", ownership = ").bind(ownership);
             sql.push(", owner_at = ").bind(owned(Some(request.now))).push(", owner_by = ").bind(owned(by));
         }
-        conn.exec(sql.push(" WHERE n = ").bind(change.before.n)).map_err(|error| unique(class, error))?;
+        conn.exec(sql.push(" WHERE n = ").bind(change.n)).map_err(|error| unique(class, error))?;
         for number in class.further_tables() {
             if fields_of(class, number).any(|(field, _)| differs(field)) {
                 upsert_further(conn, class, number, change, differs)?;
             }
         }
         if class.fields.iter().any(|field| field.kind.is_text() && differs(field)) {
-            words.push((change.before.n, words_of(class, &change.values, Some(&change.before.values))));
+            words.push((change.n, words_of(class, &change.values, before)));
         }
         let values = event_values(class, &change.values, |field, _| differs(field));
         if !values.is_empty() {
-            events.changed(change.before.id, values);
+            events.changed(change.id, values);
+        }
+        let [before, owner] = owner.unwrap_or_default();
+        if let Some(before) = before {
+            events.owners_removed(change.id, before, name(before));
+            changed.owner(before, -1);
         }
         if let Some(owner) = owner {
-            if let Some(before) = change.before.owner {
-                events.owners_removed(change.before.id, before, name(before));
-                changed.owner(before, -1);
-            }
-            if let Some(owner) = owner {
-                events.owners_added(change.before.id, owner, name(owner));
-                changed.owner(owner, 1);
-            }
+            events.owners_added(change.id, owner, name(owner));
+            changed.owner(owner, 1);
         }
     }
-    conn.set_words(&class.table(), &words)?;
-    events.put(request, conn)?;
-    Ok(changed.note(conn, class.id)?)
+    Ok(conn.set_words(&class.table(), &words)?)
 }
 
 fn push_columns(sql: &mut Sql, class: &Class, table: i64, values: &Changes, differs: impl Fn(&ClassField) -> bool) {
@@ -370,12 +411,12 @@ fn upsert_further(
 ) -> Result<(), Refusal> {
     let table = table_of(class.id, number);
     let mut sql = Sql::new("INSERT INTO ");
-    sql.name(&table).push("(id) VALUES (").bind(change.before.id).push(") ON CONFLICT (id) DO NOTHING");
+    sql.name(&table).push("(id) VALUES (").bind(change.id).push(") ON CONFLICT (id) DO NOTHING");
     conn.exec(&sql)?;
     let mut sql = Sql::new("UPDATE ");
     sql.name(&table).push(" SET id = id");
     push_columns(&mut sql, class, number, &change.values, differs);
-    conn.exec(sql.push(" WHERE id = ").bind(change.before.id)).map_err(|error| unique(class, error))?;
+    conn.exec(sql.push(" WHERE id = ").bind(change.id)).map_err(|error| unique(class, error))?;
     Ok(())
 }
 
@@ -404,27 +445,13 @@ fn unique(class: &Class, error: store::Error) -> Refusal {
 }
 
 /// Deletes records of a class whose rows are locked, and keeps their values for a restore.
-pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Stored]) -> Result<(), Refusal> {
+pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -> Result<(), Refusal> {
     let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
     let ids: Vec<i64> = all.iter().map(|record| record.id).collect();
     let numbers: Vec<i64> = all.iter().map(|record| record.n).collect();
-    let by = request.caller.as_ref().map(|caller| caller.user);
-    let kept: Vec<Vec<Arg>> = all
-        .iter()
-        .map(|record| {
-            vec![
-                record.id.into(),
-                class.id.into(),
-                label(class, record).into(),
-                content(class, record).to_string().into(),
-                request.now.into(),
-                by.into(),
-                (request.now + KEPT_MICROS).into(),
-            ]
-        })
-        .collect();
-    let columns = ["id", "class_id", "label", "content", "deleted_at", "deleted_by", "gone_at"];
-    tables::insert(conn, "deleted_records", &columns, &kept, None)?;
+    for some in ids.chunks(at_once(class.fields.iter())) {
+        keep(request, conn, class, some)?;
+    }
     let mut sql = Sql::new("DELETE FROM record_assignees WHERE record");
     sql.any(ids.clone()).push(" RETURNING principal");
     conn.each(&sql, |row| {
@@ -448,8 +475,33 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Stored])
     Ok(counts::give_back(conn, class.id, all.len() as i64)?)
 }
 
+/// Keeps records that are deleted.
+fn keep(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<(), store::Error> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let mut kept: Vec<Vec<Arg>> = Vec::with_capacity(ids.len());
+    each_stored(
+        conn,
+        class,
+        ids.to_vec(),
+        |_| true,
+        |record| {
+            kept.push(vec![
+                record.id.into(),
+                class.id.into(),
+                label(class, &record).into(),
+                content(class, &record).to_string().into(),
+                request.now.into(),
+                by.into(),
+                (request.now + KEPT_MICROS).into(),
+            ]);
+        },
+    )?;
+    let columns = ["id", "class_id", "label", "content", "deleted_at", "deleted_by", "gone_at"];
+    tables::insert(conn, "deleted_records", &columns, &kept, None).map(drop)
+}
+
 /// What a record is called.
-pub fn label(class: &Class, record: &Stored) -> String {
+fn label(class: &Class, record: &Stored) -> String {
     let field = class.label_field.map(|at| &class.fields[at]);
     match field.and_then(|field| record.values.value(&field.alias)) {
         Some(Value::Text(text)) => text.clone(),
@@ -467,4 +519,27 @@ fn content(class: &Class, record: &Stored) -> Json {
     json!({
         "fields": fields, "owner": record.owner, "created_at": record.created_at, "created_by": record.created_by,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resource::{Body, Sent};
+
+    fn fields(kind: &str, count: i64) -> Vec<ClassField> {
+        let body = Body::of(&json!({"label": "Of this kind", "alias": "a_field", "type": kind}));
+        let body = body.sent();
+        let read =
+            |id| crate::object_classes::fields::read(id, &Sent::as_object(body, |_| true).unwrap()).ok().unwrap();
+        (0..count).map(read).collect()
+    }
+
+    #[test]
+    fn fewer_records_are_in_memory_the_longer_they_may_be() {
+        for (kind, count, records) in
+            [("integer", 20, 32_896), ("string", 20, 1_087), ("text", 1, 86), ("text", 31, 16), ("text", 500, 16)]
+        {
+            assert_eq!(at_once(fields(kind, count).iter()), records, "{count} of {kind}");
+        }
+    }
 }

@@ -604,6 +604,54 @@ async fn words_of_a_deleted_field_are_found_no_more() {
 }
 
 #[tokio::test]
+async fn the_values_of_a_deleted_field_are_gone() {
+    let (server, api) = with_class().await;
+    let label = json!({"label": "Title", "type": "string", "is_unique": true});
+    api.post(FIELDS, label.clone()).await.created();
+    let batch = "/api/object-classes/1/object-records/batch/";
+    let items: Vec<Value> = (0..250).map(|n| json!({"fields": {"title": n.to_string()}})).collect();
+    api.post(batch, json!({"items": items})).await.created();
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    // Another one of its name begins with nothing.
+    api.post(FIELDS, label).await.created();
+    assert_eq!(api.get("/api/object-records/7/").await["fields"], json!({"title": null}));
+    assert_eq!(record(&api, 1, json!({"title": "7"})).await["fields"], json!({"title": "7"}));
+    let left = |conn: &mut Conn| {
+        let sql = Sql::new("SELECT count(*) FROM r1 WHERE f1 IS NOT NULL OR f1_fold IS NOT NULL");
+        if conn.is_embedded() { conn.one(&sql, |row| row.int(0)) } else { Ok(0) }
+    };
+    for _ in 0..500 {
+        if server.build.db.read::<_, Error>(left).await.unwrap() == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(server.build.db.read::<_, Error>(left).await, Ok(0));
+}
+
+#[tokio::test]
+async fn a_class_that_has_had_many_fields_answers_until_it_gets_no_more() {
+    let (server, api) = with_class().await;
+    let have_had = async || {
+        let had = Sql::new("UPDATE object_classes SET fields_made = fields_made + 99");
+        server.build.db.write::<_, Error>(move |conn| conn.exec(&had)).await.unwrap();
+    };
+    for n in 0..50 {
+        api.post(FIELDS, json!({"label": format!("f{n}"), "type": "integer"})).await.created();
+        have_had().await;
+    }
+    api.post(FIELDS, of_type("integer", "more"))
+        .await
+        .is(400, json!({"detail": "This class cannot have another field."}));
+    let fields: serde_json::Map<String, Value> = (0..50).map(|n| (format!("f{n}"), json!(n))).collect();
+    assert_eq!(record(&api, 1, json!(fields)).await["fields"], json!(fields));
+    api.patch("/api/object-records/1/", json!({"fields": {"f49": 7}})).await.ok();
+    let filters: String = (30..49).map(|n| format!("&f{n}={n}")).collect();
+    let found = api.get(&format!("/api/object-classes/1/object-records/?ordering=f1,f2&f49=7{filters}")).await.ok();
+    assert_eq!((&found["filtered_count"], &found["results"][0]["fields"]["f49"]), (&json!(1), &json!(7)));
+}
+
+#[tokio::test]
 async fn five_hundred_texts_fit_into_a_record() {
     let (_server, api) = with_class().await;
     for n in 0..500 {

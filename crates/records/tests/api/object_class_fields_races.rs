@@ -76,6 +76,18 @@ async fn an_alias_is_given_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn classes_made_at_once_get_different_aliases() {
+    let (_server, api) = with_classes(0).await;
+    let names = ["Part", "Part!", "Part?", "Part.", "(Part)", "Part;", "Part:", "-Part-"];
+    let replies =
+        at_once(names.map(|name| api.call("POST", "/api/object-classes/").json(&json!({"name": name})))).await;
+    let mut aliases: Vec<String> =
+        replies.iter().map(|reply| reply.created()["alias"].as_str().unwrap().to_owned()).collect();
+    aliases.sort();
+    assert_eq!(aliases, ["part", "part_2", "part_3", "part_4", "part_5", "part_6", "part_7", "part_8"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn relations_at_once_close_no_circle() {
     let (_server, api) = with_classes(3).await;
     for _ in 0..rounds(3) {

@@ -238,12 +238,46 @@ async fn every_wrong_value_is_told_under_fields() {
         (json!({}), json!({"fields": {"number": ["This field is required."]}})),
         (json!({"fields": {"number": " "}}), json!({"fields": {"number": ["This field may not be blank."]}})),
         (json!({"fields": {"number": null}}), json!({"fields": {"number": ["This field may not be null."]}})),
+        (json!({"fields": null}), json!({"fields": ["This field may not be null."]})),
         (json!({"fields": []}), json!({"fields": ["Invalid data. Expected a dictionary, but got list."]})),
     ] {
         api.post(&records, body).await.refuses(errors);
     }
     // Uniqueness in classes is exact.
     api.post(&records, json!({"fields": {"number": "a-1"}})).await.created();
+    // No files are none, which a field that has become required does not take.
+    let scans = api.get(&format!("/api/object-classes/{class}/fields/?alias=scans")).await.ids()[0];
+    api.patch(&format!("/api/object-classes/{class}/fields/{scans}/"), json!({"is_required": true})).await.ok();
+    api.patch("/api/object-records/1/", json!({"fields": {"scans": [], "tags": []}}))
+        .await
+        .refuses(json!({"fields": {"scans": ["This list may not be empty."]}}));
+}
+
+#[tokio::test]
+async fn a_decimal_keeps_its_places_when_the_scale_changes() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Price", &[json!({"label": "Net", "type": "decimal", "precision": 6, "scale": 2})]).await;
+    let field = "/api/object-classes/1/fields/1/";
+    let net = async |id: i64| api.get(&format!("/api/object-records/{id}/")).await["fields"]["net"].clone();
+    for (id, value) in [(1, "12.34"), (2, "12.5")] {
+        assert_eq!(api.post(RECORDS, json!({"fields": {"net": value}})).await.id(), id);
+    }
+    assert_eq!(api.patch(field, json!({"scale": 4})).await.ok()["scale"], 4);
+    assert_eq!([net(1).await, net(2).await], ["12.3400", "12.5000"]);
+    api.patch("/api/object-records/2/", json!({"fields": {"net": "0.1234"}})).await.ok();
+    api.patch(field, json!({"scale": 7}))
+        .await
+        .refuses(json!({"scale": ["Ensure this value is less than or equal to 6."]}));
+    // What is there lies outside of a bound that is lowered, and comes back from a deletion as it was.
+    api.patch(field, json!({"scale": 1, "precision": 3})).await.ok();
+    assert_eq!([net(1).await, net(2).await], ["12.34", "0.1234"]);
+    let places = json!({"fields": {"net": ["Ensure that there are no more than 1 decimal places."]}});
+    api.patch("/api/object-records/1/", json!({"fields": {"net": "1.25"}})).await.refuses(places);
+    api.delete("/api/object-records/2/").await.is_empty();
+    api.post("/api/object-records/2/restore/", json!({})).await.created();
+    assert_eq!(net(2).await, "0.1234");
+    assert_eq!(api.get(&format!("{RECORDS}?net=0.1234")).await.ids(), [2]);
 }
 
 #[tokio::test]
@@ -555,6 +589,12 @@ async fn records_of_a_class_make_no_circle() {
             .await
             .refuses(refused("Circular relations are not allowed."));
     }
+    // What a record holds already is accepted, though chains of ten are too long by now.
+    server.set_limit("object_relations_depth", 5).await;
+    api.patch("/api/object-records/10/", json!({"fields": {"whole": 9, "name": "last"}})).await.ok();
+    api.patch("/api/object-records/10/", json!({"fields": {"whole": 8}}))
+        .await
+        .refuses(refused("Limit of 5 relation levels has been exceeded."));
 }
 
 #[tokio::test]
@@ -575,4 +615,14 @@ async fn a_default_that_is_gone_is_none() {
     api.delete(&format!("/api/object-records/{}/", first["id"])).await.is_empty();
     api.delete("/api/object-records/1/").await.is_empty();
     assert_eq!(api.post(&children, json!({})).await.created()["fields"], json!({"parent": null}));
+    // One that is sent is none, in a batch too.
+    let other = api.post(RECORDS, json!({"fields": {"name": "b"}})).await.id();
+    let items = json!({"items": [{}, {"fields": {"parent": 1}}, {"fields": {"parent": other}}]});
+    let wrong = json!({"1": {"fields": {"parent": ["Invalid pk 1 - object does not exist."]}}});
+    api.post(&format!("{children}batch/"), items).await.refuses(json!({"items": wrong}));
+    let items = json!({"items": [{}, {"fields": {"parent": null}}, {"fields": {"parent": other}}]});
+    let ids = api.post(&format!("{children}batch/"), items).await.created()["ids"].clone();
+    for (id, parent) in ids.as_array().unwrap().iter().zip([json!(null), json!(null), json!(other)]) {
+        assert_eq!(api.get(&format!("/api/object-records/{id}/")).await["fields"], json!({"parent": parent}));
+    }
 }

@@ -367,6 +367,19 @@ async fn records_of_a_batch_are_made_with_their_assignees() {
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 2000);
     let seen = ann.get(&format!("{RECORDS}?limit=1")).await;
     assert_eq!((seen.ids(), seen["total_count"].clone()), (vec![made["ids"][0].as_i64().unwrap()], json!(1000)));
+    // Together they have a bound, since their record is short and their rows are many.
+    let mut sets = vec![readers];
+    for n in 0..4 {
+        sets.push(set(&api, &format!("Set {n}"), json!({"object_records": ["view"]})).await);
+    }
+    let everybody = json!([1, ids[0], ids[1], ids[2], ann.id]);
+    let entries: Vec<Value> = sets.iter().map(|set| json!({"permission_set": set, "users": everybody})).collect();
+    let full = json!({
+        "detail": "Limit of 20000 Assignments has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
+    });
+    let many = vec![json!({"permission_sets": entries}); 801];
+    api.post(&batch, json!({"items": many})).await.refuses(full);
+    assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 2000);
     // One who may not gives nothing with any of them.
     with_class_set(&api, ann.id, json!({"object_records": ["create"]})).await;
     let mixed =

@@ -157,6 +157,92 @@ async fn children_that_go_in_the_same_request_do_not_count() {
 }
 
 #[tokio::test]
+async fn children_are_counted_for_each_parent() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Parent", json!([])).await;
+    let relation = |label: &str, on_delete: &str| json!({"label": label, "type": "relation", "related_object_class": 1, "on_delete": on_delete});
+    class(&api, "Child", json!([relation("Kept", "refuse"), relation("Cleared", "clear")])).await;
+    let children = "/api/object-classes/2/object-records/";
+    let make = async |alias: &str, parent: i64, count: usize| {
+        let item = json!({"fields": {alias: parent}});
+        for some in vec![item; count].chunks(1000) {
+            api.post(&format!("{children}batch/"), json!({"items": some})).await.created();
+        }
+    };
+    let mut parents = Vec::new();
+    for _ in 0..6 {
+        parents.push(api.post(RECORDS, json!({})).await.id());
+    }
+    let [many, more, too_many, crowd, one, none] = parents[..] else { unreachable!() };
+    for (alias, parent, count) in [
+        ("cleared", many, 600),
+        ("cleared", more, 1000),
+        ("cleared", too_many, 1001),
+        ("kept", crowd, 1010),
+        ("kept", one, 1),
+    ] {
+        make(alias, parent, count).await;
+    }
+    // All that have too many are told, however many the first of them has.
+    let refused = "Object record has related records and cannot be deleted.";
+    api.delete_all(BATCH, json!({"ids": parents}))
+        .await
+        .refuses(json!({"ids": {"2": [refused], "3": [refused], "4": [refused]}}));
+    api.delete_all(BATCH, json!({"ids": [many, none, more]})).await.is_empty();
+    let cleared = api.get(&format!("{children}?cleared__isnull=false&limit=1")).await;
+    assert_eq!((&cleared["filtered_count"], &cleared["total_count"]), (&json!(1001), &json!(3612)));
+    assert_eq!(cleared["results"][0]["fields"]["cleared"], too_many);
+}
+
+/// Of six long texts a record may have more bytes than are read of all records at once.
+#[tokio::test]
+async fn records_of_long_texts_are_changed_and_deleted_in_parts() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let texts: Vec<Value> = (0..6).map(|n| json!({"label": format!("T {n}"), "type": "text"})).collect();
+    class(&api, "Note", json!(texts)).await;
+    let new = |n: usize| json!({"t_0": format!("first{n}"), "t_1": format!("same{n} both"), "t_5": null});
+    let ids = api.post(BATCH, items(&(0..40).map(new).collect::<Vec<_>>())).await.created()["ids"].clone();
+    let ids: Vec<i64> = ids.as_array().unwrap().iter().map(|id| id.as_i64().unwrap()).collect();
+    let change = |(n, id): (usize, &i64)| json!({"id": id, "fields": {"t_0": format!("second{n}")}});
+    let changes: Vec<Value> = ids.iter().enumerate().map(change).collect();
+    api.patch(BATCH, json!({"items": changes})).await.ok();
+    let found = async |words: &str| api.get(&format!("{RECORDS}?search={words}")).await.ids();
+    for (n, id) in [(0, ids[0]), (20, ids[20]), (39, ids[39])] {
+        assert_eq!(found(&format!("second{n}+same{n}+both")).await, [id]);
+        assert_eq!(found(&format!("first{n}")).await, Vec::<i64>::new());
+    }
+    api.delete_all(BATCH, json!({"ids": ids})).await.is_empty();
+    let last = api.post(&format!("/api/object-records/{}/restore/", ids[39]), json!({})).await.created();
+    assert_eq!(last["fields"]["t_0"], "second39");
+    assert_eq!(found("same39").await, [ids[39]]);
+}
+
+#[tokio::test]
+async fn the_values_of_a_record_have_a_bound_together() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let texts: Vec<Value> = (0..33).map(|n| json!({"label": format!("T {n}"), "type": "text"})).collect();
+    class(&api, "Book", json!(texts)).await;
+    let long = "x".repeat(65_000);
+    let all = |numbers: std::ops::Range<usize>| -> Value {
+        numbers.map(|n| (format!("t_{n}"), json!(long))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let id = api.post(RECORDS, json!({"fields": all(0..20)})).await.id();
+    let path = format!("/api/object-records/{id}/");
+    let large = json!({"fields": ["Value is too large."]});
+    api.patch(&path, json!({"fields": all(20..33)})).await.refuses(large.clone());
+    api.patch(BATCH, json!({"items": [{"id": id, "fields": all(20..33)}]}))
+        .await
+        .refuses(json!({"items": {"0": large}}));
+    api.patch(&path, json!({"fields": all(20..32)})).await.ok();
+    // What takes the place of another text counts, and not that text.
+    api.patch(&path, json!({"fields": {"t_32": long}})).await.refuses(large);
+    api.patch(&path, json!({"fields": {"t_32": long, "t_31": "short"}})).await.ok();
+}
+
+#[tokio::test]
 async fn relations_are_checked_as_they_will_be_after_the_request() {
     let server = Server::start().await;
     let api = server.admin().await;

@@ -132,6 +132,23 @@ async fn what_no_longer_fits_becomes_null() {
 }
 
 #[tokio::test]
+async fn a_restored_text_fits_into_the_index_of_its_field() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    server.set_limit("api_object_field_string_type_length_limit", 3000).await;
+    let fields = json!([{"label": "Code", "type": "string"}, {"label": "Note", "type": "string"}]);
+    class(&api, "Order", fields).await;
+    let long = "x".repeat(3000);
+    let id = make(&api, 1, json!({"fields": {"code": long, "note": long}})).await;
+    let path = format!("/api/object-records/{id}/");
+    api.delete(&path).await.is_empty();
+    let unique = json!({"max_length": 400, "is_unique": true});
+    api.patch("/api/object-classes/1/fields/1/", unique).await.ok();
+    let restored = api.post(&format!("{path}restore/"), json!({})).await.created();
+    assert_eq!(restored["fields"], json!({"code": null, "note": long}));
+}
+
+#[tokio::test]
 async fn owners_of_the_class_and_super_admins_alone_see_what_was_deleted() {
     let server = Server::start().await;
     let api = server.admin().await;

@@ -275,6 +275,31 @@ async fn no_child_points_at_a_parent_that_cleared_it() {
     is_whole(&server).await;
 }
 
+/// A child that was given another parent keeps it, whenever the former one is deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_parent_clears_what_points_at_it_and_nothing_else() {
+    let server = Server::start().await;
+    let api = orders(&server, json!([])).await;
+    let fields = json!({"label": "Of", "type": "relation", "related_object_class": 1, "on_delete": "clear"});
+    class(&api, "Child", json!([fields])).await;
+    let batch = "/api/object-classes/2/object-records/batch/";
+    for _ in 0..rounds(3) {
+        let [former, later] = [api.post(RECORDS, json!({})).await.id(), api.post(RECORDS, json!({})).await.id()];
+        let items = vec![json!({"fields": {"of": former}}); CROWD];
+        let ids = api.post(batch, json!({"items": items})).await.created()["ids"].clone();
+        let ids: Vec<i64> = ids.as_array().unwrap().iter().map(|id| id.as_i64().unwrap()).collect();
+        let body = json!({"fields": {"of": later}});
+        let mut calls: Vec<Call> = ids.iter().map(|id| api.call("PATCH", &path(*id)).json(&body)).collect();
+        calls.insert(CROWD / 4, api.call("DELETE", &path(former)));
+        let mut replies = at_once(calls).await;
+        replies.remove(CROWD / 4).is_empty();
+        replies.iter().for_each(|reply| drop(reply.ok()));
+        let found = api.get(&format!("/api/object-classes/2/object-records/?of={later}")).await;
+        assert_eq!(found["filtered_count"], CROWD);
+    }
+    is_whole(&server).await;
+}
+
 /// Whatever is done to the same records at once, counts, words, versions and assignments are those of the rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_belongs_together_after_everything_at_once() {

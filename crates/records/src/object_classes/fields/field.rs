@@ -149,8 +149,7 @@ pub static FIELD: LazyLock<Resource> = LazyLock::new(|| {
             MIN_VALUE.integer(i64::MIN, i64::MAX).nullable(),
             MAX_VALUE.integer(i64::MIN, i64::MAX).nullable(),
             PRECISION.integer(1, 30).column("num_precision"),
-            // What is stored has as many places.
-            SCALE.integer(0, 10).column("num_scale").create_only(),
+            SCALE.integer(0, 10).column("num_scale"),
             MAX_FILES.integer(1, i64::MAX),
             OPTIONS.is(json).schema(options_schema),
             INITIAL.text(MAX_OPTION_VALUE),

@@ -4,7 +4,7 @@
 
 use super::field::{IS_INDEXED, IS_UNIQUE, MAX_LENGTH};
 use crate::classes::{ClassField, FIELD_COLUMNS, read_field};
-use crate::field_type::FieldType;
+use crate::field_type::{FieldType, MAX_INDEXED_LENGTH};
 use crate::object_classes::raise_version;
 use crate::tables;
 use kit::app::App;
@@ -20,9 +20,6 @@ use store::{Conn, Error, Sql};
 
 /// The most indexed fields of a class.
 const MAX_INDEXED: i64 = 20;
-/// The most characters of a string that is unique or indexed. A folded one takes up to six bytes a character, and an entry
-/// of an index of PostgreSQL 2,704.
-const MAX_INDEXED_LENGTH: i64 = 400;
 
 /// Makes the index that a field wants.
 pub static INDEX: JobKind = JobKind {

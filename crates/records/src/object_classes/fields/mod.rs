@@ -4,6 +4,7 @@
 mod default_value;
 pub(crate) mod field;
 pub(crate) mod indexes;
+pub(crate) mod left_values;
 mod options;
 pub(crate) mod relations;
 pub(crate) mod words;
@@ -28,8 +29,11 @@ use kit::rows::{self, Declaration, Scope, Shape};
 use resource::{After, Body, Changes, Errors, Object, Value, message};
 use store::{Arg, Conn, Error, Sql};
 
-/// How many status fields a class can have had. All stand in its first table, where PostgreSQL counts dropped columns, too.
+/// How many status fields a class can have had. All stand in its first table, where both databases count dropped columns, too.
 const MAX_STATUSES_MADE: i64 = 1_000;
+
+/// How many other fields a class can have had. They stand in 50 tables, and a statement of SQLite joins 64.
+const MAX_FIELDS_MADE: i64 = 50 * FIELDS_IN_TABLE;
 
 /// A field with all that is stored of it.
 static STORED: Shape = Shape::plain(Declaration::Static(&FIELD));
@@ -141,7 +145,9 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     }
     forget_label(request, conn, class, &field.alias)?;
     rows::delete(request, conn, &FIELD, field.id, &field.label)?;
-    tables::drop_field(conn, class, &field)?;
+    if tables::drop_field(conn, class, &field)? {
+        left_values::remove_later(request, conn, class, &field)?;
+    }
     raise_version(conn, class)?;
     if field.kind.is_text() {
         words::feed_again(request, conn, class)?;
@@ -344,6 +350,9 @@ fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<boo
         }
         conn.exec(&Sql::new("UPDATE object_classes SET statuses_made = statuses_made + 1 WHERE id = $1").arg(class))?;
         return Ok(false);
+    }
+    if made >= MAX_FIELDS_MADE {
+        return Err(Refusal::bad("This class cannot have another field."));
     }
     field.table_number = made / FIELDS_IN_TABLE;
     conn.exec(&Sql::new("UPDATE object_classes SET fields_made = fields_made + 1 WHERE id = $1").arg(class))?;

@@ -28,7 +28,8 @@ pub static CHILDREN: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// Keeps all other new relations of the build out until the end of the transaction. It comes before every other lock.
+/// Keeps all other new classes and relations of the build out until the end of the transaction. It comes before every other
+/// lock.
 pub fn lock_all(conn: &mut Conn) -> Result<(), Error> {
     conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'object_relations' FOR UPDATE"), |row| row.int(0)).map(drop)
 }
