@@ -259,18 +259,15 @@ fn parents(
 ) -> Result<Vec<(i64, i64)>, store::Error> {
     tables::lock_for_write(conn, child_class)?;
     let ids: Vec<i64> = all.iter().map(|held| held.id).collect();
-    let mut sql = Sql::new("SELECT p.id, p.children FROM (SELECT t.id, (SELECT count(*) FROM (SELECT 1 FROM ");
+    let mut sql = Sql::new("SELECT t.id, (SELECT count(*) FROM (SELECT 1 FROM ");
     sql.name(&table_of(child_class, field.table_number)).push(" x WHERE x.").name(&field.column()).push(" = t.id");
     if child_class == class.id {
         sql.push(" AND NOT (x.id").any(ids.clone()).push(")");
     }
-    sql.push(" LIMIT ")
-        .bind(most + 1)
-        .push(") c) AS children FROM ")
-        .name(&class.table())
-        .push(" t WHERE t.id")
-        .any(ids);
-    conn.all(sql.push(") p WHERE p.children > 0"), |row| Ok((row.int(0)?, row.int(1)?)))
+    sql.push(" LIMIT ").bind(most + 1).push(") c) FROM ").name(&class.table()).push(" t WHERE t.id").any(ids);
+    let mut parents = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    parents.retain(|(_, children)| *children > 0);
+    Ok(parents)
 }
 
 /// Sets a relation to null in the children of records that go.
