@@ -151,12 +151,12 @@ fn insert_rights(conn: &mut Conn, teams: &[Line], members: &[Line]) -> Result<()
             ]
         })
         .collect();
-    conn.insert_rows("user_groups", &["name", "name_fold", "description", "created_at", "modified_at"], &teams, None)?;
+    conn.insert_rows("user_groups", &["name", "name_fold", "description", "created_at", "modified_at"], &teams, "")?;
     let members: Vec<[Value<'_>; 3]> = members
         .iter()
         .map(|line| [Value::Int(id(line, "team")), Value::Int(id(line, "person")), Value::Int(0)])
         .collect();
-    conn.insert_rows("user_group_members", &["group_id", "user_id", "created_at"], &members, None).map(|_| ())
+    conn.insert_rows("user_group_members", &["group_id", "user_id", "created_at"], &members, "").map(|_| ())
 }
 
 /// Makes a class with its fields, and gives everyone these actions on it.
@@ -238,7 +238,7 @@ fn insert_records(
     first_supplier: i64,
 ) -> Result<(), Error> {
     let rows: Vec<Vec<Arg>> = records.iter().map(|_| vec![class.into()]).collect();
-    let ids = tables::insert(conn, "records", &["class_id"], &rows, Some("id"))?;
+    let ids = tables::insert(conn, "records", &["class_id"], &rows, "RETURNING id")?;
     let mut columns: Vec<String> =
         ["id", "owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"]
             .map(str::to_owned)
@@ -251,7 +251,7 @@ fn insert_records(
         rows.push(row);
         words.push(of_row);
     }
-    let numbers = tables::insert(conn, &table(class), &columns, &rows, Some("n"))?;
+    let numbers = tables::insert(conn, &table(class), &columns, &rows, "RETURNING n")?;
     let words: Vec<(i64, Words)> = numbers.into_iter().zip(words).collect();
     conn.set_words(&table(class), &words)
 }
@@ -308,7 +308,7 @@ fn insert_assignments(conn: &mut Conn, lines: &[Line]) -> Result<(), Error> {
         })
         .collect();
     let columns = ["record", "n", "permission_set", "principal", "created_at"];
-    conn.insert_rows("record_assignees", &columns, &rows, None).map(|_| ())
+    conn.insert_rows("record_assignees", &columns, &rows, "").map(|_| ())
 }
 
 /// Counts what is counted: users, records, and what each principal sees.

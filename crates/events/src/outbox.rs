@@ -192,7 +192,7 @@ pub fn insert_history(
         [Value::Text(id), Value::Text(Kind::History.name()), Value::Int(size(body)), Value::Int(now), Value::Text(body)]
     });
     let rows: Vec<[Value<'_>; 5]> = rows.collect();
-    conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, None)?;
+    conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, "")?;
     backlog(build).added(Waiting { rows: events.len() as i64, bytes, oldest: Some(now) });
     Ok(())
 }

@@ -23,6 +23,7 @@ use resource::json::Writer;
 use resource::{Field, Kind, Resource, message, options};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use store::{Conn, Error, Sql};
 
 /// The most users in one request.
@@ -268,6 +269,8 @@ pub struct Candidate {
     pub is_one_time: bool,
     /// Whether the caller may list it.
     pub is_listed: bool,
+    /// The full name of a user, or the name of a group.
+    pub name: Arc<str>,
 }
 
 impl Principals {
@@ -293,16 +296,17 @@ impl Principals {
         }
         let (from, listed_by) = match self {
             Principals::Users => (
-                "t.account_type FROM users t WHERE t.is_deleted = 0 AND t.status <> 'anonymized'",
+                "t.account_type, t.full_name FROM users t WHERE t.is_deleted = 0 AND t.status <> 'anonymized'",
                 visible_users(caller),
             ),
-            Principals::Groups => ("'' FROM user_groups t WHERE 1 = 1", visible_groups(caller)),
+            Principals::Groups => ("'', t.name FROM user_groups t WHERE 1 = 1", visible_groups(caller)),
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
         sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id");
         sql.any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
         let candidates = conn.all(&sql, |row| {
-            Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time: row.text(2)? == "one_time_completion" }))
+            let is_one_time = row.text(2)? == "one_time_completion";
+            Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time, name: row.text(3)?.into() }))
         })?;
         Ok(candidates.into_iter().collect())
     }

@@ -70,7 +70,27 @@ pub fn taken(conn: &mut Conn, limit: &Limit) -> Result<i64, Error> {
 /// have locked.
 pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<(), Refusal> {
     let most = value(conn, limit)?;
-    if count + more > most { Err(exceeded(limit, most)) } else { Ok(()) }
+    within(limit, most, count + more)
+}
+
+/// Refuses so many rows when they exceed a limit, whose value is `most`.
+pub fn within(limit: &Limit, most: i64, count: i64) -> Result<(), Refusal> {
+    if count > most { Err(exceeded(limit, most)) } else { Ok(()) }
+}
+
+/// The values of some limits in this build.
+pub fn values<const N: usize>(conn: &mut Conn, limits: [&Limit; N]) -> Result<[i64; N], Error> {
+    let mut values = limits.map(|limit| limit.default);
+    let mut sql = Sql::new("SELECT name, value FROM limits WHERE name IN (");
+    for (at, limit) in limits.iter().enumerate() {
+        sql.push(if at > 0 { ", " } else { "" }).bind(limit.name);
+    }
+    conn.each(sql.push(")"), |row| {
+        let (name, value) = (row.text(0)?, row.int(1)?);
+        limits.iter().position(|limit| limit.name == name).into_iter().for_each(|at| values[at] = value);
+        Ok(())
+    })?;
+    Ok(values)
 }
 
 /// The refusal of a create beyond a limit.

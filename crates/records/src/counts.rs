@@ -21,19 +21,30 @@ const PLENTY: i64 = 100_000;
 /// Counts records more; refuses when there are more than the limit then. It comes last in its transaction, since others
 /// wait for the slot until the commit.
 pub fn take(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
-    let most = limits::value(conn, &OBJECT_RECORDS)?;
-    if conn.is_embedded() || sum(conn, class)? + more + PLENTY > most {
+    let [mut held, mut most] = held_and_most(conn, class)?;
+    if !conn.is_embedded() && held + more + PLENTY > most {
         lock_all(conn, class)?;
-        let held = sum(conn, class)?;
-        limits::check(conn, &OBJECT_RECORDS, held, more)?;
+        [held, most] = held_and_most(conn, class)?;
     }
+    limits::within(&OBJECT_RECORDS, most, held + more)?;
     add(conn, class, more).map_err(Refusal::from)
 }
 
 /// Refuses when so many records more would exceed the limit; counts nothing.
 pub fn check(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
-    let held = sum(conn, class)?;
-    limits::check(conn, &OBJECT_RECORDS, held, more)
+    let [held, most] = held_and_most(conn, class)?;
+    limits::within(&OBJECT_RECORDS, most, held + more)
+}
+
+/// How many records a class has, and how many it may have.
+fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], Error> {
+    let sql = Sql::new(
+        "SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT), \
+         COALESCE((SELECT l.value FROM limits l WHERE l.name = $2), CAST($3 AS BIGINT)) \
+         FROM record_counts c WHERE c.class_id = $1",
+    );
+    let sql = sql.arg(class).arg(OBJECT_RECORDS.name).arg(OBJECT_RECORDS.default);
+    conn.one(&sql, |row| Ok([row.int(0)?, row.int(1)?]))
 }
 
 /// Counts records less.

@@ -6,6 +6,7 @@ use events::record_events::{Assignee, Event, FieldValue, Person, SetName, Source
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::Value as Json;
+use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
 
@@ -22,21 +23,33 @@ pub struct Assignment {
 /// The events of one transaction.
 pub struct Events {
     source: Source,
+    /// The full names of users whom the events are about.
+    names: HashMap<i64, String>,
     at: i64,
     all: Vec<HistoryEvent>,
 }
 
 impl Events {
-    /// Events that the caller causes, under his present name.
-    pub fn of_request(request: &Request, conn: &mut Conn) -> Result<Events, Refusal> {
+    /// Events that the caller causes, about these users and others, all under their present names.
+    pub fn of_request(
+        request: &Request,
+        conn: &mut Conn,
+        about: impl IntoIterator<Item = i64>,
+    ) -> Result<Events, Refusal> {
         let user = request.caller()?.user;
-        let name = Sql::new("SELECT full_name FROM users WHERE id = $1").arg(user);
-        let name = conn.opt(&name, |row| Ok(row.text(0)?.to_owned()))?.unwrap_or_default();
-        Ok(Events { source: Source::user(user, name), at: request.now, all: Vec::new() })
+        let names = names_of_users(conn, about.into_iter().chain([user]))?;
+        let source = Source::user(user, names.get(&user).cloned().unwrap_or_default());
+        Ok(Events { source, names, at: request.now, all: Vec::new() })
     }
 
     fn push(&mut self, record: i64, event: &Event<'_>) {
         self.all.push(event.of(record, &self.source, self.at));
+    }
+
+    fn push_about<'a>(&'a mut self, record: i64, user: i64, event: impl FnOnce(Person<'a>) -> Event<'a>) {
+        let name = self.names.get(&user).map_or("", String::as_str);
+        let event = event(Person::user(user, name)).of(record, &self.source, self.at);
+        self.all.push(event);
     }
 
     pub fn created(&mut self, record: i64, values: Vec<FieldValue<'_>>) {
@@ -47,16 +60,16 @@ impl Events {
         self.push(record, &Event::StatusInitialized(value));
     }
 
-    pub fn owner_initialized(&mut self, record: i64, owner: i64, name: &str) {
-        self.push(record, &Event::OwnerInitialized(Person::user(owner, name)));
+    pub fn owner_initialized(&mut self, record: i64, owner: i64) {
+        self.push_about(record, owner, Event::OwnerInitialized);
     }
 
-    pub fn owners_added(&mut self, record: i64, owner: i64, name: &str) {
-        self.push(record, &Event::OwnersAdded(vec![Person::user(owner, name)]));
+    pub fn owners_added(&mut self, record: i64, owner: i64) {
+        self.push_about(record, owner, |owner| Event::OwnersAdded(vec![owner]));
     }
 
-    pub fn owners_removed(&mut self, record: i64, owner: i64, name: &str) {
-        self.push(record, &Event::OwnersRemoved(vec![Person::user(owner, name)]));
+    pub fn owners_removed(&mut self, record: i64, owner: i64) {
+        self.push_about(record, owner, |owner| Event::OwnersRemoved(vec![owner]));
     }
 
     pub fn assignees_added(&mut self, record: i64, assignments: &[Assignment]) {
@@ -79,6 +92,18 @@ impl Events {
     pub fn put(self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         if self.all.is_empty() { Ok(()) } else { outbox::put_history(request, conn, &self.all) }
     }
+}
+
+/// The full names of users.
+pub fn names_of_users(conn: &mut Conn, users: impl Iterator<Item = i64>) -> Result<HashMap<i64, String>, store::Error> {
+    let mut ids: Vec<i64> = users.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
+    Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
 /// The value of a field, as answers show it.

@@ -132,14 +132,14 @@ pub fn lock_for_change(conn: &mut Conn, class: i64) -> Result<(), Error> {
     conn.lock_table(&table(class), TableLock::Declaration)
 }
 
-/// Inserts rows, and returns a column of them in their order.
+/// Inserts rows, and returns what `then` asks of them, as [`Conn::insert_rows`].
 pub fn insert(
     conn: &mut Conn,
     table: &str,
     columns: &[&str],
     rows: &[Vec<Arg>],
-    returning: Option<&str>,
+    then: &'static str,
 ) -> Result<Vec<i64>, Error> {
     let rows: Vec<Vec<Value<'_>>> = rows.iter().map(|row| row.iter().map(Arg::borrowed).collect()).collect();
-    conn.insert_rows(table, columns, &rows, returning)
+    conn.insert_rows(table, columns, &rows, then)
 }

@@ -15,7 +15,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Error, Sql, Value};
 
 /// What all kept sets may take in the memory of a process, in bytes.
 const MAX_KEPT_BYTES: u64 = 128 * 1024 * 1024;
@@ -296,15 +296,12 @@ impl Changed {
     /// It comes last, since others wait for these rows until the commit.
     pub fn note(self, conn: &mut Conn, class: i64) -> Result<(), Error> {
         let slot = slot(conn);
-        for (principal, owned) in self.0 {
-            let sql = Sql::new(
-                "INSERT INTO record_viewers(principal, class_id, slot, version, owned) VALUES ($1, $2, $3, 1, $4) \
-                 ON CONFLICT (principal, class_id, slot) DO UPDATE SET version = record_viewers.version + 1, \
-                 owned = record_viewers.owned + excluded.owned",
-            );
-            conn.exec(&sql.arg(principal).arg(class).arg(slot).arg(owned))?;
-        }
-        Ok(())
+        let row = |(principal, owned)| [principal, class, slot, 1, owned].map(Value::Int);
+        let rows: Vec<_> = self.0.into_iter().map(row).collect();
+        let columns = ["principal", "class_id", "slot", "version", "owned"];
+        let then = "ON CONFLICT (principal, class_id, slot) DO UPDATE SET version = record_viewers.version + 1, \
+             owned = record_viewers.owned + excluded.owned";
+        conn.insert_rows("record_viewers", &columns, &rows, then).map(drop)
     }
 }
 

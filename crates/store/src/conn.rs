@@ -126,7 +126,8 @@ impl Conn {
     }
 
     /// Inserts rows into a table that is known at run time; made for thousands of rows. Each row has a value for each of the
-    /// columns. Returns the column `returning` (a BIGINT) of each row, in the order of the rows; nothing without it.
+    /// columns. `then` ends the statement: with `ON CONFLICT …`, `RETURNING` and a BIGINT, or nothing. Returns what it returns
+    /// of each row, in the order of the rows.
     ///
     /// PostgreSQL inserts 5,000 rows in one round trip; a row that it refuses names its error, not its place.
     ///
@@ -137,14 +138,14 @@ impl Conn {
         table: &str,
         columns: &[&str],
         rows: &[R],
-        returning: Option<&str>,
+        then: &'static str,
     ) -> Result<Vec<i64>, Error> {
         self.has_not_failed()?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let insert = Insert::new(table, columns, returning);
-        let mut returned = Vec::with_capacity(returning.map_or(0, |_| rows.len()));
+        let insert = Insert::new(table, columns, then);
+        let mut returned = Vec::new();
         let done = |row: &Row<'_>| {
             returned.push(row.int(0)?);
             Ok(())

@@ -160,14 +160,24 @@ impl Sql {
     /// Appends the condition that what stands before it is one of some integers: ` = ANY($1)`. The statement is the same
     /// whatever their number, so that connections keep it prepared. On SQLite it becomes `IN` with [`Arg::Ints`] as JSON.
     ///
+    /// A single integer is asked for as such. PostgreSQL takes every array to hold ten, and for fewer it would plan the
+    /// statement anew each time, which takes longer than to run it.
+    ///
     /// ```
     /// # use store::Sql;
     /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
     /// sql.any([3, 1, 4]).push(" ORDER BY id");
     /// assert_eq!(sql.text(), "SELECT name FROM users WHERE id = ANY($1) ORDER BY id");
+    ///
+    /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
+    /// assert_eq!(sql.any([3]).text(), "SELECT name FROM users WHERE id = $1");
     /// ```
     pub fn any(&mut self, numbers: impl Into<Vec<i64>>) -> &mut Sql {
-        self.push(" = ANY(").bind(Arg::Ints(numbers.into())).push(")")
+        let numbers = numbers.into();
+        match numbers.as_slice() {
+            [one] => self.push(" = ").bind(*one),
+            _ => self.push(" = ANY(").bind(Arg::Ints(numbers)).push(")"),
+        }
     }
 
     /// Appends a condition that holds for about one in so many rows. It tells SQLite, whose statistics are made from a sample,
@@ -252,24 +262,21 @@ pub(crate) struct Insert {
     /// `INSERT INTO table (column, …)`
     head: Sql,
     columns: usize,
-    /// ` RETURNING column`, or nothing.
-    tail: Sql,
+    /// What ends the statement, or nothing.
+    then: &'static str,
 }
 
 impl Insert {
     /// # Panics
     /// As [`Sql::name`].
-    pub fn new(table: &str, columns: &[&str], returning: Option<&str>) -> Insert {
-        let (mut head, mut tail) = (Sql::new("INSERT INTO "), Sql::new(""));
+    pub fn new(table: &str, columns: &[&str], then: &'static str) -> Insert {
+        let mut head = Sql::new("INSERT INTO ");
         head.name(table);
         for (at, column) in columns.iter().enumerate() {
             head.push(if at == 0 { " (" } else { ", " }).name(column);
         }
         head.push(")");
-        if let Some(column) = returning {
-            tail.push(" RETURNING ").name(column);
-        }
-        Insert { head, columns: columns.len(), tail }
+        Insert { head, columns: columns.len(), then }
     }
 
     /// The statement for one row; its arguments are to be given.
@@ -280,14 +287,14 @@ impl Insert {
             text.push_str(if at == 1 { " VALUES ($" } else { ", $" });
             push_number(text, at);
         }
-        text.push(')');
-        text.push_str(self.tail.text());
+        text.push_str(") ");
+        text.push_str(self.then);
         sql
     }
 
     /// The text for many rows, of which PostgreSQL gets each column as an array.
     pub fn many(&self, arrays: &str) -> String {
-        format!("{} SELECT * FROM UNNEST({arrays}){}", self.head.text(), self.tail.text())
+        format!("{} SELECT * FROM UNNEST({arrays}) {}", self.head.text(), self.then)
     }
 }
 

@@ -51,7 +51,7 @@ async fn a_bit_of_a_blob(fixture: &mut Fixture) {
         .write(move |conn| {
             let rows: Vec<_> = numbers.iter().map(|number| [Value::Int(*number), Value::Text("x")]).collect();
             conn.exec(&Sql::new("CREATE TABLE r (n BIGINT NOT NULL, f1 TEXT)"))?;
-            conn.insert_rows("r", &["n", "f1"], &rows, None)
+            conn.insert_rows("r", &["n", "f1"], &rows, "")
         })
         .await
         .map_err(|error: Error| error)
@@ -81,7 +81,7 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
         let inserted = database.write(move |conn| {
             let names: Vec<_> = (0..count).map(|at| format!("{count}, {}", (at * 7919) % 12_000)).collect();
             let rows: Vec<_> = names.iter().map(|name| row(name)).collect();
-            let ids = conn.insert_rows("users", &COLUMNS, &rows, Some("id"))?;
+            let ids = conn.insert_rows("users", &COLUMNS, &rows, "RETURNING id")?;
             let mut sql = Sql::new("SELECT name FROM users WHERE id");
             sql.any(ids.clone()).push(" ORDER BY id");
             assert!(ids.is_sorted());
@@ -95,7 +95,7 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
         let mut rows = [row("Ada"), row("Bob")];
         rows[1][1] = Value::Text("bob@example.com");
         rows[1][4] = Value::Null;
-        assert_eq!(conn.insert_rows("users", &COLUMNS, &rows, None)?, []);
+        assert_eq!(conn.insert_rows("users", &COLUMNS, &rows, "")?, []);
         conn.all(&Sql::new("SELECT email, team, photo FROM users WHERE name IN ('Ada', 'Bob') ORDER BY name"), |row| {
             let email = row.opt_text(0)?.map(str::to_owned);
             Ok((email, row.opt_int(1)?, row.opt_blob(2)?.map(<[u8]>::to_vec)))
@@ -108,9 +108,9 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
 async fn a_refused_row_leaves_none(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let twice =
-        |conn: &mut Conn| conn.insert_rows("users", &COLUMNS, &[row("Ada"), row("Bob"), row("Ada")], Some("id"));
+        |conn: &mut Conn| conn.insert_rows("users", &COLUMNS, &[row("Ada"), row("Bob"), row("Ada")], "RETURNING id");
     assert_eq!(database.write(twice).await, Err(Error::Unique("users_name".to_owned())));
-    let too_few = |conn: &mut Conn| conn.insert_rows("users", &["name", "email"], &[[Value::Text("Ada")]], None);
+    let too_few = |conn: &mut Conn| conn.insert_rows("users", &["name", "email"], &[[Value::Text("Ada")]], "");
     assert_eq!(database.write(too_few).await, Err(Error::Db("users: a row has not 2 values".to_owned())));
     assert_eq!(common::count(&database).await, 0);
 }

@@ -40,7 +40,7 @@ async fn with_table(fixture: &mut Fixture) -> Database {
 /// Inserts `(id, f31)` pairs, and returns their `n`.
 fn put(conn: &mut Conn, rows: &[(i64, Option<&str>)]) -> Result<Vec<i64>, Error> {
     let rows: Vec<_> = rows.iter().map(|(id, text)| [Value::Int(*id), text.map_or(Value::Null, Value::Text)]).collect();
-    conn.insert_rows("r12", &["id", "f31"], &rows, Some("n"))
+    conn.insert_rows("r12", &["id", "f31"], &rows, "RETURNING n")
 }
 
 fn texts(conn: &mut Conn, sql: &'static str) -> Result<Vec<Option<String>>, Error> {
@@ -108,7 +108,7 @@ async fn an_extension_table(fixture: &mut Fixture) {
         conn.create_index(&Index { name: "r12_f131", table: "r12_1", columns: &["f131"], kind })?;
         put(conn, &[(70, Some("a")), (71, Some("b"))])?;
         let rows = [70, 71].map(|id| [Value::Int(id), Value::Text("x")]);
-        conn.insert_rows("r12_1", &["id", "f131"], &rows, None)?;
+        conn.insert_rows("r12_1", &["id", "f131"], &rows, "")?;
         conn.exec(&Sql::new("DELETE FROM r12 WHERE id = 70"))?;
         texts(conn, "SELECT f31 FROM r12 JOIN r12_1 USING (id)")
     });
@@ -273,7 +273,7 @@ async fn statements_that_do_not_fit_any_more(fixture: &mut Fixture) {
     let database = with_table(fixture).await;
     let select = |conn: &mut Conn| texts(conn, "SELECT f31 FROM r12");
     let star = |conn: &mut Conn| conn.all(&Sql::new("SELECT * FROM r12"), |row| row.int(1));
-    let insert = |conn: &mut Conn| conn.insert_rows("r12", &["id", "f31"], &[[Value::Int(1), Value::Null]], None);
+    let insert = |conn: &mut Conn| conn.insert_rows("r12", &["id", "f31"], &[[Value::Int(1), Value::Null]], "");
     let update = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r12 SET f31 = 'a'"));
     // On as many connections as may know it.
     for _ in 0..8 {

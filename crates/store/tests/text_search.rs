@@ -45,7 +45,7 @@ async fn with_texts(fixture: &mut Fixture) -> Database {
         conn.create_table("r12", &[])?;
         conn.create_word_index("r12")?;
         let ids: Vec<_> = TEXTS.iter().map(|(n, _)| [Value::Int(100 + n)]).collect();
-        conn.insert_rows("r12", &["id"], &ids, None)?;
+        conn.insert_rows("r12", &["id"], &ids, "")?;
         for some in TEXTS.chunks(4) {
             conn.set_words("r12", &some.iter().map(|(n, text)| (*n, words_of(text))).collect::<Vec<_>>())?;
         }
@@ -153,7 +153,7 @@ async fn a_beginning_of_few_and_of_many_words(fixture: &mut Fixture) {
     let first = TEXTS.len() as i64 + 1;
     let set = move |conn: &mut Conn| {
         let rows: Vec<(i64, Words)> = (0..40).map(|at| (first + at, words_of(&format!("even number{at}")))).collect();
-        conn.insert_rows("r12", &["id"], &rows.iter().map(|(n, _)| [Value::Int(100 + n)]).collect::<Vec<_>>(), None)?;
+        conn.insert_rows("r12", &["id"], &rows.iter().map(|(n, _)| [Value::Int(100 + n)]).collect::<Vec<_>>(), "")?;
         conn.set_words("r12", &rows)
     };
     database.write::<_, Error>(set).await.unwrap();

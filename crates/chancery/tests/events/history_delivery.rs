@@ -623,7 +623,7 @@ async fn insert(installation: &Installation, records: std::ops::RangeInclusive<i
     let insert = move |conn: &mut Conn| {
         let rows = bodies.iter().map(|(id, body)| [Value::Text(id), Value::Text("history"), Value::Text(body)]);
         let rows: Vec<_> = rows.map(|[id, kind, body]| [id, kind, Value::Int(500), Value::Int(0), body]).collect();
-        conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, None)
+        conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, "")
     };
     store.database("build_1").write::<_, Error>(insert).await.unwrap();
     store.close().await;

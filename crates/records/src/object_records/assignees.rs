@@ -2,8 +2,8 @@
 //! groups (`docs/reference/object-records.md`).
 
 use super::held::{self, Held};
-use super::write::{insert_assignments, names_of_users};
-use crate::history_events::{Assignment, Events};
+use super::write::insert_assignments;
+use crate::history_events::{Assignment, Events, names_of_users};
 use crate::object_classes::assignees::{ASSIGNEES, unlisted_group, unlisted_user};
 use crate::rights::EDIT_OWNERS;
 use crate::visible_records::Changed;
@@ -187,7 +187,7 @@ impl Collection {
         let (removed, principals): (Vec<i64>, Vec<i64>) = ids.iter().filter_map(|id| by_id.get(id).copied()).unzip();
         conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").any(removed))?;
         let assignments = self.assignments(conn, &set, &principals)?;
-        let mut events = Events::of_request(request, conn)?;
+        let mut events = Events::of_request(request, conn, [])?;
         events.assignees_removed(held.id, &assignments);
         events.put(request, conn)?;
         note(conn, &held, &assignments)?;
@@ -198,7 +198,7 @@ impl Collection {
         let assignments = self.assignments(conn, set, ids)?;
         let rows: Vec<(i64, i64, &Assignment)> = assignments.iter().map(|of| (held.id, held.n, of)).collect();
         insert_assignments(request, conn, &rows)?;
-        let mut events = Events::of_request(request, conn)?;
+        let mut events = Events::of_request(request, conn, [])?;
         events.assignees_added(held.id, &assignments);
         events.put(request, conn)?;
         Ok(note(conn, held, &assignments)?)
@@ -266,7 +266,7 @@ pub fn principal(of: Principals, id: i64) -> i64 {
 }
 
 /// The names of users or groups.
-pub fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, Error> {
+fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, Error> {
     if of == Principals::Users {
         return names_of_users(conn, ids.iter().copied());
     }

@@ -1,7 +1,7 @@
 //! Assignments that a create makes together with its record (`docs/reference/object-records.md`), by the rules and messages
 //! of the collections of assignees. What the database answers is asked for all records of a request together.
 
-use super::assignees::{RECORD_SET_GROUPS, RECORD_SET_USERS, Set, names, principal, sets_for_assigning, unlisted};
+use super::assignees::{RECORD_SET_GROUPS, RECORD_SET_USERS, Set, principal, sets_for_assigning, unlisted};
 use super::check::Checked;
 use crate::classes::Class;
 use crate::history_events::Assignment;
@@ -78,11 +78,9 @@ pub fn of_bodies(
     if assigned.iter().map(Vec::len).sum::<usize>() > MAX_ASSIGNMENTS {
         return Err(Refusal::limit(format!("Limit of {MAX_ASSIGNMENTS} Assignments has been exceeded.")));
     }
-    for (at, limit) in [&RECORD_SET_USERS, &RECORD_SET_GROUPS].into_iter().enumerate() {
-        let most = counts.values().map(|of| of[at]).max().unwrap_or(0);
-        if most > 0 {
-            limits::check(conn, limit, 0, most)?;
-        }
+    let of_set = [&RECORD_SET_USERS, &RECORD_SET_GROUPS];
+    for (at, most) in limits::values(conn, of_set)?.into_iter().enumerate() {
+        limits::within(of_set[at], most, counts.values().map(|of| of[at]).max().unwrap_or(0))?;
     }
     Ok(assigned)
 }
@@ -150,7 +148,6 @@ fn assignments(entry: &Entry, sets: &HashMap<i64, Set>, people: [&People; 2]) ->
 struct People {
     of: Principals,
     known: HashMap<i64, Candidate>,
-    names: HashMap<i64, Arc<str>>,
 }
 
 impl People {
@@ -161,12 +158,7 @@ impl People {
         ids: impl Iterator<Item = &'a i64>,
     ) -> Result<People, Refusal> {
         let ids: Vec<i64> = ids.copied().collect::<HashSet<i64>>().into_iter().collect();
-        if ids.is_empty() {
-            return Ok(People { of, known: HashMap::new(), names: HashMap::new() });
-        }
-        let known = of.look_up(conn, request.caller()?, &ids)?;
-        let names = names(conn, of, &ids)?.into_iter().map(|(id, name)| (id, name.into())).collect();
-        Ok(People { of, known, names })
+        Ok(People { of, known: of.look_up(conn, request.caller()?, &ids)? })
     }
 
     /// The name of a user or group whom the caller may assign, or why he may not.
@@ -178,6 +170,6 @@ impl People {
         if !candidate.is_listed {
             return Err(unlisted(self.of, id));
         }
-        Ok(self.names.get(&id).cloned().unwrap_or_else(|| "".into()))
+        Ok(candidate.name.clone())
     }
 }

@@ -44,10 +44,9 @@ pub type Outcome<T> = Result<Result<T, ByPlace>, Refusal>;
 /// none that the caller may view.
 pub fn open(request: &Request, conn: &mut Conn, id: i64) -> Result<(Arc<Class>, ClassRights), Refusal> {
     // Before a table is named, it must be there.
-    class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
+    let on_class = crate::rights::of_class_for_write(conn, request.caller()?, id)?;
     tables::lock_for_write(conn, id)?;
     let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
-    let on_class = crate::rights::of_class(conn, request.caller()?, id)?;
     Ok((class, on_class))
 }
 

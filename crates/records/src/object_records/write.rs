@@ -86,7 +86,7 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
         })
         .collect();
     let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let numbers = tables::insert(conn, &class.table(), &names, &rows, Some("n"))?;
+    let numbers = tables::insert(conn, &class.table(), &names, &rows, "RETURNING n")?;
     for number in class.further_tables() {
         let fields: Vec<(&ClassField, &Field)> = fields_of(class, number).collect();
         let mut columns = vec!["id".to_owned()];
@@ -101,16 +101,15 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
             })
             .collect();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        tables::insert(conn, &table_of(class.id, number), &names, &rows, None)?;
+        tables::insert(conn, &table_of(class.id, number), &names, &rows, "")?;
     }
     if class.fields.iter().any(|field| field.kind.is_text()) {
         let words: Vec<(i64, Words)> =
             new.iter().zip(&numbers).map(|(new, n)| (*n, words_of(class, &new.values, None))).collect();
         conn.set_words(&class.table(), &words)?;
     }
-    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
-    let mut assigned: Vec<(i64, i64, &Assignment)> = Vec::new();
-    let owners = names_of_users(conn, new.iter().filter_map(|new| new.owner))?;
+    let mut events = Events::of_request(request, conn, new.iter().filter_map(|new| new.owner))?;
+    let (mut changed, mut assigned) = (Changed::default(), Vec::<(i64, i64, &Assignment)>::new());
     for ((new, id), n) in new.iter().zip(&ids).zip(&numbers) {
         events.created(*id, event_values(class, &new.values, |_, value| *value != Value::Null));
         let status = event_values(class, &new.values, |field, _| field.kind == FieldType::Status);
@@ -118,7 +117,7 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
             events.status_initialized(*id, status);
         }
         if let Some(owner) = new.owner {
-            events.owner_initialized(*id, owner, owners.get(&owner).map_or("", String::as_str));
+            events.owner_initialized(*id, owner);
             changed.owner(owner, 1);
         }
         for assignment in &new.assignments {
@@ -145,7 +144,7 @@ pub fn insert_assignments(
     for some in all.chunks(10_000) {
         let rows: Vec<Vec<Arg>> =
             some.iter().map(|(record, n, assignment)| assignment_row(request, *record, *n, assignment)).collect();
-        tables::insert(conn, "record_assignees", &ASSIGNEE_COLUMNS, &rows, None)?;
+        tables::insert(conn, "record_assignees", &ASSIGNEE_COLUMNS, &rows, "")?;
     }
     Ok(())
 }
@@ -162,9 +161,9 @@ fn record_ids(conn: &mut Conn, class: &Class, new: &[New]) -> Result<Vec<i64>, R
         new.iter().filter_map(|new| Some(vec![new.former?.id.into(), class.id.into()])).collect();
     if former.is_empty() {
         let rows: Vec<Vec<Arg>> = new.iter().map(|_| vec![class.id.into()]).collect();
-        return Ok(tables::insert(conn, "records", &["class_id"], &rows, Some("id"))?);
+        return Ok(tables::insert(conn, "records", &["class_id"], &rows, "RETURNING id")?);
     }
-    tables::insert(conn, "records", &["id", "class_id"], &former, None)?;
+    tables::insert(conn, "records", &["id", "class_id"], &former, "")?;
     Ok(new.iter().filter_map(|new| Some(new.former?.id)).collect())
 }
 
@@ -242,18 +241,6 @@ fn event_values<'a>(
     class.fields.iter().filter_map(of).collect()
 }
 
-/// The full names of users.
-pub fn names_of_users(conn: &mut Conn, users: impl Iterator<Item = i64>) -> Result<HashMap<i64, String>, store::Error> {
-    let mut ids: Vec<i64> = users.collect();
-    ids.sort_unstable();
-    ids.dedup();
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
-    Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
-}
-
 /// Reads what records hold in the wanted fields, one record after the other.
 pub fn each_stored(
     conn: &mut Conn,
@@ -312,9 +299,17 @@ pub struct Change {
     pub owner: Option<[Option<i64>; 2]>,
 }
 
+impl Change {
+    /// The owner before and after it, when these are two.
+    fn new_owner(&self) -> Option<[Option<i64>; 2]> {
+        self.owner.filter(|[before, after]| before != after)
+    }
+}
+
 /// Changes records of a class.
 pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change]) -> Result<(), Refusal> {
-    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
+    let owners = all.iter().filter_map(Change::new_owner).flatten().flatten();
+    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn, owners)?);
     let sent: HashSet<&str> = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias)).collect();
     let is_sent = |field: &ClassField| sent.contains(field.alias.as_str());
     // The words of a record are those of all its texts.
@@ -343,9 +338,6 @@ fn update_some(
 ) -> Result<(), Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let mut words: Vec<(i64, Words)> = Vec::new();
-    let new_owner = |change: &Change| change.owner.filter(|[before, after]| before != after);
-    let names = names_of_users(conn, all.iter().filter_map(new_owner).flatten().flatten())?;
-    let name = |user: i64| names.get(&user).map_or("", String::as_str);
     for change in all {
         let before = before.get(&change.id);
         let differs = |field: &ClassField| {
@@ -355,7 +347,7 @@ fn update_some(
         let mut sql = Sql::new("UPDATE ");
         sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
         push_columns(&mut sql, class, 0, &change.values, differs);
-        let owner = new_owner(change);
+        let owner = change.new_owner();
         if let Some([_, owner]) = owner {
             let ownership = match owner {
                 Some(_) => Some(new_ownership(conn, class)?),
@@ -380,11 +372,11 @@ fn update_some(
         }
         let [before, owner] = owner.unwrap_or_default();
         if let Some(before) = before {
-            events.owners_removed(change.id, before, name(before));
+            events.owners_removed(change.id, before);
             changed.owner(before, -1);
         }
         if let Some(owner) = owner {
-            events.owners_added(change.id, owner, name(owner));
+            events.owners_added(change.id, owner);
             changed.owner(owner, 1);
         }
     }
@@ -446,7 +438,7 @@ fn unique(class: &Class, error: store::Error) -> Refusal {
 
 /// Deletes records of a class whose rows are locked, and keeps their values for a restore.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -> Result<(), Refusal> {
-    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn)?);
+    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn, [])?);
     let ids: Vec<i64> = all.iter().map(|record| record.id).collect();
     let numbers: Vec<i64> = all.iter().map(|record| record.n).collect();
     for some in ids.chunks(at_once(class.fields.iter())) {
@@ -497,7 +489,7 @@ fn keep(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64]) -> Resul
         },
     )?;
     let columns = ["id", "class_id", "label", "content", "deleted_at", "deleted_by", "gone_at"];
-    tables::insert(conn, "deleted_records", &columns, &kept, None).map(drop)
+    tables::insert(conn, "deleted_records", &columns, &kept, "").map(drop)
 }
 
 /// What a record is called.

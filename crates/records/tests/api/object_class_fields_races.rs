@@ -226,7 +226,7 @@ async fn fill(server: &Server, count: i64) {
         let write = move |conn: &mut Conn| {
             let rows: Vec<[store::Value<'_>; 2]> =
                 (first..first + 10_000).map(|id| [store::Value::Int(id), store::Value::Int(id)]).collect();
-            conn.insert_rows("r1", &["id", "created_at"], &rows, None).map(drop)
+            conn.insert_rows("r1", &["id", "created_at"], &rows, "").map(drop)
         };
         server.build.db.write::<_, Error>(write).await.unwrap();
     }
