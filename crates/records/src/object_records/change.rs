@@ -7,7 +7,7 @@ use super::held::{self, Held};
 use super::relations;
 use super::write::{self, Change, New};
 use crate::classes::{Class, ClassField, class, table, table_of};
-use crate::rights::{CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, owns_class};
+use crate::rights::{CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, owns_class};
 use crate::tables;
 use kit::account_type::AccountType;
 use kit::caller::Caller;
@@ -79,11 +79,7 @@ pub fn check_new(
     let mut all = check::check(request, conn, class, &sent)?;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
-    let may_assign = |owner: &Option<i64>| match *owner == Some(caller.user) {
-        true => RECORD_ALL,
-        false => on_class.held() & RECORD_ALL,
-    };
-    let may: Vec<i64> = owners.iter().map(may_assign).collect();
+    let may: Vec<i64> = owners.iter().map(|owner| on_class.on_record(caller, *owner, 0)).collect();
     let bodies: Vec<&Object<'_>> = sent.iter().map(|one| &one.body).collect();
     let assigned = assignments::of_bodies(request, conn, class, &bodies, &may, &mut all)?;
     let (values, wrong) = split(all);

@@ -330,19 +330,17 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let from = |sql: &mut Sql| {
         sql.push(" FROM ").name(&class.table()).push(" t");
-        join_label(sql, class);
+        join_label(sql, class, OWN);
         sql.push(" WHERE ").append(&condition);
     };
     let mut sql = Sql::new("SELECT t.id, ");
-    select_label(&mut sql, class);
+    select_label(&mut sql, class, OWN);
     from(&mut sql);
     sql.push(" ORDER BY t.id LIMIT ").bind(limit).push(" OFFSET ").bind(offset);
     let mut out = Writer::default();
     out.raw("[");
     conn.each(&sql, |row| {
-        let id = row.int(0)?;
-        let label = row.opt_text(1)?.map_or_else(|| format!("#{id}"), str::to_owned);
-        out.comma().raw("{").name("value").int(id).name("text").text(&label).raw("}");
+        out.comma().raw("{").name("value").int(row.int(0)?).name("text").text(row.text(1)?).raw("}");
         Ok(())
     })
     .map_err(too_slow)?;
