@@ -1,5 +1,5 @@
 //! A single record by two short statements: the first names its class, which never changes; the second reads all that the
-//! answer shows and depends on in one snapshot. Where that cannot be said in one statement, the record is read as ever.
+//! answer shows and depends on in one snapshot. Where one statement cannot tell, the record is read by more of them (`read.rs`).
 
 use super::held::select_granted;
 use super::read::{Beside, FIELDS, Named, Records, View, join_label, select_label};
@@ -95,16 +95,16 @@ struct Question<'r> {
 
 /// What a statement found beside the row of a record.
 struct Seen {
-    class: ClassSeen,
+    class: FoundClass,
     /// What record permission sets give the caller on the record.
     granted: i64,
-    related: BTreeMap<i64, ClassSeen>,
+    related: BTreeMap<i64, FoundClass>,
     /// What the users and records are called that the fields of these places name.
     labels: HashMap<usize, String>,
 }
 
 /// A class as the statement found it.
-struct ClassSeen {
+struct FoundClass {
     version: i64,
     rights: ClassRights,
 }
@@ -160,7 +160,7 @@ impl<'r> Question<'r> {
         let mut next = || columns.next().unwrap_or(usize::MAX);
         let mut class = || {
             let (version, held) = (row.opt_int(next())?.unwrap_or(0), row.opt_int(next())?.unwrap_or(0));
-            Ok::<_, Error>(ClassSeen { version, rights: ClassRights::of(self.caller, held) })
+            Ok::<_, Error>(FoundClass { version, rights: ClassRights::of(self.caller, held) })
         };
         let own = class()?;
         let related = self.related.keys().map(|id| Ok((*id, class()?))).collect::<Result<BTreeMap<_, _>, Error>>()?;

@@ -2,10 +2,10 @@
 //! by their ids, whatever the number of records: labels of what their fields name, and the caller's permissions.
 
 use super::held::{self, Held, SHOWN};
-use crate::classes::{Class, ClassField, FIRST_FIELD, class_at, table};
+use crate::classes::{Class, ClassField, FIRST_FIELD};
 use crate::field_type::FieldType;
-use crate::rights::{ClassRights, TASK_ACTIONS, VIEW, select_held};
-use crate::visible_records::{Visible, visible_in};
+use crate::rights::{ClassRights, TASK_ACTIONS};
+use crate::visible_records::{SeenClass, Visible, seen_classes};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, Tag, etag};
 use kit::refusal::Refusal;
@@ -321,38 +321,22 @@ fn labels_of_related(
     if related.is_empty() {
         return Ok(labels);
     }
-    let caller = request.caller()?;
-    let mut sql = Sql::new("SELECT t.id, t.version, ");
-    select_held(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").any(related.keys().copied().collect::<Vec<_>>());
-    let classes = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
-    let by_sets: Vec<i64> = classes.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(class, _, _)| *class).collect();
-    let mut visible = visible_in(request, conn, &by_sets)?;
-    for (class, version, _) in classes {
-        let (Some(ids), Some(class)) =
-            (related.get(&class), class_at(&request.app, &request.build, conn, class, version)?)
-        else {
-            continue;
-        };
-        let visible = visible.remove(&class.id).unwrap_or(Visible::All);
-        labels.extend(labels_of(conn, &class, ids, &visible)?);
+    for SeenClass { class, visible, .. } in seen_classes(request, conn, related.keys().copied().collect())? {
+        if let Some(ids) = related.get(&class.id) {
+            labels.extend(labels_of(conn, &class, ids, &visible)?);
+        }
     }
     Ok(labels)
 }
 
 /// The labels of these records of a class, as far as they are visible.
-pub fn labels_of(
-    conn: &mut Conn,
-    class: &Class,
-    ids: &[i64],
-    visible: &Visible,
-) -> Result<Vec<(i64, String)>, Refusal> {
+fn labels_of(conn: &mut Conn, class: &Class, ids: &[i64], visible: &Visible) -> Result<Vec<(i64, String)>, Refusal> {
     if visible.is_none() {
         return Ok(Vec::new());
     }
     let mut sql = Sql::new("SELECT t.id, t.n, ");
     select_label(&mut sql, class, OWN);
-    sql.push(" FROM ").name(&table(class.id)).push(" t");
+    sql.push(" FROM ").name(&class.table()).push(" t");
     join_label(&mut sql, class, OWN);
     sql.push(" WHERE t.id").any(ids.to_vec());
     let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
