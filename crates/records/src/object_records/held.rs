@@ -3,6 +3,7 @@
 
 use crate::classes::{Class, class_at, table};
 use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, select_held};
+use crate::tables::lock_for_write;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -39,7 +40,7 @@ pub fn of_record(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<H
     look_up(request, conn, id, false)
 }
 
-/// The record of the path for a change, with its row locked; `None` when there is none that the caller may view.
+/// The record of this id for a change, with its row locked; `None` when there is none that the caller may view.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
     look_up(request, conn, id, true)
 }
@@ -57,7 +58,7 @@ fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Res
     let found = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
     let Some((class, version, on_class)) = found else { return Ok(None) };
     if for_change {
-        crate::tables::lock_for_write(conn, class)?;
+        lock_for_write(conn, class)?;
     }
     let mut sql = Sql::new("SELECT t.n, t.owner, ");
     if for_change {
