@@ -206,23 +206,22 @@ impl HistoryClient {
         self.send(with_json(request, envelope.to_json()), StatusCode::CREATED).await.map(drop)
     }
 
-    /// A page of the history events of one record, newest first. `filters` are parameters of the service's list.
+    /// A page of the history events of one record, newest first.
     pub async fn events_of_record(
         &self,
         client_id: &str,
         record_id: i64,
-        filters: &[(String, String)],
-        limit: i64,
-        offset: i64,
+        wanted: &WantedEvents,
         patience: Duration,
     ) -> Result<RecordEvents, Failure> {
-        let page = self.history_events(client_id, record_id, filters, limit, offset, patience);
-        if filters.is_empty() {
+        let page = self.history_events(client_id, record_id, wanted, patience);
+        if wanted.filters.is_empty() {
             let (filtered_count, results, room) = page.await?;
             return Ok(RecordEvents { total_count: filtered_count, filtered_count, results, _room: room });
         }
         // The service's own total is that of the tenant.
-        let count = self.history_events(client_id, record_id, &[], 1, BEHIND_ALL, patience);
+        let none = WantedEvents { filters: Vec::new(), limit: 1, offset: BEHIND_ALL };
+        let count = self.history_events(client_id, record_id, &none, patience);
         let ((filtered_count, results, room), (total_count, ..)) = try_join(page, count).await?;
         Ok(RecordEvents { total_count, filtered_count, results, _room: room })
     }
@@ -232,17 +231,15 @@ impl HistoryClient {
         &self,
         client_id: &str,
         record_id: i64,
-        filters: &[(String, String)],
-        limit: i64,
-        offset: i64,
+        wanted: &WantedEvents,
         patience: Duration,
     ) -> Result<(i64, Bytes, Taken), Failure> {
         // The serializer cannot be sent to another thread, so it ends before the wait.
         let path = {
             let mut query = form_urlencoded::Serializer::new("/api/history/events?".to_owned());
             query.append_pair("record_id", &record_id.to_string());
-            query.append_pair("limit", &limit.to_string()).append_pair("offset", &offset.to_string());
-            query.extend_pairs(filters).finish()
+            query.append_pair("limit", &wanted.limit.to_string()).append_pair("offset", &wanted.offset.to_string());
+            query.extend_pairs(&wanted.filters).finish()
         };
         let request = self.call(Method::GET, &path).header("x-client-id", client_id).timeout(patience);
         let outcome = self.read_page(request, patience).await;
@@ -313,6 +310,15 @@ impl HistoryClient {
             *self.identity() = Identity::Unknown;
         }
     }
+}
+
+/// Which history events are asked for.
+#[derive(Debug, PartialEq)]
+pub struct WantedEvents {
+    /// Parameters of the service's list.
+    pub filters: Vec<(String, String)>,
+    pub limit: i64,
+    pub offset: i64,
 }
 
 /// A page of a record's history events.

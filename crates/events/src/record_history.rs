@@ -2,7 +2,7 @@
 //! (`docs/reference/history.md`).
 
 use crate::client;
-use crate::history_client::{Failure, RecordEvents};
+use crate::history_client::{Failure, RecordEvents, WantedEvents};
 use crate::history_tenants::{self, TenantError};
 use crate::own_history;
 use crate::relay;
@@ -82,7 +82,7 @@ pub struct RecordHistory {
 /// # Errors
 /// 400 for wrong parameters; 503 when the service is away or slow.
 pub async fn history_of_record(request: &Request, record_id: i64) -> Result<RecordHistory, Refusal> {
-    let wanted = Wanted::of(&request.query)?;
+    let wanted = wanted_events(&request.query)?;
     let read = tokio::time::timeout(PATIENCE, read(request, record_id, &wanted)).await;
     let slow = || TenantError::Service(Failure::Unavailable(format!("no answer within {} s", PATIENCE.as_secs())));
     let events = read.unwrap_or_else(|_| Err(slow())).map_err(refusal)?;
@@ -91,7 +91,7 @@ pub async fn history_of_record(request: &Request, record_id: i64) -> Result<Reco
     Ok(RecordHistory { total_count: *total_count, answer: Answer::json(StatusCode::OK, body) })
 }
 
-async fn read(request: &Request, record_id: i64, wanted: &Wanted) -> Result<RecordEvents, TenantError> {
+async fn read(request: &Request, record_id: i64, wanted: &WantedEvents) -> Result<RecordEvents, TenantError> {
     let none = |what: &str| TenantError::Service(Failure::Unavailable(what.to_owned()));
     let service = client(&request.app).ok_or_else(|| none("there is no history service"))?;
     let tenant = match relay::tenant(&request.build) {
@@ -100,9 +100,7 @@ async fn read(request: &Request, record_id: i64, wanted: &Wanted) -> Result<Reco
     };
     let tenant = tenant.ok_or_else(|| none("the build has no tenant yet"))?;
     own_history::verify(&request.app, service, PATIENCE).await?;
-    let Wanted { filters, limit, offset } = wanted;
-    let events = service.events_of_record(&tenant.client_id, record_id, filters, *limit, *offset, PATIENCE).await;
-    events.map_err(TenantError::Service)
+    service.events_of_record(&tenant.client_id, record_id, wanted, PATIENCE).await.map_err(TenantError::Service)
 }
 
 fn refusal(error: TenantError) -> Refusal {
@@ -118,64 +116,53 @@ fn refusal(error: TenantError) -> Refusal {
     }
 }
 
-/// What the parameters of a request ask for.
-#[derive(Debug, PartialEq)]
-struct Wanted {
-    /// The filters as parameters of the service.
-    filters: Vec<(String, String)>,
-    limit: i64,
-    offset: i64,
-}
-
-impl Wanted {
-    /// Checks the parameters as those of every list, each filter also with `__exclude`.
-    fn of(query: &Query) -> Result<Wanted, SelectError> {
-        let is_filter = |parameter: &str| {
-            let name = parameter.split_once("__").map_or(parameter, |(name, _)| name);
-            HISTORY_EVENT.field(name).is_some_and(|field| field.filter)
+/// What the parameters of a request ask for, checked as those of every list, each filter also with `__exclude`.
+fn wanted_events(query: &Query) -> Result<WantedEvents, SelectError> {
+    let is_filter = |parameter: &str| {
+        let name = parameter.split_once("__").map_or(parameter, |(name, _)| name);
+        HISTORY_EVENT.field(name).is_some_and(|field| field.filter)
+    };
+    bound_filters(query, MAX_FILTERS, is_filter)?;
+    let (mut filters, mut errors) = (Vec::new(), Errors::new());
+    for (parameter, value) in query.pairs().filter(|(parameter, _)| is_filter(parameter)) {
+        let (name, exclude) = match parameter.strip_suffix(EXCLUDE) {
+            Some(name) => (name, EXCLUDE),
+            None => (parameter, ""),
         };
-        bound_filters(query, MAX_FILTERS, is_filter)?;
-        let (mut filters, mut errors) = (Vec::new(), Errors::new());
-        for (parameter, value) in query.pairs().filter(|(parameter, _)| is_filter(parameter)) {
-            let (name, exclude) = match parameter.strip_suffix(EXCLUDE) {
-                Some(name) => (name, EXCLUDE),
-                None => (parameter, ""),
-            };
-            match select(&HISTORY_EVENT, &single(name, value)) {
-                Ok(select) => filters.extend(select.filters.iter().map(|filter| parameter_of(filter, exclude))),
-                Err(wrong) => {
-                    let messages = wrong.to_json()[name].take();
-                    messages
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(Json::as_str)
-                        .for_each(|message| errors.add(parameter, message));
-                }
+        match select(&HISTORY_EVENT, &single(name, value)) {
+            Ok(select) => filters.extend(select.filters.iter().map(|filter| parameter_of(filter, exclude))),
+            Err(wrong) => {
+                let messages = wrong.to_json()[name].take();
+                messages
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Json::as_str)
+                    .for_each(|message| errors.add(parameter, message));
             }
         }
-        let page = ["limit", "offset"].map(|name| query.last(name).map(|value| (name, value)));
-        let mut paging = form_urlencoded::Serializer::new(String::new());
-        paging.extend_pairs(page.into_iter().flatten());
-        let (limit, offset) = match select(&HISTORY_EVENT, &Query::parse(&paging.finish())) {
-            Ok(select) => (select.limit, select.offset),
-            Err(SelectError::Wrong(wrong)) => {
-                errors.merge(wrong);
-                (0, 0)
-            }
-            Err(wrong) => return Err(wrong),
-        };
-        if !errors.is_empty() {
-            return Err(SelectError::Wrong(errors));
-        }
-        filters.sort_unstable();
-        filters.dedup();
-        // The service counts `record_id`, too.
-        if filters.len() >= MAX_FILTERS {
-            return Err(SelectError::TooManyFilters(MAX_FILTERS));
-        }
-        Ok(Wanted { filters, limit, offset })
     }
+    let page = ["limit", "offset"].map(|name| query.last(name).map(|value| (name, value)));
+    let mut paging = form_urlencoded::Serializer::new(String::new());
+    paging.extend_pairs(page.into_iter().flatten());
+    let (limit, offset) = match select(&HISTORY_EVENT, &Query::parse(&paging.finish())) {
+        Ok(select) => (select.limit, select.offset),
+        Err(SelectError::Wrong(wrong)) => {
+            errors.merge(wrong);
+            (0, 0)
+        }
+        Err(wrong) => return Err(wrong),
+    };
+    if !errors.is_empty() {
+        return Err(SelectError::Wrong(errors));
+    }
+    filters.sort_unstable();
+    filters.dedup();
+    // The service counts `record_id`, too.
+    if filters.len() >= MAX_FILTERS {
+        return Err(SelectError::TooManyFilters(MAX_FILTERS));
+    }
+    Ok(WantedEvents { filters, limit, offset })
 }
 
 /// A query of one parameter.

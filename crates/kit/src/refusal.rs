@@ -19,9 +19,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    fn new(status: StatusCode, body: Json) -> Refusal {
+        Refusal { status, body, headers: Vec::new(), cause: None, is_outdated: false }
+    }
     /// A refusal whose body is `{"detail": …}`.
     pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
-        Refusal { status, body: json!({"detail": detail.into()}), headers: Vec::new(), cause: None, is_outdated: false }
+        Refusal::new(status, json!({"detail": detail.into()}))
     }
     /// 400 with `detail`.
     pub fn bad(detail: impl Into<String>) -> Refusal {
@@ -95,25 +98,13 @@ impl Refusal {
 
 impl From<Errors> for Refusal {
     fn from(errors: Errors) -> Self {
-        Refusal {
-            status: StatusCode::BAD_REQUEST,
-            body: errors.to_json(),
-            headers: Vec::new(),
-            cause: None,
-            is_outdated: false,
-        }
+        Refusal::new(StatusCode::BAD_REQUEST, errors.to_json())
     }
 }
 
 impl From<SelectError> for Refusal {
     fn from(wrong: SelectError) -> Self {
-        Refusal {
-            status: StatusCode::BAD_REQUEST,
-            body: wrong.to_json(),
-            headers: Vec::new(),
-            cause: None,
-            is_outdated: false,
-        }
+        Refusal::new(StatusCode::BAD_REQUEST, wrong.to_json())
     }
 }
 

@@ -15,10 +15,10 @@ pub static OBJECT_RECORDS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// While more places than this are left, a create looks at no other slot: so many cannot be on their way at once.
+/// While more places than this are left, a create does not lock all slots: so many records cannot be in the making at once.
 const PLENTY: i64 = 100_000;
 
-/// Counts records more; refuses when there are more than the limit then. It comes last in its transaction, since others
+/// Counts so many more records; refuses when they exceed the limit. It comes last in its transaction, since others
 /// wait for the slot until the commit.
 pub fn take(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
     let [mut held, mut most] = held_and_most(conn, class)?;
@@ -30,7 +30,7 @@ pub fn take(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
     add(conn, class, more).map_err(Refusal::from)
 }
 
-/// Refuses when so many records more would exceed the limit; counts nothing.
+/// Refuses when so many more records would exceed the limit; counts nothing.
 pub fn check(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
     let [held, most] = held_and_most(conn, class)?;
     limits::within(&OBJECT_RECORDS, most, held + more)
@@ -47,7 +47,7 @@ fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], Error> {
     conn.one(&sql, |row| Ok([row.int(0)?, row.int(1)?]))
 }
 
-/// Counts records less.
+/// Counts so many fewer records.
 pub fn give_back(conn: &mut Conn, class: i64, less: i64) -> Result<(), Error> {
     add(conn, class, -less)
 }

@@ -1,7 +1,8 @@
 //! Who may do what with a class and its records (`docs/reference/object-classes.md`): the actions as bits, what a caller
 //! holds by account type, roles, ownership and class permission sets, and which classes a caller may view.
 //!
-//! What is held on single records, by their sets and owners, is in `visible_records.rs`.
+//! What is held on single records, by their sets and owners, is in `object_records/held.rs`; which of many records a caller
+//! may view is in `visible_records.rs`.
 
 use kit::caller::Caller;
 use kit::permission_set::{Action, PermissionKey, Vocabulary};
@@ -34,6 +35,8 @@ pub const ALL: i64 = (1 << 16) - 1;
 pub const RECORD_ALL: i64 = ALL & !(CLASS_VIEW | CLASS_EDIT | CLASS_DELETE | CLASS_EDIT_PERM_SET | CREATE | LIST);
 /// Actions of which each opens the class to its holder.
 const OPENS_CLASS: i64 = CLASS_VIEW | CREATE | VIEW;
+// The SQL of this file has both as numbers.
+const _: () = assert!(ALL == 65535 && OPENS_CLASS == 81);
 
 /// The actions on a class.
 pub const CLASS_ACTIONS: PermissionKey = PermissionKey {
@@ -59,22 +62,21 @@ pub const TASK_ACTIONS: PermissionKey = PermissionKey {
     ],
 };
 
+/// The actions on all records of a class.
+const RECORD_ACTIONS: PermissionKey = PermissionKey {
+    name: "object_records",
+    actions: &[
+        Action { name: "create", text: "Create", bit: CREATE, needs: 0 },
+        Action { name: "list", text: "List", bit: LIST, needs: VIEW },
+        Action { name: "view", text: "View", bit: VIEW, needs: LIST },
+        Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+        Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
+        Action { name: "edit_owners", text: "Edit owners", bit: EDIT_OWNERS, needs: VIEW },
+    ],
+};
+
 /// The actions that a permission set of a class can give: on the class, and on all of its records and their tasks.
-pub static CLASS_VOCABULARY: Vocabulary = Vocabulary(&[
-    CLASS_ACTIONS,
-    PermissionKey {
-        name: "object_records",
-        actions: &[
-            Action { name: "create", text: "Create", bit: CREATE, needs: 0 },
-            Action { name: "list", text: "List", bit: LIST, needs: VIEW },
-            Action { name: "view", text: "View", bit: VIEW, needs: LIST },
-            Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
-            Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
-            Action { name: "edit_owners", text: "Edit owners", bit: EDIT_OWNERS, needs: VIEW },
-        ],
-    },
-    TASK_ACTIONS,
-]);
+pub static CLASS_VOCABULARY: Vocabulary = Vocabulary(&[CLASS_ACTIONS, RECORD_ACTIONS, TASK_ACTIONS]);
 
 /// The actions that a record permission set can give: on a single record and its tasks.
 pub static RECORD_VOCABULARY: Vocabulary = Vocabulary(&[
@@ -96,20 +98,11 @@ pub fn global(caller: &Caller) -> i64 {
 
 /// What global permissions give on every class.
 pub fn of_permissions(permissions: Permissions) -> i64 {
-    let of = |resource: &str, actions: &[(&str, i64)]| {
-        actions.iter().filter(|(action, _)| permissions.has(resource, action)).fold(0, |held, (_, bit)| held | bit)
+    let of = |key: PermissionKey| {
+        let held = key.actions.iter().filter(|action| permissions.has(key.name, action.name));
+        held.fold(0, |held, action| held | action.bit)
     };
-    let classes =
-        [("view", CLASS_VIEW), ("edit", CLASS_EDIT), ("delete", CLASS_DELETE), ("edit_perm_set", CLASS_EDIT_PERM_SET)];
-    let records = [
-        ("create", CREATE),
-        ("list", LIST),
-        ("view", VIEW),
-        ("edit", EDIT),
-        ("delete", DELETE),
-        ("edit_owners", EDIT_OWNERS),
-    ];
-    of("object_classes", &classes) | of("object_records", &records)
+    of(CLASS_ACTIONS) | of(RECORD_ACTIONS)
 }
 
 /// SQL for whether the class permission set `s` counts for `{caller}`: one of type `everyone` for all standard users,
@@ -213,6 +206,12 @@ impl ClassRights {
     /// The actions that are held on the class, and on all of its records.
     pub fn held(self) -> i64 {
         self.held
+    }
+
+    /// The actions that the caller may take on one record of the class: all of them as its owner; else what is held on all
+    /// records, and what is granted on this one by record permission sets.
+    pub fn on_record(self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
+        if owner == Some(caller.user) { RECORD_ALL } else { (self.held & RECORD_ALL) | granted }
     }
 
     pub fn has(self, action: i64) -> bool {

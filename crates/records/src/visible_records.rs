@@ -6,7 +6,7 @@
 //! and permission sets are the same in the database, asked for in each request: so it is exact in every process.
 
 use crate::bitmap::Bitmap;
-use crate::classes::table;
+use crate::classes::{Class, class_at, table};
 use crate::rights::{ClassRights, VIEW, principals, select_held};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -83,6 +83,13 @@ impl Visible {
     }
 }
 
+/// A class, with what the caller holds on it and which of its records he may view.
+pub struct SeenClass {
+    pub class: Arc<Class>,
+    pub on_class: ClassRights,
+    pub visible: Visible,
+}
+
 /// The sets that a process keeps of all builds.
 pub struct KnownSets(Cache<Key, Entry, InBytes>);
 
@@ -150,7 +157,7 @@ fn none() -> Bitmap {
 
 /// Which records of each of these classes the caller may view by sets and as an owner. The number of statements does not
 /// grow with that of the classes.
-pub fn visible_in(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<HashMap<i64, Visible>, Refusal> {
+fn visible_in(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<HashMap<i64, Visible>, Refusal> {
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
@@ -209,6 +216,25 @@ pub fn visible_in(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result
         visible.entry(*class).or_insert_with(|| Visible::Some(Arc::new(none())));
     }
     Ok(visible)
+}
+
+/// Those of the classes with these ids that exist.
+pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<SeenClass>, Refusal> {
+    let caller = request.caller()?;
+    let mut sql = Sql::new("SELECT t.id, t.version, ");
+    select_held(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id").any(ids);
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
+    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(id, _, _)| *id).collect();
+    let mut visible = visible_in(request, conn, &by_sets)?;
+    let mut classes = Vec::with_capacity(found.len());
+    for (id, version, on_class) in found {
+        let visible = visible.remove(&id).unwrap_or(Visible::All);
+        if let Some(class) = class_at(&request.app, &request.build, conn, id, version)? {
+            classes.push(SeenClass { class, on_class, visible });
+        }
+    }
+    Ok(classes)
 }
 
 /// A class, a principal whose set is not known, what it is to be made of, and how many records the user owns.

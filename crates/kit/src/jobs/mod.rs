@@ -24,6 +24,9 @@ use std::time::Duration;
 use store::{Conn, Error, Sql};
 pub use work::{Jobs, Place, builds, health, health_schema, is_on, place, start, stop, wake};
 
+/// After so many pages [`Job::by_pages`] stores the progress.
+const PAGES_BETWEEN_PROGRESS: i64 = 100;
+
 /// The boxed future of a job.
 pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -104,6 +107,29 @@ impl Job {
             Ok(false) => Err(JobFailure::new("it was canceled, or taken over")),
             Err(error) => Err(JobFailure::new(error.to_string())),
         }
+    }
+
+    /// Works through a table of the build page by page, each in a transaction of its own. `page` gets the id behind which its
+    /// page begins, and returns the last id of the page, or `None` when there is no further one.
+    ///
+    /// # Errors
+    /// Those of a page, and those of [`Job::progress`].
+    pub async fn by_pages(
+        &self,
+        page_size: i64,
+        page: impl Fn(&mut Conn, i64) -> Result<Option<i64>, Error> + Clone + Send + 'static,
+    ) -> Result<(), JobFailure> {
+        let (mut after, mut pages) = (Some(0), 0);
+        while let Some(last) = after {
+            let page = page.clone();
+            let written = self.build.db.write(move |conn| page(conn, last)).await;
+            after = written.map_err(|error| JobFailure::new(error.to_string()))?;
+            pages += 1;
+            if pages % PAGES_BETWEEN_PROGRESS == 0 {
+                self.progress(pages * page_size, pages * page_size).await?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,6 @@
 //! make and remove them.
 
 use super::class::CLASS;
-
 use crate::owners::{CLASS_OWNER, CLASS_OWNER_SHAPE, check_users, document, rows_of};
 use crate::rights::{CLASS_VIEW, lock_class, of_class, owns_class, rights_on_class};
 use http::{Method, StatusCode};

@@ -1,7 +1,7 @@
 //! Many records in one request: `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
 //! All of them are written, or none; what is wrong with each is told by its place.
 
-use super::change::{self, ByPlace, HAS_CHILDREN, TWICE};
+use super::change::{self, ByPlace, HAS_CHILDREN};
 use super::held::Held;
 use super::list::advised;
 use super::write;
@@ -280,7 +280,8 @@ fn find(
             None => drop(wrong.insert(*place, message::REQUIRED.to_owned())),
             Some(Err(message)) => drop(wrong.insert(*place, message)),
             Some(Ok(id)) if seen.insert(id) => ids.push((*place, id)),
-            Some(Ok(_)) => drop(wrong.insert(*place, TWICE.to_owned())),
+            // It was named before.
+            Some(Ok(_)) => drop(wrong.insert(*place, message::UNIQUE.to_owned())),
         }
     }
     let named: Vec<i64> = ids.iter().map(|(_, id)| *id).collect();

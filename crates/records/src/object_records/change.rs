@@ -6,15 +6,15 @@ use super::check::{self, Checked, OWNER, Sent};
 use super::held::{self, Held};
 use super::relations;
 use super::write::{self, Change, New};
-use crate::classes::{Class, ClassField, class, table, table_of};
-use crate::rights::{CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, owns_class};
+use crate::classes::{Class, ClassField, FIELD_COLUMNS, class, read_field, table, table_of};
+use crate::rights::{CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, VIEW, of_class_for_write, owns_class};
 use crate::tables;
 use kit::account_type::AccountType;
 use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Errors, Object, Value, message};
+use resource::{Changes, Errors, Object, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -28,9 +28,9 @@ pub static RELATION_LEVELS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// More children of a record are not set free with it.
+/// A record with more children than this cannot be deleted, though deleting it would clear their relation.
 const MAX_CLEARED: i64 = 1_000;
-/// How many children are set free at once.
+/// In how many children at a time a relation is cleared.
 const CLEARED_AT_ONCE: i64 = 1_000;
 pub const HAS_CHILDREN: &str = "Object record has related records and cannot be deleted.";
 
@@ -44,7 +44,7 @@ pub type Outcome<T> = Result<Result<T, ByPlace>, Refusal>;
 /// none that the caller may view.
 pub fn open(request: &Request, conn: &mut Conn, id: i64) -> Result<(Arc<Class>, ClassRights), Refusal> {
     // Before a table is named, it must be there.
-    let on_class = crate::rights::of_class_for_write(conn, request.caller()?, id)?;
+    let on_class = of_class_for_write(conn, request.caller()?, id)?;
     tables::lock_for_write(conn, id)?;
     let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
     Ok((class, on_class))
@@ -78,11 +78,7 @@ pub fn check_new(
     let mut all = check::check(request, conn, class, &sent)?;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
-    let may_assign = |owner: &Option<i64>| match *owner == Some(caller.user) {
-        true => RECORD_ALL,
-        false => on_class.held() & RECORD_ALL,
-    };
-    let may: Vec<i64> = owners.iter().map(may_assign).collect();
+    let may: Vec<i64> = owners.iter().map(|owner| on_class.on_record(caller, *owner, 0)).collect();
     let bodies: Vec<&Object<'_>> = sent.iter().map(|one| &one.body).collect();
     let assigned = assignments::of_bodies(request, conn, class, &bodies, &may, &mut all)?;
     let (values, wrong) = split(all);
@@ -187,10 +183,10 @@ pub fn may_own(request: &Request, conn: &mut Conn, held: &Held) -> Result<bool, 
     Ok(is_owner || caller.is_super() || owns_class(conn, caller.user, held.class.id)?)
 }
 
-/// A relation over which children lose records that go: their class, and its field.
+/// A relation that becomes null in the children of deleted records: the class of the children, and its field.
 pub type Cleared = (i64, ClassField);
 
-/// Deletes records of one class, which the caller may view. Children that go in the same request do not count.
+/// Deletes records of one class, which the caller may view. Children that are deleted in the same request do not count.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<()> {
     Ok(match check_deletion(conn, class, all)? {
         Ok(cleared) => Ok(delete_checked(request, conn, class, all, &cleared)?),
@@ -212,8 +208,8 @@ pub fn delete_checked(
     write::delete(request, conn, class, all)
 }
 
-/// Checks whether records whose rows are locked may be deleted, and writes nothing. Returns the relations over which children
-/// must be set free.
+/// Checks whether records whose rows are locked may be deleted, and writes nothing. Returns the relations that must be cleared in
+/// their children.
 pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<Vec<Cleared>> {
     if all.iter().any(|held| !held.may(DELETE)) {
         return Err(Refusal::forbidden());
@@ -239,12 +235,9 @@ pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<V
 /// The relations that point at a class, with the classes that have them.
 pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)>, store::Error> {
     let mut sql = Sql::new("SELECT ");
-    sql.push(crate::classes::FIELD_COLUMNS)
-        .push(", f.class_id FROM object_class_fields f WHERE f.related_object_class = ");
-    let at = crate::classes::FIELD_COLUMNS.split(',').count();
-    conn.all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| {
-        Ok((row.int(at)?, crate::classes::read_field(row)?))
-    })
+    sql.push(FIELD_COLUMNS).push(", f.class_id FROM object_class_fields f WHERE f.related_object_class = ");
+    let at = FIELD_COLUMNS.split(',').count();
+    conn.all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.int(at)?, read_field(row)?)))
 }
 
 /// Those of these records at which others point over a relation, and how many, counted to one more than `most`.
@@ -269,7 +262,7 @@ fn parents(
     Ok(parents)
 }
 
-/// Sets a relation to null in the children of records that go.
+/// Sets a relation to null in the children of records that are to be deleted.
 fn clear(
     request: &Request,
     conn: &mut Conn,
@@ -316,9 +309,6 @@ pub fn refuse_deletion() -> Refusal {
     Refusal::bad(HAS_CHILDREN)
 }
 
-/// The message of an id that is given twice in one request.
-pub const TWICE: &str = message::UNIQUE;
-
 /// The records of a class with these ids, with what the caller may do; those that he may not view are left out.
 pub fn held_many(
     request: &Request,
@@ -336,5 +326,5 @@ pub fn held_many(
         let actions = actions.get(&id).copied().unwrap_or(0);
         (id, Held { id, n, owner, class: class.clone(), actions })
     };
-    Ok(found.into_iter().map(held).filter(|(_, held)| held.may(crate::rights::VIEW)).collect())
+    Ok(found.into_iter().map(held).filter(|(_, held)| held.may(VIEW)).collect())
 }

@@ -316,34 +316,14 @@ fn answer_unique(
         if asked.is_empty() {
             continue;
         }
-        let mut taken: HashMap<String, i64> = HashMap::new();
-        for some in asked.chunks(500) {
-            let table = table_of(class.id, field.table_number);
-            let mut sql = Sql::new("SELECT x.id, x.");
-            sql.name(&field.column())
-                .push(" FROM ")
-                .name(&table)
-                .push(" x WHERE x.")
-                .name(&field.column())
-                .push(" IN (");
-            for (n, (_, value)) in some.iter().enumerate() {
-                sql.push(if n > 0 { ", " } else { "" }).bind(stored(declared, value));
-            }
-            let is_text = !matches!(some.first(), Some((_, Value::Int(_) | Value::Bool(_))));
-            conn.each(sql.push(")"), |row| {
-                let value = if is_text { row.text(1)?.to_owned() } else { row.int(1)?.to_string() };
-                taken.insert(value, row.int(0)?);
-                Ok(())
-            })?;
-        }
-        let key = |value: &Value| match stored(declared, value) {
-            store::Arg::Text(text) => text,
-            store::Arg::Int(number) => number.to_string(),
-            _ => String::new(),
-        };
+        let taken = holders(conn, class, field, declared, &asked)?;
         let mut seen: HashSet<String> = HashSet::new();
         for (at, value) in asked {
-            let key = key(value);
+            let key = match stored(declared, value) {
+                store::Arg::Text(text) => text,
+                store::Arg::Int(number) => number.to_string(),
+                _ => String::new(),
+            };
             // A record of the same request that gives its value up does so only when all are written.
             let is_others = taken.get(&key).is_some_and(|id| sent[at].id != Some(*id)) || !seen.insert(key);
             if is_others {
@@ -352,4 +332,30 @@ fn answer_unique(
         }
     }
     Ok(())
+}
+
+/// The stored records that have one of these values in a unique field: their ids, by the stored values as texts.
+fn holders(
+    conn: &mut Conn,
+    class: &Class,
+    field: &ClassField,
+    declared: &Field,
+    asked: &[(usize, &Value)],
+) -> Result<HashMap<String, i64>, store::Error> {
+    let (table, column) = (table_of(class.id, field.table_number), field.column());
+    let mut holders = HashMap::new();
+    for some in asked.chunks(500) {
+        let mut sql = Sql::new("SELECT x.id, x.");
+        sql.name(&column).push(" FROM ").name(&table).push(" x WHERE x.").name(&column).push(" IN (");
+        for (n, (_, value)) in some.iter().enumerate() {
+            sql.push(if n > 0 { ", " } else { "" }).bind(stored(declared, value));
+        }
+        let is_text = !matches!(some.first(), Some((_, Value::Int(_) | Value::Bool(_))));
+        conn.each(sql.push(")"), |row| {
+            let value = if is_text { row.text(1)?.to_owned() } else { row.int(1)?.to_string() };
+            holders.insert(value, row.int(0)?);
+            Ok(())
+        })?;
+    }
+    Ok(holders)
 }

@@ -5,9 +5,8 @@ use super::change::relations_to;
 use super::held;
 use super::list::advised;
 use super::read::{Beside, MAX_PAGE_BYTES, Records, View, page_too_large};
-use crate::classes::{Class, ClassField, class_at, table, table_of};
-use crate::rights::{ClassRights, VIEW, select_rights};
-use crate::visible_records::{Visible, visible_in};
+use crate::classes::{ClassField, table, table_of};
+use crate::visible_records::{SeenClass, seen_classes};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
@@ -54,9 +53,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// A class whose records may point at the record, with the relations over which they do.
 struct ChildClass {
-    class: Arc<Class>,
-    on_class: ClassRights,
-    visible: Visible,
+    seen: SeenClass,
     relations: Vec<ClassField>,
 }
 
@@ -102,22 +99,12 @@ fn child_classes(request: &Request, conn: &mut Conn, parent: i64) -> Result<Vec<
     if relations.is_empty() {
         return Ok(Vec::new());
     }
-    let caller = request.caller()?;
-    let mut sql = Sql::new("SELECT t.id, t.version, ");
-    select_rights(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").any(relations.keys().copied().collect::<Vec<_>>());
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::read(caller, row, 2)?)))?;
-    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(class, _, _)| *class).collect();
-    let visible = visible_in(request, conn, &by_sets)?;
-    let mut classes = Vec::new();
-    for (id, version, on_class) in found {
-        let visible = visible.get(&id).cloned().unwrap_or(Visible::All);
-        let relations = relations.remove(&id).unwrap_or_default();
-        if let Some(class) = class_at(&request.app, &request.build, conn, id, version)?.filter(|_| !visible.is_none()) {
-            classes.push(ChildClass { class, on_class, visible, relations });
-        }
-    }
-    Ok(classes)
+    let seen = seen_classes(request, conn, relations.keys().copied().collect())?;
+    let child = |seen: SeenClass| {
+        let relations = relations.remove(&seen.class.id).unwrap_or_default();
+        ChildClass { seen, relations }
+    };
+    Ok(seen.into_iter().filter(|seen| !seen.visible.is_none()).map(child).collect())
 }
 
 /// The class and the id of each visible child, once; `None` when there can be none.
@@ -128,15 +115,16 @@ fn children(classes: &[ChildClass], parent: i64) -> Option<Sql> {
             // Without ALL: a record that points at the parent twice is one child.
             sql.push(" UNION ");
         }
-        sql.push("SELECT CAST(").bind(of.class.id).push(" AS BIGINT) AS object_class, t.id FROM ");
-        sql.name(&table(of.class.id)).push(" t");
+        let class = of.seen.class.id;
+        sql.push("SELECT CAST(").bind(class).push(" AS BIGINT) AS object_class, t.id FROM ");
+        sql.name(&table(class)).push(" t");
         let mut holder = "t";
         if relation.table_number > 0 {
-            sql.push(" JOIN ").name(&table_of(of.class.id, relation.table_number)).push(" x ON x.id = t.id");
+            sql.push(" JOIN ").name(&table_of(class, relation.table_number)).push(" x ON x.id = t.id");
             holder = "x";
         }
         sql.push(" WHERE ").push(holder).push(".").name(&relation.column()).push(" = ").bind(parent).push(" AND ");
-        of.visible.condition(&mut sql, "t.n");
+        of.seen.visible.condition(&mut sql, "t.n");
     }
     Some(sql).filter(|sql| !sql.text().is_empty())
 }
@@ -151,12 +139,12 @@ fn write(
 ) -> Result<(), Refusal> {
     let (mut read, mut bytes): (Vec<(Records, Beside)>, _) = (Vec::new(), 0);
     let mut places: HashMap<i64, (usize, usize)> = HashMap::new();
-    for of in classes {
-        let ids: Vec<i64> = page.iter().filter(|(class, _)| *class == of.class.id).map(|(_, id)| *id).collect();
+    for SeenClass { class, on_class, .. } in classes.iter().map(|of| &of.seen) {
+        let ids: Vec<i64> = page.iter().filter(|(of, _)| *of == class.id).map(|(_, id)| *id).collect();
         if ids.is_empty() {
             continue;
         }
-        let view = Arc::new(View::of(request, of.class.clone()));
+        let view = Arc::new(View::of(request, class.clone()));
         let mut sql = Sql::new("SELECT ");
         view.select(&mut sql, request);
         view.from(&mut sql);
@@ -167,7 +155,7 @@ fn write(
             return Err(page_too_large());
         }
         places.extend(records.items.iter().enumerate().map(|(at, item)| (item.id, (read.len(), at))));
-        let beside = records.look_up(request, conn, of.on_class)?;
+        let beside = records.look_up(request, conn, *on_class)?;
         read.push((records, beside));
     }
     for (of, at) in page.iter().filter_map(|(_, id)| places.get(id)) {

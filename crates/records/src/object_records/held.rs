@@ -3,6 +3,7 @@
 
 use crate::classes::{Class, class_at, table};
 use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, select_held};
+use crate::tables::lock_for_write;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -36,12 +37,12 @@ impl Held {
 
 /// The record of this id with what the caller may do; `None` when there is none that he may view.
 pub fn of_record(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
-    look_up(request, conn, id, "")
+    look_up(request, conn, id, false)
 }
 
-/// The record of the path for a change, with its row locked; `None` when there is none that the caller may view.
+/// The record of this id for a change, with its row locked; `None` when there is none that the caller may view.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
-    look_up(request, conn, id, " FOR UPDATE")
+    look_up(request, conn, id, true)
 }
 
 /// The record of the path; 404 when there is none that the caller may view.
@@ -49,39 +50,32 @@ pub fn of_path(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
     of_record(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }
 
-fn look_up(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Held>, Refusal> {
+fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Result<Option<Held>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
     sql.push(" FROM records r JOIN object_classes t ON t.id = r.class_id WHERE r.id = ").bind(id);
     let found = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
     let Some((class, version, on_class)) = found else { return Ok(None) };
-    if lock == " FOR UPDATE" {
-        crate::tables::lock_for_write(conn, class)?;
+    if for_change {
+        lock_for_write(conn, class)?;
     }
     let mut sql = Sql::new("SELECT t.n, t.owner, ");
-    if lock.is_empty() {
-        sql.push("CAST(")
-            .bind(version)
-            .push(" AS BIGINT), (SELECT bit_or(s.permissions) FROM ")
-            .push(GRANTS)
-            .push(" WHERE a.record = t.id");
-        tokens(&mut sql, BY_CALLER, &[("{caller}", caller.user)]);
-        sql.push(")");
-    } else {
+    if for_change {
         // Behind the lock of its table the class may be another than before it. Assignments are looked for when the row is
         // locked, too.
         sql.push("(SELECT c.version FROM object_classes c WHERE c.id = ").bind(class).push("), CAST(NULL AS BIGINT)");
+    } else {
+        sql.push("CAST(").bind(version).push(" AS BIGINT), ");
+        select_granted(&mut sql, caller, "id");
     }
-    sql.push(" FROM ").name(&table(class)).push(" t WHERE t.id = ").bind(id).push(lock);
+    sql.push(" FROM ").name(&table(class)).push(" t WHERE t.id = ").bind(id);
+    sql.push(if for_change { " FOR UPDATE" } else { "" });
     let read = |row: &store::Row<'_>| Ok((row.int(0)?, row.opt_int(1)?, row.int(2)?, row.opt_int(3)?));
     let Some((n, owner, version, granted)) = conn.opt(&sql, read)? else { return Ok(None) };
     let Some(class) = class_at(&request.app, &request.build, conn, class, version)? else { return Ok(None) };
-    let mut actions = (on_class.held() & RECORD_ALL) | granted.unwrap_or(0);
-    if owner == Some(caller.user) {
-        actions = RECORD_ALL;
-    }
-    if !lock.is_empty() && actions != RECORD_ALL {
+    let mut actions = on_class.on_record(caller, owner, granted.unwrap_or(0));
+    if for_change && actions != RECORD_ALL {
         actions |= by_sets(conn, caller, &[id])?.remove(&id).unwrap_or(0);
     }
     let held = Held { id, n, owner, class, actions };
@@ -90,10 +84,18 @@ fn look_up(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> R
 
 /// SQL for the assignments to records, with their sets. The sums keep SQLite from reading all that the caller is assigned
 /// to, by the index of principals.
-pub const GRANTS: &str = "record_assignees a JOIN record_permission_sets s ON s.id = a.permission_set + 0";
+const GRANTS: &str = "record_assignees a JOIN record_permission_sets s ON s.id = a.permission_set + 0";
 /// SQL for the condition that an assignment is one of `{caller}`.
-pub const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
+const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
     WHERE m.user_id = {caller} AND m.group_id = -a.principal))";
+
+/// Appends the column of the actions that record permission sets give the caller on the record whose id stands in this column
+/// of the table `t`; null when they give none.
+pub fn select_granted(sql: &mut Sql, caller: &Caller, column: &str) {
+    sql.push("(SELECT bit_or(s.permissions) FROM ").push(GRANTS).push(" WHERE a.record = t.").name(column);
+    tokens(sql, BY_CALLER, &[("{caller}", caller.user)]);
+    sql.push(")");
+}
 
 /// The actions that record permission sets give the caller on each of these records.
 pub fn by_sets(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Result<HashMap<i64, i64>, Error> {
@@ -118,15 +120,12 @@ pub fn actions(
     on_class: ClassRights,
     records: &[(i64, Option<i64>)],
 ) -> Result<HashMap<i64, i64>, Error> {
-    let of_class = on_class.held() & RECORD_ALL;
-    let asked: Vec<i64> = match of_class == RECORD_ALL {
-        true => Vec::new(),
-        false => records.iter().filter(|(_, owner)| *owner != Some(caller.user)).map(|(id, _)| *id).collect(),
-    };
+    // Sets can add nothing where all is held without them.
+    let needs_sets = |owner: Option<i64>| on_class.on_record(caller, owner, 0) != RECORD_ALL;
+    let asked: Vec<i64> = records.iter().filter(|(_, owner)| needs_sets(*owner)).map(|(id, _)| *id).collect();
     let sets = by_sets(conn, caller, &asked)?;
     let of = |(id, owner): &(i64, Option<i64>)| {
-        let as_owner = if *owner == Some(caller.user) { RECORD_ALL } else { 0 };
-        (*id, of_class | as_owner | sets.get(id).copied().unwrap_or(0))
+        (*id, on_class.on_record(caller, *owner, sets.get(id).copied().unwrap_or(0)))
     };
     Ok(records.iter().map(of).collect())
 }

@@ -4,8 +4,8 @@
 use super::read::{Records, View, join_label, select_label};
 use crate::classes::{Class, class_at};
 use crate::counts;
-use crate::rights::{ClassRights, VIEW, select_held};
-use crate::visible_records::{Visible, number, visible, visible_in};
+use crate::rights::{ClassRights, select_held};
+use crate::visible_records::{SeenClass, Visible, number, seen_classes, visible};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
@@ -44,16 +44,8 @@ pub fn fields_parameter() -> Json {
     openapi::query("fields", "Comma-separated aliases: no other values are answered", json!({"type": "string"}))
 }
 
-/// The class of the path with what the caller holds on it.
-pub struct Opened {
-    pub class: Arc<Class>,
-    pub on_class: ClassRights,
-    /// The records of it that the caller may view.
-    pub visible: Visible,
-}
-
-/// The class of the path and its visible records; 404 when there is no class that the caller may view.
-pub fn open(request: &Request, conn: &mut Conn) -> Result<Opened, Refusal> {
+/// The class of the path; 404 when there is none that the caller may view.
+pub fn open(request: &Request, conn: &mut Conn) -> Result<SeenClass, Refusal> {
     let (caller, id) = (request.caller()?, request.id());
     let mut sql = Sql::new("SELECT t.version, ");
     select_held(&mut sql, caller);
@@ -65,7 +57,7 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<Opened, Refusal> {
     if visible.is_none() {
         on_class.needs_to_see()?;
     }
-    Ok(Opened { class, on_class, visible })
+    Ok(SeenClass { class, on_class, visible })
 }
 
 /// What a request selects of a class.
@@ -93,21 +85,11 @@ pub fn related_classes(
     if ids.is_empty() {
         return Ok(RelatedClasses::new());
     }
-    let caller = request.caller()?;
-    let mut sql = Sql::new("SELECT t.id, t.version, ");
-    select_held(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").any(ids);
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
-    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(id, _, _)| *id).collect();
-    let visible = visible_in(request, conn, &by_sets)?;
-    let mut classes = HashMap::new();
-    for (id, version, on_class) in found {
-        let visible = visible.get(&id).cloned().unwrap_or(Visible::All);
-        let is_hidden = visible.is_none() && !on_class.sees_class();
-        if let Some(class) = class_at(&request.app, &request.build, conn, id, version)? {
-            classes.insert(id, (!is_hidden).then_some((class, visible)));
-        }
-    }
+    let seen = |of: SeenClass| {
+        let is_hidden = of.visible.is_none() && !of.on_class.sees_class();
+        (of.class.id, (!is_hidden).then_some((of.class, of.visible)))
+    };
+    let classes: HashMap<i64, _> = seen_classes(request, conn, ids)?.into_iter().map(seen).collect();
     let of = |alias: &str| classes.get(&related(alias)?).cloned();
     Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
 }
@@ -117,7 +99,7 @@ impl<'r> Wanted<'r> {
     pub fn of(
         query: &Query,
         conn: &mut Conn,
-        opened: &'r Opened,
+        opened: &'r SeenClass,
         related: &'r RelatedClasses,
         now: i64,
     ) -> Result<Wanted<'r>, Refusal> {
@@ -330,19 +312,17 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let from = |sql: &mut Sql| {
         sql.push(" FROM ").name(&class.table()).push(" t");
-        join_label(sql, class);
+        join_label(sql, class, OWN);
         sql.push(" WHERE ").append(&condition);
     };
     let mut sql = Sql::new("SELECT t.id, ");
-    select_label(&mut sql, class);
+    select_label(&mut sql, class, OWN);
     from(&mut sql);
     sql.push(" ORDER BY t.id LIMIT ").bind(limit).push(" OFFSET ").bind(offset);
     let mut out = Writer::default();
     out.raw("[");
     conn.each(&sql, |row| {
-        let id = row.int(0)?;
-        let label = row.opt_text(1)?.map_or_else(|| format!("#{id}"), str::to_owned);
-        out.comma().raw("{").name("value").int(id).name("text").text(&label).raw("}");
+        out.comma().raw("{").name("value").int(row.int(0)?).name("text").text(row.text(1)?).raw("}");
         Ok(())
     })
     .map_err(too_slow)?;

@@ -31,7 +31,7 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use peek::Look;
 use read::instance;
-use resource::{Field, Object, options};
+use resource::{Field, options};
 use schemas::{body_schema, changed_record_schema, record_schema};
 use serde_json::json;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
-    let bodies = vec![body(request)?];
+    let bodies = vec![request.object()?];
     let ids = change::create(request, conn, &class, on_class, bodies)?.map_err(change::refuse_one)?;
     let id = ids.first().copied().unwrap_or(0);
     written(request, conn, StatusCode::CREATED, class, id)
@@ -107,9 +107,9 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let held = for_change(request, conn, EDIT)?;
-    let bodies = [(held.clone(), body(request)?)];
-    change::edit(request, conn, &held.class.clone(), &bodies)?.map_err(change::refuse_one)?;
-    written(request, conn, StatusCode::OK, held.class, held.id)
+    let (class, id) = (held.class.clone(), held.id);
+    change::edit(request, conn, &class, &[(held, request.object()?)])?.map_err(change::refuse_one)?;
+    written(request, conn, StatusCode::OK, class, id)
 }
 
 /// A record after its creation or change. Who made it for somebody else, or gave it away, may not be able to view it.
@@ -144,8 +144,4 @@ fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Held, R
     held.needs(action)?;
     request.check_if_match(|| instance(request, conn, StatusCode::OK, &held)?.tag.ok_or_else(Refusal::not_found))?;
     Ok(held)
-}
-
-fn body(request: &Request) -> Result<Object<'_>, Refusal> {
-    request.object()
 }

@@ -1,18 +1,17 @@
 //! A single record by two short statements: the first names its class, which never changes; the second reads all that the
-//! answer shows and depends on in one snapshot. Where that cannot be said in one statement, the record is read as ever.
+//! answer shows and depends on in one snapshot. Where one statement cannot tell, the record is read by more of them (`read.rs`).
 
-use super::held::{BY_CALLER, GRANTS};
-use super::read::{Beside, FIELDS, Named, Records, View};
+use super::held::select_granted;
+use super::read::{Beside, FIELDS, Named, Records, View, join_label, select_label};
 use crate::classes::{Class, known_class};
 use crate::field_type::FieldType;
-use crate::rights::{ClassRights, RECORD_ALL, VIEW, select_held};
+use crate::rights::{ClassRights, VIEW, select_held};
 use http::StatusCode;
 use kit::answer::Answer;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::{RELATED, joins, tokens, value};
-use resource::json::Writer;
+use kit::rows::sql::RELATED;
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::sync::Arc;
@@ -70,7 +69,7 @@ pub fn look(
     if !question.fits(&seen) {
         return Ok(Look::Unknown);
     }
-    let actions = seen.class.actions(question.caller, item.owner, seen.granted);
+    let actions = seen.class.rights.on_record(question.caller, item.owner, seen.granted);
     if actions & VIEW == 0 {
         return Ok(Look::Hidden);
     }
@@ -83,11 +82,7 @@ pub fn look(
             Named::Choice(_) | Named::Choices(_) => {}
         }
     }
-    let mut out = Writer::with_capacity(2048);
-    let tag = records.write_one(0, &beside, &mut out, true);
-    let mut answer = Answer::json(status, out.into_bytes());
-    (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
-    Ok(Look::Shown(answer))
+    Ok(Look::Shown(records.first_as_answer(&beside, status)))
 }
 
 /// What is asked for beside the row of a record.
@@ -100,25 +95,18 @@ struct Question<'r> {
 
 /// What a statement found beside the row of a record.
 struct Seen {
-    class: ClassSeen,
+    class: FoundClass,
     /// What record permission sets give the caller on the record.
     granted: i64,
-    related: BTreeMap<i64, ClassSeen>,
+    related: BTreeMap<i64, FoundClass>,
     /// What the users and records are called that the fields of these places name.
     labels: HashMap<usize, String>,
 }
 
 /// A class as the statement found it.
-struct ClassSeen {
+struct FoundClass {
     version: i64,
     rights: ClassRights,
-}
-
-impl ClassSeen {
-    /// What the caller may do with a record of the class.
-    fn actions(&self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
-        if owner == Some(caller.user) { RECORD_ALL } else { (self.rights.held() & RECORD_ALL) | granted }
-    }
 }
 
 impl<'r> Question<'r> {
@@ -147,47 +135,23 @@ impl<'r> Question<'r> {
             select_held(sql, self.caller);
             sql.push(" FROM object_classes t WHERE t.id = ").bind(*class).push(")");
         }
-        self.select_granted(sql, |sql| {
-            sql.push("t.id");
-        });
+        select_granted(sql.push(", "), self.caller, "id");
         for field in self.view.fields() {
-            let id = |sql: &mut Sql| {
-                sql.push("t.").name(&field.column());
-            };
             match (field.kind, field.related_object_class.and_then(|class| self.related.get(&class))) {
                 (FieldType::User, _) => {
-                    sql.push(", (SELECT u.full_name FROM users u WHERE u.id = ");
-                    id(sql);
-                    sql.push(")");
+                    sql.push(", (SELECT u.full_name FROM users u WHERE u.id = t.").name(&field.column()).push(")");
                 }
                 (FieldType::Relation, Some(class)) => {
-                    sql.push(", (SELECT COALESCE(");
-                    match class.label() {
-                        Some(field) => value(sql, RELATED, field, 0),
-                        None => {
-                            sql.push("NULL");
-                        }
-                    }
-                    sql.push(", '#' || CAST(u.id AS TEXT)) FROM ").name(&class.table()).push(" u");
-                    joins(sql, RELATED, &class.record, class.label());
-                    sql.push(" WHERE u.id = ");
-                    id(sql);
-                    sql.push("), (SELECT u.owner FROM ").name(&class.table()).push(" u WHERE u.id = ");
-                    id(sql);
-                    sql.push(")");
-                    self.select_granted(sql, id);
+                    let (table, column) = (class.table(), field.column());
+                    select_label(sql.push(", (SELECT "), class, RELATED);
+                    join_label(sql.push(" FROM ").name(&table).push(" u"), class, RELATED);
+                    sql.push(" WHERE u.id = t.").name(&column);
+                    sql.push("), (SELECT u.owner FROM ").name(&table).push(" u WHERE u.id = t.").name(&column);
+                    select_granted(sql.push("), "), self.caller, &column);
                 }
                 _ => {}
             }
         }
-    }
-
-    /// Appends the column of what record permission sets give the caller on the record with this id.
-    fn select_granted(&self, sql: &mut Sql, id: impl Fn(&mut Sql)) {
-        sql.push(", (SELECT bit_or(s.permissions) FROM ").push(GRANTS).push(" WHERE a.record = ");
-        id(sql);
-        tokens(sql, BY_CALLER, &[("{caller}", self.caller.user)]);
-        sql.push(")");
     }
 
     /// Reads the columns of [`Question::select`], which begin at `at`.
@@ -196,7 +160,7 @@ impl<'r> Question<'r> {
         let mut next = || columns.next().unwrap_or(usize::MAX);
         let mut class = || {
             let (version, held) = (row.opt_int(next())?.unwrap_or(0), row.opt_int(next())?.unwrap_or(0));
-            Ok::<_, Error>(ClassSeen { version, rights: ClassRights::of(self.caller, held) })
+            Ok::<_, Error>(FoundClass { version, rights: ClassRights::of(self.caller, held) })
         };
         let own = class()?;
         let related = self.related.keys().map(|id| Ok((*id, class()?))).collect::<Result<BTreeMap<_, _>, Error>>()?;
@@ -207,7 +171,8 @@ impl<'r> Question<'r> {
                 (FieldType::User, _) => row.opt_text(next())?,
                 (FieldType::Relation, Some(class)) => {
                     let (label, owner, granted) = (row.opt_text(next())?, row.opt_int(next())?, row.opt_int(next())?);
-                    label.filter(|_| class.actions(self.caller, owner, granted.unwrap_or(0)) & VIEW != 0)
+                    let actions = class.rights.on_record(self.caller, owner, granted.unwrap_or(0));
+                    label.filter(|_| actions & VIEW != 0)
                 }
                 _ => None,
             };

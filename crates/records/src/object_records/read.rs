@@ -2,10 +2,10 @@
 //! by their ids, whatever the number of records: labels of what their fields name, and the caller's permissions.
 
 use super::held::{self, Held, SHOWN};
-use crate::classes::{Class, ClassField, FIRST_FIELD, class_at, table};
+use crate::classes::{Class, ClassField, FIRST_FIELD};
 use crate::field_type::FieldType;
-use crate::rights::{ClassRights, TASK_ACTIONS, VIEW, select_held};
-use crate::visible_records::{Visible, visible_in};
+use crate::rights::{ClassRights, TASK_ACTIONS};
+use crate::visible_records::{SeenClass, Visible, seen_classes};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, Tag, etag};
 use kit::refusal::Refusal;
@@ -256,6 +256,15 @@ impl Records {
         tag
     }
 
+    /// The first record as an answer, with its tag.
+    pub fn first_as_answer(&self, beside: &Beside, status: StatusCode) -> Answer {
+        let mut out = Writer::with_capacity(2048);
+        let tag = self.write_one(0, beside, &mut out, true);
+        let mut answer = Answer::json(status, out.into_bytes());
+        (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
+        answer
+    }
+
     fn write_labels(&self, item: &Item, beside: &Beside, out: &mut Writer) {
         out.name("object_class").text(&self.view.class.name).name("fields").raw("{");
         for (place, value) in &item.named {
@@ -312,58 +321,43 @@ fn labels_of_related(
     if related.is_empty() {
         return Ok(labels);
     }
-    let caller = request.caller()?;
-    let mut sql = Sql::new("SELECT t.id, t.version, ");
-    select_held(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").any(related.keys().copied().collect::<Vec<_>>());
-    let classes = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
-    let by_sets: Vec<i64> = classes.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(class, _, _)| *class).collect();
-    let mut visible = visible_in(request, conn, &by_sets)?;
-    for (class, version, _) in classes {
-        let (Some(ids), Some(class)) =
-            (related.get(&class), class_at(&request.app, &request.build, conn, class, version)?)
-        else {
-            continue;
-        };
-        let visible = visible.remove(&class.id).unwrap_or(Visible::All);
-        labels.extend(labels_of(conn, &class, ids, &visible)?);
+    for SeenClass { class, visible, .. } in seen_classes(request, conn, related.keys().copied().collect())? {
+        if let Some(ids) = related.get(&class.id) {
+            labels.extend(labels_of(conn, &class, ids, &visible)?);
+        }
     }
     Ok(labels)
 }
 
 /// The labels of these records of a class, as far as they are visible.
-pub fn labels_of(
-    conn: &mut Conn,
-    class: &Class,
-    ids: &[i64],
-    visible: &Visible,
-) -> Result<Vec<(i64, String)>, Refusal> {
+fn labels_of(conn: &mut Conn, class: &Class, ids: &[i64], visible: &Visible) -> Result<Vec<(i64, String)>, Refusal> {
     if visible.is_none() {
         return Ok(Vec::new());
     }
     let mut sql = Sql::new("SELECT t.id, t.n, ");
-    select_label(&mut sql, class);
-    sql.push(" FROM ").name(&table(class.id)).push(" t");
-    join_label(&mut sql, class);
+    select_label(&mut sql, class, OWN);
+    sql.push(" FROM ").name(&class.table()).push(" t");
+    join_label(&mut sql, class, OWN);
     sql.push(" WHERE t.id").any(ids.to_vec());
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.opt_text(2)?.map(str::to_owned))))?;
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
     let seen = found.into_iter().filter(|(_, n, _)| visible.contains(*n));
-    Ok(seen.map(|(id, _, label)| (id, label.unwrap_or_else(|| format!("#{id}")))).collect())
+    Ok(seen.map(|(id, _, label)| (id, label)).collect())
 }
 
-/// Appends the column of the label of a record, or null.
-pub fn select_label(sql: &mut Sql, class: &Class) {
-    match class.label() {
-        Some(field) => value(sql, OWN, field, 0),
-        None => {
-            sql.push("CAST(NULL AS TEXT)");
-        }
+/// Appends the column of the label of a record of the table with this alias: the value of the field that names the class's
+/// records, or the record's id.
+pub fn select_label(sql: &mut Sql, class: &Class, alias: &'static str) {
+    if let Some(field) = class.label() {
+        value(sql.push("COALESCE("), alias, field, 0);
+        sql.push(", '#' || CAST(").push(alias).push(".id AS TEXT))");
+    } else {
+        sql.push("'#' || CAST(").push(alias).push(".id AS TEXT)");
     }
 }
 
-/// Joins the table of the label, where that is not the class's own.
-pub fn join_label(sql: &mut Sql, class: &Class) {
-    joins(sql, OWN, &class.record, class.label());
+/// Joins the table of the label, where that is not the class's own, which has the alias.
+pub fn join_label(sql: &mut Sql, class: &Class, alias: &'static str) {
+    joins(sql, alias, &class.record, class.label());
 }
 
 /// A stored value as answers show it.
@@ -376,17 +370,16 @@ pub fn shown(kind: FieldType, value: Json) -> Json {
 
 /// A record as an answer. Its tag is that of the whole record where some fields are shown, too, so that it fits `If-Match`.
 pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &Held) -> Outcome {
-    let (mut shown, tag) = one(request, conn, View::whole(held.class.clone()), held)?;
-    if request.query.last(FIELDS).is_some() {
-        shown = one(request, conn, View::of(request, held.class.clone()), held)?.0;
+    let whole = one(request, conn, status, View::whole(held.class.clone()), held)?;
+    if request.query.last(FIELDS).is_none() {
+        return Ok(whole);
     }
-    let mut answer = Answer::json(status, shown);
-    (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
-    Ok(answer)
+    let some = one(request, conn, status, View::of(request, held.class.clone()), held)?;
+    Ok(Answer { tag: whole.tag, ..some })
 }
 
-/// The JSON of a record as it is viewed, and its tag.
-fn one(request: &Request, conn: &mut Conn, view: View, held: &Held) -> Result<(Vec<u8>, Tag), Refusal> {
+/// A record as a view shows it, with the tag of what is shown.
+fn one(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held: &Held) -> Outcome {
     let view = Arc::new(view);
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
@@ -397,7 +390,5 @@ fn one(request: &Request, conn: &mut Conn, view: View, held: &Held) -> Result<(V
         return Err(Refusal::not_found());
     }
     let beside = records.beside(request, conn, HashMap::from([(held.id, held.actions)]))?;
-    let mut out = Writer::with_capacity(2048);
-    let tag = records.write_one(0, &beside, &mut out, true);
-    Ok((out.into_bytes(), tag))
+    Ok(records.first_as_answer(&beside, status))
 }

@@ -1,6 +1,8 @@
 //! The schemas of records of any class, for OpenAPI. `openapi.json` of a class has the fields of one
 //! (`object_classes/description.rs`).
 
+use super::held::SHOWN;
+use crate::rights::TASK_ACTIONS;
 use resource::openapi;
 use serde_json::{Value as Json, json};
 
@@ -8,11 +10,13 @@ use serde_json::{Value as Json, json};
 pub fn record_schema() -> Json {
     let user = openapi::user_reference();
     let moment = json!({"type": "string", "format": "date-time"});
-    let bools = |actions: &[&str]| {
-        openapi::object(actions.iter().map(|action| ((*action).to_owned(), json!({"type": "boolean"}))))
-    };
-    let mut permissions = bools(&["view", "edit", "delete", "edit_owners"]);
-    openapi::require(&mut permissions, "tasks", bools(&["create", "edit", "view", "delete", "complete", "assign"]));
+    let bool = |action: &'static str| (action, json!({"type": "boolean"}));
+    let mut permissions = openapi::object(SHOWN.map(|(action, _)| bool(action)));
+    openapi::require(
+        &mut permissions,
+        "tasks",
+        openapi::object(TASK_ACTIONS.actions.iter().map(|action| bool(action.name))),
+    );
     let labels = openapi::object([
         ("object_class", json!({"type": "string"})),
         ("fields", json!({"type": "object", "additionalProperties": true})),

@@ -58,51 +58,8 @@ pub const KEPT_MICROS: i64 = 30 * 86_400 * 1_000_000;
 
 /// Makes records of a class and returns their ids. The limit is checked last, since others wait for its row.
 pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) -> Result<Vec<i64>, Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
     let ids = record_ids(conn, class, new)?;
-    let fields: Vec<(&ClassField, &Field)> = fields_of(class, 0).collect();
-    let mut columns: Vec<String> = OWN_COLUMNS.map(str::to_owned).to_vec();
-    columns.extend(fields.iter().flat_map(|(field, _)| columns_of(field)));
-    let rows: Vec<Vec<Arg>> = new
-        .iter()
-        .zip(&ids)
-        .map(|(new, id)| {
-            let (created_at, created_by) =
-                new.former.map_or((request.now, by), |former| (former.created_at, former.created_by));
-            let owned = |arg: Arg| if new.owner.is_some() { arg } else { Arg::Null };
-            let mut row: Vec<Arg> = vec![
-                (*id).into(),
-                new.owner.into(),
-                owned((*id).into()),
-                owned(request.now.into()),
-                owned(by.into()),
-                created_at.into(),
-                created_by.into(),
-                request.now.into(),
-                by.into(),
-            ];
-            fields.iter().for_each(|(field, declared)| push_args(&mut row, field, declared, &new.values));
-            row
-        })
-        .collect();
-    let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let numbers = tables::insert(conn, &class.table(), &names, &rows, "RETURNING n")?;
-    for number in class.further_tables() {
-        let fields: Vec<(&ClassField, &Field)> = fields_of(class, number).collect();
-        let mut columns = vec!["id".to_owned()];
-        columns.extend(fields.iter().flat_map(|(field, _)| columns_of(field)));
-        let rows: Vec<Vec<Arg>> = new
-            .iter()
-            .zip(&ids)
-            .map(|(new, id)| {
-                let mut row = vec![(*id).into()];
-                fields.iter().for_each(|(field, declared)| push_args(&mut row, field, declared, &new.values));
-                row
-            })
-            .collect();
-        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        tables::insert(conn, &table_of(class.id, number), &names, &rows, "")?;
-    }
+    let numbers = insert_rows(request, conn, class, new, &ids)?;
     if class.fields.iter().any(|field| field.kind.is_text()) {
         let words: Vec<(i64, Words)> =
             new.iter().zip(&numbers).map(|(new, n)| (*n, words_of(class, &new.values, None))).collect();
@@ -133,6 +90,59 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
     changed.note(conn, class.id)?;
     counts::take(conn, class.id, new.len() as i64)?;
     Ok(ids)
+}
+
+/// Inserts the rows of records with these ids into all tables of their class, and returns the numbers of the records.
+fn insert_rows(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    new: &[New],
+    ids: &[i64],
+) -> Result<Vec<i64>, store::Error> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let own = |(new, id): (&New, &i64)| -> Vec<Arg> {
+        let (created_at, created_by) =
+            new.former.map_or((request.now, by), |former| (former.created_at, former.created_by));
+        let owned = |arg: Arg| if new.owner.is_some() { arg } else { Arg::Null };
+        vec![
+            (*id).into(),
+            new.owner.into(),
+            owned((*id).into()),
+            owned(request.now.into()),
+            owned(by.into()),
+            created_at.into(),
+            created_by.into(),
+            request.now.into(),
+            by.into(),
+        ]
+    };
+    let rows = new.iter().zip(ids).map(own).collect();
+    let numbers = insert_into(conn, class, 0, &OWN_COLUMNS, rows, new, "RETURNING n")?;
+    for table in class.further_tables() {
+        let rows = ids.iter().map(|id| vec![(*id).into()]).collect();
+        insert_into(conn, class, table, &["id"], rows, new, "")?;
+    }
+    Ok(numbers)
+}
+
+/// Inserts rows into one table of a class: these columns, and behind them those of the fields that stand in the table.
+fn insert_into(
+    conn: &mut Conn,
+    class: &Class,
+    table: i64,
+    columns: &[&str],
+    mut rows: Vec<Vec<Arg>>,
+    new: &[New],
+    then: &'static str,
+) -> Result<Vec<i64>, store::Error> {
+    let fields: Vec<(&ClassField, &Field)> = fields_of(class, table).collect();
+    for (row, new) in rows.iter_mut().zip(new) {
+        fields.iter().for_each(|(field, declared)| push_args(row, field, declared, &new.values));
+    }
+    let of_fields: Vec<String> = fields.iter().flat_map(|(field, _)| columns_of(field)).collect();
+    let columns: Vec<&str> = columns.iter().copied().chain(of_fields.iter().map(String::as_str)).collect();
+    tables::insert(conn, &table_of(class.id, table), &columns, &rows, then)
 }
 
 /// Inserts assignments, each with the id and the number of its record; in parts, since a batch has many.

@@ -7,7 +7,6 @@ use crate::classes::{ClassField, FIELD_COLUMNS, read_field};
 use crate::field_type::{FieldType, MAX_INDEXED_LENGTH};
 use crate::object_classes::raise_version;
 use crate::tables;
-use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::refusal::Refusal;
@@ -28,7 +27,7 @@ pub static INDEX: JobKind = JobKind {
     patience: Duration::from_secs(4 * 3600),
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,
-    run: |app, build, job| Box::pin(make(app, build, job)),
+    run: |_, build, job| Box::pin(make(build, job)),
     given_up: |_, _, _, _, _| Ok(()),
 };
 
@@ -82,7 +81,7 @@ fn check_lengths(conn: &mut Conn, class: i64, field: &ClassField, name: &str) ->
     Ok(())
 }
 
-async fn make(_: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
+async fn make(build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let failed = |error: Error| JobFailure::new(error.to_string());
     let id = |name: &str| job.payload[name].as_i64().unwrap_or(0);
     let (class, field) = (id("class"), id("field"));

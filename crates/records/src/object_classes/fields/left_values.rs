@@ -2,11 +2,9 @@
 //! them: no other field gets their names.
 
 use crate::classes::{ClassField, table_of};
-use kit::build::Build;
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::request::Request;
 use serde_json::{Value as Json, json};
-use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Error, Sql};
 
@@ -19,7 +17,7 @@ pub static LEFT_VALUES: JobKind = JobKind {
     patience: Duration::from_secs(4 * 3600),
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,
-    run: |_, build, job| Box::pin(remove(build, job)),
+    run: |_, _, job| Box::pin(remove(job)),
     given_up: |_, _, _, _, _| Ok(()),
 };
 
@@ -32,26 +30,17 @@ pub fn remove_later(request: &Request, conn: &mut Conn, class: i64, field: &Clas
     jobs::put(request, conn, &job).map(drop)
 }
 
-async fn remove(build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
+async fn remove(job: Job) -> Result<(), JobFailure> {
     let class = job.payload["class"].as_i64().unwrap_or(0);
     let table = job.payload["table"].as_str().unwrap_or_default().to_owned();
     let columns = job.payload["columns"].as_array().into_iter().flatten();
     let columns: Vec<String> = columns.filter_map(Json::as_str).map(str::to_owned).collect();
-    let (mut after, mut done) = (Some(0), 0);
-    while let Some(last) = after {
-        let (table, columns) = (table.clone(), columns.clone());
-        let page = move |conn: &mut Conn| -> Result<Option<i64>, Error> {
-            let is_there = Sql::new("SELECT 1 FROM object_classes WHERE id = $1").arg(class);
-            if conn.opt(&is_there, |_| Ok(()))?.is_none() {
-                return Ok(None);
-            }
-            conn.empty_columns(&table, &columns.iter().map(String::as_str).collect::<Vec<_>>(), last, PAGE)
-        };
-        after = build.db.write(page).await.map_err(|error| JobFailure::new(error.to_string()))?;
-        done += PAGE;
-        if done % (100 * PAGE) == 0 {
-            job.progress(done, done).await?;
+    let page = move |conn: &mut Conn, after: i64| {
+        let is_there = Sql::new("SELECT 1 FROM object_classes WHERE id = $1").arg(class);
+        if conn.opt(&is_there, |_| Ok(()))?.is_none() {
+            return Ok(None);
         }
-    }
-    Ok(())
+        conn.empty_columns(&table, &columns.iter().map(String::as_str).collect::<Vec<_>>(), after, PAGE)
+    };
+    job.by_pages(PAGE, page).await
 }

@@ -39,22 +39,13 @@ pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), 
 
 async fn feed(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let id = job.payload["class"].as_i64().unwrap_or(0);
-    let (mut after, mut done) = (Some(0), 0);
-    while let Some(last) = after {
-        let (known, of) = (app.clone(), build.clone());
-        let page = move |conn: &mut Conn| -> Result<Option<i64>, Error> {
-            if class(&known, &of, conn, id)?.is_none() {
-                return Ok(None);
-            }
-            tables::lock_for_write(conn, id)?;
-            let Some(class) = class(&known, &of, conn, id)? else { return Ok(None) };
-            words_of_page(conn, &class, last, PAGE)
-        };
-        after = build.db.write(page).await.map_err(|error| JobFailure::new(error.to_string()))?;
-        done += PAGE;
-        if done % (100 * PAGE) == 0 {
-            job.progress(done, done).await?;
+    let page = move |conn: &mut Conn, after: i64| {
+        if class(&app, &build, conn, id)?.is_none() {
+            return Ok(None);
         }
-    }
-    Ok(())
+        tables::lock_for_write(conn, id)?;
+        let Some(class) = class(&app, &build, conn, id)? else { return Ok(None) };
+        words_of_page(conn, &class, after, PAGE)
+    };
+    job.by_pages(PAGE, page).await
 }

@@ -7,8 +7,9 @@
 mod csv;
 mod link;
 
-use super::list::{Opened, RelatedClasses, Wanted, advised, open, related_classes};
+use super::list::{RelatedClasses, Wanted, advised, open, related_classes};
 use super::read::{Records, View};
+use crate::visible_records::SeenClass;
 use csv::Columns;
 use http::{HeaderValue, Method, header};
 use kit::answer::{Answer, Outcome};
@@ -243,7 +244,7 @@ impl Export {
 fn ndjson(
     request: &Request,
     conn: &mut Conn,
-    opened: &Opened,
+    opened: &SeenClass,
     query: &Query,
     numbers: &[u32],
 ) -> Result<Option<Vec<u8>>, Refusal> {
