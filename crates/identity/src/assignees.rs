@@ -14,6 +14,7 @@ use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;
 use kit::limits::{self, Limit};
 use kit::log;
+use kit::permission_set::Set;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -76,6 +77,12 @@ pub struct Parent {
     pub id: i64,
     /// The name for the log.
     pub name: String,
+}
+
+impl From<Set> for Parent {
+    fn from(set: Set) -> Parent {
+        Parent { id: set.id, name: set.name }
+    }
 }
 
 /// The handlers of a collection, for GET, POST, DELETE and OPTIONS.

@@ -1,22 +1,35 @@
-//! The common rules of the permission sets of groups, classes and records: reserved names, actions that need others,
-//! and how a PATCH changes the actions (`docs/reference/permission-sets.md`). Roles read their lists of actions here too.
+//! What the permission sets of groups, classes and records have in common: reserved names, actions that need others, how
+//! a PATCH changes the actions, the limit, and which sets stay (`docs/reference/permission-sets.md`).
 //!
 //! A set stores its actions as bits, so that SQL can test them.
 
+use crate::answer::{Answer, Outcome};
+use crate::limits::{self, Limit};
+use crate::permissions;
 use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::rights;
 use crate::rows;
 use resource::json::Writer;
 use resource::{
-    Accepted, Choice, Errors, Field, Kind, Object, Resource, fold::fold_compatible, message, options, type_name,
+    Accepted, Changes, Choice, Errors, Field, Key, Kind, Object, Resource, Value, fold::fold_compatible, options,
 };
 use serde_json::{Map, Value as Json, json};
-use store::Conn;
+use std::sync::LazyLock;
+use store::{Conn, Sql};
 
 /// The names that users may not give to a set (`docs/reference/permission-sets.md`).
 pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 
 /// The name of the field with the actions.
 pub const PERMISSIONS: &str = "permissions";
+
+/// The field with the name of a set.
+pub static NAME: Key<String> = Key::new("name");
+/// The field with the type of a set.
+static TYPE: Key<String> = Key::new("type");
+/// The field with the actions of a set.
+pub static GRANTS: Key<Json> = Key::new(PERMISSIONS);
 
 /// The schema of granted actions by resource, in OpenAPI.
 pub fn grants_schema() -> Json {
@@ -59,7 +72,7 @@ impl Vocabulary {
             };
             let known: Vec<&str> =
                 key.actions.iter().filter(|action| action.bit & allowed != 0).map(|it| it.name).collect();
-            match actions(list, &known) {
+            match permissions::read_actions(list, &known) {
                 Ok(chosen) => bits = (bits & !key.bits(|_| true)) | key.bits(|action| chosen.contains(&action.name)),
                 Err(message) => by_key.add(name, message),
             }
@@ -68,6 +81,19 @@ impl Vocabulary {
             errors.nest(PERMISSIONS, by_key);
         }
         if errors.is_empty() { Ok(self.expanded(bits)) } else { Err(errors) }
+    }
+
+    /// Applies the `permissions` of a body as [`Vocabulary::merge`] does, adds its errors to those of the body, and
+    /// returns the bits that the set has afterwards.
+    pub fn accept(&self, accepted: &mut Accepted, current: i64, allowed: i64) -> i64 {
+        let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) else { return current };
+        let merged = self.merge(&sent, current, allowed);
+        let bits = merged.unwrap_or_else(|errors| {
+            accepted.errors.merge(errors);
+            current
+        });
+        accepted.changes.set(&GRANTS, Value::Json(self.to_json(bits)));
+        bits
     }
 
     /// Adds the bits of all actions that are needed, directly or indirectly.
@@ -98,7 +124,7 @@ impl Vocabulary {
     }
 
     /// Adds the keys and their actions to a schema document, as the nested schema of the field.
-    pub fn describe(&self, document: &mut Json) {
+    fn describe(&self, document: &mut Json) {
         let nested: Vec<Json> = self.0.iter().map(PermissionKey::schema).collect();
         let entries = document["details"]["schema"].as_array_mut();
         for entry in entries.into_iter().flatten().filter(|entry| entry["alias"] == PERMISSIONS) {
@@ -122,43 +148,169 @@ impl PermissionKey {
     }
 }
 
-/// Reads a sent list of known actions, or returns the message of what is wrong with it.
-pub fn actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, String> {
-    if sent.is_null() {
-        return Err(message::NULL.to_owned());
+/// The permission sets of groups, of classes or of records: their declaration, the actions that they can give, and how
+/// many a parent (a group or a class) may have.
+pub struct PermissionSets {
+    pub resource: &'static LazyLock<Resource>,
+    pub vocabulary: &'static Vocabulary,
+    pub limit: &'static Limit,
+    /// The column with the id of the parent.
+    pub parent_column: &'static str,
+}
+
+impl PermissionSets {
+    /// The answer with the schema document of the collection, with the build's limit.
+    pub fn document(&self, conn: &mut Conn) -> Outcome {
+        let mut document = options::document(self.resource);
+        self.vocabulary.describe(&mut document);
+        document["restrictions"]["limit_items"] = limits::value(conn, self.limit)?.into();
+        Ok(Answer::value(&document))
     }
-    let items = sent.as_array().ok_or_else(|| message::not_a_list(type_name(sent)))?;
-    let mut actions = Vec::new();
-    let mut wrong = Vec::new();
-    for item in items {
-        match item.as_str().and_then(|name| known.iter().find(|action| **action == name)) {
-            Some(action) => actions.push(*action),
-            None => wrong.push(item.as_str().map_or_else(|| item.to_string(), str::to_owned)),
+
+    /// Refuses one more set beyond the limit of a parent, whose row the calling code must have locked.
+    pub fn check_limit(&self, conn: &mut Conn, parent: i64) -> Result<(), Refusal> {
+        let mut sql = Sql::new("SELECT count(*) FROM ");
+        sql.name(&self.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent);
+        let count = conn.one(&sql, |row| row.int(0))?;
+        limits::check(conn, self.limit, count, 1)
+    }
+
+    /// Updates a set and logs what differs from `before`. `held` and `grants` are its actions before and afterwards, as
+    /// bits.
+    pub fn update(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        id: i64,
+        mut before: Changes,
+        changes: &Changes,
+        (held, grants): (i64, i64),
+    ) -> Result<(), Refusal> {
+        before.set(&GRANTS, Value::Json(self.vocabulary.to_json(held)));
+        rows::update(request, conn, self.resource, id, &before, changes, &[("permissions", grants.into())])?;
+        if held & !grants != 0 {
+            rights::object_rights_ended(request);
         }
+        Ok(())
     }
-    if wrong.is_empty() { Ok(actions) } else { Err(format!("Invalid actions {}.", wrong.join(","))) }
 }
 
-/// Checks the body of a set against its declaration. Names are unique among the rows of one parent (`scope`: column and
-/// id). `own` is the name of a set that the system made, which cannot be changed.
-pub fn accepted(
-    conn: &mut Conn,
-    resource: &Resource,
-    body: &Object<'_>,
-    id: Option<i64>,
-    scope: (&'static str, i64),
-    own: Option<&str>,
-) -> Result<Accepted, Refusal> {
-    let Some(refused) = refused_name(body, own) else {
-        return rows::accepted_within(conn, resource, body, id, scope);
-    };
-    // The name gets one message, that it is reserved, and not also that it is taken.
-    let others = body.clone().only(|name| name != "name");
-    let mut accepted = rows::accepted_within(conn, resource, &others, Some(id.unwrap_or(0)), scope)?;
-    accepted.errors.add("name", refused);
-    Ok(accepted)
+// ---- Sets with a type ----------------------------------------------------------------------------------------------
+
+/// The type of the sets that callers make; all others are made by the system.
+const CUSTOM: &str = "custom";
+
+/// A stored set that has a type, as those of groups and classes do.
+pub struct Set {
+    pub id: i64,
+    pub name: String,
+    /// The type.
+    pub kind: String,
+    /// The actions, as bits.
+    pub grants: i64,
 }
 
+impl Set {
+    /// Whether the system made the set: it keeps its name, cannot be deleted, and has no assignees.
+    pub fn is_system(&self) -> bool {
+        self.kind != CUSTOM
+    }
+}
+
+/// The fields of sets that have a type. `types` are the value and the text of each type, and whether only the system
+/// makes sets of it; `example` is a name, and `unique` the index of the names.
+pub fn fields<const N: usize>(
+    types: [(&'static str, &'static str, bool); N],
+    example: &'static str,
+    unique: &'static str,
+) -> impl Iterator<Item = Field> {
+    let types = types.map(|(value, text, system)| Choice { system: Some(system), ..Choice::new(value, text) });
+    let fields = [
+        Field::id(),
+        NAME.text(100).example(example).min_length(1).required().unique(unique).folded().reserved(&RESERVED),
+        TYPE.is(Kind::Enum { choices: types.into() }).read_only(),
+        GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
+    ];
+    fields.into_iter().chain(Field::audit())
+}
+
+impl PermissionSets {
+    /// A set of a parent, with its row locked; 404 when the parent has no such set.
+    pub fn load_for_change(&self, conn: &mut Conn, parent: i64, id: i64) -> Result<Set, Refusal> {
+        let mut sql = Sql::new("SELECT name, type, permissions FROM ");
+        sql.name(&self.resource.table).push(" WHERE id = ").bind(id);
+        sql.push(" AND ").name(self.parent_column).push(" = ").bind(parent).push(" FOR UPDATE");
+        let set = conn.opt(&sql, |row| {
+            Ok(Set { id, name: row.text(0)?.to_owned(), kind: row.text(1)?.to_owned(), grants: row.int(2)? })
+        })?;
+        set.ok_or_else(Refusal::not_found)
+    }
+
+    /// Checks the body of a new set or of a change. Names are unique among the sets of the parent; some are reserved, and
+    /// a set that the system made keeps its own.
+    pub fn accepted(
+        &self,
+        conn: &mut Conn,
+        body: &Object<'_>,
+        parent: i64,
+        set: Option<&Set>,
+    ) -> Result<Accepted, Refusal> {
+        let own = set.filter(|set| set.is_system()).map(|set| set.name.as_str());
+        let (id, scope) = (set.map(|set| set.id), (self.parent_column, parent));
+        let Some(refused) = refused_name(body, own) else {
+            return rows::accepted_within(conn, self.resource, body, id, scope);
+        };
+        // The name gets one message, that it is reserved, and not also that it is taken.
+        let others = body.clone().only(|name| name != "name");
+        let mut accepted = rows::accepted_within(conn, self.resource, &others, Some(id.unwrap_or(0)), scope)?;
+        accepted.errors.add("name", refused);
+        Ok(accepted)
+    }
+
+    /// Inserts a set that a caller makes, unless its parent, whose row is locked, has as many as it may have.
+    pub fn insert(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        parent: i64,
+        changes: &Changes,
+        grants: i64,
+    ) -> Result<i64, Refusal> {
+        self.check_limit(conn, parent)?;
+        let columns = [(self.parent_column, parent.into()), ("type", CUSTOM.into()), ("permissions", grants.into())];
+        rows::insert(request, conn, self.resource, changes, &columns)
+    }
+
+    /// Inserts a set that the system makes with its parent. It has the name of its type, no creator and no entry in the
+    /// log.
+    pub fn insert_system_set(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        parent: i64,
+        kind: &'static str,
+        grants: i64,
+    ) -> Result<(), Refusal> {
+        let mut changes = Changes::new();
+        changes.set(&NAME, kind);
+        let columns = [(self.parent_column, parent.into()), ("type", kind.into()), ("permissions", grants.into())];
+        rows::insert_row(conn, self.resource, &changes, &columns, request.now, None).map(drop)
+    }
+
+    /// Deletes a set, unless the system made it.
+    pub fn delete(&self, request: &Request, conn: &mut Conn, set: &Set) -> Outcome {
+        if set.is_system() {
+            let kind = self.resource.field(TYPE.name()).map(|field| &field.kind);
+            let text = kind.and_then(|kind| kind.choice_text(&set.kind)).unwrap_or_default();
+            return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
+        }
+        rows::delete(request, conn, self.resource, set.id, &set.name)?;
+        rights::object_rights_ended(request);
+        Ok(Answer::empty())
+    }
+}
+
+/// The refusal of the name in a body. `own` is the name of a set that the system made.
 fn refused_name(body: &Object<'_>, own: Option<&str>) -> Option<String> {
     let sent = body.get("name")?.as_str()?;
     let sent = sent.trim();

@@ -2,7 +2,7 @@
 //! 4, section 4).
 
 use crate::account_type::AccountType;
-use resource::Errors;
+use resource::{Errors, message, type_name};
 use serde_json::{Map, Value as Json, json};
 use std::sync::OnceLock;
 
@@ -148,7 +148,7 @@ pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Pe
             return Err(Errors::of("permissions", format!("Invalid resource {resource}.")));
         };
         set = set.without(group);
-        match crate::permission_set::actions(actions, group.assignable) {
+        match read_actions(actions, group.assignable) {
             Err(message) => errors.add(resource, message),
             Ok(actions) => {
                 for action in &actions {
@@ -168,6 +168,23 @@ pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Pe
     let mut nested = Errors::new();
     nested.nest("permissions", errors);
     Err(nested)
+}
+
+/// Reads a sent list of known actions, or returns the message of what is wrong with it.
+pub fn read_actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, String> {
+    if sent.is_null() {
+        return Err(message::NULL.to_owned());
+    }
+    let items = sent.as_array().ok_or_else(|| message::not_a_list(type_name(sent)))?;
+    let mut actions = Vec::new();
+    let mut wrong = Vec::new();
+    for item in items {
+        match item.as_str().and_then(|name| known.iter().find(|action| **action == name)) {
+            Some(action) => actions.push(*action),
+            None => wrong.push(item.as_str().map_or_else(|| item.to_string(), str::to_owned)),
+        }
+    }
+    if wrong.is_empty() { Ok(actions) } else { Err(format!("Invalid actions {}.", wrong.join(","))) }
 }
 
 /// The permissions that a role can give as `{resource: [action, …]}`, for OPTIONS.

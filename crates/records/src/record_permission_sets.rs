@@ -6,8 +6,8 @@
 use crate::object_records::leaving;
 use crate::rights::{ALL, CLASS_EDIT_PERM_SET, ClassRights, RECORD_VOCABULARY, lock_class, of_class, rights_on_class};
 use kit::answer::{Answer, Outcome};
-use kit::limits::{self, Limit, LimitSummary};
-use kit::permission_set::{PERMISSIONS, grants_schema};
+use kit::limits::{Limit, LimitSummary};
+use kit::permission_set::{GRANTS, NAME, PERMISSIONS, PermissionSets, grants_schema};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -15,7 +15,7 @@ use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, Sent, Value, check_value, message, openapi, options, pk};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, Sent, Value, check_value, message, openapi, pk};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -35,14 +35,15 @@ const MCP_PERMISSIONS: &str = "mcp_permissions";
 /// The name of an item's member with the id of the connector.
 const CONNECTOR: &str = "connector";
 
-static NAME: Key<String> = Key::new("name");
-static GRANTS: Key<Json> = Key::new(PERMISSIONS);
 static MCP_GRANTS: Key<Json> = Key::new(MCP_PERMISSIONS);
 
 /// A record permission set.
 static SET: LazyLock<Resource> = LazyLock::new(|| declaration(|field| field));
 /// A new one, for which connectors have nothing yet.
 static NEW_SET: LazyLock<Resource> = LazyLock::new(|| declaration(Field::read_only));
+
+static SETS: PermissionSets =
+    PermissionSets { resource: &SET, vocabulary: &RECORD_VOCABULARY, limit: &RECORD_SETS, parent_column: "class_id" };
 
 fn declaration(mcp_permissions: fn(Field) -> Field) -> Resource {
     let fields = [
@@ -88,10 +89,7 @@ pub fn routes() -> Vec<Route> {
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?;
-    let mut document = options::document(&SET);
-    RECORD_VOCABULARY.describe(&mut document);
-    document["restrictions"]["limit_items"] = limits::value(conn, &RECORD_SETS)?.into();
-    Ok(Answer::value(&document))
+    SETS.document(conn)
 }
 
 /// The sets of a class, for whoever may view the class.
@@ -107,9 +105,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let rights = rights_for_change(request, conn)?;
     let accepted = accept(request, conn, rights, None)?;
-    let count = Sql::new("SELECT count(*) FROM record_permission_sets WHERE class_id = $1").arg(class);
-    let count = conn.one(&count, |row| row.int(0))?;
-    limits::check(conn, &RECORD_SETS, count, 1)?;
+    SETS.check_limit(conn, class)?;
     let columns = [("class_id", class.into()), ("permissions", accepted.grants.into())];
     let id = rows::insert(request, conn, &NEW_SET, &accepted.changes, &columns)?;
     let connectors = connectors(conn, class, Some(id))?;
@@ -121,13 +117,9 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (set, rights) = change_target(request, conn)?;
     let accepted = accept(request, conn, rights, Some(&set))?;
     let mut before = rows::load(conn, &STORED, set.id)?.ok_or_else(Refusal::not_found)?;
-    before.set(&GRANTS, Value::Json(RECORD_VOCABULARY.to_json(set.grants)));
     before.set(&MCP_GRANTS, to_value(&set.connectors));
-    rows::update(request, conn, &SET, set.id, &before, &accepted.changes, &[("permissions", accepted.grants.into())])?;
+    SETS.update(request, conn, set.id, before, &accepted.changes, (set.grants, accepted.grants))?;
     store_connectors(conn, &set, &accepted)?;
-    if set.grants & !accepted.grants != 0 {
-        rights::object_rights_ended(request);
-    }
     let connectors = connectors(conn, class, Some(set.id))?;
     rows::changed(request, conn, &shape(connectors), set.id)
 }
@@ -236,14 +228,7 @@ fn accept(request: &Request, conn: &mut Conn, rights: ClassRights, set: Option<&
     let scope = ("class_id", request.id());
     let mut accepted = rows::accepted_within(conn, &SET, &own, set.map(|set| set.id), scope)?;
     let before = set.map_or(0, |set| set.grants);
-    let mut grants = before;
-    if let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) {
-        match RECORD_VOCABULARY.merge(&sent, before, ALL) {
-            Ok(merged) => grants = merged,
-            Err(errors) => accepted.errors.merge(errors),
-        }
-        accepted.changes.set(&GRANTS, Value::Json(RECORD_VOCABULARY.to_json(grants)));
-    }
+    let grants = RECORD_VOCABULARY.accept(&mut accepted, before, ALL);
     let known: &[Connector] = set.map_or(&[], |set| &set.connectors);
     // When a set shrinks, so does what all connectors have of it, whether or not they were sent.
     let mut connectors: Vec<Connector> =

@@ -14,6 +14,7 @@
 //! Servers use the embedded engine by default. With `CHANCERY_TEST_DATABASE_URL`, the URL of a PostgreSQL server on
 //! which databases may be created, each server has its own database there, and the tests are the same.
 
+mod at_once;
 mod certificates;
 mod clickhouse;
 mod client;
@@ -41,6 +42,7 @@ mod stored;
 mod trace;
 mod waiting;
 
+pub use at_once::{at_once, one_wins, statuses};
 pub use certificates::Authority;
 pub use clickhouse::ClickHouse;
 pub use client::{Call, Client, Download};

@@ -299,8 +299,7 @@ async fn the_hundred_and_first_is_refused() {
     for n in 1..=100 {
         api.post(ALL, json!({"name": format!("Object {n}"), "provider": "basic"})).await.created();
     }
-    let refused =
-        json!({"detail": "Limit of 100 Authentication Objects has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
+    let refused = message::exceeded("100 Authentication Objects");
     api.post(ALL, vendor("One more")).await.refuses(refused.clone());
     api.post(ALL, json!({}))
         .await

@@ -323,7 +323,6 @@ async fn a_changed_limit_holds_where_it_bounds() {
         "users_group_permission_set_assignees_users": 1, "users_group_permission_set_assignees_user_groups": 1,
     });
     operator.patch(PATH, body).await.ok();
-    let over = |text: &str| json!({"detail": format!("Limit of {text} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"});
     let name = |name: &str| json!({"name": name});
     for (path, count, body, text) in [
         ("/api/roles/", 1, json!({}), "1 Roles"),
@@ -338,7 +337,7 @@ async fn a_changed_limit_holds_where_it_bounds() {
         for n in 0..count {
             api.post(path, with(n)).await.created();
         }
-        api.post(path, with(count)).await.refuses(over(text));
+        api.post(path, with(count)).await.refuses(message::exceeded(text));
         assert_eq!(told(&api, path).await, count, "{path}");
     }
     let sso = |name: &str| json!({"name": name, "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
@@ -353,8 +352,10 @@ async fn a_changed_limit_holds_where_it_bounds() {
         })
     };
     let ann = api.post("/api/users/", user("ann")).await.id();
-    api.post("/api/users/", user("bob")).await.refuses(over("1 internal accounts"));
-    api.post("/api/user-groups/1/permission-sets/", name("Third")).await.refuses(over("2 User Group Permission Sets"));
+    api.post("/api/users/", user("bob")).await.refuses(message::exceeded("1 internal accounts"));
+    api.post("/api/user-groups/1/permission-sets/", name("Third"))
+        .await
+        .refuses(message::exceeded("2 User Group Permission Sets"));
     assert_eq!(told(&api, "/api/user-groups/1/permission-sets/").await, 2);
     for below in ["members/users/", "owners/users/"] {
         let path = format!("/api/user-groups/1/{below}");
@@ -366,7 +367,7 @@ async fn a_changed_limit_holds_where_it_bounds() {
     operator.patch(PATH, json!({"user_groups": 1})).await.ok();
     let groups = operator.get(PATH).await.ok()["user_groups"].clone();
     assert_eq!(groups, json!({"count": 2, "limit": 1}));
-    api.post("/api/user-groups/", name("One more")).await.refuses(over("1 User Groups"));
+    api.post("/api/user-groups/", name("One more")).await.refuses(message::exceeded("1 User Groups"));
     operator.patch(PATH, json!({"user_groups": 3})).await.ok();
     api.post("/api/user-groups/", name("One more")).await.created();
 }

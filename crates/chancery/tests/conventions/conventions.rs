@@ -3,7 +3,7 @@
 use crate::message;
 use http::Method;
 use serde_json::{Value, json};
-use testkit::{Client, Reply, SECOND, Server};
+use testkit::{Client, Reply, SECOND, Server, at_once, statuses};
 
 // ---- Pages ---------------------------------------------------------------------------------------------------------
 
@@ -764,24 +764,9 @@ async fn two_changes_from_one_state_at_once_have_one_winner() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let tag = admin.post("/api/roles/", json!({"name": "x"})).await.header("etag").to_owned();
-    let change = |n: u32| {
-        let (admin, tag) = (admin.clone(), tag.clone());
-        tokio::spawn(async move {
-            admin
-                .call("PATCH", "/api/roles/1/")
-                .header("if-match", &tag)
-                .json(&json!({"description": n.to_string()}))
-                .send()
-                .await
-                .status
-        })
-    };
-    let changes: Vec<_> = (0..20).map(change).collect();
-    let mut statuses = Vec::new();
-    for change in changes {
-        statuses.push(change.await.unwrap());
-    }
-    statuses.sort_unstable();
+    let body = |n: u32| json!({"description": n.to_string()});
+    let change = |n| admin.call("PATCH", "/api/roles/1/").header("if-match", &tag).json(&body(n));
+    let statuses = statuses(&at_once((0..20).map(change)).await);
     assert_eq!((statuses[0], &statuses[1..]), (200, &[412; 19][..]));
 }
 

@@ -2,10 +2,15 @@
 
 use crate::{is_problem, problems, system_event};
 use serde_json::{Value as Json, json};
-use testkit::{Client, HistoryServer};
+use testkit::{Call, Client, HistoryServer, at_once, statuses};
 
 async fn initialize(api: &Client, name: &str, label: &str) -> testkit::Reply {
-    api.post("/api/initialize-tenant", json!({"database_name": name, "client_label": label})).await
+    initialization(api, name, label).send().await
+}
+
+fn initialization(api: &Client, name: &str, label: &str) -> Call {
+    let body = json!({"database_name": name, "client_label": label});
+    api.call("POST", "/api/initialize-tenant").json(&body)
 }
 
 #[tokio::test]
@@ -81,20 +86,15 @@ async fn both_fields_are_required_texts() {
 #[tokio::test]
 async fn of_many_at_once_one_makes_the_tenant() {
     let server = HistoryServer::start().await;
-    let attempts = (0..16).map(|n| {
-        let api = server.keyed();
-        // Half of them race for the name, half for the label.
-        let (name, label) =
-            if n % 2 == 0 { ("race".to_owned(), format!("l{n}")) } else { (format!("race{n}"), "race".into()) };
-        tokio::spawn(async move { initialize(&api, &name, &label).await.status })
-    });
-    let mut statuses = [Vec::new(), Vec::new()];
-    for (n, attempt) in attempts.collect::<Vec<_>>().into_iter().enumerate() {
-        statuses[n % 2].push(attempt.await.unwrap());
-    }
-    for mut statuses in statuses {
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 400, 400, 400, 400, 400, 400, 400]);
+    let api = server.keyed();
+    // Half of them race for the name, half for the label.
+    let for_name = (0..8).map(|n| initialization(&api, "race", &format!("l{n}")));
+    let for_label = (0..8).map(|n| initialization(&api, &format!("race{n}"), "race"));
+    let attempts = at_once(for_name.zip(for_label).flat_map(|(one, other)| [one, other])).await;
+    let (for_name, for_label): (Vec<_>, Vec<_>) = attempts.into_iter().enumerate().partition(|(n, _)| n % 2 == 0);
+    for attempts in [for_name, for_label] {
+        let attempts: Vec<_> = attempts.into_iter().map(|(_, reply)| reply).collect();
+        assert_eq!(statuses(&attempts), [201, 400, 400, 400, 400, 400, 400, 400]);
     }
 }
 
@@ -150,16 +150,7 @@ async fn tenants_do_not_see_each_other() {
 async fn of_many_deletions_at_once_one_succeeds() {
     let server = HistoryServer::start().await;
     let api = server.tenant("going").await;
-    let deletions: Vec<_> = (0..8)
-        .map(|_| {
-            let api = api.clone();
-            tokio::spawn(async move { api.delete("/api/delete-tenant").await.status })
-        })
-        .collect();
-    let mut statuses = Vec::new();
-    for deletion in deletions {
-        statuses.push(deletion.await.unwrap());
-    }
-    statuses.sort_unstable();
+    let deletions = at_once((0..8).map(|_| api.call("DELETE", "/api/delete-tenant"))).await;
+    let statuses = statuses(&deletions);
     assert_eq!(statuses, [204, 400, 400, 400, 400, 400, 400, 400]);
 }

@@ -1,11 +1,12 @@
 //! The users and groups that are assigned to a permission set of a group (`docs/reference/permission-sets.md`).
 
-use super::permission_sets::{self, SET};
+use super::permission_sets::{SET, SETS};
 use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, needs, with_global};
 use crate::assignees::{
     self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
 };
 use kit::limits::{Limit, LimitSummary};
+use kit::permission_set::Set;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -115,10 +116,10 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
 
 /// The path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the
 /// same order as when it is deleted, since it may be among the groups that are assigned.
-fn set_for_change(request: &Request, conn: &mut Conn) -> Result<permission_sets::Set, Refusal> {
+fn set_for_change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
     let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id());
     conn.opt(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
-    let set = permission_sets::load_for_change(conn, request.id(), request.second_id())?;
+    let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
     needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
     Ok(set)
 }
@@ -138,10 +139,4 @@ fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
     let set = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
     set.ok_or_else(Refusal::not_found)
-}
-
-impl From<permission_sets::Set> for Parent {
-    fn from(set: permission_sets::Set) -> Parent {
-        Parent { id: set.id, name: set.name }
-    }
 }

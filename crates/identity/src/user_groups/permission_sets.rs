@@ -1,20 +1,18 @@
 //! The permission sets of a group (`docs/reference/permission-sets.md`).
 
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
-use kit::answer::{Answer, Outcome};
-use kit::limits::{self, Limit, LimitSummary};
-use kit::permission_set::{self, Action, PERMISSIONS, RESERVED, Vocabulary, grants_schema};
+use kit::answer::Outcome;
+use kit::limits::{Limit, LimitSummary};
+use kit::permission_set::{self, Action, PERMISSIONS, PermissionKey, PermissionSets, Set, Vocabulary};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Choice, Field, Key, Kind, Resource, Value, options};
-use serde_json::Value as Json;
+use resource::{Changes, Resource};
 use std::sync::LazyLock;
-use store::{Arg, Conn, Error, Sql};
+use store::{Conn, Error, Sql};
 
 /// The permission sets of a group, those of the system counted.
 pub static GROUP_SETS: Limit = Limit {
@@ -25,10 +23,6 @@ pub static GROUP_SETS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-static NAME: Key<String> = Key::new("name");
-static TYPE: Key<String> = Key::new("type");
-static GRANTS: Key<Json> = Key::new(PERMISSIONS);
-
 /// The types of sets: value, text, and whether only the system makes sets of the type. No set has the type `owners`,
 /// but schema documents list it.
 const TYPES: [(&str, &str, bool); 4] = [
@@ -38,7 +32,10 @@ const TYPES: [(&str, &str, bool); 4] = [
     ("custom", "Custom", false),
 ];
 
-static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::PermissionKey {
+/// All actions that a set can give.
+const ALL: i64 = VIEW | EDIT | DELETE;
+
+static VOCABULARY: Vocabulary = Vocabulary(&[PermissionKey {
     name: "user_groups",
     actions: &[
         Action { name: "view", text: "View", bit: VIEW, needs: 0 },
@@ -49,24 +46,15 @@ static VOCABULARY: Vocabulary = Vocabulary(&[permission_set::PermissionKey {
 
 /// A permission set of a group.
 pub static SET: LazyLock<Resource> = LazyLock::new(|| {
-    let types = TYPES.map(|(value, text, system)| Choice { system: Some(system), ..Choice::new(value, text) });
-    let fields = [
-        Field::id(),
-        NAME.text(100)
-            .example("Readers")
-            .min_length(1)
-            .required()
-            .unique("user_group_permission_sets_name")
-            .folded()
-            .reserved(&RESERVED),
-        TYPE.is(Kind::Enum { choices: types.into() }).read_only(),
-        GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
-    ];
-    let fields = fields.into_iter().chain(Field::audit());
+    let fields = permission_set::fields(TYPES, "Readers", "user_group_permission_sets_name");
     Resource::new("user_group_permission_sets", "UserGroupPermissionSet", "user_group_permission_sets", fields)
         .unselectable()
         .limit_items(GROUP_SETS.default)
 });
+
+/// The permission sets of groups.
+pub static SETS: PermissionSets =
+    PermissionSets { resource: &SET, vocabulary: &VOCABULARY, limit: &GROUP_SETS, parent_column: "group_id" };
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&SET), "t.permissions", write_grants);
 
@@ -84,10 +72,7 @@ pub fn routes() -> Vec<Route> {
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     check_exists(conn, request.id())?;
-    let mut document = options::document(&SET);
-    VOCABULARY.describe(&mut document);
-    document["restrictions"]["limit_items"] = limits::value(conn, &GROUP_SETS)?.into();
-    Ok(Answer::value(&document))
+    SETS.document(conn)
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
@@ -100,37 +85,22 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let group = request.id();
     lock(conn, group)?;
     needs(conn, request.caller()?, group, EDIT_PERM_SET)?;
-    let (changes, grants) = accept(request, conn, group, None)?;
-    let sql = Sql::new("SELECT count(*) FROM user_group_permission_sets WHERE group_id = $1").arg(group);
-    let count = conn.one(&sql, |row| row.int(0))?;
-    limits::check(conn, &GROUP_SETS, count, 1)?;
-    let columns = [("group_id", group.into()), ("type", "custom".into()), ("permissions", grants.into())];
-    let id = rows::insert(request, conn, &SET, &changes, &columns)?;
+    let (changes, grants) = accept(request, conn, None)?;
+    let id = SETS.insert(request, conn, group, &changes, grants)?;
     rows::created(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let (group, id) = (request.id(), request.second_id());
     let set = change_target(request, conn)?;
-    let (changes, grants) = accept(request, conn, group, Some(&set))?;
-    let mut before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    before.set(&GRANTS, Value::Json(VOCABULARY.to_json(set.grants)));
-    rows::update(request, conn, &SET, id, &before, &changes, &[("permissions", grants.into())])?;
-    if set.grants & !grants != 0 {
-        rights::object_rights_ended(request);
-    }
-    rows::changed(request, conn, &SHAPE, id)
+    let (changes, grants) = accept(request, conn, Some(&set))?;
+    let before = rows::load(conn, &SHAPE, set.id)?.ok_or_else(Refusal::not_found)?;
+    SETS.update(request, conn, set.id, before, &changes, (set.grants, grants))?;
+    rows::changed(request, conn, &SHAPE, set.id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let set = change_target(request, conn)?;
-    if set.is_system() {
-        let text = SET.field(TYPE.name()).and_then(|field| field.kind.choice_text(&set.kind)).unwrap_or_default();
-        return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
-    }
-    rows::delete(request, conn, &SET, set.id, &set.name)?;
-    rights::object_rights_ended(request);
-    Ok(Answer::empty())
+    SETS.delete(request, conn, &set)
 }
 
 /// Deletes the assignments to a set that is deleted.
@@ -148,73 +118,32 @@ pub const ON_LEAVING: Reaction = Reaction {
     },
 };
 
-/// A stored set.
-pub struct Set {
-    pub id: i64,
-    pub name: String,
-    kind: String,
-    /// The actions, as bits.
-    grants: i64,
-}
-
-impl Set {
-    /// Whether the system made the set: it keeps its name, cannot be deleted, and has no assignees.
-    pub fn is_system(&self) -> bool {
-        self.kind != "custom"
-    }
-
-    /// The actions that the set's type accepts, as bits.
-    fn allowed(&self) -> i64 {
-        if self.kind == "everyone" { VIEW } else { VIEW | EDIT | DELETE }
-    }
-}
-
-/// A set of a group, with its row locked; 404 when the group has no such set.
-pub fn load_for_change(conn: &mut Conn, group: i64, id: i64) -> Result<Set, Refusal> {
-    let sql = Sql::new(
-        "SELECT name, type, permissions FROM user_group_permission_sets WHERE id = $1 AND group_id = $2 FOR UPDATE",
-    );
-    let set = conn.opt(&sql.arg(id).arg(group), |row| {
-        Ok(Set { id, name: row.text(0)?.to_owned(), kind: row.text(1)?.to_owned(), grants: row.int(2)? })
-    })?;
-    set.ok_or_else(Refusal::not_found)
-}
-
 /// The path's set with its row locked, when the caller has the right and `If-Match` fits.
 fn change_target(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
-    let set = load_for_change(conn, request.id(), request.second_id())?;
+    let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
     needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
     rows::check_if_match(request, conn, &SHAPE, set.id)?;
     Ok(set)
 }
 
 /// Accepts a body: its changes, and the actions that the set has afterwards, as bits.
-fn accept(request: &Request, conn: &mut Conn, group: i64, set: Option<&Set>) -> Result<(Changes, i64), Refusal> {
-    let own_name = set.filter(|set| set.is_system()).map(|set| set.name.as_str());
-    let id = set.map(|set| set.id);
-    let mut accepted = permission_set::accepted(conn, &SET, &request.object()?, id, ("group_id", group), own_name)?;
-    let (current, allowed) = set.map_or((0, VIEW | EDIT | DELETE), |set| (set.grants, set.allowed()));
-    let mut grants = current;
-    if let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) {
-        match VOCABULARY.merge(&sent, current, allowed) {
-            Ok(merged) => grants = merged,
-            Err(errors) => accepted.errors.merge(errors),
-        }
-        accepted.changes.set(&GRANTS, Value::Json(VOCABULARY.to_json(grants)));
-    }
+fn accept(request: &Request, conn: &mut Conn, set: Option<&Set>) -> Result<(Changes, i64), Refusal> {
+    let mut accepted = SETS.accepted(conn, &request.object()?, request.id(), set)?;
+    let (current, allowed) = set.map_or((0, ALL), |set| (set.grants, allowed(set)));
+    let grants = VOCABULARY.accept(&mut accepted, current, allowed);
     accepted.errors.refuse()?;
     Ok((accepted.changes, grants))
 }
 
-/// Inserts the two sets that the system makes for every group. They have no creator and no entry in the log.
+/// The actions that the type of a set accepts, as bits.
+fn allowed(set: &Set) -> i64 {
+    if set.kind == "everyone" { VIEW } else { ALL }
+}
+
+/// Inserts the two sets that the system makes for every group.
 pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: i64) -> Result<(), Refusal> {
-    for (kind, grants) in [("everyone", 0), ("members", VIEW)] {
-        let mut changes = Changes::new();
-        changes.set(&NAME, kind);
-        let columns = [("group_id", group.into()), ("type", Arg::from(kind)), ("permissions", grants.into())];
-        rows::insert_row(conn, &SET, &changes, &columns, request.now, None)?;
-    }
-    Ok(())
+    SETS.insert_system_set(request, conn, group, "everyone", 0)?;
+    SETS.insert_system_set(request, conn, group, "members", VIEW)
 }
 
 fn write_grants(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use crate::message;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Client, DAY, HOUR, MINUTE, PASSWORD, Reply, SECOND, Server};
+use testkit::{ADMIN, Client, DAY, HOUR, MINUTE, PASSWORD, Reply, SECOND, Server, at_once, statuses};
 
 fn refused() -> Value {
     message::detail("Unable to sign in with the credentials given.")
@@ -214,18 +214,9 @@ async fn a_second_use_of_a_refresh_token_ends_the_whole_session() {
 async fn of_many_redemptions_at_once_one_wins() {
     let server = Server::start().await;
     let admin = server.admin().await;
-    let redeem = |_| {
-        let admin = admin.clone();
-        tokio::spawn(async move {
-            admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.status
-        })
-    };
-    let redemptions: Vec<_> = (0..20).map(redeem).collect();
-    let mut statuses = Vec::new();
-    for redemption in redemptions {
-        statuses.push(redemption.await.unwrap());
-    }
-    statuses.sort_unstable();
+    let body = json!({"refresh_token": admin.refresh_token});
+    let redemptions = at_once((0..20).map(|_| admin.call("POST", "/api/auth/refresh/").json(&body))).await;
+    let statuses = statuses(&redemptions);
     assert_eq!((statuses[0], &statuses[1..]), (200, &[401; 19][..]));
 }
 
@@ -542,15 +533,9 @@ async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
         let insert = insert.arg(testkit::NOW).arg(known);
         server.build.db.write::<u64, Error>(move |conn| conn.exec(&insert)).await.unwrap();
         let client = server.anonymous();
-        let guess = |n: usize| {
-            let anyone = client.clone();
-            tokio::spawn(async move { anyone.login(ADMIN, &format!("guess {n}")).await.status })
-        };
-        let guesses: Vec<_> = (0..60).map(guess).collect();
-        let mut statuses = Vec::new();
-        for guess in guesses {
-            statuses.push(guess.await.unwrap());
-        }
+        let body = |n: usize| json!({"username": ADMIN, "password": format!("guess {n}")});
+        let guesses = at_once((0..60).map(|n| client.call("POST", "/api/auth/login/").json(&body(n)))).await;
+        let statuses = statuses(&guesses);
         let heard = statuses.iter().filter(|status| **status == 401).count() as i64;
         assert!((1..=10 - known).contains(&heard) && statuses.iter().all(|status| [401, 429].contains(status)));
         assert_eq!(stored_attempts(&server).await, known + heard);

@@ -2,35 +2,14 @@
 //! admins, counters (the promises of exact limits and of sessions that die at once).
 //! `reliability/races` repeats them.
 
-use crate::message;
+use crate::message::{self, exceeded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{Conn, Error, Sql};
-use testkit::{Call, Client, PASSWORD, Reply, Server, rounds};
+use testkit::{Call, Client, PASSWORD, Reply, Server, at_once, one_wins, rounds};
 
 /// As many calls as a crowd makes.
 const CROWD: usize = 60;
-
-/// Sends all calls at once; the answers in the order of the calls.
-async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
-    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
-    let mut replies = Vec::new();
-    for call in sent {
-        replies.push(call.await.unwrap());
-    }
-    replies
-}
-
-/// One call succeeded, all others were refused in these words; what the one was answered.
-#[track_caller]
-fn one_wins(replies: &[Reply], status: u16, refused: &Value) -> Value {
-    let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == status);
-    for reply in &lost {
-        assert_eq!(**reply, (400, refused.clone()));
-    }
-    assert_eq!(won.len(), 1, "{lost:?}");
-    won[0].json.clone()
-}
 
 /// A crowd wants what one can have, in each round anew: one call succeeds, all others are refused in these words. `undo`
 /// takes away what won, so that there is room for the next round.
@@ -52,10 +31,6 @@ async fn one_wins_each_round(
 /// The address of what was made in a collection.
 fn made(collection: &str, won: &Value) -> String {
     format!("{collection}{}/", won["id"])
-}
-
-fn exceeded(detail: &str) -> Value {
-    json!({"detail": detail, "error_code": "ERR_LIMIT_EXCEEDED"})
 }
 
 /// The body of an account that needs no mail.
@@ -109,7 +84,7 @@ async fn one_place_that_is_left_is_taken_once_by_accounts() {
         }
         let body = |round: usize, n: usize| account(account_type, 10_000 * round + n);
         let crowd = |round| (0..CROWD).map(|n| api.call("POST", "/api/users/").json(&body(round, n))).collect();
-        let refused = exceeded(&format!("Limit of {limit} {account_type} accounts has been exceeded."));
+        let refused = exceeded(&format!("{limit} {account_type} accounts"));
         one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made("/api/users/", &won)).await).await;
     }
     // A change of type takes a place too.
@@ -119,7 +94,7 @@ async fn one_place_that_is_left_is_taken_once_by_accounts() {
     let promote = json!({"account_type": "super_admin"});
     let call = |id: &i64| api.call("PATCH", &format!("/api/users/{id}/")).json(&promote);
     let crowd = |_| users.iter().map(call).collect();
-    let refused = exceeded("Limit of 25 super_admin accounts has been exceeded.");
+    let refused = exceeded("25 super_admin accounts");
     let demote = json!({"account_type": "external"});
     let undo = async |won: Value| api.patch(&made("/api/users/", &won), demote.clone()).await;
     one_wins_each_round(crowd, 200, refused, undo).await;
@@ -139,12 +114,12 @@ async fn one_place_that_is_left_is_taken_once_by_roles_and_groups() {
     let crowd = |path: &'static str| (0..CROWD).map(|n| api.call("POST", path).json(&body(n))).collect();
     let undo = async |path: &str, won: Value| api.delete(&made(path, &won)).await;
     let (roles, groups) = ("/api/roles/", "/api/user-groups/");
-    let refused = exceeded("Limit of 100 Roles has been exceeded.");
+    let refused = exceeded("100 Roles");
     one_wins_each_round(|_| crowd(roles), 201, refused, async |won| undo(roles, won).await).await;
 
     let smaller = |conn: &mut Conn| conn.exec(&Sql::new("INSERT INTO limits(name, value) VALUES ('user_groups', 1)"));
     server.build.db.write(smaller).await.unwrap();
-    let refused = exceeded("Limit of 1 User Groups has been exceeded.");
+    let refused = exceeded("1 User Groups");
     one_wins_each_round(|_| crowd(groups), 201, refused, async |won| undo(groups, won).await).await;
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
@@ -162,7 +137,7 @@ async fn one_place_that_is_left_is_taken_once_below_a_group() {
     }
     let body = |n: usize| json!({"name": format!("One more {n}")});
     let crowd = |_| (0..CROWD).map(|n| api.call("POST", sets).json(&body(n))).collect();
-    let refused = exceeded("Limit of 10 User Group Permission Sets has been exceeded.");
+    let refused = exceeded("10 User Group Permission Sets");
     one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made(sets, &won)).await).await;
     assert_eq!(api.get(sets).await["total_count"], 10);
 
@@ -173,14 +148,14 @@ async fn one_place_that_is_left_is_taken_once_below_a_group() {
     let assigned = format!("{sets}3/assignees/user-groups/");
     api.post(&assigned, json!(groups[..9])).await.created();
     let assign = |ids: &[i64], path: &str| ids.iter().map(|id| api.call("POST", path).json(&json!([id]))).collect();
-    let refused = exceeded("Limit of 10 permission set assignees has been exceeded.");
+    let refused = exceeded("10 permission set assignees");
     let undo = async |won: Value| api.delete_all(&assigned, json!([won[0]["id"]])).await;
     one_wins_each_round(|_| assign(&groups[9..], &assigned), 201, refused, undo).await;
     assert_eq!(api.get(&assigned).await["total_count"], 10);
 
     let owners = "/api/user-groups/1/owners/users/";
     api.post(owners, json!(users[..8])).await.created();
-    let refused = exceeded("Limit of 10 User Group Owners has been exceeded.");
+    let refused = exceeded("10 User Group Owners");
     let undo = async |won: Value| api.delete_all(owners, json!([won[0]["user"]["id"]])).await;
     one_wins_each_round(|_| assign(&users[8..], owners), 201, refused, undo).await;
     assert_eq!(api.get(owners).await["total_count"], 10);

@@ -341,7 +341,7 @@ async fn the_hundred_and_first_role_is_refused() {
     for n in 1..=100 {
         api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
     }
-    let refused = json!({"detail": "Limit of 100 Roles has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
+    let refused = message::exceeded("100 Roles");
     api.post("/api/roles/", json!({"name": "Role 101"})).await.refuses(refused.clone());
     // A place that is given back can be taken again.
     api.delete("/api/roles/7/").await.is_empty();

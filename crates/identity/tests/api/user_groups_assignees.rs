@@ -179,9 +179,7 @@ async fn a_set_has_ten_groups_at_most() {
     for n in 2..=12 {
         api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
     }
-    let refused = json!({
-        "detail": "Limit of 10 permission set assignees has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    });
+    let refused = message::exceeded("10 permission set assignees");
     api.post(GROUPS, json!([1, 2, 3, 4, 5, 6])).await.created();
     api.post(GROUPS, json!([7, 8, 9, 10, 11])).await.refuses(refused.clone());
     assert_eq!(api.get(GROUPS).await["total_count"], 6);
@@ -210,9 +208,7 @@ async fn a_set_has_a_hundred_users_at_most() {
         api.post("/api/users/", body).await.created();
     }
     api.post(USERS, json!((1..=100).collect::<Vec<_>>())).await.created();
-    let refused = json!({
-        "detail": "Limit of 100 permission set assignees has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    });
+    let refused = message::exceeded("100 permission set assignees");
     api.post(USERS, json!([101])).await.refuses(refused);
     api.delete_all(USERS, json!((1..=100).collect::<Vec<_>>())).await.is_empty();
     api.post(USERS, json!([101])).await.created();

@@ -163,9 +163,7 @@ async fn a_group_has_ten_owners_at_most() {
         });
         api.post("/api/users/", body).await.created();
     }
-    let refused = json!({
-        "detail": "Limit of 10 User Group Owners has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    });
+    let refused = message::exceeded("10 User Group Owners");
     api.post(OWNERS, json!([2, 3, 4, 5, 6, 7, 8, 9, 10, 11])).await.refuses(refused.clone());
     api.post(OWNERS, json!([2, 3, 4, 5, 6, 7, 8, 9, 10])).await.created();
     api.post(OWNERS, json!([1, 11])).await.refuses(refused);

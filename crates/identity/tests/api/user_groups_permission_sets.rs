@@ -216,9 +216,7 @@ async fn a_group_has_ten_sets_at_most_those_of_the_system_counted() {
     for n in 3..=10 {
         api.post(SETS, json!({"name": format!("Set {n}")})).await.created();
     }
-    let refused = json!({
-        "detail": "Limit of 10 User Group Permission Sets has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    });
+    let refused = message::exceeded("10 User Group Permission Sets");
     api.post(SETS, json!({"name": "Set 11"})).await.refuses(refused);
     // Limits come last.
     api.post(SETS, json!({"name": "owners"}))

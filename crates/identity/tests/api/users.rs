@@ -3,7 +3,7 @@
 use crate::message;
 use crate::shown::{START, admin as admin_reference, page};
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, PASSWORD, SECOND, Server};
+use testkit::{ADMIN, Client, PASSWORD, SECOND, Server, at_once, statuses};
 
 const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
@@ -29,7 +29,7 @@ fn choice(value: &str) -> String {
 }
 
 fn limit(limit: i64, account_type: &str) -> Value {
-    json!({"detail": format!("Limit of {limit} {account_type} accounts has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
+    message::exceeded(&format!("{limit} {account_type} accounts"))
 }
 
 // ---- POST ----------------------------------------------------------------------------------------------------------
@@ -993,11 +993,8 @@ async fn the_last_super_admin_must_remain() {
 async fn two_super_admins_cannot_leave_at_once() {
     let server = Server::start().await;
     let (first, second) = (server.admin().await, server.as_type("super_admin").await);
-    let leave =
-        |client: Client| tokio::spawn(async move { client.delete(&format!("/api/users/{}/", client.id)).await.status });
-    let (first, second) = (leave(first), leave(second));
-    let mut statuses = [first.await.unwrap(), second.await.unwrap()];
-    statuses.sort_unstable();
+    let leave = |client: &Client| client.call("DELETE", &format!("/api/users/{}/", client.id));
+    let statuses = statuses(&at_once([leave(&first), leave(&second)]).await);
     assert_eq!(statuses, [204, 400]);
 }
 

@@ -1,6 +1,6 @@
 //! The users and groups that are assigned to a permission set of a class (`docs/reference/object-classes.md`).
 
-use super::permission_sets::{self, SET, Set};
+use super::permission_sets::{SET, SETS};
 use crate::rights::{
     CLASS_EDIT_PERM_SET, CLASS_VIEW, ClassRights, lock_class, of_class, rights_on_class, select_rights,
 };
@@ -8,6 +8,7 @@ use identity::assignees::{
     self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
 };
 use kit::limits::{Limit, LimitSummary};
+use kit::permission_set::Set;
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -128,7 +129,7 @@ fn set_of_class(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
 fn set_for_change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
     lock_class(conn, request.id())?;
     of_class(conn, request.caller()?, request.id())?.needs(CLASS_EDIT_PERM_SET)?;
-    permission_sets::load_for_change(conn, request.id(), request.second_id())
+    SETS.load_for_change(conn, request.id(), request.second_id())
 }
 
 /// The path's set with its row locked, for adding assignees, by a caller who holds what it gives. The set of the system
@@ -140,12 +141,6 @@ fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal>
         return Err(Refusal::bad("Assignees can not be set to this permission set type."));
     }
     Ok(set.into())
-}
-
-impl From<Set> for Parent {
-    fn from(set: Set) -> Parent {
-        Parent { id: set.id, name: set.name }
-    }
 }
 
 /// Removes a group that is deleted from the assignees of classes.

@@ -95,7 +95,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     tables::create_class(conn, id)?;
     let name = accepted.changes.get(&NAME).unwrap_or_default();
     owners::make_first_owner(request, conn, id, name, caller.user)?;
-    permission_sets::insert_system_set(request, conn, id)?;
+    permission_sets::SETS.insert_system_set(request, conn, id, "everyone", 0)?;
     answer(request, conn, StatusCode::CREATED, id)
 }
 

@@ -1,13 +1,11 @@
 //! `/api/object-classes/{id}/fields/` (`docs/reference/object-class-fields.md`).
 
+use crate::set_up::FIELDS;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
 use testkit::{Client, SECOND, Server};
-
-/// The fields of the first class.
-const FIELDS: &str = "/api/object-classes/1/fields/";
 
 /// A server with one class, and its first super admin.
 async fn with_class() -> (Server, Client) {
@@ -408,9 +406,7 @@ async fn twenty_fields_are_indexed_at_most() {
     for n in 1..=21 {
         api.post(FIELDS, field(n)).await.created();
     }
-    let exceeded = json!({
-        "detail": "Limit of 20 Indexed Fields has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    });
+    let exceeded = message::exceeded("20 Indexed Fields");
     api.post(FIELDS, field(20)).await.refuses(exceeded.clone());
     let index = json!({"is_indexed": true});
     api.patch("/api/object-classes/1/fields/21/", index.clone()).await.refuses(exceeded);
@@ -452,15 +448,14 @@ async fn limits_are_told_with_their_names() {
     let (server, api) = with_class().await;
     let limits = format!("/api/builds/{}/limits/", testkit::DOMAIN);
     let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
-    let refused = |limit: &str| json!({"detail": format!("Limit of {limit} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"});
     operator.patch(&limits, json!({"object_relations_top_parent": 1, "object_relations_children": 2})).await.ok();
     api.post("/api/object-classes/", json!({"name": "Second"})).await.created();
     api.post("/api/object-classes/", json!({"name": "Third"})).await.created();
     let to_first = of_type("relation", "First");
     api.post(FIELDS, to_first.clone()).await.created();
-    api.post(FIELDS, to_first.clone()).await.refuses(refused("1 Object Relation Parents"));
+    api.post(FIELDS, to_first.clone()).await.refuses(message::exceeded("1 Object Relation Parents"));
     api.post("/api/object-classes/2/fields/", to_first.clone()).await.created();
-    api.post("/api/object-classes/3/fields/", to_first).await.refuses(refused("2 Object Relation Children"));
+    api.post("/api/object-classes/3/fields/", to_first).await.refuses(message::exceeded("2 Object Relation Children"));
 
     operator
         .patch(&limits, json!({"object_class_fields": 2, "api_object_field_string_type_length_limit": 10}))
@@ -471,7 +466,7 @@ async fn limits_are_told_with_their_names() {
         .await
         .refuses(json!({"max_length": ["Ensure this value is less than or equal to 10."]}));
     api.post(FIELDS, string(10)).await.created();
-    api.post(FIELDS, string(10)).await.refuses(refused("2 Object Class Fields"));
+    api.post(FIELDS, string(10)).await.refuses(message::exceeded("2 Object Class Fields"));
     let document = api.options(FIELDS).await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 2}));
     let schema = document["details"]["schema"].as_array().unwrap();
@@ -657,9 +652,7 @@ async fn five_hundred_texts_fit_into_a_record() {
     for n in 0..500 {
         api.post(FIELDS, json!({"label": format!("f{n}"), "type": "string"})).await.created();
     }
-    let exceeded = json!({
-        "detail": "Limit of 500 Object Class Fields has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    });
+    let exceeded = message::exceeded("500 Object Class Fields");
     api.post(FIELDS, of_type("integer", "more")).await.refuses(exceeded);
     let fields: serde_json::Map<String, Value> =
         (0..500).map(|n| (format!("f{n}"), json!(format!("{n:0>3}{}", "ß".repeat(252))))).collect();

@@ -1,15 +1,15 @@
 //! What holds of the fields of classes however many declare them at once, and while records are written. Each crowd is
 //! small, so that it runs with the other tests; `CHANCERY_TEST_ROUNDS` repeats it.
 
-use serde_json::{Value, json};
+use crate::set_up::{FIELDS, RECORDS, options};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::{Conn, Error};
-use testkit::{Call, Client, Reply, Server, rounds};
-
-const FIELDS: &str = "/api/object-classes/1/fields/";
-const RECORDS: &str = "/api/object-classes/1/object-records/";
+use testkit::message::exceeded;
+use testkit::{Call, Client, Server, at_once, one_wins, rounds};
+use tokio::task::JoinSet;
 
 /// A server with so many classes, and its first super admin.
 async fn with_classes(count: usize) -> (Server, Client) {
@@ -21,33 +21,35 @@ async fn with_classes(count: usize) -> (Server, Client) {
     (server, api)
 }
 
-/// Sends all calls at once; the answers in the order of the calls.
-async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
-    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
-    let mut replies = Vec::new();
-    for call in sent {
-        replies.push(call.await.unwrap());
+/// Sixteen callers who repeat the same work until they are stopped.
+struct Writers {
+    is_over: Arc<AtomicBool>,
+    tasks: JoinSet<Duration>,
+}
+
+impl Writers {
+    fn start<F: Future + Send>(api: &Client, work: impl Fn(Client) -> F + Clone + Send + 'static) -> Writers {
+        let (is_over, mut tasks) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+        for _ in 0..16 {
+            let (api, is_over, work) = (api.clone(), is_over.clone(), work.clone());
+            tasks.spawn(async move {
+                let mut longest = Duration::ZERO;
+                while !is_over.load(Ordering::Relaxed) {
+                    let started = Instant::now();
+                    work(api.clone()).await;
+                    longest = longest.max(started.elapsed());
+                }
+                longest
+            });
+        }
+        Writers { is_over, tasks }
     }
-    replies
-}
 
-/// One call succeeded, all others were refused in these words.
-#[track_caller]
-fn one_wins(replies: &[Reply], refused: &Value) -> Value {
-    let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 201);
-    for reply in &lost {
-        assert_eq!(**reply, (400, refused.clone()));
+    /// Stops them and returns the longest time that the work took one of them.
+    async fn stop(self) -> Duration {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.tasks.join_all().await.into_iter().max().unwrap()
     }
-    assert_eq!(won.len(), 1, "{lost:?}");
-    won[0].json.clone()
-}
-
-fn exceeded(what: &str) -> Value {
-    json!({"detail": format!("Limit of {what} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
-}
-
-fn options(values: &[&str]) -> Value {
-    values.iter().map(|value| json!({"value": value, "text": value})).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +59,7 @@ async fn a_class_gets_one_status() {
         let body =
             |n: usize| json!({"label": format!("s{n}"), "type": "status", "options": options(&["a"]), "initial": "a"});
         let replies = at_once((0..8).map(|n| api.call("POST", FIELDS).json(&body(n)))).await;
-        let won = one_wins(&replies, &json!({"type": ["A class has one status field at most."]}));
+        let won = one_wins(&replies, 201, &json!({"type": ["A class has one status field at most."]}));
         api.delete(&format!("{FIELDS}{}/", won["id"])).await.is_empty();
     }
 }
@@ -67,7 +69,7 @@ async fn an_alias_is_given_once() {
     let (_server, api) = with_classes(1).await;
     let body = json!({"label": "A", "type": "integer", "alias": "a"});
     let replies = at_once((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await;
-    one_wins(&replies, &json!({"alias": ["This field must be unique."]}));
+    one_wins(&replies, 201, &json!({"alias": ["This field must be unique."]}));
     // Those that follow from a label are all different.
     let body = json!({"label": "A", "type": "integer"});
     for reply in at_once((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await {
@@ -115,18 +117,18 @@ async fn places_that_are_left_are_taken_once() {
     operator.patch(&format!("/api/builds/{}/limits/", testkit::DOMAIN), limits).await.ok();
     let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 6});
     let of_one = at_once((0..6).map(|_| api.call("POST", FIELDS).json(&relation))).await;
-    let won = one_wins(&of_one, &exceeded("1 Object Relation Parents"));
+    let won = one_wins(&of_one, 201, &exceeded("1 Object Relation Parents"));
     api.delete(&format!("{FIELDS}{}/", won["id"])).await.is_empty();
     let paths = (1..=5).map(|class| format!("/api/object-classes/{class}/fields/"));
     let to_one = at_once(paths.map(|path| api.call("POST", &path).json(&relation))).await;
-    one_wins(&to_one, &exceeded("1 Object Relation Children"));
+    one_wins(&to_one, 201, &exceeded("1 Object Relation Children"));
 
     let field = json!({"label": "x", "type": "date"});
     let collection = "/api/object-classes/6/fields/";
     api.post(collection, field.clone()).await.created();
     api.post(collection, field.clone()).await.created();
     let replies = at_once((0..8).map(|_| api.call("POST", collection).json(&field))).await;
-    one_wins(&replies, &exceeded("3 Object Class Fields"));
+    one_wins(&replies, 201, &exceeded("3 Object Class Fields"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,23 +190,11 @@ async fn an_option_is_removed_or_taken_but_not_both() {
 async fn fields_come_and_go_while_records_are_written() {
     let (_server, api) = with_classes(1).await;
     api.post(FIELDS, json!({"label": "No", "type": "integer"})).await.created();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..16)
-        .map(|_| {
-            let (api, is_over) = (api.clone(), is_over.clone());
-            tokio::spawn(async move {
-                let mut longest = Duration::ZERO;
-                while !is_over.load(Ordering::Relaxed) {
-                    let started = Instant::now();
-                    let made = api.post(RECORDS, json!({"fields": {"no": 1}})).await.created();
-                    api.get(&format!("/api/object-records/{}/", made["id"])).await.ok();
-                    api.get(&format!("{RECORDS}?no=1&limit=1")).await.ok();
-                    longest = longest.max(started.elapsed());
-                }
-                longest
-            })
-        })
-        .collect();
+    let writers = Writers::start(&api, |api: Client| async move {
+        let made = api.post(RECORDS, json!({"fields": {"no": 1}})).await.created();
+        api.get(&format!("/api/object-records/{}/", made["id"])).await.ok();
+        api.get(&format!("{RECORDS}?no=1&limit=1")).await.ok();
+    });
     for n in 0..rounds(8) {
         let field =
             json!({"label": format!("f{n}"), "type": "string", "is_indexed": n % 2 == 0, "is_unique": n % 3 == 0});
@@ -213,11 +203,8 @@ async fn fields_come_and_go_while_records_are_written() {
             api.delete(&format!("{FIELDS}{id}/")).await.is_empty();
         }
     }
-    is_over.store(true, Ordering::Relaxed);
-    for writer in writers {
-        let longest = writer.await.unwrap();
-        assert!(longest < Duration::from_secs(6), "three requests took {longest:?}");
-    }
+    let longest = writers.stop().await;
+    assert!(longest < Duration::from_secs(6), "three requests took {longest:?}");
 }
 
 /// Makes records of the first class in the database, without events and words.
@@ -238,21 +225,9 @@ async fn fill(server: &Server, count: i64) {
 async fn a_class_of_a_million_records_gets_fields_while_others_write() {
     let (server, api) = with_classes(1).await;
     fill(&server, 1_000_000).await;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..16)
-        .map(|_| {
-            let (api, is_over) = (api.clone(), is_over.clone());
-            tokio::spawn(async move {
-                let mut longest = Duration::ZERO;
-                while !is_over.load(Ordering::Relaxed) {
-                    let started = Instant::now();
-                    api.post(RECORDS, json!({"fields": {}})).await.created();
-                    longest = longest.max(started.elapsed());
-                }
-                longest
-            })
-        })
-        .collect();
+    let writers = Writers::start(&api, |api: Client| async move {
+        api.post(RECORDS, json!({"fields": {}})).await.created();
+    });
     for field in [
         json!({"label": "text", "type": "string"}),
         json!({"label": "unique", "type": "string", "is_unique": true}),
@@ -264,11 +239,7 @@ async fn a_class_of_a_million_records_gets_fields_while_others_write() {
         println!("{}: {:?}", field["label"], started.elapsed());
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
-    is_over.store(true, Ordering::Relaxed);
-    let mut longest = Duration::ZERO;
-    for writer in writers {
-        longest = longest.max(writer.await.unwrap());
-    }
+    let longest = writers.stop().await;
     println!("the longest write took {longest:?}");
     assert!(longest < Duration::from_secs(2), "{longest:?}");
 }

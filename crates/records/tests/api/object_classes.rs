@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, Server};
+use testkit::{SECOND, Server, at_once, statuses};
 
 /// `_meta` of a class for a caller who holds everything on it.
 fn all_permissions() -> Value {
@@ -157,16 +157,9 @@ async fn the_limit_is_exact() {
     let server = Server::start().await;
     let api = server.admin().await;
     server.set_limit("object_classes", 2).await;
-    let creates = (0..8).map(|n| {
-        let api = api.clone();
-        tokio::spawn(async move { api.post("/api/object-classes/", json!({"name": format!("c{n}")})).await.status })
-    });
-    let mut statuses = Vec::new();
-    for create in creates.collect::<Vec<_>>() {
-        statuses.push(create.await.unwrap());
-    }
+    let body = |n: usize| json!({"name": format!("c{n}")});
+    let creates = at_once((0..8).map(|n| api.call("POST", "/api/object-classes/").json(&body(n)))).await;
+    let statuses = statuses(&creates);
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 2, "{statuses:?}");
-    api.post("/api/object-classes/", json!({"name": "more"}))
-        .await
-        .is(400, json!({"detail": "Limit of 2 Object Classes has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"}));
+    api.post("/api/object-classes/", json!({"name": "more"})).await.is(400, message::exceeded("2 Object Classes"));
 }

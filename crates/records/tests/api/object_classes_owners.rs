@@ -64,8 +64,5 @@ async fn only_owners_and_super_admins_change_them() {
         .await
         .is(400, json!({"detail": format!("1 Time Completion account {id} cannot be owner.")}));
     server.set_limit("object_class_owners", 1).await;
-    api.post(path, json!([editor.id])).await.is(
-        400,
-        json!({"detail": "Limit of 1 Object Class Owners has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"}),
-    );
+    api.post(path, json!([editor.id])).await.is(400, message::exceeded("1 Object Class Owners"));
 }

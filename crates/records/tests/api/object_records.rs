@@ -1,11 +1,10 @@
 //! `/api/object-classes/{id}/object-records/` and `/api/object-records/{id}/` (`docs/reference/object-records.md`).
 
+use crate::set_up::{RECORDS, class, options};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
 use testkit::{Client, RecordEvent, SECOND, Server, record_events};
-
-const RECORDS: &str = "/api/object-classes/1/object-records/";
 
 /// What a caller who holds everything may do with a record.
 fn all() -> Value {
@@ -15,47 +14,34 @@ fn all() -> Value {
     })
 }
 
-/// A class with fields.
-async fn class(api: &Client, name: &str, fields: &[Value]) -> i64 {
-    let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
-    for field in fields {
-        api.post(&format!("/api/object-classes/{class}/fields/"), field.clone()).await.created();
-    }
-    class
-}
-
-fn options(values: &[&str]) -> Value {
-    values.iter().map(|value| json!({"value": value, "text": value.to_uppercase()})).collect()
-}
-
 /// A class with a field of every type, beside class 1 of suppliers.
 async fn invoices(api: &Client) -> i64 {
-    class(api, "Supplier", &[json!({"label": "Name", "type": "string"})]).await;
-    let fields = [
-        json!({"label": "Number", "type": "string", "max_length": 20, "is_required": true, "is_unique": true}),
-        json!({"label": "Notes", "type": "text"}),
-        json!({"label": "Site", "type": "url"}),
-        json!({"label": "Contact", "type": "email"}),
-        json!({"label": "Pages", "type": "integer", "min_value": 0, "max_value": 500}),
-        json!({"label": "Total", "type": "decimal", "precision": 8, "scale": 2}),
-        json!({"label": "Paid", "type": "boolean", "default": false}),
-        json!({"label": "Due", "type": "date"}),
-        json!({"label": "Sent at", "type": "datetime"}),
-        json!({"label": "Priority", "type": "enum", "options": options(&["low", "high"])}),
-        json!({"label": "Tags", "type": "set", "options": options(&["red", "green", "blue"])}),
-        json!({"label": "State", "type": "status", "options": options(&["draft", "done"]), "initial": "draft"}),
-        json!({"label": "Clerk", "type": "user"}),
-        json!({"label": "Scans", "type": "document"}),
-        json!({"label": "Supplier", "type": "relation", "related_object_class": 1}),
-    ];
-    class(api, "Invoice", &fields).await
+    class(api, "Supplier", json!([{"label": "Name", "type": "string"}])).await;
+    let fields = json!([
+        {"label": "Number", "type": "string", "max_length": 20, "is_required": true, "is_unique": true},
+        {"label": "Notes", "type": "text"},
+        {"label": "Site", "type": "url"},
+        {"label": "Contact", "type": "email"},
+        {"label": "Pages", "type": "integer", "min_value": 0, "max_value": 500},
+        {"label": "Total", "type": "decimal", "precision": 8, "scale": 2},
+        {"label": "Paid", "type": "boolean", "default": false},
+        {"label": "Due", "type": "date"},
+        {"label": "Sent at", "type": "datetime"},
+        {"label": "Priority", "type": "enum", "options": options(&["low", "high"])},
+        {"label": "Tags", "type": "set", "options": options(&["red", "green", "blue"])},
+        {"label": "State", "type": "status", "options": options(&["draft", "done"]), "initial": "draft"},
+        {"label": "Clerk", "type": "user"},
+        {"label": "Scans", "type": "document"},
+        {"label": "Supplier", "type": "relation", "related_object_class": 1},
+    ]);
+    class(api, "Invoice", fields).await
 }
 
 #[tokio::test]
 async fn a_record_from_its_creation_to_its_end() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Note", &[json!({"label": "Title", "type": "string"})]).await;
+    class(&api, "Note", json!([{"label": "Title", "type": "string"}])).await;
     let mut record = json!({
         "id": 1,
         "object_class": 1,
@@ -167,7 +153,7 @@ async fn values_of_every_type() {
 async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Payment", &[json!({"label": "Sum", "type": "decimal"})]).await;
+    class(&api, "Payment", json!([{"label": "Sum", "type": "decimal"}])).await;
     // Its text: as a float it would be rounded here already.
     let post = async |path: &str, body: String| api.call("POST", path).body("application/json", body).send().await;
     for (number, shown) in [
@@ -190,7 +176,7 @@ async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
 async fn records_are_found_by_the_labels_that_are_shown() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Note", &[json!({"label": "Title", "type": "string"})]).await;
+    class(&api, "Note", json!([{"label": "Title", "type": "string"}])).await;
     for title in [json!(null), json!("Über #1")] {
         api.post(RECORDS, json!({"fields": {"title": title}})).await.created();
     }
@@ -257,7 +243,7 @@ async fn every_wrong_value_is_told_under_fields() {
 async fn a_decimal_keeps_its_places_when_the_scale_changes() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Price", &[json!({"label": "Net", "type": "decimal", "precision": 6, "scale": 2})]).await;
+    class(&api, "Price", json!([{"label": "Net", "type": "decimal", "precision": 6, "scale": 2}])).await;
     let field = "/api/object-classes/1/fields/1/";
     let net = async |id: i64| api.get(&format!("/api/object-records/{id}/")).await["fields"]["net"].clone();
     for (id, value) in [(1, "12.34"), (2, "12.5")] {
@@ -361,7 +347,7 @@ async fn filters_of_every_type_and_over_a_relation() {
 async fn decimals_are_compared_as_numbers_whatever_their_length() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Length", &[json!({"label": "Whole", "type": "decimal", "precision": 30, "scale": 0})]).await;
+    class(&api, "Length", json!([{"label": "Whole", "type": "decimal", "precision": 30, "scale": 0}])).await;
     let most = "9".repeat(30);
     for whole in ["12", &most, &format!("-{most}")] {
         api.post(RECORDS, json!({"fields": {"whole": whole}})).await.created();
@@ -385,7 +371,7 @@ async fn sets_are_found_by_whole_members() {
     let server = Server::start().await;
     let api = server.admin().await;
     let values = ["q\"a", "a", "[", "\"", "x[", "b]"];
-    class(&api, "Note", &[json!({"label": "Tags", "type": "set", "options": options(&values)})]).await;
+    class(&api, "Note", json!([{"label": "Tags", "type": "set", "options": options(&values)}])).await;
     for tags in [json!(["q\"a"]), json!(["a", "["]), json!(["x[", "b]"]), json!([]), json!(null)] {
         api.post(RECORDS, json!({"fields": {"tags": tags}})).await.created();
     }
@@ -422,7 +408,7 @@ async fn thousands_of_filters_and_options_are_no_deep_conditions() {
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     let set = json!({"label": "Set", "type": "set", "options": options(&values)});
     let above = json!({"label": "Up", "type": "relation", "related_object_class": 1});
-    class(&api, "Note", &[set, json!({"label": "N", "type": "integer"}), above]).await;
+    class(&api, "Note", json!([set, {"label": "N", "type": "integer"}, above])).await;
     api.post(RECORDS, json!({"fields": {"set": ["7", "1099"], "n": 1}})).await.created();
     api.post(RECORDS, json!({"fields": {"n": 1, "up": 1}})).await.created();
     for (query, ids) in [
@@ -442,8 +428,8 @@ async fn thousands_of_filters_and_options_are_no_deep_conditions() {
 async fn an_alias_that_ends_in_an_underscore_takes_every_predicate() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Note", &[json!({"label": "Überschrift", "type": "string", "alias": "field_"})]).await;
-    let child = class(&api, "Part", &[json!({"label": "Note", "type": "relation", "related_object_class": 1})]).await;
+    class(&api, "Note", json!([{"label": "Überschrift", "type": "string", "alias": "field_"}])).await;
+    let child = class(&api, "Part", json!([{"label": "Note", "type": "relation", "related_object_class": 1}])).await;
     for title in ["First", "Second"] {
         let note = api.post(RECORDS, json!({"fields": {"field_": title}})).await.id();
         api.post(&format!("/api/object-classes/{child}/object-records/"), json!({"fields": {"note": note}})).await;
@@ -511,7 +497,7 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
 async fn who_may_change_the_owner_in_a_patch() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Note", &[json!({"label": "Title", "type": "string"})]).await;
+    class(&api, "Note", json!([{"label": "Title", "type": "string"}])).await;
     let owner = server.as_type("internal").await;
     let (editor, changer) = (server.as_type("external").await, server.as_type("external").await);
     let sets = "/api/object-classes/1/permission-sets/";
@@ -547,14 +533,14 @@ async fn who_may_change_the_owner_in_a_patch() {
 async fn a_parent_stays_while_it_has_children_and_clears_relations_where_they_say_so() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Parent", &[json!({"label": "Name", "type": "string"})]).await;
+    class(&api, "Parent", json!([{"label": "Name", "type": "string"}])).await;
     let child = class(
         &api,
         "Child",
-        &[
-            json!({"label": "Parent", "type": "relation", "related_object_class": 1}),
-            json!({"label": "Other", "type": "relation", "related_object_class": 1, "on_delete": "clear"}),
-        ],
+        json!([
+            {"label": "Parent", "type": "relation", "related_object_class": 1},
+            {"label": "Other", "type": "relation", "related_object_class": 1, "on_delete": "clear"},
+        ]),
     )
     .await;
     let children = format!("/api/object-classes/{child}/object-records/");
@@ -572,7 +558,7 @@ async fn a_parent_stays_while_it_has_children_and_clears_relations_where_they_sa
 async fn records_of_a_class_make_no_circle() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Part", &[json!({"label": "Name", "type": "string"})]).await;
+    class(&api, "Part", json!([{"label": "Name", "type": "string"}])).await;
     api.post("/api/object-classes/1/fields/", json!({"label": "Whole", "type": "relation", "related_object_class": 1}))
         .await
         .created();
@@ -601,14 +587,11 @@ async fn records_of_a_class_make_no_circle() {
 async fn a_default_that_is_gone_is_none() {
     let server = Server::start().await;
     let api = server.admin().await;
-    class(&api, "Parent", &[json!({"label": "Name", "type": "string"})]).await;
+    class(&api, "Parent", json!([{"label": "Name", "type": "string"}])).await;
     api.post(RECORDS, json!({"fields": {"name": "a"}})).await.created();
-    let child = class(
-        &api,
-        "Child",
-        &[json!({"label": "Parent", "type": "relation", "related_object_class": 1, "default": 1})],
-    )
-    .await;
+    let child =
+        class(&api, "Child", json!([{"label": "Parent", "type": "relation", "related_object_class": 1, "default": 1}]))
+            .await;
     let children = format!("/api/object-classes/{child}/object-records/");
     let first = api.post(&children, json!({})).await.created();
     assert_eq!(first["fields"], json!({"parent": 1}));

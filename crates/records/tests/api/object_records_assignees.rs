@@ -1,14 +1,12 @@
 //! `/api/object-records/{id}/permission-sets/{id}/assignees/`, and `permission_sets` of a create
 //! (`docs/reference/object-records.md`).
 
-use crate::set_up::{
-    RECORDS, SETS, assignees, at_once, group, history, number, record, set, sql, with_class, with_class_set,
-};
+use crate::set_up::{RECORDS, SETS, assignees, group, history, number, record, set, sql, with_class, with_class_set};
 use serde_json::{Value, json};
 use std::time::Duration;
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND, Server, at_once};
 
 fn pk(id: i64) -> Value {
     message::detail(&format!("Invalid pk {id} - object does not exist."))
@@ -169,7 +167,7 @@ async fn the_last_place_is_taken_once() {
     let users = users(&api, 120).await;
     api.post(&path, json!(users[..99])).await.created();
     let replies = at_once(users[99..].iter().map(|id| api.call("POST", &path).json(&json!([id])))).await;
-    let detail = json!({"detail": "Limit of 100 Permission Set Assignees has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
+    let detail = message::exceeded("100 Permission Set Assignees");
     let refused = replies.iter().filter(|reply| **reply == (400, detail.clone())).count();
     assert_eq!((refused, replies.iter().filter(|reply| reply.status == 201).count()), (20, 1), "{replies:?}");
     // Those who are there are accepted all the same; who leaves makes room at once.
@@ -185,7 +183,7 @@ async fn the_last_place_is_taken_once() {
     }
     let path = format!("{path}user-groups/");
     api.post(&path, json!(groups[..10])).await.created();
-    let detail = json!({"detail": "Limit of 10 Permission Set Assignees has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
+    let detail = message::exceeded("10 Permission Set Assignees");
     api.post(&path, json!([groups[10]])).await.is(400, detail);
 }
 
@@ -288,8 +286,7 @@ async fn a_record_is_made_with_its_assignees() {
     }
     api.post(RECORDS, json!({"permission_sets": []})).await.created();
     sql(&server, &["INSERT INTO limits(name, value) VALUES ('object_record_permission_set_assignees', 1)"]).await;
-    let detail =
-        json!({"detail": "Limit of 1 Permission Set Assignees has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
+    let detail = message::exceeded("1 Permission Set Assignees");
     let two = json!([{"permission_set": readers, "users": [1]}, {"permission_set": readers, "users": [ann.id]}]);
     api.post(RECORDS, json!({"permission_sets": two})).await.is(400, detail);
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 4);
@@ -374,9 +371,7 @@ async fn records_of_a_batch_are_made_with_their_assignees() {
     }
     let everybody = json!([1, ids[0], ids[1], ids[2], ann.id]);
     let entries: Vec<Value> = sets.iter().map(|set| json!({"permission_set": set, "users": everybody})).collect();
-    let full = json!({
-        "detail": "Limit of 20000 Assignments has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    });
+    let full = message::exceeded("20000 Assignments");
     let many = vec![json!({"permission_sets": entries}); 801];
     api.post(&batch, json!({"items": many})).await.refuses(full);
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 2000);

@@ -1,20 +1,9 @@
 //! `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
 
+use crate::set_up::{BATCH, RECORDS, class, with_nodes};
 use serde_json::{Value, json};
 use testkit::shown::START;
 use testkit::{Client, Server, message};
-
-const BATCH: &str = "/api/object-classes/1/object-records/batch/";
-const RECORDS: &str = "/api/object-classes/1/object-records/";
-
-/// A class with these fields, which the first super admin owns; its id.
-pub async fn class(api: &Client, name: &str, fields: Value) -> i64 {
-    let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
-    for field in fields.as_array().unwrap() {
-        api.post(&format!("/api/object-classes/{class}/fields/"), field.clone()).await.created();
-    }
-    class
-}
 
 /// A class of orders: a required title, a unique number, an amount.
 async fn orders(server: &Server) -> Client {
@@ -139,10 +128,7 @@ async fn all_errors_are_told_by_their_places_and_nothing_is_written() {
 #[tokio::test]
 async fn children_that_go_in_the_same_request_do_not_count() {
     let server = Server::start().await;
-    let api = server.admin().await;
-    class(&api, "Node", json!([])).await;
-    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
-    api.post("/api/object-classes/1/fields/", relation).await.created();
+    let api = with_nodes(&server).await;
     let mut ids = vec![api.post(RECORDS, json!({})).await.id()];
     for at in 0..3 {
         ids.push(api.post(RECORDS, json!({"fields": {"parent": ids[at]}})).await.id());
@@ -245,10 +231,7 @@ async fn the_values_of_a_record_have_a_bound_together() {
 #[tokio::test]
 async fn relations_are_checked_as_they_will_be_after_the_request() {
     let server = Server::start().await;
-    let api = server.admin().await;
-    class(&api, "Node", json!([])).await;
-    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
-    api.post("/api/object-classes/1/fields/", relation).await.created();
+    let api = with_nodes(&server).await;
     api.post(BATCH, items(&vec![json!({}); 12])).await.created();
     let relate = |pairs: &[(i64, Option<i64>)]| {
         let item = |(id, parent): &(i64, Option<i64>)| json!({"id": id, "fields": {"parent": parent}});
@@ -336,7 +319,7 @@ async fn a_trial_answers_as_the_real_one_and_writes_nothing() {
     api.delete_all(&trial, json!({"ids": [1, 2]})).await.is_empty();
     assert_eq!(api.get(RECORDS).await.ids(), [1, 2]);
     server.set_limit("object_records_per_object_class", 3).await;
-    let full = json!({"detail": "Limit of 3 Object Records has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
+    let full = message::exceeded("3 Object Records");
     let two = items(&[json!({"title": "A"}), json!({"title": "B"})]);
     api.post(&trial, two.clone()).await.refuses(full.clone());
     api.post(BATCH, two).await.refuses(full);

@@ -1,6 +1,6 @@
 //! `/api/object-records/{id}/children/` (`docs/reference/object-records.md`).
 
-use crate::object_records_batch::class;
+use crate::set_up::class;
 use serde_json::json;
 use testkit::shown::page;
 use testkit::{Client, Server, message};

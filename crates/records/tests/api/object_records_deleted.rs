@@ -1,13 +1,12 @@
 //! `/api/object-classes/{id}/object-records/deleted/` and `/api/object-records/{id}/restore/`
 //! (`docs/reference/object-records.md`).
 
-use crate::object_records_batch::class;
+use crate::set_up::{RECORDS, class, with_nodes};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::shown::{START, admin, page, user};
 use testkit::{Client, DAY, SECOND, Server, message};
 
-const RECORDS: &str = "/api/object-classes/1/object-records/";
 const DELETED: &str = "/api/object-classes/1/object-records/deleted/";
 
 async fn make(api: &Client, class: i64, body: Value) -> i64 {
@@ -191,9 +190,7 @@ async fn a_restore_stays_inside_the_limit_and_ends_after_thirty_days() {
     api.delete(&format!("/api/object-records/{first}/")).await.is_empty();
     server.set_limit("object_records_per_object_class", 1).await;
     let restore = format!("/api/object-records/{first}/restore/");
-    api.post(&restore, json!({})).await.refuses(json!({
-        "detail": "Limit of 1 Object Records has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED",
-    }));
+    api.post(&restore, json!({})).await.refuses(message::exceeded("1 Object Records"));
     api.delete(&format!("/api/object-records/{second}/")).await.is_empty();
     api.post(&restore, json!({})).await.created();
     server.advance(30 * DAY);
@@ -216,10 +213,7 @@ async fn a_restore_stays_inside_the_limit_and_ends_after_thirty_days() {
 #[tokio::test]
 async fn a_restored_relation_keeps_chains_within_their_bound() {
     let server = Server::start().await;
-    let api = server.admin().await;
-    class(&api, "Node", json!([])).await;
-    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
-    api.post("/api/object-classes/1/fields/", relation).await.created();
+    let api = with_nodes(&server).await;
     let under = async |parent: Option<i64>| make(&api, 1, json!({"fields": {"parent": parent}})).await;
     let parent = under(None).await;
     let id = under(Some(parent)).await;

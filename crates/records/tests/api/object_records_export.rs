@@ -1,22 +1,19 @@
 //! `/api/object-classes/{id}/object-records/export/` (`docs/reference/object-records.md`).
 
-use crate::object_records_batch::class;
+use crate::set_up::{BATCH, RECORDS, class, options};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::{Client, Download, Reply, SECOND, Server, message};
 
 const EXPORT: &str = "/api/object-classes/1/object-records/export/";
 const LINK: &str = "/api/object-classes/1/object-records/export/link/";
-const RECORDS: &str = "/api/object-classes/1/object-records/";
-const BATCH: &str = "/api/object-classes/1/object-records/batch/";
 
 async fn orders(server: &Server) -> Client {
     let api = server.admin().await;
-    let option = |value: &str| json!({"value": value, "text": value.to_uppercase()});
     let fields = json!([
         {"label": "Title", "type": "string"},
         {"label": "Amount", "type": "decimal"},
-        {"label": "Tags", "type": "set", "options": [option("a"), option("b")]},
+        {"label": "Tags", "type": "set", "options": options(&["a", "b"])},
         {"label": "Person", "type": "user"},
         {"label": "Done", "type": "boolean"},
     ]);

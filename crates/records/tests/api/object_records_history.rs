@@ -1,6 +1,6 @@
 //! `/api/object-records/{id}/history/` (`docs/reference/history.md`).
 
-use crate::object_records_batch::class;
+use crate::set_up::class;
 use serde_json::json;
 use std::time::Duration;
 use testkit::{FakeHistory, HistoryServer, Server, message};

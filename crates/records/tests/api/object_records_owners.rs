@@ -1,10 +1,10 @@
 //! `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{RECORDS, assignees, at_once, history, record, set, with_class, with_class_set};
+use crate::set_up::{RECORDS, assignees, history, record, set, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, page, user};
-use testkit::{Client, Server};
+use testkit::{Client, Server, at_once};
 
 fn owners(record: i64) -> String {
     format!("/api/object-records/{record}/owners/")
@@ -13,10 +13,6 @@ fn owners(record: i64) -> String {
 /// A record of class 1 that nobody owns; its id.
 async fn without_owner(api: &Client) -> i64 {
     api.post(RECORDS, json!({"owner": null})).await.id()
-}
-
-fn exceeded(limit: i64) -> Value {
-    json!({"detail": format!("Limit of {limit} Object Record Owners has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
 }
 
 #[tokio::test]
@@ -35,7 +31,7 @@ async fn a_record_has_one_owner_or_none() {
     added.is(201, shown.clone());
     // Who owns it already is accepted; a second one is not.
     api.post(&owners(one), json!([ann.id])).await.is(201, shown.clone());
-    api.post(&owners(one), json!([ben.id])).await.is(400, exceeded(1));
+    api.post(&owners(one), json!([ben.id])).await.is(400, message::exceeded("1 Object Record Owners"));
     ann.get(&owners(one)).await.is(200, page(json!([shown])));
     for query in ["ordering=-name", "owner_id=2&ordering=id", "name__icontains=INTERN", "created_by=1"] {
         assert_eq!(ann.get(&format!("{}?{query}", owners(one))).await.ids(), [id], "{query}");
@@ -171,7 +167,7 @@ async fn one_of_many_becomes_the_owner() {
             // Whoever is the owner already is accepted.
             match reply.status {
                 201 => assert_eq!(reply["owner_id"], owner[0]),
-                _ => reply.is(400, exceeded(1)),
+                _ => reply.is(400, message::exceeded("1 Object Record Owners")),
             }
         }
         assert_eq!(history(&server, one, &[3]).await.len(), 1);

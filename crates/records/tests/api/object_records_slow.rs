@@ -1,12 +1,10 @@
 //! Lists, exports and batches of records that take too long, and a build that asks for more than its share
 //! (`docs/reference/object-records.md`).
 
-use crate::set_up::{RECORDS, at_once, record, sql, with_class};
+use crate::set_up::{BATCH, RECORDS, record, sql, with_class};
 use serde_json::json;
 use std::time::Duration;
-use testkit::{Server, message};
-
-const BATCH: &str = "/api/object-classes/1/object-records/batch/";
+use testkit::{Server, at_once, message};
 
 /// A server whose database stops what runs, and gives up what waits, after this time.
 async fn limited(time_limit: Duration) -> Server {

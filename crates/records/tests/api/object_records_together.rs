@@ -1,21 +1,9 @@
 //! What holds however many write records at once: restores against limit and unique values, deletions against new
 //! children (`docs/reference/object-records.md`).
 
-use crate::object_records_batch::class;
+use crate::set_up::{RECORDS, class};
 use serde_json::json;
-use testkit::{Call, Reply, Server, rounds};
-
-const RECORDS: &str = "/api/object-classes/1/object-records/";
-
-/// Sends all calls at once; the answers in the order of the calls.
-async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
-    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
-    let mut replies = Vec::new();
-    for call in sent {
-        replies.push(call.await.unwrap());
-    }
-    replies
-}
+use testkit::{Server, at_once, rounds};
 
 #[tokio::test]
 async fn a_record_is_restored_once_and_within_the_limit() {

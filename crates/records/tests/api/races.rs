@@ -2,30 +2,14 @@
 //! options (`docs/reference/object-records.md`). `object_records_together.rs` and `object_class_fields_races.rs` have
 //! restores, deletions and fields; `reliability/records` repeats them.
 
-use crate::object_records_batch::class;
-use crate::set_up::{RECORDS, assignees, at_once, group, history, set};
+use crate::set_up::{BATCH, RECORDS, assignees, class, group, history, set};
 use serde_json::{Value, json};
 use store::Error;
-use testkit::{Call, Client, Reply, Server, message, rounds};
+use testkit::message::{self, exceeded};
+use testkit::{Call, Client, Reply, Server, at_once, one_wins, rounds};
 
 /// As many calls as a crowd makes.
 const CROWD: usize = 60;
-const BATCH: &str = "/api/object-classes/1/object-records/batch/";
-
-/// One call succeeded, all others were refused in these words; what the one was answered.
-#[track_caller]
-fn one_wins(replies: &[Reply], refused: &Value) -> Value {
-    let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| matches!(reply.status, 200 | 201));
-    for reply in &lost {
-        assert_eq!(**reply, (400, refused.clone()));
-    }
-    assert_eq!(won.len(), 1, "{lost:?}");
-    won[0].json.clone()
-}
-
-fn exceeded(what: &str) -> Value {
-    json!({"detail": format!("Limit of {what} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
-}
 
 fn path(record: i64) -> String {
     format!("/api/object-records/{record}/")
@@ -65,10 +49,10 @@ async fn a_unique_value_is_held_once() {
             let name = fields.as_object().unwrap().keys().next().unwrap().clone();
             let taken = json!({"fields": {name.as_str(): ["This field must be unique."]}});
             let body = json!({"fields": fields});
-            let won = one_wins(&at_once((0..CROWD).map(|_| api.call("POST", RECORDS).json(&body))).await, &taken);
+            let won = one_wins(&at_once((0..CROWD).map(|_| api.call("POST", RECORDS).json(&body))).await, 201, &taken);
             api.delete(&path(won["id"].as_i64().unwrap())).await.is_empty();
             let calls = others.iter().map(|id| api.call("PATCH", &path(*id)).json(&body));
-            let won = one_wins(&at_once(calls).await, &taken);
+            let won = one_wins(&at_once(calls).await, 200, &taken);
             let id = won["id"].as_i64().unwrap();
             // A batch is refused as a whole; a restore goes without the value, or is refused when it is taken meanwhile.
             let batch = json!({"items": [{"fields": {"title": "Other"}}, {"fields": fields}]});
@@ -108,7 +92,7 @@ async fn the_last_place_of_a_class_is_taken_once() {
     server.set_limit("object_records_per_object_class", 10).await;
     for _ in 0..rounds(2) {
         let replies = at_once((0..CROWD).map(|_| api.call("POST", RECORDS).json(&json!({})))).await;
-        let won = one_wins(&replies, &exceeded("10 Object Records"));
+        let won = one_wins(&replies, 201, &exceeded("10 Object Records"));
         assert_eq!(api.get(RECORDS).await["total_count"], 10);
         api.delete(&path(won["id"].as_i64().unwrap())).await.is_empty();
         // By batches and a restore as well.
@@ -116,7 +100,7 @@ async fn the_last_place_of_a_class_is_taken_once() {
         let restore = format!("{}restore/", path(won["id"].as_i64().unwrap()));
         let mut calls: Vec<Call> = (0..CROWD).map(|_| api.call("POST", BATCH).json(&batch)).collect();
         calls.insert(CROWD / 2, api.call("POST", &restore).json(&json!({})));
-        one_wins(&at_once(calls).await, &exceeded("10 Object Records"));
+        one_wins(&at_once(calls).await, 201, &exceeded("10 Object Records"));
         is_whole(&server).await;
         let newest = api.get(&format!("{RECORDS}?ordering=-id")).await.ids()[0];
         api.delete(&path(newest)).await.is_empty();
@@ -152,7 +136,7 @@ async fn a_limit_that_was_lowered_holds_at_once() {
         // One more than there are.
         let held = all.len() + 1;
         operator.patch(&limits, json!({"object_records_per_object_class": held})).await.ok();
-        one_wins(&at_once((0..CROWD).map(|_| create())).await, &exceeded(&format!("{held} Object Records")));
+        one_wins(&at_once((0..CROWD).map(|_| create())).await, 201, &exceeded(&format!("{held} Object Records")));
         // Fewer than there are: nobody.
         operator.patch(&limits, json!({"object_records_per_object_class": 5})).await.ok();
         for reply in at_once((0..CROWD).map(|_| create())).await {

@@ -1,10 +1,10 @@
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{SETS, assignees, at_once, record, set, sql, with_class, with_class_set};
+use crate::set_up::{SETS, assignees, record, set, sql, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND, Server, at_once};
 
 /// Two connectors that are associated with class 1, and one that is not.
 const CONNECTORS: &[&str] = &[
@@ -101,10 +101,7 @@ async fn wrong_bodies_are_refused() {
     for n in 2..=10 {
         set(&api, &format!("Set {n}"), json!({})).await;
     }
-    let detail = "Limit of 10 Object Class Permission Sets has been exceeded.";
-    api.post(SETS, json!({"name": "More"}))
-        .await
-        .is(400, json!({"detail": detail, "error_code": "ERR_LIMIT_EXCEEDED"}));
+    api.post(SETS, json!({"name": "More"})).await.is(400, message::exceeded("10 Object Class Permission Sets"));
 }
 
 #[tokio::test]

@@ -1,13 +1,11 @@
 //! A right that ends while a write waits for another transaction ends the write: it is decided by what holds when it takes
 //! effect (`docs/reference/conventions.md`). On SQLite nobody writes meanwhile.
 
-use crate::object_records_batch::class;
-use crate::set_up::{RECORDS, group, record, set, with_class, with_class_set};
+use crate::set_up::{BATCH, RECORDS, class, group, record, set, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::{Client, Server, message};
 
 const RECORD: &str = "/api/object-records/1/";
-const BATCH: &str = "/api/object-classes/1/object-records/batch/";
 const LOCK_RECORD: &str = "SELECT id FROM r1 WHERE id = 1 FOR UPDATE";
 const LOCK_CLASS: &str = "SELECT id FROM object_classes WHERE id = 1 FOR UPDATE";
 
@@ -236,7 +234,7 @@ async fn those_who_end_rights_do_not_hinder_each_other() {
     api.post(assignees, json!(people)).await.created();
     api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created();
     let calls = people.iter().map(|id| owner.call("DELETE", assignees).json(&json!([id])));
-    for reply in crate::set_up::at_once(calls.collect::<Vec<_>>()).await {
+    for reply in testkit::at_once(calls.collect::<Vec<_>>()).await {
         reply.is_empty();
     }
     assert_eq!(api.get(assignees).await.ok()["total_count"], 0);

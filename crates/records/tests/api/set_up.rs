@@ -2,16 +2,41 @@
 
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Call, Client, Reply, Server};
+use testkit::{Client, Server};
 
 pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
+pub const FIELDS: &str = "/api/object-classes/1/fields/";
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
+pub const BATCH: &str = "/api/object-classes/1/object-records/batch/";
 
 /// The first super admin, who made class 1, `Order`.
 pub async fn with_class(server: &Server) -> Client {
     let api = server.admin().await;
     api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
     api
+}
+
+/// A class with these fields, which the first super admin owns; its id.
+pub async fn class(api: &Client, name: &str, fields: Value) -> i64 {
+    let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
+    for field in fields.as_array().unwrap() {
+        api.post(&format!("/api/object-classes/{class}/fields/"), field.clone()).await.created();
+    }
+    class
+}
+
+/// The first super admin, who made class 1, `Node`, of which a record may have another as its parent.
+pub async fn with_nodes(server: &Server) -> Client {
+    let api = server.admin().await;
+    class(&api, "Node", json!([])).await;
+    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
+    api.post(FIELDS, relation).await.created();
+    api
+}
+
+/// Options of a field, each with its value in capitals as its text.
+pub fn options(values: &[&str]) -> Value {
+    values.iter().map(|value| json!({"value": value, "text": value.to_uppercase()})).collect()
 }
 
 /// Makes a record permission set of class 1; its id.
@@ -76,14 +101,4 @@ pub async fn history(server: &Server, record: i64, types: &[i64]) -> Vec<(i64, V
     let wanted = all.iter().filter(|event| event["record_id"] == json!(record));
     let events = wanted.map(|event| (event["event_type_id"].as_i64().unwrap(), data(event)));
     events.filter(|(event_type, _)| types.contains(event_type)).collect()
-}
-
-/// Sends all calls at once; the answers in the order of the calls.
-pub async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
-    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
-    let mut replies = Vec::new();
-    for call in sent {
-        replies.push(call.await.unwrap());
-    }
-    replies
 }
