@@ -85,7 +85,7 @@ pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope)
     }
     let mut sql = Sql::new("SELECT t.id, t.");
     sql.name(source.text).push(" FROM ").name(source.table).push(" t WHERE ").append(&condition);
-    sql.push(" ORDER BY t.id LIMIT ").bind(limit).push(" OFFSET ").bind(offset);
+    sql.push(" ORDER BY t.id").page(limit, offset);
     let mut out = Writer::default();
     out.raw("[");
     conn.each(&sql, |row| {

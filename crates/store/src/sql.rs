@@ -180,6 +180,18 @@ impl Sql {
         }
     }
 
+    /// Appends what makes a page of a list: ` LIMIT 25`, and ` OFFSET $1` where it is not the first. Numbers that most pages
+    /// have are written out: PostgreSQL takes an unknown limit for a tenth of all rows, and would plan a page anew each time.
+    pub fn page(&mut self, limit: i64, offset: i64) -> &mut Sql {
+        const USUAL: [i64; 6] = [1, 10, 20, 25, 50, 100];
+        self.push(" LIMIT ");
+        match USUAL.contains(&limit) {
+            true => push_number(self.text.to_mut(), limit),
+            false => drop(self.bind(limit)),
+        }
+        if offset == 0 { self } else { self.push(" OFFSET ").bind(offset) }
+    }
+
     /// Appends a condition that holds for about one in so many rows. It tells SQLite, whose statistics are made from a sample,
     /// that an index of few values is a poor one; PostgreSQL knows.
     pub fn one_in(&mut self, rows: usize, condition: impl FnOnce(&mut Sql)) -> &mut Sql {
@@ -308,7 +320,7 @@ fn push_renumbered(text: &mut String, digits: &str, offset: usize) {
     }
 }
 
-fn push_number(text: &mut String, number: usize) {
+fn push_number(text: &mut String, number: impl std::fmt::Display) {
     use std::fmt::Write;
     write!(text, "{number}").expect("writing to a string cannot fail");
 }
@@ -441,6 +453,18 @@ fn is_word(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_numbers_of_usual_pages_are_written_out() {
+        let page = |limit, offset| Sql::new("SELECT 1").page(limit, offset).clone();
+        for (limit, offset, text, args) in [
+            (25, 0, "SELECT 1 LIMIT 25", vec![]),
+            (25, 50, "SELECT 1 LIMIT 25 OFFSET $1", vec![Arg::Int(50)]),
+            (17, 34, "SELECT 1 LIMIT $1 OFFSET $2", vec![Arg::Int(17), Arg::Int(34)]),
+        ] {
+            assert_eq!((page(limit, offset).text(), page(limit, offset).args()), (text, args.as_slice()));
+        }
+    }
 
     #[test]
     fn append_renumbers_placeholders() {

@@ -353,7 +353,7 @@ fn list<T>(
     }
     let mut sql = Sql::new(list.select);
     push_conditions(&mut sql, &page.conditions, true);
-    sql.push(list.order).push(" LIMIT ").bind(page.limit).push(" OFFSET ").bind(page.offset);
+    sql.push(list.order).page(page.limit, page.offset);
     let (mut results, mut bytes) = (Vec::new(), 0);
     let read = conn.each(&sql, |row| {
         let event = read(row)?;

@@ -121,7 +121,7 @@ fn page(request: &Request, shape: &Shape, scope: &Scope, select: &Select) -> Sql
     sql.push(" WHERE ").append(&scope.condition);
     conditions(&mut sql, OWN, &select.filters, &scope.relations, request.now);
     order(&mut sql, OWN, resource, &select.ordering);
-    sql.push(" LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
+    sql.page(select.limit, select.offset);
     push_table(sql.push(") page JOIN "), resource, scope).push(" t ON t.id = page.id");
     joins(&mut sql, OWN, resource, shape.fields(Form::List).chain(ordered()));
     order(&mut sql, OWN, resource, &select.ordering);

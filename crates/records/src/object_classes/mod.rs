@@ -71,7 +71,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     page.append(&scope.condition);
     conditions(&mut page, OWN, &select.filters, &Relations::new(), request.now);
     order(&mut page, OWN, &CLASS, &select.ordering);
-    page.push(" LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
+    page.page(select.limit, select.offset);
     let classes = conn.all(&page, |row| row.int(0))?;
     let counts = visible_records::counts(request, conn, &classes)?;
     rows::list(request, conn, &Counted::new(counts).shape(), scope)

@@ -79,7 +79,7 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
         let mut sql = Sql::new("SELECT t.object_class, t.id FROM (");
         sql.append(&children).push(") t WHERE 1 = 1");
         conditions(&mut sql, OWN, &select.filters, &Relations::new(), request.now);
-        sql.push(" ORDER BY t.id LIMIT ").bind(select.limit).push(" OFFSET ").bind(select.offset);
+        sql.push(" ORDER BY t.id").page(select.limit, select.offset);
         let ids = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
         write(request, conn, &classes, &ids, &mut out)?;
     }

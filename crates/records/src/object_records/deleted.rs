@@ -83,7 +83,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let mut sql = Sql::new("SELECT count(*)");
     let total = conn.one(sql.append(&kept), |row| row.int(0))?;
     let mut sql = Sql::new("SELECT t.id");
-    sql.append(&kept).push(" ORDER BY t.deleted_at DESC, t.id DESC LIMIT ").bind(limit).push(" OFFSET ").bind(offset);
+    sql.append(&kept).push(" ORDER BY t.deleted_at DESC, t.id DESC").page(limit, offset);
     let ids = conn.all(&sql, |row| row.int(0))?;
     let mut condition = Sql::new("t.id");
     condition.any(ids.clone());

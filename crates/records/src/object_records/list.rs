@@ -177,7 +177,7 @@ impl<'r> Wanted<'r> {
         view.select(&mut sql, request);
         sql.push(", (SELECT count(*) FROM matches) FROM (SELECT t.n FROM matches t");
         order(&mut sql, OWN, resource, ordering);
-        sql.push(" LIMIT ").bind(self.select.limit).push(" OFFSET ").bind(self.select.offset);
+        sql.page(self.select.limit, self.select.offset);
         join_page(&mut sql, class);
         order(&mut sql, OWN, resource, ordering);
         Some(sql)
@@ -191,7 +191,7 @@ impl<'r> Wanted<'r> {
         sql.push(" FROM (SELECT t.n");
         self.push_from(&mut sql, class, true, request.now);
         order(&mut sql, OWN, resource, &self.select.ordering);
-        sql.push(" LIMIT ").bind(self.select.limit).push(" OFFSET ").bind(self.select.offset);
+        sql.page(self.select.limit, self.select.offset);
         join_page(&mut sql, class);
         order(&mut sql, OWN, resource, &self.select.ordering);
         sql
@@ -318,7 +318,7 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     let mut sql = Sql::new("SELECT t.id, ");
     select_label(&mut sql, class, OWN);
     from(&mut sql);
-    sql.push(" ORDER BY t.id LIMIT ").bind(limit).push(" OFFSET ").bind(offset);
+    sql.push(" ORDER BY t.id").page(limit, offset);
     let mut out = Writer::default();
     out.raw("[");
     conn.each(&sql, |row| {
