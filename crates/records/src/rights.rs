@@ -242,8 +242,9 @@ pub fn of_class(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRig
     Ok(rights)
 }
 
-/// As [`of_class`], by two statements where the first does not show that the caller may view the class. That is rare where
-/// records are written, and which classes somebody may view by their records takes longer than the rest.
+/// What [`of_class`] returns, asked for in two steps: first the rights on the class itself, which nearly everybody has who
+/// writes to it. Only where these do not show the class, it is asked whether the caller may view one of its records, which
+/// takes longer.
 pub fn of_class_for_write(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
     let mut sql = Sql::new("SELECT ");
     select_held(&mut sql, caller);

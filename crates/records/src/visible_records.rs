@@ -84,7 +84,7 @@ impl Visible {
 }
 
 /// A class, with what the caller holds on it and which of its records he may view.
-pub struct SeenClass {
+pub struct VisibleClass {
     pub class: Arc<Class>,
     pub on_class: ClassRights,
     pub visible: Visible,
@@ -218,8 +218,8 @@ fn visible_in(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<Has
     Ok(visible)
 }
 
-/// Those of the classes with these ids that exist.
-pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<SeenClass>, Refusal> {
+/// Those of the classes with these ids that exist, each with what the caller holds on it and which of its records he may view.
+pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<VisibleClass>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
@@ -231,7 +231,7 @@ pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result
     for (id, version, on_class) in found {
         let visible = visible.remove(&id).unwrap_or(Visible::All);
         if let Some(class) = class_at(&request.app, &request.build, conn, id, version)? {
-            classes.push(SeenClass { class, on_class, visible });
+            classes.push(VisibleClass { class, on_class, visible });
         }
     }
     Ok(classes)

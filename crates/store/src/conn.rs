@@ -126,8 +126,8 @@ impl Conn {
     }
 
     /// Inserts rows into a table that is known at run time; made for thousands of rows. Each row has a value for each of the
-    /// columns. `then` ends the statement: with `ON CONFLICT …`, `RETURNING` and a BIGINT, or nothing. Returns what it returns
-    /// of each row, in the order of the rows.
+    /// columns. `then` is the end of the statement: `RETURNING` a BIGINT column, which is returned of each row in their
+    /// order, an `ON CONFLICT` clause by which no two of the rows meet the same stored one, or nothing.
     ///
     /// PostgreSQL inserts 5,000 rows in one round trip; a row that it refuses names its error, not its place.
     ///

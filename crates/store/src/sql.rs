@@ -157,8 +157,8 @@ impl Sql {
         self
     }
 
-    /// Appends the condition that what stands before it is one of some integers: ` = ANY($1)`. The statement is the same
-    /// whatever their number, so that connections keep it prepared. On SQLite it becomes `IN` with [`Arg::Ints`] as JSON.
+    /// Appends the condition that what stands before it is one of some integers: ` = ANY($1)`. From two on the statement
+    /// is the same whatever their number, so that connections keep it prepared. On SQLite it becomes `IN` with [`Arg::Ints`] as JSON.
     ///
     /// A single integer is asked for as such. PostgreSQL takes every array to hold ten, and for fewer it would plan the
     /// statement anew each time, which takes longer than to run it.
@@ -183,7 +183,7 @@ impl Sql {
     /// Appends what makes a page of a list: ` LIMIT 25`, and ` OFFSET $1` where it is not the first. Numbers that most pages
     /// have are written out: PostgreSQL takes an unknown limit for a tenth of all rows, and would plan a page anew each time.
     pub fn page(&mut self, limit: i64, offset: i64) -> &mut Sql {
-        const USUAL: [i64; 6] = [1, 10, 20, 25, 50, 100];
+        const USUAL: [i64; 4] = [1, 25, 50, 100];
         self.push(" LIMIT ");
         match USUAL.contains(&limit) {
             true => push_number(self.text.to_mut(), limit),
@@ -274,8 +274,8 @@ pub(crate) struct Insert {
     /// `INSERT INTO table (column, …)`
     head: Sql,
     columns: usize,
-    /// What ends the statement, or nothing.
-    then: &'static str,
+    /// What ends the statement, behind a blank; or nothing.
+    then: String,
 }
 
 impl Insert {
@@ -288,6 +288,7 @@ impl Insert {
             head.push(if at == 0 { " (" } else { ", " }).name(column);
         }
         head.push(")");
+        let then = if then.is_empty() { String::new() } else { format!(" {then}") };
         Insert { head, columns: columns.len(), then }
     }
 
@@ -299,14 +300,14 @@ impl Insert {
             text.push_str(if at == 1 { " VALUES ($" } else { ", $" });
             push_number(text, at);
         }
-        text.push_str(") ");
-        text.push_str(self.then);
+        text.push(')');
+        text.push_str(&self.then);
         sql
     }
 
     /// The text for many rows, of which PostgreSQL gets each column as an array.
     pub fn many(&self, arrays: &str) -> String {
-        format!("{} SELECT * FROM UNNEST({arrays}) {}", self.head.text(), self.then)
+        format!("{} SELECT * FROM UNNEST({arrays}){}", self.head.text(), self.then)
     }
 }
 

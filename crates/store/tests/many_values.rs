@@ -12,6 +12,7 @@ on_both! {
     one_of_many_integers,
     a_bit_of_a_blob,
     rows_are_inserted_in_their_order,
+    rows_that_are_there_already_are_changed,
     a_refused_row_leaves_none,
     one_statement_for_many_rows,
 }
@@ -103,6 +104,20 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
     });
     let found = found.await.map_err(|error: Error| error).unwrap();
     assert_eq!(found, [(None, None, Some(vec![0, 255])), (Some("bob@example.com".to_owned()), None, None)]);
+}
+
+async fn rows_that_are_there_already_are_changed(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let sums = database.write(|conn| {
+        conn.exec(&Sql::new("CREATE TABLE sums (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)"))?;
+        let add = "ON CONFLICT (id) DO UPDATE SET n = sums.n + excluded.n";
+        for rows in [vec![[1, 10]], vec![[1, 5], [2, 7], [3, 9]], vec![[2, 1]], vec![[3, 1], [1, 1]]] {
+            let rows: Vec<_> = rows.into_iter().map(|row| row.map(Value::Int)).collect();
+            assert_eq!(conn.insert_rows("sums", &["id", "n"], &rows, add)?, []);
+        }
+        conn.all(&Sql::new("SELECT n FROM sums ORDER BY id"), |row| row.int(0))
+    });
+    assert_eq!(sums.await, Ok::<_, Error>(vec![16, 8, 10]));
 }
 
 async fn a_refused_row_leaves_none(fixture: &mut Fixture) {

@@ -527,7 +527,7 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     assert!(ready_within(1, &mut fifth).await.is_some());
 }
 
-/// The result of a future that is ready when it is polled so many times, at first and each time that it wakes.
+/// Polls a future at most so often, first at once and then whenever it wakes; its result, if it was ready by then.
 async fn ready_within<F: Future + Unpin>(polls: usize, future: &mut F) -> Option<F::Output> {
     let mut left = polls;
     poll_fn(|context| {

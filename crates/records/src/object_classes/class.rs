@@ -93,6 +93,10 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
             created_by,
             modified_at.sort(),
             modified_by,
+            Field::new("num_of_records", Kind::Integer { min: 0, max: i64::MAX })
+                .description("How many of its records the caller may view")
+                .read_only()
+                .stored_by_resource(),
         ],
     )
     .limit(&OBJECT_CLASSES)
@@ -103,8 +107,7 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
         let mut permissions = bools(&CLASS_ACTIONS);
         openapi::require(&mut permissions, "object_records", bools(&RECORD_ACTIONS));
         permissions["description"] = "What the caller may do with the class, and with all of its records".into();
-        let number = json!({"type": "integer", "description": "How many of its records the caller may view"});
-        vec![("num_of_records", number), ("_meta", openapi::object([("permissions", permissions)]))]
+        vec![("_meta", openapi::object([("permissions", permissions)]))]
     })
 });
 

@@ -43,7 +43,7 @@ pub type Outcome<T> = Result<Result<T, ByPlace>, Refusal>;
 /// The class of the path, kept as it is until the end of the write, with what the caller holds on it; 404 when there is
 /// none that the caller may view.
 pub fn open(request: &Request, conn: &mut Conn, id: i64) -> Result<(Arc<Class>, ClassRights), Refusal> {
-    // Before a table is named, it must be there.
+    // That shows also that the class has a table. Rights that end while its lock is waited for are noticed by `kit::commit`.
     let on_class = of_class_for_write(conn, request.caller()?, id)?;
     tables::lock_for_write(conn, id)?;
     let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;

@@ -6,7 +6,7 @@ use super::held;
 use super::list::advised;
 use super::read::{Beside, MAX_PAGE_BYTES, Records, View, page_too_large};
 use crate::classes::{ClassField, table, table_of};
-use crate::visible_records::{SeenClass, seen_classes};
+use crate::visible_records::{VisibleClass, classes_with_visible};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
@@ -53,7 +53,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// A class whose records may point at the record, with the relations over which they do.
 struct ChildClass {
-    seen: SeenClass,
+    seen: VisibleClass,
     relations: Vec<ClassField>,
 }
 
@@ -99,8 +99,8 @@ fn child_classes(request: &Request, conn: &mut Conn, parent: i64) -> Result<Vec<
     if relations.is_empty() {
         return Ok(Vec::new());
     }
-    let seen = seen_classes(request, conn, relations.keys().copied().collect())?;
-    let child = |seen: SeenClass| {
+    let seen = classes_with_visible(request, conn, relations.keys().copied().collect())?;
+    let child = |seen: VisibleClass| {
         let relations = relations.remove(&seen.class.id).unwrap_or_default();
         ChildClass { seen, relations }
     };
@@ -139,7 +139,7 @@ fn write(
 ) -> Result<(), Refusal> {
     let (mut read, mut bytes): (Vec<(Records, Beside)>, _) = (Vec::new(), 0);
     let mut places: HashMap<i64, (usize, usize)> = HashMap::new();
-    for SeenClass { class, on_class, .. } in classes.iter().map(|of| &of.seen) {
+    for VisibleClass { class, on_class, .. } in classes.iter().map(|of| &of.seen) {
         let ids: Vec<i64> = page.iter().filter(|(of, _)| *of == class.id).map(|(_, id)| *id).collect();
         if ids.is_empty() {
             continue;

@@ -5,7 +5,7 @@ use super::read::{Records, View, join_label, select_label};
 use crate::classes::{Class, class_at};
 use crate::counts;
 use crate::rights::{ClassRights, select_held};
-use crate::visible_records::{SeenClass, Visible, number, seen_classes, visible};
+use crate::visible_records::{Visible, VisibleClass, classes_with_visible, number, visible};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
@@ -44,8 +44,8 @@ pub fn fields_parameter() -> Json {
     openapi::query("fields", "Comma-separated aliases: no other values are answered", json!({"type": "string"}))
 }
 
-/// The class of the path; 404 when there is none that the caller may view.
-pub fn open(request: &Request, conn: &mut Conn) -> Result<SeenClass, Refusal> {
+/// The class of the path, with the records that the caller may view; 404 when there is none that he may view.
+pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal> {
     let (caller, id) = (request.caller()?, request.id());
     let mut sql = Sql::new("SELECT t.version, ");
     select_held(&mut sql, caller);
@@ -57,7 +57,7 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<SeenClass, Refusal> {
     if visible.is_none() {
         on_class.needs_to_see()?;
     }
-    Ok(SeenClass { class, on_class, visible })
+    Ok(VisibleClass { class, on_class, visible })
 }
 
 /// What a request selects of a class.
@@ -85,11 +85,11 @@ pub fn related_classes(
     if ids.is_empty() {
         return Ok(RelatedClasses::new());
     }
-    let seen = |of: SeenClass| {
+    let seen = |of: VisibleClass| {
         let is_hidden = of.visible.is_none() && !of.on_class.sees_class();
         (of.class.id, (!is_hidden).then_some((of.class, of.visible)))
     };
-    let classes: HashMap<i64, _> = seen_classes(request, conn, ids)?.into_iter().map(seen).collect();
+    let classes: HashMap<i64, _> = classes_with_visible(request, conn, ids)?.into_iter().map(seen).collect();
     let of = |alias: &str| classes.get(&related(alias)?).cloned();
     Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
 }
@@ -99,7 +99,7 @@ impl<'r> Wanted<'r> {
     pub fn of(
         query: &Query,
         conn: &mut Conn,
-        opened: &'r SeenClass,
+        opened: &'r VisibleClass,
         related: &'r RelatedClasses,
         now: i64,
     ) -> Result<Wanted<'r>, Refusal> {

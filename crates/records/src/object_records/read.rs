@@ -5,7 +5,7 @@ use super::held::{self, Held, SHOWN};
 use crate::classes::{Class, ClassField, FIRST_FIELD};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, TASK_ACTIONS};
-use crate::visible_records::{SeenClass, Visible, seen_classes};
+use crate::visible_records::{Visible, VisibleClass, classes_with_visible};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, Tag, etag};
 use kit::refusal::Refusal;
@@ -321,7 +321,7 @@ fn labels_of_related(
     if related.is_empty() {
         return Ok(labels);
     }
-    for SeenClass { class, visible, .. } in seen_classes(request, conn, related.keys().copied().collect())? {
+    for VisibleClass { class, visible, .. } in classes_with_visible(request, conn, related.keys().copied().collect())? {
         if let Some(ids) = related.get(&class.id) {
             labels.extend(labels_of(conn, &class, ids, &visible)?);
         }

@@ -457,6 +457,13 @@ async fn limits_are_told_with_their_names() {
     api.post("/api/object-classes/2/fields/", to_first.clone()).await.created();
     api.post("/api/object-classes/3/fields/", to_first).await.refuses(message::exceeded("2 Object Relation Children"));
 
+    // Longer ones than an index takes are neither unique nor indexed.
+    operator.patch(&limits, json!({"api_object_field_string_type_length_limit": 600})).await.ok();
+    for (property, max_length) in [("is_required", 600), ("is_unique", 400), ("is_indexed", 400)] {
+        let field = json!({"label": "x", "type": "string", property: true});
+        assert_eq!(api.post("/api/object-classes/3/fields/", field).await.created()["max_length"], max_length);
+    }
+
     operator
         .patch(&limits, json!({"object_class_fields": 2, "api_object_field_string_type_length_limit": 10}))
         .await
@@ -535,9 +542,14 @@ async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
         api.get("/api/object-classes/1/fields/2/").await,
         api.patch("/api/object-classes/1/fields/2/", json!({})).await,
         api.delete("/api/object-classes/1/fields/2/").await,
+        // What is wrong with the body is told of a field that is there.
+        api.patch("/api/object-classes/1/fields/2/", json!([])).await,
     ] {
         reply.is(404, message::not_found());
     }
+    api.patch(single, json!([]))
+        .await
+        .is(400, json!({"non_field_errors": ["Invalid data. Expected a dictionary, but got list."]}));
     let creator = server.with_role(json!({"object_records": ["create"]})).await;
     creator.get(single).await.ok();
     assert_eq!(creator.get(FIELDS).await.ids(), [1]);

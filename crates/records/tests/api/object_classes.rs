@@ -1,5 +1,6 @@
 //! `/api/object-classes/` (`docs/reference/object-classes.md`).
 
+use crate::set_up::{class, number, record, with_nodes};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
@@ -70,6 +71,26 @@ async fn a_class_from_its_declaration_to_its_end() {
     api.get("/api/object-classes/").await.is(200, page(json!([])));
     let log = api.get("/api/administration/log/?resource=object_classes&ordering=id").await;
     assert_eq!(log.column("action"), [json!("create"), json!("add_owners"), json!("edit"), json!("delete")]);
+}
+
+#[tokio::test]
+async fn a_class_stays_while_it_has_records_or_others_relate_to_it() {
+    let server = Server::start().await;
+    let api = with_nodes(&server).await;
+    let order = class(&api, "Order", json!([{"label": "Node", "type": "relation", "related_object_class": 1}])).await;
+    let record = record(&api).await;
+    let refused = message::detail("Object class has records and cannot be deleted.");
+    api.delete("/api/object-classes/1/").await.is(400, refused);
+    // Deleted records go with their class.
+    api.delete(&format!("/api/object-records/{record}/")).await.is_empty();
+    api.delete("/api/object-classes/1/").await.is(400, message::detail("Object class is in use."));
+    api.delete(&format!("/api/object-classes/{order}/")).await.is_empty();
+    // That it relates to itself does not keep it.
+    api.delete("/api/object-classes/1/").await.is_empty();
+    api.post(&format!("/api/object-records/{record}/restore/"), json!({})).await.is(404, message::not_found());
+    let kept = "SELECT (SELECT count(*) FROM object_class_fields) + (SELECT count(*) FROM deleted_records) \
+        + (SELECT count(*) FROM record_counts) + (SELECT count(*) FROM record_viewers)";
+    assert_eq!(number(&server, kept).await, 0);
 }
 
 #[tokio::test]

@@ -53,6 +53,21 @@ async fn a_record_has_one_owner_or_none() {
 }
 
 #[tokio::test]
+async fn a_change_of_the_record_changes_its_owner() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let one = record(&api).await;
+    let ann = server.as_type("internal").await;
+    for owner in [json!(ann.id), json!(ann.id), Value::Null] {
+        api.patch(&format!("/api/object-records/{one}/"), json!({"owner": owner})).await.ok();
+    }
+    let admin = json!([{"id": 1, "type": "user", "name": "admin Super Admin"}]);
+    let ann = json!([{"id": ann.id, "type": "user", "name": "internal Internal"}]);
+    let told = [(2, admin.clone()), (4, admin), (3, ann.clone()), (4, ann)];
+    assert_eq!(history(&server, one, &[2, 3, 4, 7]).await, told);
+}
+
+#[tokio::test]
 async fn who_may_and_where() {
     let server = Server::start().await;
     let api = with_class(&server).await;

@@ -8,6 +8,8 @@ use testkit::{Client, Server, message};
 const RECORD: &str = "/api/object-records/1/";
 const LOCK_RECORD: &str = "SELECT id FROM r1 WHERE id = 1 FOR UPDATE";
 const LOCK_CLASS: &str = "SELECT id FROM object_classes WHERE id = 1 FOR UPDATE";
+/// What a change of the class's fields does.
+const LOCK_TABLE: &str = "LOCK TABLE r1 IN SHARE ROW EXCLUSIVE MODE";
 
 /// The class `Order` with a unique number, and a record of it that nobody owns; on PostgreSQL alone.
 async fn orders() -> Option<(Server, Client)> {
@@ -124,6 +126,27 @@ async fn when_a_unique_value_is_waited_for() {
         let call = person.call(method, path).json(&number(7));
         let removes = async || api.delete_all(assignees, json!([person.id])).await.is_empty();
         server.while_it_waits(holds, call, removes).await.is(404, message::not_found());
+        api.post(assignees, json!([person.id])).await.created();
+    }
+    is_untouched(&api).await;
+    assert_eq!(api.get(RECORDS).await.ids(), [1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_class_is_changed() {
+    let Some((server, api)) = orders().await else { return };
+    let person = server.as_type("internal").await;
+    with_class_set(&api, person.id, json!({"object_records": ["create", "list", "view", "edit"]})).await;
+    let assignees = "/api/object-classes/1/permission-sets/2/assignees/users/";
+    for (method, path, body) in [
+        ("POST", RECORDS, number(1)),
+        ("POST", BATCH, json!({"items": [{"fields": {"number": 1}}]})),
+        ("PATCH", BATCH, json!({"items": [{"id": 1, "fields": {"number": 1}}]})),
+        ("PATCH", RECORD, number(1)),
+    ] {
+        let call = person.call(method, path).json(&body);
+        let removes = async || api.delete_all(assignees, json!([person.id])).await.is_empty();
+        server.while_it_waits(LOCK_TABLE, call, removes).await.is(404, message::not_found());
         api.post(assignees, json!([person.id])).await.created();
     }
     is_untouched(&api).await;

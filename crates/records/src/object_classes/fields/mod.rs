@@ -12,13 +12,13 @@ pub(crate) mod words;
 use super::class::{CLASS, LABEL_FIELD, default_alias, free_alias, is_alias};
 use super::raise_version;
 use crate::classes::{ClassField, FIELD_COLUMNS, FIELDS_IN_TABLE, read_field};
-use crate::field_type::FieldType;
+use crate::field_type::{FieldType, MAX_INDEXED_LENGTH};
 use crate::rights::{CLASS_EDIT, ClassRights, EDIT, lock_class, rights_on_class};
 use crate::tables;
 use field::{
-    ALIAS, CLASS_FIELDS, ENUM_OPTIONS, FIELD, FILES, INITIAL, IS_INDEXED, LABEL, MAX_FILES, MAX_LENGTH, MAX_POSITION,
-    MAX_VALUE, ON_DELETE, OPTIONS, POSITION, PRECISION, REFUSE, RELATED, RESERVED, SCALE, SET_OPTIONS, SHAPE,
-    STRING_LENGTH, TYPE, class_field, describe_bounds, has_member, shown_schema,
+    ALIAS, CLASS_FIELDS, ENUM_OPTIONS, FIELD, FILES, INITIAL, IS_INDEXED, IS_UNIQUE, LABEL, MAX_FILES, MAX_LENGTH,
+    MAX_POSITION, MAX_VALUE, ON_DELETE, OPTIONS, POSITION, PRECISION, REFUSE, RELATED, RESERVED, SCALE, SET_OPTIONS,
+    SHAPE, STRING_LENGTH, TYPE, class_field, describe_bounds, has_member, shown_schema,
 };
 use kit::answer::{Answer, Outcome};
 use kit::limits;
@@ -105,7 +105,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     // The others change nothing that writers of records rely on.
-    let locking = [OPTIONS.name(), field::IS_UNIQUE.name(), IS_INDEXED.name()];
+    let locking = [OPTIONS.name(), IS_UNIQUE.name(), IS_INDEXED.name()];
     open(request, conn, |body| Locks { relations: false, table: locking.iter().any(|name| body.contains_key(name)) })?;
     let before = load(request, conn)?;
     let changes = accept(request, conn, Some(&before))?;
@@ -167,6 +167,10 @@ struct Locks {
 fn open(request: &Request, conn: &mut Conn, locks: impl Fn(&Object<'_>) -> Locks) -> Result<ClassRights, Refusal> {
     let class = request.id();
     rights_on_class(request, conn)?.needs(CLASS_EDIT)?;
+    // That a field is not there is told before what is wrong with the body.
+    if request.method != http::Method::POST {
+        stored(request, conn)?;
+    }
     let body = if request.method == http::Method::DELETE { Object::default() } else { request.object()? };
     let locks = locks(&body);
     if locks.relations {
@@ -190,13 +194,18 @@ struct Existing {
 
 /// The path's field in a class whose row is locked, when `If-Match` fits; 404 when the class has no such field.
 fn load(request: &Request, conn: &mut Conn) -> Result<Existing, Refusal> {
-    let mut sql = Sql::new("SELECT ");
-    sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.id = ").bind(request.second_id());
-    sql.push(" AND f.class_id = ").bind(request.id());
-    let field = conn.opt(&sql, read_field)?.ok_or_else(Refusal::not_found)?;
+    let field = stored(request, conn)?;
     rows::check_if_match(request, conn, &SHAPE, field.id)?;
     let values = rows::load(conn, &STORED, field.id)?.ok_or_else(Refusal::not_found)?;
     Ok(Existing { field, values })
+}
+
+/// The path's field; 404 when the class has no such field.
+fn stored(request: &Request, conn: &mut Conn) -> Result<ClassField, Refusal> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.id = ").bind(request.second_id());
+    sql.push(" AND f.class_id = ").bind(request.id());
+    conn.opt(&sql, read_field)?.ok_or_else(Refusal::not_found)
 }
 
 fn type_sent(body: &Object<'_>) -> Option<FieldType> {
@@ -260,8 +269,10 @@ fn complete(
         let last = conn.one(&sql.arg(class), |row| row.int(0))?;
         changes.set(&POSITION, (last + 1).min(MAX_POSITION));
     }
+    let is_indexed = [&IS_UNIQUE, &IS_INDEXED].iter().any(|key| changes.get(key).unwrap_or_default());
+    let longest = if is_indexed { MAX_INDEXED_LENGTH } else { i64::MAX };
     let default: &[(&'static str, Value)] = match kind {
-        Some(FieldType::String) => &[(MAX_LENGTH.name(), limits::value(conn, &STRING_LENGTH)?.into())],
+        Some(FieldType::String) => &[(MAX_LENGTH.name(), limits::value(conn, &STRING_LENGTH)?.min(longest).into())],
         Some(FieldType::Decimal) => &[(PRECISION.name(), 20.into()), (SCALE.name(), 2.into())],
         Some(FieldType::Document) => &[(MAX_FILES.name(), 1.into())],
         Some(FieldType::Relation) => &[(ON_DELETE.name(), REFUSE.into())],

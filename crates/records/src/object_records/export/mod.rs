@@ -9,7 +9,7 @@ mod link;
 
 use super::list::{RelatedClasses, Wanted, advised, open, related_classes};
 use super::read::{Records, View};
-use crate::visible_records::SeenClass;
+use crate::visible_records::VisibleClass;
 use csv::Columns;
 use http::{HeaderValue, Method, header};
 use kit::answer::{Answer, Outcome};
@@ -244,7 +244,7 @@ impl Export {
 fn ndjson(
     request: &Request,
     conn: &mut Conn,
-    opened: &SeenClass,
+    opened: &VisibleClass,
     query: &Query,
     numbers: &[u32],
 ) -> Result<Option<Vec<u8>>, Refusal> {
