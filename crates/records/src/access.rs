@@ -9,7 +9,7 @@ use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::json::{USER_REFERENCE, Writer};
-use resource::{message, openapi};
+use resource::{Errors, message, openapi};
 use serde_json::{Value as Json, json};
 use store::{Conn, Error, Row, Sql};
 
@@ -88,25 +88,33 @@ impl Grant {
 }
 
 impl Person {
-    /// The user of the parameter `user`, or the caller; refuses to tell about others unless the caller `may_ask`.
-    pub fn asked(request: &Request, conn: &mut Conn, may_ask: bool) -> Result<Person, Refusal> {
+    /// The user of the parameter `user`, or the caller; refuses to tell about others unless the caller `may_ask`. `None`, with an
+    /// error: there is no such user.
+    pub fn asked(
+        request: &Request,
+        conn: &mut Conn,
+        may_ask: bool,
+        errors: &mut Errors,
+    ) -> Result<Option<Person>, Refusal> {
         let caller = request.caller()?;
         let sent = request.query.last("user");
         let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok());
         if user != Some(caller.user) && !may_ask {
             return Err(Refusal::forbidden());
         }
-        let unknown = || Refusal::field("user", message::pk(sent.unwrap_or_default()));
         let mut sql = Sql::new("SELECT t.status");
         for column in USER_REFERENCE {
             sql.push(", t.").name(column);
         }
-        sql.push(" FROM users t WHERE t.id = ").bind(user.ok_or_else(unknown)?);
+        sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(0));
         sql.push(" AND ").append(&visible_users(caller));
         let found = conn.opt(&sql, |row| Ok((row.int(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
-        let (user, status, reference) = found.ok_or_else(unknown)?;
+        let Some((user, status, reference)) = found else {
+            errors.add("user", message::pk(sent.unwrap_or_default()));
+            return Ok(None);
+        };
         let (is_usable, is_active) = (status != "anonymized", status == "active");
-        Ok(Person { caller: as_caller(conn, user)?, is_usable, is_active, reference })
+        Ok(Some(Person { caller: as_caller(conn, user)?, is_usable, is_active, reference }))
     }
 
     /// What the account type, the roles and the ownership and sets of a class give.

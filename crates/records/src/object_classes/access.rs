@@ -8,6 +8,7 @@ use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
+use resource::Errors;
 use store::Conn;
 
 pub fn routes() -> Vec<Route> {
@@ -31,7 +32,8 @@ fn actions() -> Vec<Actions> {
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let may_ask = rights_on_class(request, conn)?.has(CLASS_EDIT_PERM_SET);
-    let person = Person::asked(request, conn, may_ask)?;
+    let mut errors = Errors::new();
+    let person = Person::asked(request, conn, may_ask, &mut errors)?.ok_or(errors)?;
     let (mut held, mut grants) = (0, Vec::new());
     if person.is_usable {
         let rights = on_class(conn, &person.caller, class)?.ok_or_else(Refusal::not_found)?;

@@ -9,7 +9,7 @@ use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use resource::{message, openapi};
+use resource::{Errors, message, openapi};
 use serde_json::json;
 use store::{Conn, Error, Sql};
 
@@ -34,8 +34,10 @@ fn actions() -> Vec<Actions> {
 /// Whoever may view the record may ask about himself; its owner and others who may change owners may ask about others.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let held = held::of_path(request, conn)?;
-    let person = Person::asked(request, conn, held.may(EDIT_OWNERS))?;
-    let connector = connector(request, conn)?;
+    let mut errors = Errors::new();
+    let person = Person::asked(request, conn, held.may(EDIT_OWNERS), &mut errors)?;
+    let connector = connector(request, conn, &mut errors)?;
+    let Some(person) = person.filter(|_| errors.is_empty()) else { return Err(errors.into()) };
     let (mut may, mut grants) = (0, Vec::new());
     if person.is_usable {
         grants = sets(conn, &person, &held, connector)?;
@@ -53,12 +55,15 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::json(StatusCode::OK, person.answer(&actions(), may, grants)))
 }
 
-/// The connector that the request names.
-fn connector(request: &Request, conn: &mut Conn) -> Result<Option<i64>, Refusal> {
+/// The connector that the request names; an error where there is none of this id.
+fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<Option<i64>, Error> {
     let Some(sent) = request.query.last("connector") else { return Ok(None) };
     let id = sent.parse().unwrap_or(0);
     let known = conn.opt(&Sql::new("SELECT id FROM mcp_connectors WHERE id = $1").arg(id), |row| row.int(0))?;
-    known.map(Some).ok_or_else(|| Refusal::field("connector", message::pk(sent)))
+    if known.is_none() {
+        errors.add("connector", message::pk(sent));
+    }
+    Ok(known)
 }
 
 /// What record permission sets give to a person, or to his agent on a connector, which must be associated with the class.

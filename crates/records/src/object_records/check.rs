@@ -205,7 +205,7 @@ fn bound(conn: &mut Conn, class: &Class, sent: &[Sent<'_>], all: &mut [Checked])
     }
     let size = |value: &Value| match value {
         Value::Null => 4,
-        Value::Text(text) if text.len() < 1000 => text.len() + 2,
+        Value::Text(text) if text.bytes().all(is_plain) => text.len() + 2,
         other => other.to_json().to_string().len(),
     };
     let of_changes = |(one, checked): (&Sent<'_>, &Checked)| -> usize {
@@ -232,6 +232,11 @@ fn bound(conn: &mut Conn, class: &Class, sent: &[Sent<'_>], all: &mut [Checked])
     let too_large = all.iter_mut().zip(sizes).filter(|(_, size)| *size > MAX_RECORD_BYTES);
     too_large.for_each(|(checked, _)| checked.errors.add(FIELDS, message::TOO_LARGE));
     Ok(())
+}
+
+/// Whether a byte stands in JSON as it is.
+fn is_plain(byte: u8) -> bool {
+    byte >= b' ' && byte != b'"' && byte != b'\\'
 }
 
 fn answer_users(

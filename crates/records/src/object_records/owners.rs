@@ -15,7 +15,7 @@ use kit::rows::{self, Scope};
 use resource::{Changes, message};
 use store::{Conn, Error, Sql};
 
-/// The owners of a record: one, or none where the build's limit is 0. A higher limit has no effect.
+/// The owners of a record: one. A higher limit has no effect.
 pub static RECORD_OWNERS: Limit = Limit {
     name: "object_record_owners",
     default: 1,
@@ -42,7 +42,7 @@ pub fn routes() -> Vec<Route> {
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     viewable(request, conn)?;
-    Ok(Answer::value(&crate::owners::document(&RECORD_OWNER, most(conn)?)))
+    Ok(Answer::value(&crate::owners::document(&RECORD_OWNER, RECORD_OWNERS.default)))
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
@@ -65,10 +65,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
             return Err(Refusal::forbidden());
         }
         check_users(conn, caller, &[user], "record")?;
-        let most = most(conn)?;
-        if most < 1 || owner.is_some() {
-            return Err(Refusal::limit(format!("Limit of {most} {} has been exceeded.", RECORD_OWNERS.many)));
-        }
+        limits::within(&RECORD_OWNERS, RECORD_OWNERS.default, 1 + i64::from(owner.is_some()))?;
         set_owner(request, conn, &held, Some(user))?;
     }
     batch.finish()?;
@@ -84,11 +81,6 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     owner.ok_or_else(Refusal::not_found)?;
     set_owner(request, conn, &held, None)?;
     Ok(Answer::empty())
-}
-
-/// How many owners a record may have.
-fn most(conn: &mut Conn) -> Result<i64, Error> {
-    Ok(limits::value(conn, &RECORD_OWNERS)?.min(1))
 }
 
 /// The record of the path of the collection; 404 when there is none that the caller may view.

@@ -367,7 +367,7 @@ fn update_some(
             sql.push(", owner = ").bind(owner).push(", ownership = ").bind(ownership);
             sql.push(", owner_at = ").bind(owned(Some(request.now))).push(", owner_by = ").bind(owned(by));
         }
-        conn.exec(sql.push(" WHERE n = ").bind(change.n)).map_err(|error| unique(class, error))?;
+        conn.exec(sql.push(" WHERE n = ").bind(change.n))?;
         for number in class.further_tables() {
             if fields_of(class, number).any(|(field, _)| differs(field)) {
                 upsert_further(conn, class, number, change, differs)?;
@@ -418,7 +418,7 @@ fn upsert_further(
     let mut sql = Sql::new("UPDATE ");
     sql.name(&table).push(" SET id = id");
     push_columns(&mut sql, class, number, &change.values, differs);
-    conn.exec(sql.push(" WHERE id = ").bind(change.id)).map_err(|error| unique(class, error))?;
+    conn.exec(sql.push(" WHERE id = ").bind(change.id))?;
     Ok(())
 }
 
@@ -429,21 +429,6 @@ pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::Error
     let id = conn.one(&sql, |row| row.int(0))?;
     conn.exec(&Sql::new("DELETE FROM records WHERE id = $1").arg(id))?;
     Ok(id)
-}
-
-/// Turns a violation of a unique index into the standard message on its field.
-fn unique(class: &Class, error: store::Error) -> Refusal {
-    match &error {
-        store::Error::Unique(index) => match class.record.field_of_index(index) {
-            Some(field) => {
-                let mut errors = resource::Errors::new();
-                errors.add_nested(super::check::FIELDS, &field.name, resource::message::UNIQUE);
-                errors.into()
-            }
-            None => error.into(),
-        },
-        _ => error.into(),
-    }
 }
 
 /// Deletes records of a class whose rows are locked, and keeps their values for a restore.

@@ -214,4 +214,9 @@ async fn an_agent_has_what_sets_give_to_its_connector() {
         let errors = json!({"connector": [format!("Invalid pk {unknown} - object does not exist.")]});
         ann.get(&format!("{path}?connector={unknown}")).await.refuses(errors);
     }
+    let errors = json!({
+        "user": ["Invalid pk 99 - object does not exist."],
+        "connector": ["Invalid pk 8 - object does not exist."],
+    });
+    api.get(&format!("{path}?connector=8&user=99")).await.refuses(errors);
 }

@@ -226,6 +226,12 @@ async fn the_values_of_a_record_have_a_bound_together() {
     // What takes the place of another text counts, and not that text.
     api.patch(&path, json!({"fields": {"t_32": long}})).await.refuses(large);
     api.patch(&path, json!({"fields": {"t_32": long, "t_31": "short"}})).await.ok();
+    // It is their length as JSON that counts.
+    let escaped = "\u{1}".repeat(65_000 / 6);
+    api.patch(&path, json!({"fields": {"t_30": escaped}})).await.ok();
+    api.patch(&path, json!({"fields": {"t_30": escaped.repeat(2)}}))
+        .await
+        .refuses(json!({"fields": ["Value is too large."]}));
 }
 
 #[tokio::test]
