@@ -221,25 +221,11 @@ impl Request {
         errors.refuse()?;
         Ok(texts)
     }
-    /// The body as a list of at most `max` ids.
+    /// The body as a list of at most `max` different ids.
     pub fn batch(&self, max: usize) -> Result<Batch, Refusal> {
         let body = self.body()?;
-        let (items, count) = body.as_list(max).ok_or_else(|| Refusal::bad(message::not_a_list(body.type_name())))?;
-        if items.is_empty() {
-            return Err(Refusal::bad(message::EMPTY_LIST));
-        }
-        if count > max {
-            return Err(Refusal::bad(message::too_many(max)));
-        }
-        let mut ids = Vec::with_capacity(items.len());
-        for item in items {
-            match resource::pk(item) {
-                Ok(id) if ids.contains(&id) => {}
-                Ok(id) => ids.push(id),
-                Err(wrong) => return Ok(Batch { ids, wrong: Some(wrong) }),
-            }
-        }
-        Ok(Batch { ids, wrong: None })
+        let (ids, wrong) = resource::ids(body, max).map_err(Refusal::bad)?;
+        Ok(Batch { ids, wrong })
     }
     /// The caller's user agent, cut to 255 characters.
     pub fn user_agent(&self) -> String {

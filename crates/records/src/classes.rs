@@ -153,7 +153,7 @@ impl ClassField {
     fn declared(&self, class: i64) -> Field {
         let mut field = Field::new(self.alias.clone(), self.value_kind());
         field.label = Some(self.label.clone().into());
-        field.description = Some(self.description.clone().into()).filter(|text: &resource::Name| !text.is_empty());
+        field.description = Some(self.description.clone().into());
         field.source = Source::Column(self.column().into());
         field.table = self.table_number as usize;
         field.folded = self.fold_column().map(Into::into);

@@ -5,6 +5,7 @@ use crate::field::{Field, Kind};
 use crate::sent::Sent;
 use crate::time;
 use crate::value::Value;
+use std::collections::HashSet;
 
 /// The maximal length of an object as JSON text, in bytes. The objects of the specification are far smaller.
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
@@ -228,6 +229,38 @@ fn without_exponent(number: &str) -> String {
 pub fn pk(sent: Sent<'_>) -> Result<i64, String> {
     sent.as_i64()
         .ok_or_else(|| if sent.is_integer() { message::pk(sent.text()) } else { message::pk_type(sent.type_name()) })
+}
+
+/// Reads a list of at most `max` ids, of which the same one twice counts once: the ids before the first item that is none,
+/// in the order sent, and the message of that item. Of a longer list no more than `max` ids are kept.
+///
+/// # Errors
+/// The message for a value that is no list, an empty list or too many items.
+pub fn ids(sent: Sent<'_>, max: usize) -> Result<(Vec<i64>, Option<String>), String> {
+    let (mut ids, mut known, mut wrong, mut count) = (Vec::new(), HashSet::new(), None, 0);
+    sent.for_each_item(|item| {
+        // Beyond the bound nothing is looked at.
+        if count > max {
+            return;
+        }
+        match pk(item) {
+            Ok(id) if known.contains(&id) => return,
+            Ok(id) => {
+                known.insert(id);
+                if wrong.is_none() && count < max {
+                    ids.push(id);
+                }
+            }
+            Err(message) => wrong = wrong.take().or(Some(message)),
+        }
+        count += 1;
+    })
+    .ok_or_else(|| message::not_a_list(sent.type_name()))?;
+    match count {
+        0 => Err(message::EMPTY_LIST.to_owned()),
+        _ if count > max => Err(message::too_many(max)),
+        _ => Ok((ids, wrong)),
+    }
 }
 
 fn list(sent: Sent<'_>, max: usize) -> Result<Vec<Sent<'_>>, Vec<String>> {

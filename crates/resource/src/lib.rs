@@ -25,7 +25,7 @@ pub mod time;
 mod value;
 
 pub use accept::{Accepted, Lookup, Mode, accept};
-pub use check::{check as check_value, is_email, pk};
+pub use check::{check as check_value, ids, is_email, pk};
 pub use errors::{Errors, message};
 pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Sealed, Source, TOKEN, Target};
 pub use fold::fold;

@@ -4,7 +4,7 @@
 //! clients would decide how much. Fields that are not declared cost nothing.
 
 use crate::errors::message;
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value as Json};
 use std::borrow::Cow;
@@ -306,11 +306,23 @@ impl<'a> Sent<'a> {
 
     /// The value as a list: its first items, at most so many, and the number of all items.
     pub fn as_list(self, most: usize) -> Option<(Vec<Sent<'a>>, usize)> {
+        let (mut first, mut count) = (Vec::new(), 0);
+        self.for_each_item(|item| {
+            if first.len() < most {
+                first.push(item);
+            }
+            count += 1;
+        })?;
+        Some((first, count))
+    }
+
+    /// Calls `see` with each item of a list; `None` when the value is none. The items take no memory.
+    pub fn for_each_item(self, see: impl FnMut(Sent<'a>)) -> Option<()> {
         if !self.starts_with('[') {
             return None;
         }
         let mut deserializer = serde_json::Deserializer::from_str(self.0);
-        Items { most }.deserialize(&mut deserializer).ok()
+        deserializer.deserialize_seq(Items { see }).ok()
     }
 
     /// The value as an object, with the members whose names are wanted. Of a member that was sent twice the last counts.
@@ -415,35 +427,21 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Reads a list: its first items, and the number of all.
-struct Items {
-    most: usize,
+/// Reads the items of a list.
+struct Items<F> {
+    see: F,
 }
 
-impl<'de> DeserializeSeed<'de> for Items {
-    type Value = (Vec<Sent<'de>>, usize);
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items {
-    type Value = (Vec<Sent<'de>>, usize);
+impl<'de, F: FnMut(Sent<'de>)> Visitor<'de> for Items<F> {
+    type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let (mut first, mut count) = (Vec::new(), 0);
-        while first.len() < self.most
-            && let Some(item) = items.next_element::<&RawValue>()?
-        {
-            first.push(Sent(item.get()));
-            count += 1;
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element::<&RawValue>()? {
+            (self.see)(Sent(item.get()));
         }
-        while items.next_element::<IgnoredAny>()?.is_some() {
-            count += 1;
-        }
-        Ok((first, count))
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use identity::assignees::{Candidate, Principals};
 use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Object, Sent, message, pk};
+use resource::{Object, Sent, ids, message, pk};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Conn;
@@ -107,27 +107,23 @@ fn read_entry(record: usize, place: usize, item: Sent<'_>) -> Result<Entry, Stri
     let wrong = || message::not_an_object(item.type_name());
     let entry = item.as_object(|name| names.contains(&name)).ok_or_else(wrong)?;
     let set = pk(entry.get("permission_set").ok_or(message::REQUIRED)?)?;
-    let ids =
+    let ids_of =
         |name: &str, of: Principals| entry.get(name).map_or(Ok(Vec::new()), |sent| read_ids(sent, of.max_batch()));
     Ok(Entry {
         record,
         place,
         set,
-        users: ids("users", Principals::Users)?,
-        groups: ids("user_groups", Principals::Groups)?,
+        users: ids_of("users", Principals::Users)?,
+        groups: ids_of("user_groups", Principals::Groups)?,
     })
 }
 
 /// Reads a list of ids, as the collections take them.
 fn read_ids(sent: Sent<'_>, max: usize) -> Result<Vec<i64>, String> {
-    let (items, count) = sent.as_list(max).ok_or_else(|| message::not_a_list(sent.type_name()))?;
-    if items.is_empty() {
-        return Err(message::EMPTY_LIST.to_owned());
+    match ids(sent, max)? {
+        (_, Some(wrong)) => Err(wrong),
+        (ids, None) => Ok(ids),
     }
-    if count > max {
-        return Err(message::too_many(max));
-    }
-    items.into_iter().map(pk).collect()
 }
 
 /// The assignments of an entry, or the first thing that is wrong with it.

@@ -3,7 +3,7 @@
 
 use super::change::relations_to;
 use super::held;
-use super::list::advised;
+use super::list::{advised, fields_parameter};
 use super::read::{Beside, MAX_PAGE_BYTES, Records, View, page_too_large};
 use crate::classes::{ClassField, table, table_of};
 use crate::visible_records::{VisibleClass, classes_with_visible};
@@ -40,7 +40,9 @@ static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
 
 pub fn routes() -> Vec<Route> {
     let path = "/api/object-records/{record_id}/children/";
-    let mut list = Route::open_list(path, super::schemas::record_schema, list).instance("object_records.view");
+    let mut list = Route::open_list(path, super::schemas::record_schema, list)
+        .parameters(|| vec![fields_parameter()])
+        .instance("object_records.view");
     list.selects = Some(&CHILDREN);
     vec![list, Route::options_below(path, document).reads(document)]
 }

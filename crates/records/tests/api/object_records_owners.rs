@@ -29,8 +29,9 @@ async fn a_record_has_one_owner_or_none() {
         "created_by": "admin Super Admin", "user": user(&ann, "internal"),
     });
     added.is(201, shown.clone());
-    // Who owns it already is accepted; a second one is not.
+    // Who owns it already is accepted, and the same id twice counts once; a second one is not.
     api.post(&owners(one), json!([ann.id])).await.is(201, shown.clone());
+    api.post(&owners(one), json!([ann.id, ann.id])).await.is(201, shown.clone());
     api.post(&owners(one), json!([ben.id])).await.is(400, message::exceeded("1 Object Record Owners"));
     ann.get(&owners(one)).await.is(200, page(json!([shown])));
     for query in ["ordering=-name", "owner_id=2&ordering=id", "name__icontains=INTERN", "created_by=1"] {
