@@ -1,4 +1,4 @@
-//! The databases: SQLite or PostgreSQL, migrations, and transactions.
+//! What is kept: the databases (SQLite or PostgreSQL, migrations, transactions), and files ([`blobs`]).
 //!
 //! Each build (tenant) has a database of its own: one SQLite file, or one PostgreSQL schema. No query carries a tenant
 //! column, so none can forget it; a [`Database`] is the only way to a connection. No other crate names an engine:
@@ -8,6 +8,7 @@
 //! deadlock, it cannot block a database thread by awaiting something else, and a write is completed even if its caller
 //! hangs up. Its error type is the caller's own, so that a refusal (a 400, say) can leave the script and roll it back.
 
+pub mod blobs;
 mod conn;
 mod error;
 mod migrate;

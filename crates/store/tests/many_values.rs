@@ -96,7 +96,7 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
         let mut rows = [row("Ada"), row("Bob")];
         rows[1][1] = Value::Text("bob@example.com");
         rows[1][4] = Value::Null;
-        assert_eq!(conn.insert_rows("users", &COLUMNS, &rows, "")?, []);
+        assert_eq!(conn.insert_rows("users", &COLUMNS, &rows, "")?, [0_i64; 0]);
         conn.all(&Sql::new("SELECT email, team, photo FROM users WHERE name IN ('Ada', 'Bob') ORDER BY name"), |row| {
             let email = row.opt_text(0)?.map(str::to_owned);
             Ok((email, row.opt_int(1)?, row.opt_blob(2)?.map(<[u8]>::to_vec)))
@@ -113,7 +113,7 @@ async fn rows_that_are_there_already_are_changed(fixture: &mut Fixture) {
         let add = "ON CONFLICT (id) DO UPDATE SET n = sums.n + excluded.n";
         for rows in [vec![[1, 10]], vec![[1, 5], [2, 7], [3, 9]], vec![[2, 1]], vec![[3, 1], [1, 1]]] {
             let rows: Vec<_> = rows.into_iter().map(|row| row.map(Value::Int)).collect();
-            assert_eq!(conn.insert_rows("sums", &["id", "n"], &rows, add)?, []);
+            assert_eq!(conn.insert_rows("sums", &["id", "n"], &rows, add)?, [0_i64; 0]);
         }
         conn.all(&Sql::new("SELECT n FROM sums ORDER BY id"), |row| row.int(0))
     });

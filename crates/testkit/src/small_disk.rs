@@ -36,7 +36,7 @@ impl SmallDisk {
     }
 
     /// A command that runs a program in the mount namespace, with a working directory.
-    pub(crate) fn command(&self, directory: &Path, program: &Path) -> Command {
+    pub fn command(&self, directory: &Path, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={}", self.keeper.id())).arg("--mount");
         if !self.is_root {

@@ -2,30 +2,31 @@
 //!
 //! The API itself transfers no files. It hands out signed addresses that are valid for 15 minutes: for S3 the bucket's
 //! own presigned addresses, for the data directory addresses of this service ([`address`]), which [`Files::answer`]
-//! serves and which need no key in a header.
+//! serves ([`requests`]) and which need no key in a header.
 
 #[doc(hidden)]
 pub mod address;
-mod directory;
-mod s3;
+mod requests;
 
 pub use address::CONTENT_PATH;
 
 use crate::engine::{Error, Tenant};
-use directory::Directory;
+use address::{ADDRESS_VALID_SECONDS, Addresses};
+use http::Method;
 use hyper::body::Incoming;
-use s3::S3;
+use requests::FileRefusal;
 use std::path::PathBuf;
+use std::time::Duration;
+use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
 use uuid::Uuid;
 use web::clock::Clock;
 use web::content::Content;
 
 /// The files of all tenants.
-pub struct Files(Storage);
-
-enum Storage {
-    Directory(Directory),
-    S3(S3),
+pub struct Files {
+    blobs: Blobs,
+    public_url: String,
+    addresses: Addresses,
 }
 
 impl Files {
@@ -42,9 +43,7 @@ impl Files {
         key: &[u8],
         clock: Clock,
     ) -> Result<Files, String> {
-        let variables =
-            std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
-        Files::open_in(variables, files_url, directory, public_url, key, clock)
+        Files::open_in(process_environment(), files_url, directory, public_url, key, clock)
     }
 
     /// Does what [`Files::open`] does, in an environment that is not the process's. S3 takes its endpoint and keys from
@@ -57,51 +56,70 @@ impl Files {
         key: &[u8],
         clock: Clock,
     ) -> Result<Files, String> {
-        let storage = match files_url {
-            Some(url) => {
-                Storage::S3(S3::open(url, environment).map_err(|cause| format!("CHANCERY_FILES_URL: {cause}"))?)
-            }
-            None => Storage::Directory(
-                Directory::open(directory.clone(), public_url, key, clock)
-                    .map_err(|error| format!("CHANCERY_DATA: {}: {error}", directory.display()))?,
-            ),
-        };
-        Ok(Files(storage))
+        let blobs = Blobs::open(environment, files_url, "", directory, clock.clone())?;
+        Ok(Files { blobs, public_url, addresses: Addresses::new(key, clock) })
     }
 
     /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB
     /// within 15 minutes.
     pub async fn upload_address(&self, tenant: &Tenant) -> Result<(Uuid, String), Error> {
         let file_id = Uuid::new_v4();
-        let address = match &self.0 {
-            Storage::Directory(directory) => directory.upload_address(tenant, file_id).await?,
-            Storage::S3(s3) => s3.upload_address(tenant, file_id).await?,
-        };
-        Ok((file_id, address))
+        // Here and not by uploads, since an upload must not make it again after the tenant was deleted.
+        self.blobs.make_group(&self.group(tenant)).await?;
+        Ok((file_id, self.address(Method::PUT, tenant, file_id, &[]).await?))
     }
 
     /// The address at which a file can be downloaded for 15 minutes. Whether the file exists is not checked here.
     pub async fn download_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
-        match &self.0 {
-            Storage::Directory(directory) => Ok(directory.download_address(tenant, file_id)),
-            Storage::S3(s3) => s3.download_address(tenant, file_id).await,
-        }
+        // Whatever type it was uploaded with, no browser shows or runs it.
+        let query = [
+            ("response-cache-control", "no-store"),
+            ("response-content-disposition", "attachment"),
+            ("response-content-type", "application/octet-stream"),
+        ];
+        self.address(Method::GET, tenant, file_id, &query).await
     }
 
     /// Removes all files of a tenant; can be repeated. It must be called between the beginning and the end of the
     /// tenant's deletion, when no other tenant can have its name.
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
-        match &self.0 {
-            Storage::Directory(directory) => directory.delete_tenant(tenant).await,
-            Storage::S3(s3) => s3.delete_tenant(tenant).await,
-        }
+        Ok(self.blobs.remove_group(&self.group(tenant)).await?)
     }
 
     /// Answers a request for a path below [`CONTENT_PATH`]. If files are on S3, the answer is 404.
     pub async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Content> {
-        match &self.0 {
-            Storage::Directory(directory) => directory.answer(request).await,
-            Storage::S3(_) => directory::FileRefusal::Missing.into(),
+        if self.blobs.is_on_s3() {
+            return FileRefusal::Missing.into();
+        }
+        requests::respond(&self.blobs, &self.addresses, request).await.unwrap_or_else(FileRefusal::into)
+    }
+
+    /// An address of the bucket, with a query that only a bucket understands, or of this service.
+    async fn address(
+        &self,
+        method: Method,
+        tenant: &Tenant,
+        file_id: Uuid,
+        query: &[(&str, &str)],
+    ) -> Result<String, Error> {
+        let (key, valid) = (BlobKey::new(self.group(tenant), file_id), Duration::from_secs(ADDRESS_VALID_SECONDS));
+        let presigned = self.blobs.presigned(method.clone(), &key, valid, query).await?;
+        Ok(presigned.unwrap_or_else(|| format!("{}{}", self.public_url, self.addresses.make(&method, tenant, file_id))))
+    }
+
+    /// What the files of a tenant are stored under. In a bucket people should find them by the tenant's name.
+    fn group(&self, tenant: &Tenant) -> String {
+        if self.blobs.is_on_s3() { tenant.database_name.clone() } else { tenant.client_id.to_string() }
+    }
+}
+
+impl From<BlobError> for Error {
+    fn from(error: BlobError) -> Error {
+        match error {
+            // The tenant was deleted.
+            BlobError::Missing => Error::NoTenant,
+            BlobError::Full(cause) | BlobError::Unavailable(cause) => Error::Unavailable(cause),
+            BlobError::Exists | BlobError::Failed(_) => Error::Failed(error.to_string()),
         }
     }
 }

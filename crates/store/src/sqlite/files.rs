@@ -27,7 +27,7 @@ pub(super) fn hold(directory: &Path, alone: bool) -> Result<File, Error> {
 }
 
 /// Options for files that only the server's own user may read, since they hold people's data.
-fn private() -> OpenOptions {
+pub(crate) fn private() -> OpenOptions {
     #[allow(unused_mut, reason = "changed only where files have modes")]
     let mut options = OpenOptions::new();
     #[cfg(unix)]

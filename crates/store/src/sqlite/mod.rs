@@ -28,6 +28,7 @@ use crate::slot::{Slot, lock};
 use crate::work::{Mode, Work};
 
 pub use files::make_directory;
+pub(crate) use files::private;
 use files::{hold, lock_directory, make_empty, put_file, remove_file, remove_if_there, sync_directory_of};
 use open::{Purpose, open};
 use open_connections::OpenConnections;

@@ -1,0 +1,150 @@
+//! Requests for the signed addresses of this service, at which files in the data directory are put and got.
+
+use super::address::{Addresses, CONTENT_PATH};
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use std::time::Duration;
+use store::blobs::{BlobContent, BlobError, BlobKey, Blobs};
+use web::content::Content;
+use web::listener::{BodyError, BodyReader};
+
+/// The most bytes of a file.
+const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
+/// An upload of which nothing arrives for so long is refused.
+const MAX_STALL: Duration = Duration::from_secs(10);
+
+/// Answers a request for an address.
+pub async fn respond(
+    blobs: &Blobs,
+    addresses: &Addresses,
+    request: Request<Incoming>,
+) -> Result<Response<Content>, FileRefusal> {
+    let (head, body) = request.into_parts();
+    if !head.uri.path().starts_with(CONTENT_PATH) {
+        return Err(FileRefusal::Missing);
+    }
+    let method = match head.method {
+        Method::HEAD => Method::GET,
+        Method::GET | Method::PUT => head.method.clone(),
+        other => return Err(FileRefusal::Method(other)),
+    };
+    let query = head.uri.query().unwrap_or("");
+    let (client_id, file_id) = addresses.verify(&method, head.uri.path(), query).ok_or(FileRefusal::Address)?;
+    let key = BlobKey::new(client_id, file_id);
+    if method == Method::PUT {
+        upload(blobs, &key, body).await?;
+        return Ok(response(StatusCode::OK, Full::default().into()));
+    }
+    // S3 has addresses of its own.
+    let BlobContent::File { file, length, .. } = blobs.read(&key, None).await? else {
+        return Err(FileRefusal::Missing);
+    };
+    let content = match head.method {
+        Method::HEAD => Full::default().into(),
+        _ => Content::File { file: file.into(), left: length },
+    };
+    let mut response = response(StatusCode::OK, content);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CONTENT_LENGTH, length.into());
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    Ok(response)
+}
+
+/// Stores an uploaded file. When this returns `Ok`, the file survives a power cut.
+async fn upload(blobs: &Blobs, key: &BlobKey, body: Incoming) -> Result<(), FileRefusal> {
+    // An early refusal, before the body is read.
+    blobs.check_free(key).await?;
+    let mut body = BodyReader::new(body, MAX_FILE_BYTES, MAX_STALL)?;
+    let mut file = blobs.begin().await?;
+    while let Some(bytes) = body.chunk().await? {
+        file.write(&bytes).await?;
+    }
+    Ok(file.finish(key).await?)
+}
+
+/// Why a request for a file is refused.
+#[derive(Debug)]
+pub enum FileRefusal {
+    /// The address was not made here, was made for another method, or has expired.
+    Address,
+    /// The file or the tenant does not exist, or no longer.
+    Missing,
+    /// The file was uploaded already.
+    Exists,
+    /// No address is made for this method.
+    Method(Method),
+    Body(BodyError),
+    Storage(BlobError),
+}
+
+impl From<BlobError> for FileRefusal {
+    fn from(error: BlobError) -> FileRefusal {
+        match error {
+            BlobError::Missing => FileRefusal::Missing,
+            BlobError::Exists => FileRefusal::Exists,
+            error => FileRefusal::Storage(error),
+        }
+    }
+}
+
+impl From<BodyError> for FileRefusal {
+    fn from(error: BodyError) -> FileRefusal {
+        FileRefusal::Body(error)
+    }
+}
+
+impl From<FileRefusal> for Response<Content> {
+    fn from(refusal: FileRefusal) -> Response<Content> {
+        let (status, detail) = match &refusal {
+            FileRefusal::Address => (StatusCode::FORBIDDEN, "Invalid or expired address.".into()),
+            FileRefusal::Missing => (StatusCode::NOT_FOUND, "Not found.".into()),
+            FileRefusal::Exists => (StatusCode::CONFLICT, "The file was uploaded already.".into()),
+            FileRefusal::Method(method) => {
+                (StatusCode::METHOD_NOT_ALLOWED, format!("Method \"{method}\" not allowed."))
+            }
+            FileRefusal::Body(BodyError::TooLarge) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "Max file size is 50.0 MB.".into())
+            }
+            FileRefusal::Body(BodyError::Slow) => {
+                (StatusCode::REQUEST_TIMEOUT, "The request body did not arrive in time.".into())
+            }
+            FileRefusal::Body(BodyError::Broken) => (StatusCode::BAD_REQUEST, "The request body is incomplete.".into()),
+            FileRefusal::Storage(BlobError::Full(_)) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "The storage is full.".into())
+            }
+            FileRefusal::Storage(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Internal server error.".into()),
+        };
+        if let FileRefusal::Storage(error) = &refusal {
+            tracing::error!(%error, "a file in the data directory could not be read or written");
+        }
+        let body: Bytes = serde_json::json!({"detail": detail}).to_string().into();
+        let mut response = response(status, Full::from(body).into());
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match refusal {
+            FileRefusal::Method(_) => {
+                headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
+            }
+            FileRefusal::Storage(BlobError::Full(_)) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// An answer with the headers that all answers have.
+fn response(status: StatusCode, content: Content) -> Response<Content> {
+    let mut response = Response::new(content);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    response
+}

@@ -1,0 +1,241 @@
+//! Files in a directory:
+//!
+//! - `{group}/{name}`: the files. After a group was removed, an empty file takes the place of its directory for an hour,
+//!   so that a request that was admitted before cannot make the directory again;
+//! - `.arriving/{unique}`: files that are being written, or were when a process was killed;
+//! - `.deleted/{unique}`: directories that are being removed.
+//!
+//! A file gets its final name by a hard link, which fails if the name exists or the group's directory does not. So
+//! nothing is ever overwritten, and a file that is finished while its group is removed leaves nothing. Everything is
+//! private to the user who runs the process.
+
+use super::{BlobContent, BlobError, BlobKey, blocking, checked, within};
+use crate::sqlite::{make_directory, private};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::UNIX_EPOCH;
+use tokio::task::spawn_blocking;
+use web::clock::{Clock, unique_id};
+
+/// The age at which a leftover is certainly not in use, in microseconds: files are written all the time, and requests
+/// end long before.
+const LEFTOVER_AGE_US: i64 = 3_600_000_000;
+
+const ARRIVING: &str = ".arriving";
+const DELETED: &str = ".deleted";
+
+/// A directory of files.
+pub(super) struct Directory {
+    root: PathBuf,
+    clock: Clock,
+    /// When leftovers were last removed, in microseconds since 1970.
+    swept_at: AtomicI64,
+}
+
+impl Directory {
+    /// Makes the directory if it is missing, and removes what killed processes left.
+    pub(super) fn open(root: PathBuf, clock: Clock) -> io::Result<Directory> {
+        for directory in [root.join(ARRIVING), root.join(DELETED)] {
+            make_directory(&directory)?;
+        }
+        let now = clock.now();
+        sweep_or_log(&root, now);
+        Ok(Directory { root, clock, swept_at: AtomicI64::new(now) })
+    }
+
+    /// Makes a group's directory if it is missing. Only this makes it: [`Directory::finish`] must not make it again
+    /// after the group was removed.
+    pub(super) async fn make_group(&self, group: &str) -> Result<(), BlobError> {
+        self.sweep_if_due();
+        let home = self.home(group);
+        let made = blocking(move || match DirBuilder::new().mode(0o700).create(&home) {
+            // If it is no directory, it is the empty file that a removal leaves in its place, or is about to make.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(&home) {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                found => found.map(|found| found.is_dir()),
+            },
+            made => made.map(|()| true),
+        });
+        if made.await.map_err(BlobError::of_disk)? { Ok(()) } else { Err(BlobError::Missing) }
+    }
+
+    pub(super) async fn begin(&self) -> Result<(File, Arriving), BlobError> {
+        self.sweep_if_due();
+        let root = self.root.clone();
+        blocking(move || new_file(&root)).await.map_err(BlobError::of_disk)
+    }
+
+    pub(super) async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
+        let (home, path) = (self.home(&key.group), self.path(key));
+        let found = blocking(move || match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => fs::symlink_metadata(&home).map(|_| false),
+            found => found.map(|_| true),
+        });
+        if found.await.map_err(BlobError::of_name)? { Err(BlobError::Exists) } else { Ok(()) }
+    }
+
+    /// Gives a file its final name, durably. It is completed although the caller is dropped.
+    pub(super) async fn finish(&self, file: Arc<File>, arriving: Arriving, key: &BlobKey) -> Result<(), BlobError> {
+        let (root, home, path) = (self.root.clone(), self.home(&key.group), self.path(key));
+        blocking(move || {
+            file.sync_all()?;
+            fs::hard_link(&arriving.0, &path)?;
+            drop(arriving);
+            sync(&home)?;
+            // The group's directory may be new and must survive, too.
+            sync(&root)
+        })
+        .await
+        .map_err(BlobError::of_name)
+    }
+
+    pub(super) async fn read(&self, key: &BlobKey, range: Option<Range<u64>>) -> Result<BlobContent, BlobError> {
+        let path = self.path(key);
+        blocking(move || {
+            let mut file = File::open(path)?;
+            let size = file.metadata()?.len();
+            let range = within(range, size);
+            file.seek(SeekFrom::Start(range.start))?;
+            Ok(BlobContent::File { file, size, length: range.end - range.start })
+        })
+        .await
+        .map_err(BlobError::of_name)
+    }
+
+    pub(super) async fn file(&self, key: &BlobKey) -> Result<File, BlobError> {
+        let path = self.path(key);
+        blocking(move || File::open(path)).await.map_err(BlobError::of_name)
+    }
+
+    pub(super) async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
+        let (home, path) = (self.home(&key.group), self.path(key));
+        let removed = blocking(move || {
+            fs::remove_file(path)?;
+            sync(&home)
+        });
+        match removed.await.map_err(BlobError::of_name) {
+            Err(BlobError::Missing) => Ok(()),
+            removed => removed,
+        }
+    }
+
+    pub(super) async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
+        let (root, home) = (self.root.clone(), self.home(group));
+        blocking(move || remove_group(&root, &home)).await.map_err(BlobError::of_disk)
+    }
+
+    /// The directory of a group.
+    fn home(&self, group: &str) -> PathBuf {
+        self.root.join(checked(group))
+    }
+
+    fn path(&self, key: &BlobKey) -> PathBuf {
+        self.home(&key.group).join(checked(&key.name))
+    }
+
+    fn sweep_if_due(&self) {
+        let (now, last) = (self.clock.now(), self.swept_at.load(Ordering::Relaxed));
+        let is_due = now - last >= LEFTOVER_AGE_US;
+        if is_due && self.swept_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            let root = self.root.clone();
+            spawn_blocking(move || sweep_or_log(&root, now));
+        }
+    }
+}
+
+/// The path of a file that is being written. It is removed when this is dropped, however the writing ends.
+pub(super) struct Arriving(PathBuf);
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Makes an empty file in the directory for those that are being written.
+fn new_file(root: &Path) -> io::Result<(File, Arriving)> {
+    let path = root.join(ARRIVING).join(unique_id());
+    let file = private().read(true).write(true).create_new(true).open(&path)?;
+    Ok((file, Arriving(path)))
+}
+
+/// Makes an empty file that has no name, so it is gone when it is closed. The directory is made if it is missing.
+pub(super) fn temporary_file(root: &Path) -> io::Result<File> {
+    make_directory(&root.join(ARRIVING))?;
+    new_file(root).map(|(file, _)| file)
+}
+
+/// Moves a group's directory away, so that nothing can be linked into it, and then removes it, together with what an
+/// earlier call left.
+fn remove_group(root: &Path, home: &Path) -> io::Result<()> {
+    let deleted = root.join(DELETED);
+    loop {
+        if fs::symlink_metadata(home).is_ok_and(|found| found.is_dir()) {
+            unless_missing(fs::rename(home, deleted.join(unique_id())))?;
+        }
+        match private().write(true).create_new(true).open(home) {
+            Ok(_) => break,
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            // The group was removed before.
+            Err(_) if fs::symlink_metadata(home)?.is_file() => break,
+            // A request that was admitted before has made the directory again.
+            Err(_) => {}
+        }
+    }
+    sync(root)?;
+    empty(&deleted)
+}
+
+/// Removes leftovers. A failure is only logged, since leftovers do no harm.
+fn sweep_or_log(root: &Path, now: i64) {
+    sweep(root, now).unwrap_or_else(|error| tracing::warn!(%error, "removing leftovers of stored files failed"));
+}
+
+/// Removes old leftovers: files that a killed process left, removals that it did not end, and the empty files in place of
+/// removed groups.
+fn sweep(root: &Path, now: i64) -> io::Result<()> {
+    empty(&root.join(DELETED))?;
+    for directory in [root.to_owned(), root.join(ARRIVING)] {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() && is_old(&entry, now) {
+                unless_missing(fs::remove_file(entry.path()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_old(entry: &fs::DirEntry, now: i64) -> bool {
+    let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+    let since_1970 = changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
+    since_1970.is_some_and(|age| now - age.as_micros() as i64 >= LEFTOVER_AGE_US)
+}
+
+/// Removes all directories in a directory. Other processes may be doing the same.
+fn empty(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let mut removed = unless_missing(fs::remove_dir_all(&path));
+        // Whoever opened the directory before it was moved may have linked its file just now.
+        if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty) {
+            removed = unless_missing(fs::remove_dir_all(&path));
+        }
+        removed?;
+    }
+    Ok(())
+}
+
+fn unless_missing(done: io::Result<()>) -> io::Result<()> {
+    done.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+/// Makes the names in a directory survive a power cut.
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

@@ -1,0 +1,318 @@
+//! Stored files, in a directory ([`directory`]) or in an S3 bucket ([`s3`]).
+//!
+//! Callers see no difference but two: a bucket can hand out addresses of its own ([`Blobs::presigned`]), and only a
+//! directory knows which groups there are ([`Blobs::make_group`]).
+
+mod directory;
+mod s3;
+
+use bytes::Bytes;
+use directory::{Arriving, Directory};
+use futures_util::Stream;
+use http::Method;
+use s3::S3;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use web::clock::Clock;
+
+/// Where files are stored: a directory, or an S3 bucket. Cheap to clone.
+#[derive(Clone)]
+pub struct Blobs(Place);
+
+#[derive(Clone)]
+enum Place {
+    Directory(Arc<Directory>),
+    S3(Arc<S3>),
+}
+
+/// The name of a stored file: a group (a tenant, a build), all of whose files can be removed together, and a name in it.
+///
+/// Both are `[A-Za-z0-9_-]+`, which every use checks, so neither can lead out of its place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BlobKey {
+    pub group: String,
+    pub name: String,
+}
+
+impl BlobKey {
+    /// The key of a file.
+    ///
+    /// # Panics
+    /// Unless both are `[A-Za-z0-9_-]+`: such names are made by the program, never by a user.
+    pub fn new(group: impl fmt::Display, name: impl fmt::Display) -> BlobKey {
+        let key = BlobKey { group: group.to_string(), name: name.to_string() };
+        checked(&key.group);
+        checked(&key.name);
+        key
+    }
+}
+
+/// A group or a name.
+///
+/// # Panics
+/// Unless it is `[A-Za-z0-9_-]+`.
+fn checked(part: &str) -> &str {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    assert!(!part.is_empty() && part.bytes().all(is_allowed), "not a name of a stored file: {part:?}");
+    part
+}
+
+/// Why a file could not be stored, read or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlobError {
+    /// The file or its group does not exist, or no longer.
+    Missing,
+    /// There is a file of this name already.
+    Exists,
+    /// There is no space left.
+    Full(String),
+    /// S3 does not answer, or refuses. The text is one short line.
+    Unavailable(String),
+    /// The disk failed.
+    Failed(String),
+}
+
+impl fmt::Display for BlobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BlobError::Missing => f.write_str("the file does not exist"),
+            BlobError::Exists => f.write_str("the file exists"),
+            BlobError::Full(cause) | BlobError::Unavailable(cause) | BlobError::Failed(cause) => f.write_str(cause),
+        }
+    }
+}
+
+impl std::error::Error for BlobError {}
+
+impl BlobError {
+    /// What a failed operation on a named file or directory means.
+    fn of_name(error: io::Error) -> BlobError {
+        match error.kind() {
+            // The group's directory is missing, or an empty file is in its place.
+            ErrorKind::NotFound | ErrorKind::NotADirectory => BlobError::Missing,
+            ErrorKind::AlreadyExists => BlobError::Exists,
+            _ => BlobError::of_disk(error),
+        }
+    }
+
+    /// What a failed operation on an open file, or on a directory that must be there, means.
+    fn of_disk(error: io::Error) -> BlobError {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => BlobError::Full(error.to_string()),
+            _ => BlobError::Failed(error.to_string()),
+        }
+    }
+}
+
+/// The content of a stored file, or of a range of it.
+pub enum BlobContent {
+    /// A local file.
+    File {
+        /// The file, at the start of the range.
+        file: File,
+        /// The bytes of the whole file.
+        size: u64,
+        /// The bytes of the range.
+        length: u64,
+    },
+    /// The bytes as a bucket sends them.
+    Stream {
+        /// The bytes of the whole file.
+        size: u64,
+        /// The bytes of the range.
+        length: u64,
+        /// The range, in pieces. It fails if fewer bytes come.
+        stream: Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>,
+    },
+}
+
+/// The variables of the process's environment that are text, for [`Blobs::open`].
+pub fn process_environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()))
+}
+
+impl Blobs {
+    /// Opens the bucket that `CHANCERY_FILES_URL` names, else a directory. An error is one line that names the setting.
+    ///
+    /// - `environment`: where S3 takes its endpoint and keys from (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …);
+    /// - `files_url`: `CHANCERY_FILES_URL`;
+    /// - `prefix`: what keys on S3 begin with below the prefix of the URL. The history service has none, and its groups
+    ///   are the `database_name`s of its tenants: `[A-Za-z_][A-Za-z0-9_]*`. So a prefix with a hyphen (`main-files`) is
+    ///   never one of its groups, and nothing that begins with it is removed with a tenant;
+    /// - `directory`: where files are stored if not on S3, made if it is missing. On S3 files pass through it while they
+    ///   are written, and it is made when the first is;
+    /// - `clock`: tells the age of leftovers.
+    pub fn open(
+        environment: impl IntoIterator<Item = (String, String)>,
+        files_url: Option<&str>,
+        prefix: &str,
+        directory: PathBuf,
+        clock: Clock,
+    ) -> Result<Blobs, String> {
+        let place = match files_url {
+            Some(url) => {
+                let s3 = S3::open(url, prefix, environment, directory);
+                Place::S3(Arc::new(s3.map_err(|cause| format!("CHANCERY_FILES_URL: {cause}"))?))
+            }
+            None => {
+                let opened = Directory::open(directory.clone(), clock);
+                Place::Directory(Arc::new(
+                    opened.map_err(|error| format!("CHANCERY_DATA: {}: {error}", directory.display()))?,
+                ))
+            }
+        };
+        Ok(Blobs(place))
+    }
+
+    /// Whether files are on S3, which hands out addresses of its own.
+    pub fn is_on_s3(&self) -> bool {
+        matches!(self.0, Place::S3(_))
+    }
+
+    /// Makes the place of a group if it is missing. On S3 there is nothing to do.
+    ///
+    /// # Errors
+    /// [`BlobError::Missing`] if the group was removed within the last hour: a request that was admitted before cannot
+    /// bring it back.
+    pub async fn make_group(&self, group: &str) -> Result<(), BlobError> {
+        match &self.0 {
+            Place::Directory(directory) => directory.make_group(group).await,
+            Place::S3(_) => Ok(()),
+        }
+    }
+
+    /// Begins a new file, whose bytes go to the disk as they come.
+    pub async fn begin(&self) -> Result<NewBlob, BlobError> {
+        let (file, destination) = match &self.0 {
+            Place::Directory(directory) => {
+                let (file, arriving) = directory.begin().await?;
+                (file, Destination::Directory(directory.clone(), arriving))
+            }
+            Place::S3(s3) => (s3.temporary_file().await?, Destination::S3(s3.clone())),
+        };
+        Ok(NewBlob { file: Arc::new(file), destination })
+    }
+
+    /// Says whether a file of this name can be stored now, for an early refusal. [`NewBlob::finish`] decides.
+    ///
+    /// # Errors
+    /// [`BlobError::Exists`]; [`BlobError::Missing`] if the group was not made, or was removed.
+    pub async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
+        match &self.0 {
+            Place::Directory(directory) => directory.check_free(key).await,
+            Place::S3(s3) => s3.check_free(key).await,
+        }
+    }
+
+    /// The size of a stored file, and its bytes of a range (`None`: all). What of a range lies behind the end is left
+    /// out.
+    pub async fn read(&self, key: &BlobKey, range: Option<Range<u64>>) -> Result<BlobContent, BlobError> {
+        match &self.0 {
+            Place::Directory(directory) => directory.read(key, range).await,
+            Place::S3(s3) => s3.read(key, range).await,
+        }
+    }
+
+    /// The whole file as a local one with random access, at its beginning. From S3 it is fetched into a temporary file
+    /// without a name.
+    pub async fn local(&self, key: &BlobKey) -> Result<File, BlobError> {
+        match &self.0 {
+            Place::Directory(directory) => directory.file(key).await,
+            Place::S3(s3) => s3.local(key).await,
+        }
+    }
+
+    /// Removes a file. One that is missing is no error.
+    pub async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
+        match &self.0 {
+            Place::Directory(directory) => directory.remove(key).await,
+            Place::S3(s3) => s3.remove(key).await,
+        }
+    }
+
+    /// Removes all files of a group; can be repeated. In a directory the group cannot be made again for an hour, and
+    /// files that are being written cannot be finished. On S3 they can, so nobody may write to the group any more.
+    pub async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
+        match &self.0 {
+            Place::Directory(directory) => directory.remove_group(group).await,
+            Place::S3(s3) => s3.remove_group(group).await,
+        }
+    }
+
+    /// An address of the bucket at which whoever has it can put or get a file for some time; `None` if files are in a
+    /// directory. `query`: further parameters, which are signed, too (`response-content-type`, …).
+    pub async fn presigned(
+        &self,
+        method: Method,
+        key: &BlobKey,
+        valid: Duration,
+        query: &[(&str, &str)],
+    ) -> Result<Option<String>, BlobError> {
+        match &self.0 {
+            Place::Directory(_) => Ok(None),
+            Place::S3(s3) => s3.presigned(method, key, valid, query).await.map(Some),
+        }
+    }
+}
+
+/// A file that is being written. If it is dropped without [`NewBlob::finish`], nothing stays.
+pub struct NewBlob {
+    file: Arc<File>,
+    destination: Destination,
+}
+
+/// Where a file that is being written goes.
+enum Destination {
+    Directory(Arc<Directory>, Arriving),
+    S3(Arc<S3>),
+}
+
+impl NewBlob {
+    /// Writes bytes at the end.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        let (file, bytes) = (self.file.clone(), bytes.to_vec());
+        blocking(move || (&*file).write_all(&bytes)).await.map_err(BlobError::of_disk)
+    }
+
+    /// The file, for synchronous writers (`&File` is `Read`, `Write` and `Seek`) in a thread that may block.
+    pub fn file(&mut self) -> &File {
+        &self.file
+    }
+
+    /// How many bytes it has so far.
+    pub fn size(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// Stores the file under its key. When this returns `Ok`, the file survives a power cut.
+    ///
+    /// # Errors
+    /// [`BlobError::Exists`] if the name is taken. On S3, of two files of one name that are finished at the same moment
+    /// the later may replace the earlier, so names must be unique.
+    /// [`BlobError::Missing`] if the group was not made, or was removed (in a directory).
+    pub async fn finish(self, key: &BlobKey) -> Result<(), BlobError> {
+        match self.destination {
+            Destination::Directory(directory, arriving) => directory.finish(self.file, arriving, key).await,
+            Destination::S3(s3) => s3.put(key, self.file).await,
+        }
+    }
+}
+
+/// The part of a range that lies within a file.
+fn within(range: Option<Range<u64>>, size: u64) -> Range<u64> {
+    let Range { start, end } = range.unwrap_or(0..size);
+    let end = end.min(size);
+    start.min(end)..end
+}
+
+/// Does work on files in a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}

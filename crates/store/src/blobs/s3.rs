@@ -1,0 +1,336 @@
+//! Files in an S3 bucket.
+//!
+//! Only one piece of a file is in memory at a time. What is written goes to a temporary file on the disk first, since S3
+//! wants the length before the bytes.
+
+use super::directory::temporary_file;
+use super::{BlobContent, BlobError, BlobKey, blocking, checked, within};
+use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
+use http::{Method, StatusCode, header};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path;
+use object_store::signer::{SignedUrlOptions, Signer};
+use object_store::{
+    ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, ObjectStoreScheme, RetryConfig,
+};
+use reqwest::{Body, Client, NoProxy, Proxy, redirect};
+use std::error::Error as _;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use url::Url;
+
+/// How often a call to the bucket is retried after a transient failure.
+const MAX_RETRIES: usize = 5;
+/// No retry begins after this time.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(20);
+/// The pause before the first retry of an upload. Each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// For how long the bucket may be silent. There is no limit to a whole download, whose reader may be slow.
+const MAX_SILENCE: Duration = Duration::from_secs(30);
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
+/// An upload may take [`MAX_SILENCE`], and a second for so many bytes.
+const MIN_BYTES_PER_SECOND: u64 = 64 * 1024;
+/// How long the address of an upload is valid, in which the upload must begin.
+const UPLOAD_VALID: Duration = Duration::from_secs(5 * 60);
+/// How many bytes of a file are uploaded at a time.
+const PIECE: u64 = 64 * 1024;
+/// The most characters of an error.
+const MAX_ERROR_CHARS: usize = 500;
+
+/// A bucket, or the keys of a bucket that begin with a prefix.
+pub(super) struct S3 {
+    bucket: AmazonS3,
+    /// Uploads files piece by piece. The library's own client wants them whole.
+    uploads: Client,
+    prefix: Path,
+    /// Where temporary files are.
+    directory: PathBuf,
+}
+
+impl S3 {
+    /// Opens `s3://bucket/prefix`, or an `https` address of a bucket, with the endpoint and the keys that the
+    /// environment names. Nothing is asked of the bucket yet.
+    pub(super) fn open(
+        url: &str,
+        prefix: &str,
+        environment: impl IntoIterator<Item = (String, String)>,
+        directory: PathBuf,
+    ) -> Result<S3, String> {
+        // Of the stores that the library knows, only S3 is supported.
+        let unsupported = "expected s3://bucket/prefix";
+        let parsed = Url::parse(url).map_err(|_| unsupported)?;
+        let (ObjectStoreScheme::AmazonS3, root) = ObjectStoreScheme::parse(&parsed).map_err(|_| unsupported)? else {
+            return Err(unsupported.into());
+        };
+        // The HTTP clients take the process's cryptography provider, and panic if there is none. Installing it twice
+        // changes nothing.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let retry = RetryConfig { max_retries: MAX_RETRIES, retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
+        let client = ClientOptions::new().with_timeout_disabled().with_read_timeout(MAX_SILENCE);
+        let mut builder = AmazonS3Builder::new().with_retry(retry).with_client_options(client);
+        for (name, value) in environment.into_iter().filter(|(name, _)| name.starts_with("AWS_")) {
+            if let Ok(key) = name.to_ascii_lowercase().parse() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let builder = builder.with_url(url);
+        let uploads = upload_client(&builder).map_err(|error| in_words(error, "the client cannot be made"))?;
+        let bucket = builder.build().map_err(|error| error.to_string())?;
+        let prefix = if prefix.is_empty() { root } else { root.join(checked(prefix)) };
+        Ok(S3 { bucket, uploads, prefix, directory })
+    }
+
+    pub(super) async fn temporary_file(&self) -> Result<File, BlobError> {
+        let directory = self.directory.clone();
+        blocking(move || temporary_file(&directory)).await.map_err(BlobError::of_disk)
+    }
+
+    pub(super) async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
+        match self.bucket.head(&self.path(key)).await {
+            Ok(_) => Err(BlobError::Exists),
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+
+    /// Uploads a file, with retries after transient failures.
+    pub(super) async fn put(&self, key: &BlobKey, file: Arc<File>) -> Result<(), BlobError> {
+        // Before the first attempt only: one whose answer was lost may have stored the file.
+        self.check_free(key).await?;
+        let length = file.metadata().map_err(BlobError::of_disk)?.len();
+        let (path, started, mut pause) = (self.path(key), Instant::now(), FIRST_PAUSE);
+        let mut retries = 0;
+        loop {
+            let failure = match self.try_to_put(&path, file.clone(), length).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => failure,
+            };
+            if !failure.is_transient || retries == MAX_RETRIES || started.elapsed() > MAX_RETRY_TIME {
+                return Err(BlobError::Unavailable(failure.cause));
+            }
+            retries += 1;
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    }
+
+    async fn try_to_put(&self, path: &Path, file: Arc<File>, length: u64) -> Result<(), PutFailure> {
+        let address = self.bucket.signed_url(Method::PUT, path, UPLOAD_VALID).await;
+        let address = address.map_err(|error| PutFailure { is_transient: false, cause: first_line(error) })?;
+        let sent = self
+            .uploads
+            .put(address)
+            .header(header::CONTENT_LENGTH, length)
+            .timeout(MAX_SILENCE + Duration::from_secs(length / MIN_BYTES_PER_SECOND))
+            .body(Body::wrap_stream(pieces(file, length)))
+            .send();
+        let answer = sent.await.map_err(|error| {
+            // The library connects lazily, so all of these can come and go.
+            PutFailure { is_transient: true, cause: in_words(error, "uploading to the bucket failed") }
+        })?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let is_transient = status.is_server_error()
+            || status == StatusCode::TOO_MANY_REQUESTS
+            || status == StatusCode::REQUEST_TIMEOUT;
+        Err(PutFailure { is_transient, cause: format!("the bucket answered an upload with {status}") })
+    }
+
+    pub(super) async fn read(&self, key: &BlobKey, range: Option<Range<u64>>) -> Result<BlobContent, BlobError> {
+        let path = self.path(key);
+        // No range of HTTP is empty.
+        if range.as_ref().is_some_and(|range| range.is_empty()) {
+            return Ok(nothing_of(self.size(&path).await?));
+        }
+        let options = GetOptions { range: range.clone().map(GetRange::Bounded), ..GetOptions::default() };
+        let found = match (self.bucket.get_opts(&path, options).await, range) {
+            (Ok(found), _) => found,
+            (Err(error @ object_store::Error::NotFound { .. }), _) | (Err(error), None) => return Err(of_name(error)),
+            // A range that lies behind the end is refused.
+            (Err(error), Some(range)) => {
+                let size = self.size(&path).await?;
+                return if within(Some(range), size).is_empty() { Ok(nothing_of(size)) } else { Err(of_name(error)) };
+            }
+        };
+        let (size, length) = (found.meta.size, found.range.end - found.range.start);
+        let stream = found.into_stream().map_err(|error| io::Error::other(first_line(error))).boxed();
+        Ok(BlobContent::Stream { size, length, stream })
+    }
+
+    pub(super) async fn local(&self, key: &BlobKey) -> Result<File, BlobError> {
+        let found = self.bucket.get_opts(&self.path(key), GetOptions::default()).await.map_err(of_name)?;
+        let size = found.meta.size;
+        let mut file = self.temporary_file().await?;
+        let mut pieces = found.into_stream();
+        while let Some(piece) = pieces.try_next().await.map_err(unavailable)? {
+            let written = blocking(move || file.write_all(&piece).map(|()| file));
+            file = written.await.map_err(BlobError::of_disk)?;
+        }
+        file.rewind().map_err(BlobError::of_disk)?;
+        match file.metadata() {
+            Ok(metadata) if metadata.len() == size => Ok(file),
+            Ok(_) => Err(BlobError::Unavailable("the bucket did not send the whole file".into())),
+            Err(error) => Err(BlobError::of_disk(error)),
+        }
+    }
+
+    pub(super) async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
+        match self.bucket.delete(&self.path(key)).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            removed => removed.map_err(unavailable),
+        }
+    }
+
+    /// Removes all files of a group. The bucket lists them page by page.
+    pub(super) async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
+        let found = self.bucket.list(Some(&self.group(group))).map_ok(|object| object.location).boxed();
+        self.bucket.delete_stream(found).try_for_each(|_| async { Ok(()) }).await.map_err(unavailable)
+    }
+
+    pub(super) async fn presigned(
+        &self,
+        method: Method,
+        key: &BlobKey,
+        valid: Duration,
+        query: &[(&str, &str)],
+    ) -> Result<String, BlobError> {
+        let options = SignedUrlOptions::new().with_query(query.iter().copied());
+        let address = self.bucket.signed_url_opts(method, &self.path(key), valid, &options).await;
+        Ok(address.map_err(unavailable)?.into())
+    }
+
+    async fn size(&self, path: &Path) -> Result<u64, BlobError> {
+        Ok(self.bucket.head(path).await.map_err(of_name)?.size)
+    }
+
+    /// What the keys of a group's files begin with, without the slash after it.
+    fn group(&self, group: &str) -> Path {
+        self.prefix.clone().join(checked(group))
+    }
+
+    fn path(&self, key: &BlobKey) -> Path {
+        self.group(&key.group).join(checked(&key.name))
+    }
+}
+
+/// Why an attempt to upload failed.
+struct PutFailure {
+    /// Whether another attempt may succeed.
+    is_transient: bool,
+    cause: String,
+}
+
+/// A client with the settings of the library's own that lead to the bucket.
+fn upload_client(bucket: &AmazonS3Builder) -> reqwest::Result<Client> {
+    let value = |key| bucket.get_config_value(&AmazonS3ConfigKey::Client(key));
+    let is_on = |key| value(key).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1");
+    let mut builder = Client::builder()
+        .redirect(redirect::Policy::none())
+        .connect_timeout(MAX_CONNECT_TIME)
+        .https_only(!is_on(ClientConfigKey::AllowHttp))
+        .tls_danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates));
+    if let Some(proxy) = value(ClientConfigKey::ProxyUrl) {
+        let excludes = value(ClientConfigKey::ProxyExcludes).unwrap_or_default();
+        builder = builder.proxy(Proxy::all(proxy)?.no_proxy(NoProxy::from_string(&excludes)));
+    }
+    builder.build()
+}
+
+/// The bytes of a file from its beginning. Each stream has a position of its own, so a retry does not meet the one
+/// before.
+fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    stream::try_unfold(0, move |at| {
+        let file = file.clone();
+        async move {
+            if at == length {
+                return Ok(None);
+            }
+            let piece = blocking(move || {
+                let mut piece = vec![0; (length - at).min(PIECE) as usize];
+                file.read_exact_at(&mut piece, at).map(|()| piece)
+            });
+            let piece = piece.await?;
+            let end = at + piece.len() as u64;
+            Ok(Some((piece, end)))
+        }
+    })
+}
+
+/// The empty range of a file.
+fn nothing_of(size: u64) -> BlobContent {
+    BlobContent::Stream { size, length: 0, stream: stream::empty().boxed() }
+}
+
+/// What an error at a file that should exist means.
+fn of_name(error: object_store::Error) -> BlobError {
+    match error {
+        object_store::Error::NotFound { .. } => BlobError::Missing,
+        error => unavailable(error),
+    }
+}
+
+/// The library does not distinguish a bucket that refuses from one that does not answer.
+fn unavailable(error: object_store::Error) -> BlobError {
+    BlobError::Unavailable(first_line(error))
+}
+
+/// The first line of an error has the cause; the bucket's answer follows, which may be long.
+fn first_line(error: object_store::Error) -> String {
+    error.to_string().lines().next().unwrap_or("").chars().take(MAX_ERROR_CHARS).collect()
+}
+
+/// An error with its causes, without the address, which is as good as a key.
+fn in_words(error: reqwest::Error, what: &str) -> String {
+    let error = error.without_url();
+    let (mut words, mut cause) = (what.to_owned(), error.source());
+    while let Some(next) = cause {
+        words += &format!(": {next}");
+        cause = next.source();
+    }
+    words.lines().next().unwrap_or("").chars().take(MAX_ERROR_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(url: &str) -> Result<S3, String> {
+        let environment =
+            [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "eu-west-1")];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        S3::open(url, "", environment, PathBuf::from("/nowhere"))
+    }
+
+    #[tokio::test]
+    async fn addresses_are_presigned_for_their_time() {
+        let s3 = open("s3://bucket/some/prefix").unwrap();
+        let (key, valid) = (BlobKey::new("acme", "a-file"), Duration::from_secs(900));
+        for method in [Method::PUT, Method::GET] {
+            let address = s3.presigned(method, &key, valid, &[("response-cache-control", "no-store")]).await.unwrap();
+            let url = Url::parse(&address).unwrap();
+            assert_eq!(url.host_str(), Some("s3.eu-west-1.amazonaws.com"));
+            assert_eq!(url.path(), "/bucket/some/prefix/acme/a-file");
+            for pair in [("X-Amz-Expires", "900"), ("response-cache-control", "no-store")] {
+                assert!(url.query_pairs().any(|(name, value)| (&*name, &*value) == pair), "{url}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_addresses_than_of_s3_are_refused() {
+        for url in
+            ["", "bucket", "file:///srv/files", "memory:///", "gs://bucket/x", "http://host/bucket", "ftp://host/x"]
+        {
+            assert_eq!(open(url).err().as_deref(), Some("expected s3://bucket/prefix"), "{url}");
+        }
+        assert!(open("s3:///prefix").is_err());
+        assert!(open("https://bucket.s3.eu-west-1.amazonaws.com/prefix").is_ok());
+    }
+}
