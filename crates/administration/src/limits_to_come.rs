@@ -5,7 +5,6 @@ use kit::limits::{Limit, LimitSummary};
 
 pub static LIMITS_TO_COME: &[&Limit] = &[
     &counter("custom_components", 100, LimitSummary::Counter("custom_components")),
-    &counter("public_files", 10_000, LimitSummary::Additional("public_files")),
     &counter("sequences", 100, LimitSummary::Counter("sequences")),
     &counter("task_group_templates", 100, LimitSummary::Counter("task_group_templates")),
     &counter("task_templates", 500, LimitSummary::Counter("task_templates")),

@@ -12,6 +12,7 @@ use crate::settings::Settings;
 use history::sqlite::Sqlite;
 use platform::builds;
 use platform::events::own_history;
+use platform::files;
 use platform::kit::build::database_name;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -27,7 +28,9 @@ pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> R
     }
     let app = open_for_command(settings).await?;
     let mark = begin(&settings.data, target)?;
+    let no_removals = files::without_removals(&settings.data).await.map_err(|error| words(&settings.data, &error))?;
     let copied = copy(settings, &app.store, builds::list(&app).await?, target, without_keys).await;
+    drop(no_removals);
     app.store.close().await;
     copied.and_then(|()| finish(target)).map_err(|error| {
         format!("{error}; the copy in {} is not finished: call it again, or remove the directory", target.display())

@@ -16,7 +16,7 @@ use platform::builds::{self, Listed};
 use platform::events::history_client::{HistoryAddress, HistoryClient};
 use platform::kit::app::{App, OpenError};
 use platform::kit::secret_key::{self, KeyError};
-use platform::{events, kit};
+use platform::{events, files, kit};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,6 +97,11 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<platform::Settings, 
             domains: Default::default(),
         },
         events: events::Settings { history: None, outbox_bytes: settings.outbox_bytes },
+        files: files::Settings {
+            files_url: settings.files_url.clone(),
+            upload_seconds: settings.upload_seconds,
+            environment: None,
+        },
         identity: settings.identity.clone(),
     })
 }

@@ -3,6 +3,7 @@
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 use std::fmt;
 use std::fs::File;
@@ -79,10 +80,20 @@ impl fmt::Debug for AnswerBody {
     }
 }
 
+/// The header by which a browser saves an answer under this name.
+pub fn attachment(name: &str) -> (HeaderName, HeaderValue) {
+    let name = utf8_percent_encode(name, ATTRIBUTE_CHARACTERS);
+    let value = HeaderValue::try_from(format!("attachment; filename*=UTF-8''{name}"));
+    (header::CONTENT_DISPOSITION, value.unwrap_or(HeaderValue::from_static("attachment")))
+}
+
+/// What stays as it is in a parameter with a character set (RFC 8187).
+const ATTRIBUTE_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// A successful answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// 200, 201 or 204, 304, or a redirect.
+    /// 200, 201, 204 or 206, 304, or a redirect.
     pub status: StatusCode,
     pub body: AnswerBody,
     /// Its type; none for an empty body.

@@ -7,7 +7,7 @@ use crate::authenticate::{Authenticate, Credential};
 use crate::jobs::{self, JobKind, Jobs, StandingJob};
 use crate::limits::Limit;
 use crate::permissions::{self, PermissionResource};
-use crate::reactions::{self, Reaction};
+use crate::reactions::{self, Reaction, Removal};
 use crate::route::Route;
 use crate::secret::{self, Column, Keys};
 use crate::settings::Settings;
@@ -26,6 +26,8 @@ pub struct Domain {
     pub permissions: &'static [PermissionResource],
     pub limits: &'static [&'static Limit],
     pub reactions: &'static [Reaction],
+    /// What follows when rows are gone for good.
+    pub removals: &'static [Removal],
     pub jobs: &'static [&'static JobKind],
     pub standing_jobs: &'static [&'static StandingJob],
     /// Checks for rights on single objects, which an account may hold beside those of its type and roles.
@@ -58,6 +60,7 @@ impl Domain {
         permissions: &[],
         limits: &[],
         reactions: &[],
+        removals: &[],
         jobs: &[],
         standing_jobs: &[],
         object_rights: &[],
@@ -78,7 +81,9 @@ static DOMAINS: OnceLock<&'static [&'static Domain]> = OnceLock::new();
 pub fn register(domains: &'static [&'static Domain]) {
     DOMAINS.get_or_init(|| domains);
     permissions::register(domains.iter().flat_map(|domain| domain.permissions));
-    reactions::register(domains.iter().flat_map(|domain| domain.reactions));
+    let (reactions, removals) =
+        (|domain: &&'static Domain| domain.reactions, |domain: &&'static Domain| domain.removals);
+    reactions::register(domains.iter().flat_map(reactions), domains.iter().flat_map(removals));
     secret::register(domains.iter().flat_map(|domain| domain.sealed_columns));
 }
 

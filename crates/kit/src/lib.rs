@@ -36,6 +36,7 @@ pub mod secret_key;
 pub mod serve;
 pub mod settings;
 pub mod slots;
+pub mod snapshot;
 pub mod table;
 pub mod unnamed_proxy;
 pub mod upload;

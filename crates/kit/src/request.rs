@@ -4,7 +4,7 @@ use crate::answer::{Answer, Tag};
 use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
-use crate::caller::{Caller, Requirement};
+use crate::caller::{Access, Caller, Requirement};
 use crate::path::PathValue;
 use crate::refusal::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};
@@ -135,6 +135,29 @@ impl Request {
     /// A request of this caller.
     pub fn new(caller: Option<Arc<Caller>>, received: Received) -> Request {
         Request { caller, received: Arc::new(received) }
+    }
+    /// What a job does for an account, as if that had sent a request now. Its rights are those that were read; there is no
+    /// session that could end.
+    pub fn of_job(app: &App, build: &Arc<Build>, caller: Caller) -> Request {
+        let received = Received {
+            app: app.clone(),
+            build: build.clone(),
+            requirement: Requirement { access: Access::Authenticated, while_expired: true },
+            declared_names: None,
+            path_values: Vec::new(),
+            method: Method::POST,
+            path: String::new(),
+            query: Query::parse(""),
+            body: Ok(Body::of(&serde_json::Value::Null)),
+            room: Default::default(),
+            headers: HeaderMap::new(),
+            address: IpAddr::from([0, 0, 0, 0]),
+            origin: String::new(),
+            now: app.clock.now(),
+            admission: None,
+            effects: Effects::default(),
+        };
+        Request::new(Some(Arc::new(caller)), received)
     }
     /// The same request with its caller read again.
     pub fn by(&self, caller: Arc<Caller>) -> Request {

@@ -17,6 +17,7 @@ use crate::origin;
 use crate::refusal::Refusal;
 use crate::request::{Effects, Received, Request};
 use crate::route::{Handler, Route};
+use crate::snapshot;
 use crate::table::{Found, Table, allowed};
 use crate::upload::Upload;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -28,7 +29,6 @@ use serde_json::{Value as Json, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
-use store::{Conn, Database};
 use subtle::ConstantTimeEq;
 use web::compress::{Accepted, compress};
 use web::content::{self, Content};
@@ -226,7 +226,7 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Read(handler) => {
-            let look = async move |request| tagged(route, read(&db, request, handler).await);
+            let look = async move |request| tagged(route, snapshot::read(&request, handler).await);
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Peek(peek, handler) => {
@@ -235,7 +235,7 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
                 match db.read_short(move |conn| peek(&peeked, conn)).await {
                     Ok(Some(answer)) => tagged(route, Ok(answer)),
                     Err(refusal) if !refusal.is_outdated() => Err(refusal),
-                    Ok(None) | Err(_) => tagged(route, read(&db, request, handler).await),
+                    Ok(None) | Err(_) => tagged(route, snapshot::read(&request, handler).await),
                 }
             };
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
@@ -247,18 +247,6 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
             let upload = Upload::begin(&request, most, unread)?;
             detached(handler(request, upload)).await
         }
-    }
-}
-
-/// Runs a read in one snapshot, once more if a declaration that it used was outdated.
-async fn read(db: &Database, request: Arc<Request>, handler: fn(&Request, &mut Conn) -> Outcome) -> Outcome {
-    let read = || {
-        let request = request.clone();
-        db.read(move |conn| handler(&request, conn))
-    };
-    match read().await {
-        Err(refusal) if refusal.is_outdated() => read().await,
-        outcome => outcome,
     }
 }
 

@@ -149,9 +149,14 @@ async fn remove_unfinished(app: &App, domain: &str, age_us: i64) -> Result<(), F
     }
 }
 
-/// Drops the database of a build and deletes its row.
+/// Drops the database of a build, removes its files and deletes its row.
 async fn remove(app: &App, id: i64) -> Result<(), Failure> {
     app.store.drop(&database_name(id)).await.map_err(error_line)?;
+    let uid = Sql::new("SELECT uid FROM builds WHERE id = $1").arg(id);
+    let read = move |conn: &mut Conn| conn.opt(&uid, |row| Ok(row.text(0)?.to_owned()));
+    if let Some(uid) = app.store.control().read::<_, Error>(read).await.map_err(error_line)? {
+        files::remove_build(app, &uid).await.map_err(error_line)?;
+    }
     let now = app.clock.now();
     let delete_row = move |conn: &mut Conn| {
         let sql = Sql::new("DELETE FROM builds WHERE id = $1 RETURNING uid").arg(id);

@@ -5,7 +5,7 @@ mod description;
 pub mod key_rotation;
 pub mod limits;
 
-pub use {administration, events, identity, kit, records};
+pub use {administration, events, files, identity, kit, records};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Domain};
@@ -16,7 +16,8 @@ use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
 /// All domains. A domain uses only those before it.
-pub static DOMAINS: [&Domain; 4] = [&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &records::DOMAIN];
+pub static DOMAINS: [&Domain; 5] =
+    [&events::DOMAIN, &files::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &records::DOMAIN];
 
 /// The migrations of the control database and of builds, in order. Each is portable SQL, some with a step in Rust.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -40,6 +41,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0008_file_extensions", include_str!("../migrations/build/0008_file_extensions.sql")),
         Migration::sql("0009_object_classes", include_str!("../migrations/build/0009_object_classes.sql")),
         Migration::sql("0010_object_rights", include_str!("../migrations/build/0010_object_rights.sql")),
+        Migration::sql("0011_files", include_str!("../migrations/build/0011_files.sql")),
     ],
 };
 
@@ -48,12 +50,13 @@ pub const MIGRATIONS: Migrations = Migrations {
 pub struct Settings {
     pub kit: kit::settings::Settings,
     pub events: events::Settings,
+    pub files: files::Settings,
     pub identity: identity::Settings,
 }
 
 impl From<kit::settings::Settings> for Settings {
     fn from(kit: kit::settings::Settings) -> Settings {
-        Settings { kit, events: Default::default(), identity: Default::default() }
+        Settings { kit, events: Default::default(), files: Default::default(), identity: Default::default() }
     }
 }
 
@@ -72,8 +75,8 @@ impl DerefMut for Settings {
 
 /// Opens the application with every domain.
 pub async fn open(settings: Settings) -> Result<App, OpenError> {
-    let Settings { mut kit, events, identity } = settings;
-    kit.domains = kit.domains.with(events).with(identity);
+    let Settings { mut kit, events, files, identity } = settings;
+    kit.domains = kit.domains.with(events).with(files).with(identity);
     domain::open(kit, MIGRATIONS, &DOMAINS).await
 }
 

@@ -11,7 +11,9 @@ mod object_classes;
 mod object_records;
 mod owners;
 mod record_permission_sets;
+pub mod record_values;
 pub mod rights;
+pub mod single_records;
 pub mod tables;
 mod visible_records;
 
@@ -85,6 +87,7 @@ pub static DOMAIN: Domain = Domain {
         &object_classes::fields::indexes::INDEX,
         &object_classes::fields::words::WORDS,
         &object_classes::fields::left_values::LEFT_VALUES,
+        &object_records::files::LEFT_FILES,
         &object_records::leaving::UNASSIGN,
     ],
     object_rights: &[rights::holds_records],

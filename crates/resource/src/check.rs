@@ -100,6 +100,12 @@ pub fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
             }
             Ok(Value::List(texts.into_iter().map(Value::Text).collect()))
         }
+        Kind::File { .. } => match sent.as_str() {
+            Some(token) if token.is_empty() => Err(vec![message::BLANK.to_owned()]),
+            Some(token) => Ok(Value::Text(token.into_owned())),
+            None if sent.type_name() == "int" => pk(sent).map(Value::Int).map_err(|wrong| vec![wrong]),
+            None => Err(vec![message::STRING.to_owned()]),
+        },
         Kind::Files { max_items } => {
             let items = list(sent, *max_items)?;
             let file = |item: &Sent<'_>| match item.as_str() {

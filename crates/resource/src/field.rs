@@ -115,6 +115,11 @@ pub enum Kind {
     User,
     /// The id of a user, shown as it is.
     UserId,
+    /// One file with this extension: the token of an upload on its way in, or the id of the file that the field holds
+    /// already; its id in answers.
+    File {
+        extension: &'static str,
+    },
     /// Files, as tokens or ids.
     Files {
         max_items: usize,
@@ -155,7 +160,7 @@ impl Kind {
             Kind::Set { .. } | Kind::References { .. } => "set",
             Kind::Texts { .. } | Kind::List => "list",
             Kind::User | Kind::UserId => "user",
-            Kind::Files { .. } => "file",
+            Kind::File { .. } | Kind::Files { .. } => "file",
             Kind::Json { .. } => "json",
             Kind::Object => "object",
         }

@@ -195,7 +195,7 @@ fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) ->
             Some(value) => out.bool(value != 0),
             None => out.raw("null"),
         },
-        Kind::Integer { .. } | Kind::Reference { .. } | Kind::UserId => match row.int(at)? {
+        Kind::Integer { .. } | Kind::Reference { .. } | Kind::UserId | Kind::File { .. } => match row.int(at)? {
             Some(value) => out.int(value),
             None => out.raw("null"),
         },
@@ -212,7 +212,8 @@ fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) ->
     Ok(())
 }
 
-fn write_user<'a>(out: &'a mut Writer, user: Option<UserCells<'_>>) -> &'a mut Writer {
+/// Writes a user reference, or null.
+pub fn write_user<'a>(out: &'a mut Writer, user: Option<UserCells<'_>>) -> &'a mut Writer {
     let Some(cells) = user else { return out.raw("null") };
     out.raw("{");
     for (name, cell) in USER_REFERENCE.iter().zip(cells) {

@@ -374,6 +374,8 @@ fn bare(field: &Field, is_input: bool) -> Json {
         Kind::Texts { at_most, .. } => {
             list(json!({"type": "string"}), at_most.as_ref().map(|(max_items, _)| *max_items))
         }
+        Kind::File { .. } if is_input => json!({"type": "string", "description": "The token of an upload"}),
+        Kind::File { .. } => json!({"type": "integer"}),
         Kind::Files { max_items } => {
             // A token on its way in.
             let item = if is_input { json!(["integer", "string"]) } else { json!("integer") };

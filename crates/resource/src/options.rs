@@ -199,6 +199,10 @@ fn validators(field: &Field) -> Vec<Json> {
         | Kind::Files { max_items } => {
             add("max_items", (*max_items).into());
         }
+        Kind::File { extension } => {
+            add("max_items", 1.into());
+            add("extension", format!(".{extension}").into());
+        }
         _ => {}
     }
     if !field.reserved.is_empty() {

@@ -126,6 +126,15 @@ impl Client {
         self.call("PATCH", path).json(&body).send().await
     }
 
+    /// Uploads a file; the token.
+    pub async fn upload(&self, name: &str, bytes: impl Into<Bytes>) -> String {
+        let call = self.call("POST", "/api/files/upload/");
+        let disposition = format!("attachment; filename*=UTF-8''{}", encode(name));
+        let reply =
+            call.header("content-disposition", &disposition).body("application/octet-stream", bytes).send().await;
+        reply.created()["token"].as_str().expect("a token").to_owned()
+    }
+
     /// Begins a request with any method, to be sent by [`Call::send`].
     pub fn call(&self, method: &str, path: &str) -> Call {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_else(|_| panic!("{method} is no method"));

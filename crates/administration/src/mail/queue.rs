@@ -38,6 +38,7 @@ const MAX_CONCURRENT_TESTS: usize = 4;
 pub static MAIL: JobKind = JobKind {
     name: "mail",
     at_a_time: 256,
+    of_build: 1,
     patience: Duration::from_secs(120),
     given_up_after: GIVEN_UP_AFTER,
     runs_again: false,

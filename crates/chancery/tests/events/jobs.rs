@@ -16,6 +16,7 @@ const LEASE: Duration = Duration::from_millis(300);
 const PROBE: JobKind = JobKind {
     name: "probe",
     at_a_time: 8,
+    of_build: 1,
     patience: Duration::from_secs(20),
     given_up_after: Duration::from_secs(3600),
     runs_again: false,

@@ -6,7 +6,7 @@
 //! jobs: a job runs at least once. A [`StandingJob`] has no rows; it says by itself when it is due.
 //!
 //! Each process has one task for each build. The task sleeps until a commit wakes it or a job is due, and then starts
-//! every kind that has due jobs; the kinds run concurrently. In one process a build runs one job of a kind at a time, and
+//! every kind that has due jobs; the kinds run concurrently. In one process a build runs few jobs of a kind at a time, mostly one, and
 //! each kind bounds how many of its jobs run over all builds; builds queue for these places. A process that does not
 //! serve requests (a command) runs no jobs, since it may end at any time.
 
@@ -43,6 +43,8 @@ pub struct JobKind {
     pub name: &'static str,
     /// How many jobs of this kind a process runs at a time, over all builds.
     pub at_a_time: usize,
+    /// How many of these may be of one build.
+    pub of_build: usize,
     /// The timeout of one try.
     pub patience: Duration,
     /// The age after which a job that fails is not retried.

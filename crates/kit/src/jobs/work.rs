@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::build::Build;
 use resource::openapi::object;
 use serde_json::{Value as Json, json};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,8 +48,8 @@ pub struct Jobs {
 struct Task {
     build: Arc<Build>,
     waker: Notify,
-    /// The names of the kinds whose due jobs are being run now.
-    active_kinds: Mutex<HashSet<&'static str>>,
+    /// How many tasks run the due jobs of each kind now.
+    active_kinds: Mutex<HashMap<&'static str, usize>>,
     /// The running jobs by id, each with the signal that aborts it.
     running: Mutex<HashMap<i64, Arc<Notify>>>,
     counts: Mutex<Counts>,
@@ -256,12 +256,12 @@ async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Dura
     }
     let mut next = overview.held;
     for (kind, due) in jobs(app).kinds.iter().zip(overview.next) {
-        if begin_kind(task, kind.name, due, now, &mut next) {
+        if begin_kind(task, (kind.name, kind.of_build), due, now, &mut next) {
             tokio::spawn(run_due_jobs(app.clone(), task.clone(), kind));
         }
     }
     for (job, due) in jobs(app).standing.iter().zip(due) {
-        if begin_kind(task, job.name, due, now, &mut next) {
+        if begin_kind(task, (job.name, 1), due, now, &mut next) {
             tokio::spawn(run_standing(app.clone(), task.clone(), job));
         }
     }
@@ -278,19 +278,27 @@ async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Dura
     })
 }
 
-/// Whether to start a kind now. If it is due later, `next` is moved forward to that time; if it is active, the next look
-/// follows its end.
-fn begin_kind(task: &Task, name: &'static str, due: Option<i64>, now: i64, next: &mut Option<i64>) -> bool {
+/// Whether to start a task for a kind of which a build may have so many. If it is due later, `next` is moved forward to that
+/// time; if all are active, the next look follows the end of one.
+fn begin_kind(
+    task: &Task,
+    (name, most): (&'static str, usize),
+    due: Option<i64>,
+    now: i64,
+    next: &mut Option<i64>,
+) -> bool {
     let Some(due) = due else { return false };
     let mut active = lock(&task.active_kinds);
-    if active.contains(name) {
+    let active = active.entry(name).or_default();
+    if *active >= most {
         return false;
     }
     if due > now {
         *next = Some(next.map_or(due, |next| next.min(due)));
         return false;
     }
-    active.insert(name)
+    *active += 1;
+    true
 }
 
 /// Stores a count of the waiting jobs. Without one, returns the time until the next count.
@@ -306,7 +314,7 @@ fn note_counts(task: &Task, started: Instant, counted: Option<(i64, i64)>) -> Op
     }
 }
 
-/// Marks a kind as active; when it is dropped, the kind is inactive again and the build's task is woken.
+/// A task that runs a kind; when it is dropped, it counts no more and the build's task is woken.
 struct ActiveKind {
     task: Arc<Task>,
     name: &'static str,
@@ -314,7 +322,9 @@ struct ActiveKind {
 
 impl Drop for ActiveKind {
     fn drop(&mut self) {
-        lock(&self.task.active_kinds).remove(self.name);
+        if let Some(active) = lock(&self.task.active_kinds).get_mut(self.name) {
+            *active -= 1;
+        }
         self.task.waker.notify_one();
     }
 }

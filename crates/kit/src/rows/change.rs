@@ -81,9 +81,12 @@ fn select_stored(resource: &Resource) -> Sql {
 pub fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
     Ok(match &field.kind {
         Kind::Boolean => row.opt_int(at)?.map(|value| value != 0).into(),
-        Kind::Integer { .. } | Kind::DateTime | Kind::User | Kind::UserId | Kind::Reference { .. } => {
-            row.opt_int(at)?.into()
-        }
+        Kind::Integer { .. }
+        | Kind::DateTime
+        | Kind::User
+        | Kind::UserId
+        | Kind::Reference { .. }
+        | Kind::File { .. } => row.opt_int(at)?.into(),
         Kind::References { .. } => {
             let ids = row.opt_text(at)?.unwrap_or("").split(',').filter_map(|id| id.parse().ok());
             let mut ids: Vec<i64> = ids.collect();

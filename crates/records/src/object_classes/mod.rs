@@ -225,7 +225,8 @@ impl Counted {
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "object_classes",
     when: When::Leaving,
-    run: |_, conn, id| {
+    run: |request, conn, id| {
+        crate::object_records::files::leave_class(request, conn, id)?;
         for text in [
             "DELETE FROM mcp_connector_classes WHERE object_class = $1",
             "DELETE FROM record_set_connectors WHERE permission_set IN (SELECT s.id FROM record_permission_sets s WHERE s.class_id = $1)",

@@ -1,6 +1,7 @@
 //! Checks the bodies of records against the declaration of their class (`docs/reference/object-records.md`). What only the
 //! database can answer is asked for all records of a request together, so that a batch costs few statements.
 
+use super::files;
 use super::held::viewable;
 use super::write::{each_stored, most_bytes};
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
@@ -88,13 +89,12 @@ pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>
         let body = one.body.clone().only(|name| name != OWNER || one.takes_owner);
         let mut of_one = Questions::default();
         let Ok(accepted) = accept(&class.record, &body, mode, &mut of_one);
-        let mut checked = Checked { changes: accepted.changes, errors: accepted.errors };
-        refuse_files(class, &mut checked);
-        all.push(checked);
+        all.push(Checked { changes: accepted.changes, errors: accepted.errors });
         questions.push(of_one);
     }
     forget_lost_defaults(conn, class, sent, &questions, &mut all)?;
     forget_unchanged(conn, class, sent, &mut questions, &mut all)?;
+    files::check(request, conn, class, sent, &mut all)?;
     bound(conn, class, sent, &mut all)?;
     answer_users(request, conn, &questions, &mut all)?;
     answer_records(request, conn, class, &questions, &mut all)?;
@@ -104,7 +104,7 @@ pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>
 
 impl Checked {
     /// Adds an error to the field of this alias.
-    fn refuse_field(&mut self, alias: &str, message: String) {
+    pub fn refuse_field(&mut self, alias: &str, message: String) {
         self.errors.add_nested(FIELDS, alias, message);
         self.changes.take(alias);
     }
@@ -143,25 +143,6 @@ fn forget_lost_defaults(
         }
     }
     Ok(())
-}
-
-/// Files come with uploads, which do not exist yet: no token and no id is one that a field may hold.
-fn refuse_files(class: &Class, checked: &mut Checked) {
-    for field in class.fields.iter().filter(|field| field.kind == FieldType::Document) {
-        let Some(Value::List(files)) = checked.changes.value(&field.alias).cloned() else { continue };
-        for file in &files {
-            let wrong = match file {
-                Value::Text(token) => format!("Invalid token {token}."),
-                other => message::pk(other.to_json()),
-            };
-            checked.refuse_field(&field.alias, wrong);
-        }
-        match (files.is_empty(), field.is_required) {
-            (true, true) => checked.refuse_field(&field.alias, message::EMPTY_LIST.to_owned()),
-            (true, false) => checked.changes.insert(field.alias.clone(), Value::Null),
-            _ => {}
-        }
-    }
 }
 
 /// Forgets values about which there are questions and that the records hold already: these are accepted whatever they are.

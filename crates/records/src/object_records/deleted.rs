@@ -16,6 +16,7 @@ use kit::answer::{Answer, Outcome};
 use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{Pending, StandingJob};
+use kit::reactions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -103,7 +104,12 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     needs(request, conn)?;
     let sql = Sql::new("DELETE FROM deleted_records WHERE id = $1 AND class_id = $2 AND gone_at > $3");
     let removed = conn.exec(&sql.arg(request.second_id()).arg(request.id()).arg(request.now))?;
-    if removed == 1 { Ok(Answer::empty()) } else { Err(Refusal::not_found()) }
+    if removed == 0 {
+        return Err(Refusal::not_found());
+    }
+    reactions::removed(conn, "object_records", &[request.second_id()])?;
+    request.effects.after_commit(kit::jobs::wake);
+    Ok(Answer::empty())
 }
 
 /// Makes a deleted record again, under its id.
@@ -238,11 +244,13 @@ fn remove_old(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
             let remove = move |conn: &mut Conn| {
                 let sql = Sql::new(
                     "DELETE FROM deleted_records WHERE id IN (SELECT d.id FROM deleted_records d WHERE d.gone_at <= $1 \
-                     ORDER BY d.gone_at LIMIT $2)",
+                     ORDER BY d.gone_at LIMIT $2) RETURNING id",
                 );
-                conn.exec(&sql.arg(now).arg(REMOVED_AT_ONCE))
+                let gone = conn.all(&sql.arg(now).arg(REMOVED_AT_ONCE), |row| row.int(0))?;
+                reactions::removed(conn, "object_records", &gone)?;
+                Ok(gone.len())
             };
-            if build.db.write::<_, Error>(remove).await? < REMOVED_AT_ONCE as u64 {
+            if build.db.write::<_, Error>(remove).await? < REMOVED_AT_ONCE as usize {
                 return Ok(());
             }
         }

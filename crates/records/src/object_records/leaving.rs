@@ -20,6 +20,7 @@ const PAGE: i64 = 1_000;
 pub static UNASSIGN: JobKind = JobKind {
     name: "record_assignees",
     at_a_time: 2,
+    of_build: 1,
     patience: Duration::from_secs(600),
     given_up_after: Duration::from_secs(30 * 86_400),
     runs_again: false,

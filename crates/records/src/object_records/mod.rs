@@ -10,6 +10,7 @@ mod check;
 mod children;
 pub(crate) mod deleted;
 pub(crate) mod export;
+pub(crate) mod files;
 pub(crate) mod held;
 mod history;
 pub(crate) mod leaving;
@@ -63,7 +64,7 @@ pub fn routes() -> Vec<Route> {
         Route::delete(one, delete).instance("object_records.delete"),
     ];
     routes.extend([batch::routes(), export::routes(), deleted::routes()].into_iter().flatten());
-    routes.extend([children::routes(), history::routes()].into_iter().flatten());
+    routes.extend([children::routes(), files::routes(), history::routes()].into_iter().flatten());
     routes.extend(owners::routes());
     routes.extend(assignees::routes());
     routes.extend(access::routes());

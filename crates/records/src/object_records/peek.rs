@@ -2,7 +2,7 @@
 //! answer shows and depends on in one snapshot. Where one statement cannot tell, the record is read by more of them (`read.rs`).
 
 use super::held::select_granted;
-use super::read::{Beside, FIELDS, Named, Records, View, join_label, select_label};
+use super::read::{Beside, FIELDS, LabelsOfFiles, Named, Records, View, join_label, select_label};
 use crate::classes::{Class, known_class};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, VIEW, select_held};
@@ -74,14 +74,18 @@ pub fn look(
         return Ok(Look::Hidden);
     }
     let mut beside = Beside { actions: HashMap::from([(item.id, actions)]), ..Beside::default() };
+    let mut files = Vec::new();
     for (place, named) in &item.named {
         let label = seen.labels.get(place).cloned();
         match named {
             Named::User(id) => beside.names.extend(label.map(|label| (*id, label))),
             Named::Record(id) => beside.records.extend(label.map(|label| (*id, label))),
+            Named::Files(ids) => files.extend(ids),
             Named::Choice(_) | Named::Choices(_) => {}
         }
     }
+    // Files never change, so another statement may tell what they are called.
+    beside.files = LabelsOfFiles::of(request, conn, files)?;
     Ok(Look::Shown(records.first_as_answer(&beside, status)))
 }
 

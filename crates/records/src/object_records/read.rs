@@ -6,6 +6,7 @@ use crate::classes::{Class, ClassField, FIRST_FIELD};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, TASK_ACTIONS};
 use crate::visible_records::{Visible, VisibleClass, classes_with_visible};
+use files::held::{File, by_ids};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, Tag, etag};
 use kit::refusal::Refusal;
@@ -117,6 +118,7 @@ pub enum Named {
     Record(i64),
     Choice(String),
     Choices(Vec<String>),
+    Files(Vec<i64>),
 }
 
 impl Records {
@@ -189,6 +191,10 @@ impl Records {
                     let values = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
                     values.map(Named::Choices)
                 }
+                FieldType::Document => {
+                    let files = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
+                    files.map(Named::Files)
+                }
                 _ => None,
             };
             named.extend(value.map(|value| (place, value)));
@@ -206,7 +212,7 @@ impl Records {
 
     /// The same where the actions that the caller may take on each record are known.
     pub fn beside(&self, request: &Request, conn: &mut Conn, actions: HashMap<i64, i64>) -> Result<Beside, Refusal> {
-        let (mut users, mut related) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new());
+        let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
         for (place, value) in self.items.iter().flat_map(|item| &item.named) {
             match value {
                 Named::User(id) => users.push(*id),
@@ -214,6 +220,7 @@ impl Records {
                     let class = self.field(*place).related_object_class.unwrap_or(0);
                     related.entry(class).or_default().push(*id);
                 }
+                Named::Files(ids) => files.extend(ids),
                 Named::Choice(_) | Named::Choices(_) => {}
             }
         }
@@ -227,7 +234,8 @@ impl Records {
                 Ok(())
             })?;
         }
-        Ok(Beside { actions, names, records: labels_of_related(request, conn, related)? })
+        let files = LabelsOfFiles::of(request, conn, files)?;
+        Ok(Beside { actions, names, files, records: labels_of_related(request, conn, related)? })
     }
 
     fn field(&self, place: usize) -> &ClassField {
@@ -267,7 +275,8 @@ impl Records {
 
     fn write_labels(&self, item: &Item, beside: &Beside, out: &mut Writer) {
         out.name("object_class").text(&self.view.class.name).name("fields").raw("{");
-        for (place, value) in &item.named {
+        let with_text = |(_, value): &&(usize, Named)| !matches!(value, Named::Files(_));
+        for (place, value) in item.named.iter().filter(with_text) {
             let field = self.field(*place);
             let text =
                 |value: &str| field.options.iter().find(|option| option.value == value).map(|option| &*option.text);
@@ -283,9 +292,19 @@ impl Records {
                     });
                     out.raw("]")
                 }
+                Named::Files(_) => out,
             };
         }
-        out.raw("}").name("files").raw("{}");
+        out.raw("}").name("files").raw("{");
+        for id in item
+            .named
+            .iter()
+            .filter_map(|(_, value)| if let Named::Files(ids) = value { Some(ids) } else { None })
+            .flatten()
+        {
+            beside.files.write(out, item.id, *id);
+        }
+        out.raw("}");
     }
 }
 
@@ -297,6 +316,31 @@ pub struct Beside {
     pub names: HashMap<i64, String>,
     /// The labels of related records that the caller may view.
     pub records: HashMap<i64, String>,
+    pub files: LabelsOfFiles,
+}
+
+/// What files are called, and the address of the build at which they are downloaded.
+#[derive(Default)]
+pub struct LabelsOfFiles {
+    files: HashMap<i64, File>,
+    address: String,
+}
+
+impl LabelsOfFiles {
+    /// Reads the files of these ids.
+    pub fn of(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<LabelsOfFiles, store::Error> {
+        if ids.is_empty() {
+            return Ok(LabelsOfFiles::default());
+        }
+        let address = request.app.address_of(&request.build);
+        Ok(LabelsOfFiles { files: by_ids(conn, ids)?, address })
+    }
+
+    fn write(&self, out: &mut Writer, record: i64, id: i64) {
+        if let Some(file) = self.files.get(&id) {
+            file.write_label(out, &format!("{}{}", self.address, super::files::path(record, file)));
+        }
+    }
 }
 
 fn write_permissions(out: &mut Writer, actions: i64) {
@@ -312,7 +356,7 @@ fn write_permissions(out: &mut Writer, actions: i64) {
 }
 
 /// The labels of records of several classes, as far as the caller may view them.
-fn labels_of_related(
+pub fn labels_of_related(
     request: &Request,
     conn: &mut Conn,
     related: BTreeMap<i64, Vec<i64>>,

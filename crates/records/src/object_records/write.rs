@@ -1,6 +1,7 @@
 //! Writes records: rows, words, assignments, versions of what principals see, counts and events, of one or of a thousand
 //! records in as many statements (`docs/reference/object-records.md`). Bodies are checked before, in `check.rs`.
 
+use super::files;
 use super::held::Held;
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::counts;
@@ -69,6 +70,7 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
     let (mut changed, mut assigned) = (Changed::default(), Vec::<(i64, i64, &Assignment)>::new());
     for ((new, id), n) in new.iter().zip(&ids).zip(&numbers) {
         events.created(*id, event_values(class, &new.values, |_, value| *value != Value::Null));
+        files::keep(request, conn, class, *id, &new.values, None)?;
         let status = event_values(class, &new.values, |field, _| field.kind == FieldType::Status);
         if let Some(status) = status.into_iter().next() {
             events.status_initialized(*id, status);
@@ -376,6 +378,7 @@ fn update_some(
         if class.fields.iter().any(|field| field.kind.is_text() && differs(field)) {
             words.push((change.n, words_of(class, &change.values, before)));
         }
+        files::keep(request, conn, class, change.id, &change.values, before)?;
         let values = event_values(class, &change.values, |field, _| differs(field));
         if !values.is_empty() {
             events.changed(change.id, values);

@@ -16,6 +16,7 @@ mod object_records_batch;
 mod object_records_children;
 mod object_records_deleted;
 mod object_records_export;
+mod object_records_files;
 mod object_records_history;
 mod object_records_owners;
 mod object_records_slow;

@@ -24,6 +24,7 @@ const MAX_INDEXED: i64 = 20;
 pub static INDEX: JobKind = JobKind {
     name: "object_class_field_index",
     at_a_time: 2,
+    of_build: 1,
     patience: Duration::from_secs(4 * 3600),
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,

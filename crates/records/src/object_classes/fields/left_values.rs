@@ -14,6 +14,7 @@ const PAGE: i64 = 100;
 pub static LEFT_VALUES: JobKind = JobKind {
     name: "object_class_field_values",
     at_a_time: 2,
+    of_build: 1,
     patience: Duration::from_secs(4 * 3600),
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,

@@ -13,6 +13,7 @@ use super::class::{CLASS, LABEL_FIELD, default_alias, free_alias, is_alias};
 use super::raise_version;
 use crate::classes::{ClassField, FIELD_COLUMNS, FIELDS_IN_TABLE, read_field};
 use crate::field_type::{FieldType, MAX_INDEXED_LENGTH};
+use crate::object_records::files;
 use crate::rights::{CLASS_EDIT, ClassRights, EDIT, lock_class, rights_on_class};
 use crate::tables;
 use field::{
@@ -147,6 +148,9 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     rows::delete(request, conn, &FIELD, field.id, &field.label)?;
     if tables::drop_field(conn, class, &field)? {
         left_values::remove_later(request, conn, class, &field)?;
+    }
+    if field.kind == FieldType::Document {
+        files::leave_field(request, conn, field.id)?;
     }
     raise_version(conn, class)?;
     if field.kind.is_text() {

@@ -19,6 +19,7 @@ const PAGE: i64 = 50;
 pub static WORDS: JobKind = JobKind {
     name: "object_record_words",
     at_a_time: 2,
+    of_build: 1,
     patience: Duration::from_secs(4 * 3600),
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,

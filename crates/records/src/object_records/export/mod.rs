@@ -11,12 +11,13 @@ use super::list::{RelatedClasses, Wanted, advised, open, related_classes};
 use super::read::{Records, View};
 use crate::visible_records::VisibleClass;
 use csv::Columns;
-use http::{HeaderValue, Method, header};
-use kit::answer::{Answer, Outcome};
+use http::Method;
+use kit::answer::{Answer, Outcome, attachment};
 use kit::authenticate::Admission;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
+use kit::snapshot;
 use resource::json::Writer;
 use resource::{Query, message, openapi};
 use serde_json::{Value as Json, json};
@@ -139,7 +140,7 @@ async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place
     let selected = query.clone();
     let (format, name, columns, numbers) =
         read(&request, move |request, conn| select(request, conn, &selected)).await?;
-    let file = format!("attachment; filename*=UTF-8''{name}.{}", format.ending());
+    let name = format!("{name}.{}", format.ending());
     let shown = match format {
         Format::Csv => Shown::Csv(Arc::new(columns)),
         Format::Ndjson => Shown::Ndjson(query),
@@ -147,7 +148,7 @@ async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place
     // A session may outlive the token with which the export began.
     let export = Export { request, admission: admission.of_upload(), shown, numbers, _place: place };
     let mut answer = Answer::pieces(format.content_type(), None, move |producer| export.send(producer));
-    answer.headers.extend(HeaderValue::try_from(file).ok().map(|value| (header::CONTENT_DISPOSITION, value)));
+    answer.headers.push(attachment(&name));
     Ok(answer)
 }
 
@@ -166,20 +167,12 @@ fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<Selected,
     Ok((format, opened.class.alias.clone(), columns, numbers))
 }
 
-/// Runs a script that reads, once more when the class was changed meanwhile.
+/// Runs a script that reads, and advises whoever asks for too much.
 async fn read<T: Send + 'static>(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Clone + Send + 'static,
 ) -> Result<T, Refusal> {
-    let attempt = || {
-        let (request, script, db) = (request.clone(), script.clone(), request.build.db.clone());
-        async move { db.read(move |conn: &mut Conn| script(&request, conn)).await }
-    };
-    let outcome = match attempt().await {
-        Err(refusal) if refusal.is_outdated() => attempt().await,
-        outcome => outcome,
-    };
-    outcome.map_err(advised)
+    snapshot::read(request, script).await.map_err(advised)
 }
 
 /// How the records of an export are shown.

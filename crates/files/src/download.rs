@@ -1,0 +1,145 @@
+//! Sends files: always as attachments, in ranges where they are asked for (RFC 9110, section 14), with a tag by which they
+//! are not sent again (`docs/reference/files.md`).
+
+use crate::held::File;
+use crate::storage::{Storage, key, stored};
+use futures_util::StreamExt;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use kit::answer::{Answer, Outcome, Tag, attachment, etag};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use std::ops::Range;
+use store::blobs::BlobContent;
+
+/// The media type of every file, which no browser shows.
+const FORCE_DOWNLOAD: &str = "application/force-download";
+
+/// The answer with a file, or with the range of it that the request asks for.
+pub async fn send(request: &Request, file: &File) -> Outcome {
+    let (tag, size) = (etag(file.uuid.as_bytes()), file.size as u64);
+    let wanted = match request.method {
+        Method::GET => Wanted::of(&request.headers, tag, size),
+        _ => Wanted::Whole,
+    };
+    let is_unread = request.method == Method::HEAD || tag.is_named_by_if_none_match(&request.headers);
+    let range = match &wanted {
+        Wanted::Whole => None,
+        Wanted::Part(range) => Some(range.clone()),
+        Wanted::Nothing => {
+            let refusal = Refusal::detail(StatusCode::RANGE_NOT_SATISFIABLE, "The requested range is not satisfiable.");
+            return Err(refusal.header(header::CONTENT_RANGE, &format!("bytes */{size}")));
+        }
+    };
+    let length = range.as_ref().map_or(size, |range| range.end - range.start);
+    let mut answer = match is_unread {
+        true => Answer::pieces(FORCE_DOWNLOAD, Some(length), async |_| Ok(())),
+        false => content(request, file, range.clone(), length).await?,
+    };
+    answer.tag = Some(tag);
+    let policy = HeaderValue::from_static("sandbox");
+    answer.headers = vec![attachment(&file.name), (header::CONTENT_SECURITY_POLICY, policy)];
+    answer.headers.push((header::ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+    if is_unread && request.method != Method::HEAD {
+        return Ok(answer.not_modified());
+    }
+    if let Some(Range { start, end }) = range {
+        answer.status = StatusCode::PARTIAL_CONTENT;
+        let shown = format!("bytes {start}-{}/{size}", end - 1);
+        answer.headers.extend(HeaderValue::try_from(shown).ok().map(|shown| (header::CONTENT_RANGE, shown)));
+    }
+    Ok(answer)
+}
+
+async fn content(request: &Request, file: &File, range: Option<Range<u64>>, length: u64) -> Outcome {
+    let storage: &Storage = request.app.slot();
+    let found = storage.blobs.read(&key(&request.build, &file.uuid), range).await.map_err(stored)?;
+    Ok(match found {
+        BlobContent::File { file, .. } => Answer::file(FORCE_DOWNLOAD, file, length),
+        BlobContent::Stream { mut stream, .. } => Answer::pieces(FORCE_DOWNLOAD, Some(length), async move |producer| {
+            while let Some(bytes) = stream.next().await {
+                producer.send(bytes?).await?;
+            }
+            Ok(())
+        }),
+    })
+}
+
+/// Which part of a file is asked for.
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Whole,
+    Part(Range<u64>),
+    /// A range that begins behind the end.
+    Nothing,
+}
+
+impl Wanted {
+    /// The range in the headers of a request. One that is wrong, in other units, of several parts, or of another state than
+    /// `If-Range` names, counts as none.
+    fn of(headers: &HeaderMap, tag: Tag, size: u64) -> Wanted {
+        let Some(range) = headers.get(header::RANGE).and_then(|value| value.to_str().ok()) else {
+            return Wanted::Whole;
+        };
+        let is_other =
+            headers.get(header::IF_RANGE).is_some_and(|state| state.as_bytes() != tag.to_string().as_bytes());
+        let range = range.trim().strip_prefix("bytes=").filter(|_| !is_other).and_then(|range| range.split_once('-'));
+        let number = |text: &str| -> Option<Option<u64>> {
+            let text = text.trim();
+            if text.is_empty() {
+                return Some(None);
+            }
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            // One that is too long for a number is behind every end.
+            is_number.then(|| Some(text.parse().unwrap_or(u64::MAX)))
+        };
+        let Some((Some(first), Some(last))) = range.map(|(first, last)| (number(first), number(last))) else {
+            return Wanted::Whole;
+        };
+        match (first, last) {
+            (None, None) => Wanted::Whole,
+            (None, Some(0)) => Wanted::Nothing,
+            (None, Some(count)) => Wanted::Part(size.saturating_sub(count)..size),
+            (Some(first), Some(last)) if first > last => Wanted::Whole,
+            (Some(first), _) if first >= size => Wanted::Nothing,
+            (Some(first), last) => Wanted::Part(first..last.map_or(size, |last| size.min(last.saturating_add(1)))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_part_of_a_file() {
+        let tag = etag(b"state");
+        let wanted = |range: &str, if_range: Option<String>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RANGE, range.parse().unwrap());
+            headers.extend(if_range.map(|state| (header::IF_RANGE, state.parse().unwrap())));
+            Wanted::of(&headers, tag, 10)
+        };
+        for (range, expected) in [
+            ("bytes=0-3", Wanted::Part(0..4)),
+            ("bytes=3-", Wanted::Part(3..10)),
+            ("bytes=9-9", Wanted::Part(9..10)),
+            ("bytes=5-99999999999999999999999", Wanted::Part(5..10)),
+            ("bytes=-4", Wanted::Part(6..10)),
+            ("bytes=-40", Wanted::Part(0..10)),
+            ("bytes=10-", Wanted::Nothing),
+            ("bytes=99999999999999999999999-", Wanted::Nothing),
+            ("bytes=-0", Wanted::Nothing),
+            ("bytes=4-3", Wanted::Whole),
+            ("bytes=-", Wanted::Whole),
+            ("bytes=0-1,3-4", Wanted::Whole),
+            ("bytes=a-b", Wanted::Whole),
+            ("bytes=+1-2", Wanted::Whole),
+            ("lines=0-1", Wanted::Whole),
+        ] {
+            assert_eq!(wanted(range, None), expected, "{range}");
+        }
+        assert_eq!(wanted("bytes=0-3", Some(tag.to_string())), Wanted::Part(0..4));
+        assert_eq!(wanted("bytes=0-3", Some(format!("W/{tag}"))), Wanted::Whole);
+        assert_eq!(wanted("bytes=0-3", Some("\"other\"".to_owned())), Wanted::Whole);
+    }
+}

@@ -1,0 +1,215 @@
+//! The names of files: how an upload tells its own (RFC 6266), what is kept of it, and the type that its extension means.
+
+use http::{HeaderMap, header};
+use percent_encoding::percent_decode_str;
+
+/// The longest name of a file, in characters.
+pub const MAX_NAME: usize = 255;
+
+/// The name in the `Content-Disposition` of a request, without path parts and control characters; `None` when it has none.
+pub fn of_headers(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_DISPOSITION)?.as_bytes();
+    let sent = parameter(value, b"filename*").and_then(|value| extended(&value));
+    let sent = sent.or_else(|| parameter(value, b"filename").map(|value| text(&value)))?;
+    Some(clean(&sent)).filter(|name| !name.is_empty())
+}
+
+/// The value of a parameter of a header, without quotation marks.
+fn parameter(header: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = after(header, b';')?;
+    loop {
+        let name_ends = rest.iter().position(|byte| matches!(byte, b'=' | b';'))?;
+        let name = rest[..name_ends].trim_ascii();
+        if rest[name_ends] == b';' {
+            rest = &rest[name_ends + 1..];
+            continue;
+        }
+        let (value, behind) = value(rest[name_ends + 1..].trim_ascii_start());
+        if name.eq_ignore_ascii_case(wanted) {
+            return Some(value);
+        }
+        rest = after(behind, b';')?;
+    }
+}
+
+fn after(bytes: &[u8], separator: u8) -> Option<&[u8]> {
+    bytes.iter().position(|byte| *byte == separator).map(|at| &bytes[at + 1..])
+}
+
+/// A quoted string or a token, and what follows it.
+fn value(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
+    let Some(quoted) = bytes.strip_prefix(b"\"") else {
+        let end = bytes.iter().position(|byte| *byte == b';').unwrap_or(bytes.len());
+        return (bytes[..end].trim_ascii().to_vec(), &bytes[end..]);
+    };
+    let (mut value, mut at) = (Vec::new(), 0);
+    while let Some(byte) = quoted.get(at) {
+        match byte {
+            b'"' => return (value, &quoted[at + 1..]),
+            // Before other characters it is one of the name: browsers write paths of Windows so.
+            b'\\' if matches!(quoted.get(at + 1), Some(b'"' | b'\\')) => {
+                at += 1;
+                value.push(quoted[at]);
+            }
+            byte => value.push(*byte),
+        }
+        at += 1;
+    }
+    (value, &[])
+}
+
+/// The text of a value with a character set (RFC 8187); `None` for one that cannot be read.
+fn extended(value: &[u8]) -> Option<String> {
+    let value = str::from_utf8(value).ok()?;
+    let (charset, rest) = value.split_once('\'')?;
+    let (_, encoded) = rest.split_once('\'')?;
+    let bytes: Vec<u8> = percent_decode_str(encoded).collect();
+    match charset.to_ascii_lowercase().as_str() {
+        "utf-8" => String::from_utf8(bytes).ok(),
+        "iso-8859-1" => Some(latin(&bytes)),
+        _ => None,
+    }
+}
+
+/// Bytes of a header as UTF-8, or else as ISO 8859-1.
+fn text(bytes: &[u8]) -> String {
+    str::from_utf8(bytes).map_or_else(|_| latin(bytes), str::to_owned)
+}
+
+fn latin(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// A name without path parts and characters that show nothing, at most [`MAX_NAME`] characters.
+pub fn clean(sent: &str) -> String {
+    let last = sent.rsplit(['/', '\\']).next().unwrap_or("");
+    let name: String = last.chars().filter(|character| !is_hidden(*character)).collect();
+    let name = name.trim();
+    if name.chars().all(|character| character == '.') {
+        return String::new();
+    }
+    let excess = name.chars().count().saturating_sub(MAX_NAME);
+    if excess == 0 {
+        return name.to_owned();
+    }
+    let (stem, extension) = split(name);
+    let kept = stem.chars().count().saturating_sub(excess);
+    let cut: String = stem.chars().take(kept).chain(extension.chars()).take(MAX_NAME).collect();
+    cut
+}
+
+/// Control characters, and those that change the direction of the text around them, by which `exe.pdf` can be made to read
+/// otherwise.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A name without its extension, and the extension with its dot, which is empty where there is none.
+pub fn split(name: &str) -> (&str, &str) {
+    match name.rfind('.') {
+        Some(at) if at > 0 => name.split_at(at),
+        _ => (name, ""),
+    }
+}
+
+/// The extension of a name, without its dot.
+pub fn extension(name: &str) -> &str {
+    split(name).1.trim_start_matches('.')
+}
+
+/// The media type of a file, by the extension of its name.
+pub fn media_type(name: &str) -> &'static str {
+    match extension(name).to_ascii_lowercase().as_str() {
+        "csv" => "text/csv",
+        "doc" | "dot" | "wiz" => "application/msword",
+        "docx" => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        "gif" => "image/gif",
+        "jfif" | "jpe" | "jpeg" | "jpg" => "image/jpeg",
+        "json" => "application/json",
+        "odf" => "application/vnd.oasis.opendocument.formula",
+        "ods" => "application/vnd.oasis.opendocument.spreadsheet",
+        "odt" => "application/vnd.oasis.opendocument.text",
+        "pdf" => "application/pdf",
+        "png" => "image/png",
+        "pot" | "ppa" | "pps" | "ppt" | "pwz" => "application/vnd.ms-powerpoint",
+        "potx" => "application/vnd.openxmlformats-officedocument.presentationml.template",
+        "ppsx" => "application/vnd.openxmlformats-officedocument.presentationml.slideshow",
+        "pptx" => "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        "rdf" => "application/rdf+xml",
+        "rtf" => "application/rtf",
+        "rtx" => "text/richtext",
+        "text" | "txt" => "text/plain",
+        "wsdl" | "xml" | "xpdl" | "xsl" => "application/xml",
+        "xla" | "xlb" | "xlc" | "xlm" | "xls" | "xlt" | "xlw" => "application/vnd.ms-excel",
+        "xlsx" => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn named(disposition: &[u8]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_bytes(disposition).unwrap());
+        of_headers(&headers)
+    }
+
+    #[test]
+    fn a_header_names_the_file() {
+        for (disposition, name) in [
+            (r#"attachment; filename=report.pdf"#, Some("report.pdf")),
+            (r#"attachment; filename="my report; final.pdf""#, Some("my report; final.pdf")),
+            (r#"ATTACHMENT;FileName = "a.pdf" ; size=3"#, Some("a.pdf")),
+            (r#"attachment; filename="a \"b\".pdf""#, Some("a \"b\".pdf")),
+            (r#"attachment; filename="C:\docs\a.pdf""#, Some("a.pdf")),
+            ("attachment; filename=\"überblick.pdf\"", Some("überblick.pdf")),
+            ("attachment; filename=\"plain.pdf\"; filename*=UTF-8''%C3%BCber%20blick.pdf", Some("über blick.pdf")),
+            ("attachment; filename*=utf-8'de'%e2%82%ac.pdf; filename=x.pdf", Some("€.pdf")),
+            ("attachment; filename*=iso-8859-1''%fc.pdf", Some("ü.pdf")),
+            // One that cannot be read does not count.
+            ("attachment; filename*=UTF-8''%ff.pdf; filename=x.pdf", Some("x.pdf")),
+            ("attachment; filename*=koi8-r''%c1.pdf; filename=x.pdf", Some("x.pdf")),
+            ("attachment; filename*=UTF-8''..%2F..%2Fetc%2Fpasswd.txt", Some("passwd.txt")),
+            ("attachment; filename*=UTF-8''a%0D%0Ab%00.pdf", Some("ab.pdf")),
+            ("attachment; filename*=UTF-8''a%E2%80%AEfdp.exe", Some("afdp.exe")),
+            ("attachment; filename=../../a.pdf", Some("a.pdf")),
+            ("attachment; filename=\"a.pdf", Some("a.pdf")),
+            ("attachment; filename=", None),
+            ("attachment; filename=\"..\"", None),
+            ("attachment; filename=\"a/\"", None),
+            ("attachment", None),
+            ("attachment; name=a.pdf", None),
+            ("filename=a.pdf", None),
+        ] {
+            assert_eq!(named(disposition.as_bytes()).as_deref(), name, "{disposition}");
+        }
+        assert_eq!(named(b"attachment; filename=\"\xfcber.pdf\"").as_deref(), Some("über.pdf"));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_before_its_extension() {
+        let long = format!("{}.final.docx", "ä".repeat(400));
+        let cut = clean(&long);
+        assert_eq!((cut.chars().count(), extension(&cut)), (255, "docx"));
+        assert_eq!(clean(&format!(".{}", "x".repeat(400))).chars().count(), 255);
+        assert_eq!(clean(&format!("a.{}", "x".repeat(400))).chars().count(), 255);
+    }
+
+    #[test]
+    fn an_extension_is_what_follows_the_last_dot() {
+        for (name, parts) in [
+            ("a.tar.gz", ("a.tar", ".gz")),
+            ("README", ("README", "")),
+            (".htaccess", (".htaccess", "")),
+            ("a.", ("a", ".")),
+        ] {
+            assert_eq!(split(name), parts, "{name}");
+        }
+        assert_eq!((extension("a."), extension("A.PDF")), ("", "PDF"));
+        assert_eq!((media_type("A.PDF"), media_type("a.zzz")), ("application/pdf", "application/octet-stream"));
+    }
+}

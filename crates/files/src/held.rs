@@ -1,0 +1,145 @@
+//! Files and what refers to them. The row of a file is written before its bytes and removed before them, so that a process
+//! may die at any moment: what no row names is not there, and a row that nothing refers to is removed with its bytes
+//! (`removal.rs`).
+
+use crate::file_name::media_type;
+use kit::reactions::Removal;
+use kit::request::Request;
+use resource::json::Writer;
+use std::collections::HashMap;
+use store::{Conn, Error, Sql};
+use uuid::Uuid;
+
+/// A stored file.
+#[derive(Clone, Debug)]
+pub struct File {
+    pub id: i64,
+    /// The name under which its bytes are stored, and by which addresses name it.
+    pub uuid: String,
+    /// Its name with its extension.
+    pub name: String,
+    /// In bytes.
+    pub size: i64,
+}
+
+/// The columns that [`File::read`] reads.
+pub const FILE_COLUMNS: &str = "f.id, f.uuid, f.name, f.size";
+
+impl File {
+    /// Reads a row with [`FILE_COLUMNS`] at this place.
+    pub fn read(row: &store::Row<'_>, at: usize) -> Result<File, Error> {
+        let (uuid, name) = (row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned());
+        Ok(File { id: row.int(at)?, uuid, name, size: row.int(at + 3)? })
+    }
+
+    /// Writes what labels tell of it: the member of its id.
+    pub fn write_label(&self, out: &mut Writer, url: &str) {
+        out.name(&self.id.to_string()).raw("{").name("name").text(&self.name).name("url").text(url);
+        out.name("size").text(&self.size.to_string()).name("type").text(media_type(&self.name)).raw("}");
+    }
+}
+
+/// What refers to a file. A generated document may be held by its run and by a record, other files have one holder.
+#[derive(Clone, Copy, Debug)]
+pub enum Holder {
+    /// The value of a field of a record.
+    Record { record: i64, field: i64 },
+    /// A document template.
+    Template(i64),
+    /// A run that generates a document.
+    Run(i64),
+    /// Public storage.
+    Public,
+}
+
+/// Makes the row of a file whose bytes are to be written until a moment (microseconds since 1970); when nothing refers to it
+/// then, it is removed.
+pub fn announce(
+    conn: &mut Conn,
+    name: &str,
+    size: i64,
+    by: Option<i64>,
+    [now, until]: [i64; 2],
+) -> Result<(i64, String), Error> {
+    let uuid = Uuid::new_v4().to_string();
+    let sql = Sql::new(
+        "INSERT INTO files(uuid, name, size, kept_until, created_at, created_by) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+    );
+    let sql = sql.arg(&uuid).arg(name).arg(size).arg(until).arg(now).arg(by);
+    Ok((conn.one(&sql, |row| row.int(0))?, uuid))
+}
+
+/// Has a holder refer to a file that waited for one.
+pub fn hold(conn: &mut Conn, file: i64, holder: Holder) -> Result<(), Error> {
+    let mut sql = Sql::new("UPDATE files SET token = NULL, kept_until = NULL");
+    match holder {
+        Holder::Record { record, field } => sql.push(", record = ").bind(record).push(", field = ").bind(field),
+        Holder::Template(template) => sql.push(", template = ").bind(template),
+        Holder::Run(run) => sql.push(", run = ").bind(run),
+        Holder::Public => sql.push(", is_public = 1"),
+    };
+    conn.exec(sql.push(" WHERE id = ").bind(file)).map(drop)
+}
+
+/// Which references end.
+pub enum Ending {
+    /// Those of a record to these files.
+    OfRecord { record: i64, files: Vec<i64> },
+    /// Those of records that are gone for good.
+    OfRecords(Vec<i64>),
+    /// Those of templates.
+    OfTemplates(Vec<i64>),
+    /// Those of runs.
+    OfRuns(Vec<i64>),
+    /// That of public storage to this file.
+    OfPublic(i64),
+}
+
+/// Ends references. Files to which nothing refers then are removed after the commit.
+pub fn release(request: &Request, conn: &mut Conn, ending: Ending) -> Result<(), Error> {
+    request.effects.after_commit(kit::jobs::wake);
+    release_by_job(conn, ending)
+}
+
+/// Ends references where there is no request: in a job, after which the jobs of the build are looked at again.
+pub fn release_by_job(conn: &mut Conn, ending: Ending) -> Result<(), Error> {
+    let mut sql = Sql::new("UPDATE files SET ");
+    match ending {
+        Ending::OfRecord { record, files } => {
+            sql.push("record = NULL, field = NULL WHERE record = ").bind(record).push(" AND id").any(files)
+        }
+        Ending::OfRecords(records) => sql.push("record = NULL, field = NULL WHERE record").any(records),
+        Ending::OfTemplates(templates) => sql.push("template = NULL WHERE template").any(templates),
+        Ending::OfRuns(runs) => sql.push("run = NULL WHERE run").any(runs),
+        Ending::OfPublic(file) => sql.push("is_public = 0 WHERE id = ").bind(file),
+    };
+    conn.exec(&sql).map(drop)
+}
+
+/// Gives up the files of records that are gone for good.
+pub const RECORDS_REMOVED: Removal =
+    Removal { resource: "object_records", run: |conn, ids| release_by_job(conn, Ending::OfRecords(ids.to_vec())) };
+
+/// Ends the references of some records to the files of a field that is gone; `false`: there are no more.
+pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<bool, Error> {
+    let mut sql =
+        Sql::new("UPDATE files SET record = NULL, field = NULL WHERE id IN (SELECT f.id FROM files f WHERE f.field = ");
+    sql.bind(field).push(" ORDER BY f.id LIMIT ").bind(most).push(")");
+    Ok(conn.exec(&sql)? > 0)
+}
+
+/// Files by their ids.
+pub fn by_ids(conn: &mut Conn, ids: Vec<i64>) -> Result<HashMap<i64, File>, Error> {
+    let mut files = HashMap::new();
+    if ids.is_empty() {
+        return Ok(files);
+    }
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FILE_COLUMNS).push(" FROM files f WHERE f.id").any(ids);
+    conn.each(&sql, |row| {
+        let file = File::read(row, 0)?;
+        files.insert(file.id, file);
+        Ok(())
+    })?;
+    Ok(files)
+}

@@ -1,0 +1,32 @@
+//! The domain of files: uploads, public files, downloads, and the removal of files that nothing refers to any more
+//! (`docs/reference/files.md`).
+
+mod download;
+pub mod file_name;
+pub mod held;
+mod public_storage;
+mod removal;
+mod storage;
+pub mod uploads;
+
+pub use download::send;
+pub use storage::{Settings, Storage, remove_build, without_removals};
+
+use kit::domain::Domain;
+use kit::permissions::PermissionResource;
+
+/// What this domain hands over to `platform`.
+pub static DOMAIN: Domain = Domain {
+    name: "files",
+    routes: || [uploads::routes(), public_storage::routes()].into_iter().flatten().collect(),
+    tags: &[("files", "Uploads, whose tokens other endpoints take, and public files.")],
+    permissions: &[PermissionResource::assignable("files", &["store", "list", "delete"])],
+    limits: &[&public_storage::PUBLIC_FILES],
+    slots: |settings, _, slots| {
+        slots.put(Storage::open(settings)?);
+        Ok(())
+    },
+    removals: &[held::RECORDS_REMOVED],
+    standing_jobs: &[&removal::REMOVAL],
+    ..Domain::EMPTY
+};

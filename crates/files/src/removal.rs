@@ -1,0 +1,66 @@
+//! Removes files to which nothing refers any more, and uploads that nobody used in time. A process may die at any moment of
+//! it: the row of a file goes first and leaves its name in `removed_files`, until its bytes are gone, too.
+
+use crate::storage::{Storage, key, stored};
+use kit::app::App;
+use kit::build::Build;
+use kit::jobs::{Pending, StandingJob};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+
+/// How many files are removed at a time.
+const PAGE: i64 = 200;
+
+/// Which files nothing refers to; the partial index `files_unheld` has the same words.
+const UNHELD: &str = "kept_until IS NULL AND is_public = 0 AND record IS NULL AND template IS NULL AND run IS NULL";
+
+pub static REMOVAL: StandingJob = StandingJob { name: "files", at_a_time: 4, due, run };
+
+fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
+    let mut sql =
+        Sql::new("SELECT CASE WHEN EXISTS (SELECT 1 FROM removed_files) OR EXISTS (SELECT 1 FROM files WHERE ");
+    sql.push(UNHELD).push(") THEN 0 ELSE (SELECT min(kept_until) FROM files WHERE kept_until IS NOT NULL) END");
+    conn.one(&sql, |row| row.opt_int(0))
+}
+
+fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+    Box::pin(async move {
+        let storage: &Storage = app.slot();
+        loop {
+            let failed = |error: std::io::Error| Error::Unavailable(error.to_string());
+            let _no_backup = storage.begin_removal().await.map_err(failed)?;
+            let _place = kit::jobs::place(&app, REMOVAL.name).await;
+            let now = app.clock.now();
+            let uuids = build.db.write::<_, Error>(move |conn| take_page(conn, now)).await?;
+            if uuids.is_empty() {
+                return Ok(());
+            }
+            for uuid in &uuids {
+                storage.blobs.remove(&key(&build, uuid)).await.map_err(stored)?;
+            }
+            let done = move |conn: &mut Conn| forget(conn, &uuids);
+            build.db.write::<_, Error>(done).await?;
+        }
+    })
+}
+
+/// Removes the rows of some files, and returns those whose bytes are still to be removed.
+fn take_page(conn: &mut Conn, now: i64) -> Result<Vec<String>, Error> {
+    // The condition stands twice, since a row that was waited for is compared with the outer one alone.
+    let mut sql = Sql::new("DELETE FROM files WHERE id IN (SELECT f.id FROM (");
+    sql.push("SELECT id FROM files WHERE ").push(UNHELD).push(" UNION ALL SELECT id FROM files WHERE kept_until <= ");
+    sql.bind(now).push(") f LIMIT ").bind(PAGE).push(") AND (").push(UNHELD).push(" OR kept_until <= ").bind(now);
+    let gone = conn.all(sql.push(") RETURNING uuid"), |row| Ok(row.text(0)?.to_owned()))?;
+    for uuid in &gone {
+        conn.exec(&Sql::new("INSERT INTO removed_files(uuid) VALUES ($1)").arg(uuid))?;
+    }
+    let sql = Sql::new("SELECT uuid FROM removed_files LIMIT $1").arg(PAGE);
+    conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))
+}
+
+fn forget(conn: &mut Conn, uuids: &[String]) -> Result<(), Error> {
+    for uuid in uuids {
+        conn.exec(&Sql::new("DELETE FROM removed_files WHERE uuid = $1").arg(uuid))?;
+    }
+    Ok(())
+}

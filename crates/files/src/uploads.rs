@@ -1,0 +1,198 @@
+//! `POST /api/files/upload/` (`docs/reference/files.md`): a file for which nothing refers yet. Its token belongs to its
+//! uploader and works once, in any endpoint that takes files.
+
+use crate::file_name::{self, extension};
+use crate::held::{self, FILE_COLUMNS, File};
+use crate::storage::{Storage, key, stored};
+use http::{StatusCode, header};
+use kit::answer::{Answer, Outcome};
+use kit::commit::write;
+use kit::limits::file_extensions;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Pending, Route, Schema};
+use kit::upload::{Upload, UploadError};
+use resource::openapi;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+use web::clock::{hex, random_bytes, sha256_hex};
+
+/// The most bytes of a file.
+pub const MAX_BYTES: u64 = 50 * 1024 * 1024;
+/// How long a body may take to arrive, in microseconds. The slowest one that is accepted takes less than an hour.
+const ARRIVAL_US: i64 = 2 * 3_600_000_000;
+/// How many unspent uploads a user may have.
+const MAX_UNSPENT: i64 = 100;
+/// The most bytes of the unspent uploads of a build.
+const MAX_UNSPENT_BYTES: i64 = 10 * 1024 * 1024 * 1024;
+
+const MISSING_NAME: &str =
+    "Missing filename. Request should include a Content-Disposition header with a filename parameter.";
+const EMPTY: &str = "Empty content.";
+const TOO_LARGE: &str = "Max file size is 50.0 MB.";
+
+/// The longest token that is sent back.
+pub const MAX_TOKEN: usize = 36;
+
+pub fn routes() -> Vec<Route> {
+    let token = || {
+        let token = json!({"type": "string", "description": "Works once, for its uploader, where a body takes files"});
+        openapi::titled("UploadToken", openapi::object([("token", token)]))
+    };
+    let disposition = || {
+        vec![json!({
+            "name": "Content-Disposition", "in": "header", "required": true, "schema": {"type": "string"},
+            "description": "The name of the file", "example": "attachment; filename=report.pdf",
+        })]
+    };
+    vec![
+        Route::upload("/api/files/upload/", MAX_BYTES, upload)
+            .answers(201, Schema::Json(token))
+            .parameters(disposition)
+            .answers_secret()
+            .named_by_path(),
+    ]
+}
+
+fn upload(request: Arc<Request>, body: Upload) -> Pending {
+    Box::pin(receive(request, body))
+}
+
+/// Receives a file. Its row is made first, by which it is counted, and by which it is removed if this process dies.
+async fn receive(request: Arc<Request>, body: Upload) -> Outcome {
+    let name = file_name::of_headers(&request.headers).ok_or_else(|| Refusal::bad(MISSING_NAME))?;
+    let sent = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let (id, uuid) = write(&request, move |request, conn| announce(request, conn, &name, sent)).await?;
+    let arrived = arrive(&request, body, id, &uuid).await;
+    if arrived.is_err() {
+        // Its bytes may be stored although that was not known. If this fails, its time is over later.
+        let expire =
+            move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE files SET kept_until = 0 WHERE id = $1").arg(id));
+        let _ = request.build.db.write::<_, Error>(expire).await;
+        kit::jobs::wake(&request.app, &request.build);
+    }
+    Ok(Answer::json(StatusCode::CREATED, json!({"token": arrived?}).to_string()))
+}
+
+/// Stores the bytes of a file, and returns its token.
+async fn arrive(request: &Arc<Request>, body: Upload, id: i64, uuid: &str) -> Result<String, Refusal> {
+    let size = store_body(request, body, uuid).await?;
+    let token = hex(&random_bytes::<16>());
+    let hash = sha256_hex(&token);
+    write(request, move |request, conn| finish(request, conn, id, size, &hash)).await?;
+    Ok(token)
+}
+
+/// Checks what is known before the body, and makes the row of the file.
+fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -> Result<(i64, String), Refusal> {
+    check_extension(conn, name)?;
+    match size {
+        Some(0) => return Err(Refusal::bad(EMPTY)),
+        Some(size) if size > MAX_BYTES => return Err(Refusal::bad(TOO_LARGE)),
+        _ => {}
+    }
+    let (user, size) = (request.caller()?.user, size.unwrap_or(MAX_BYTES) as i64);
+    // Uploads that begin at the same time count each other.
+    conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'uploads' FOR UPDATE"), |row| row.int(0))?;
+    let own = Sql::new("SELECT count(*) FROM files WHERE created_by = $1 AND kept_until > $2");
+    if conn.one(&own.arg(user).arg(request.now), |row| row.int(0))? >= MAX_UNSPENT {
+        return Err(Refusal::bad(format!("Limit of {MAX_UNSPENT} uploads has been exceeded.")));
+    }
+    let all = Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
+    if conn.one(&all, |row| row.int(0))? + size > MAX_UNSPENT_BYTES {
+        return Err(Error::Full.into());
+    }
+    // The job that removes what is not used learns when it is due.
+    request.effects.after_commit(kit::jobs::wake);
+    Ok(held::announce(conn, name, size, Some(user), [request.now, request.now + ARRIVAL_US])?)
+}
+
+fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
+    let (allowed, sent) = (file_extensions(conn)?, extension(name));
+    if !sent.is_empty() && allowed.iter().any(|one| one.trim_start_matches('.').eq_ignore_ascii_case(sent)) {
+        return Ok(());
+    }
+    let allowed = allowed.join(", ");
+    Err(Refusal::bad(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
+}
+
+/// Stores the body, and returns its size.
+async fn store_body(request: &Request, mut body: Upload, uuid: &str) -> Result<i64, Refusal> {
+    let storage: &Storage = request.app.slot();
+    storage.blobs.make_group(&request.build.uid).await.map_err(stored)?;
+    let mut file = storage.blobs.begin().await.map_err(stored)?;
+    let mut size = 0;
+    while let Some(chunk) = body.next().await.map_err(refused)? {
+        file.write(&chunk).await.map_err(stored)?;
+        size += chunk.len() as i64;
+    }
+    if size == 0 {
+        return Err(Refusal::bad(EMPTY));
+    }
+    file.finish(&key(&request.build, uuid)).await.map_err(stored)?;
+    Ok(size)
+}
+
+fn refused(error: UploadError) -> Refusal {
+    match error {
+        UploadError::TooLarge => Refusal::bad(TOO_LARGE),
+        UploadError::Refused(refusal) => refusal,
+    }
+}
+
+/// Gives a file that has arrived its token.
+fn finish(request: &Request, conn: &mut Conn, id: i64, size: i64, hash: &str) -> Result<(), Refusal> {
+    let until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
+    let sql =
+        Sql::new("UPDATE files SET token = $1, size = $2, kept_until = $3 WHERE id = $4 AND kept_until IS NOT NULL");
+    match conn.exec(&sql.arg(hash).arg(size).arg(until).arg(id))? {
+        0 => Err(Refusal::outdated()),
+        _ => Ok(()),
+    }
+}
+
+/// The text that tells that a token is none that the caller may use.
+pub fn invalid_token(token: &str) -> String {
+    format!("Invalid token {token}.")
+}
+
+/// The files of these tokens, as far as they are unspent and the caller's own. They are kept for the caller's transaction,
+/// which spends them by [`held::hold`].
+pub fn of_tokens(request: &Request, conn: &mut Conn, tokens: &[&str]) -> Result<HashMap<String, File>, Refusal> {
+    look_up(request, conn, tokens, " FOR UPDATE")
+}
+
+/// The file of a token for a look at it, as [`of_tokens`] finds it.
+pub fn of_token(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<File>, Refusal> {
+    Ok(look_up(request, conn, &[token], "")?.remove(token))
+}
+
+fn look_up(
+    request: &Request,
+    conn: &mut Conn,
+    tokens: &[&str],
+    lock: &'static str,
+) -> Result<HashMap<String, File>, Refusal> {
+    let hashes: HashMap<String, &str> =
+        tokens.iter().filter(|token| token.len() <= MAX_TOKEN).map(|token| (sha256_hex(token), *token)).collect();
+    let mut files = HashMap::new();
+    if hashes.is_empty() {
+        return Ok(files);
+    }
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FILE_COLUMNS).push(", f.token FROM files f WHERE f.token IN (");
+    for (n, hash) in hashes.keys().enumerate() {
+        sql.push(if n > 0 { ", " } else { "" }).bind(hash.as_str());
+    }
+    sql.push(") AND f.created_by = ").bind(request.caller()?.user);
+    sql.push(" AND f.kept_until > ").bind(request.now).push(" ORDER BY f.id").push(lock);
+    conn.each(&sql, |row| {
+        if let Some(token) = hashes.get(row.text(4)?) {
+            files.insert((*token).to_owned(), File::read(row, 0)?);
+        }
+        Ok(())
+    })?;
+    Ok(files)
+}

@@ -1,0 +1,29 @@
+//! The endpoints of files (`docs/reference/files.md`).
+
+mod downloads;
+mod public_storage;
+mod removal;
+mod s3;
+mod uploads;
+
+use testkit::{Server, Tenant};
+
+/// The names of the stored files of a build, in the data directory.
+pub fn stored(tenant: &Tenant) -> Vec<String> {
+    let directory = tenant.data().join("files").join(&tenant.build.uid);
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Waits until so many files are stored.
+pub async fn wait_for_stored(server: &Server, count: usize) {
+    for _ in 0..1000 {
+        if stored(server).len() == count {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{:?} are stored instead of {count}", stored(server));
+}

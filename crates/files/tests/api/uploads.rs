@@ -1,0 +1,186 @@
+//! `POST /api/files/upload/`.
+
+use crate::{stored, wait_for_stored};
+use serde_json::json;
+use store::{Conn, Error, Sql};
+use testkit::{Client, DAY, HOUR, Reply, Server, at_once, message, one_wins, statuses};
+
+const UPLOAD: &str = "/api/files/upload/";
+const PUBLIC: &str = "/api/files/public-storage/";
+const MEBIBYTE: usize = 1024 * 1024;
+
+async fn upload(client: &Client, disposition: &str, body: impl Into<bytes::Bytes>) -> Reply {
+    let call = client.call("POST", UPLOAD).header("content-disposition", disposition);
+    call.body("application/octet-stream", body).send().await
+}
+
+#[tokio::test]
+async fn an_upload_answers_a_token_and_is_stored() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let reply = upload(&api, "attachment; filename=report.pdf", "content").await;
+    let token = reply["token"].as_str().unwrap().to_owned();
+    reply.is(201, json!({"token": token}));
+    assert!(token.len() == 32, "{token}");
+    let stored = stored(&server);
+    assert_eq!(stored.len(), 1);
+    let path = server.data().join("files").join(&server.build.uid).join(&stored[0]);
+    assert_eq!(std::fs::read(path).unwrap(), b"content");
+    // Its name is none of the client's, and the token is not in the database.
+    assert!(!stored[0].contains("report") && stored[0] != token);
+    let read = |conn: &mut Conn| conn.one(&Sql::new("SELECT token FROM files"), |row| Ok(row.text(0)?.to_owned()));
+    assert_ne!(server.build.db.read::<_, Error>(read).await.unwrap(), token);
+}
+
+#[tokio::test]
+async fn the_name_and_the_content_must_be_right() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let missing = "Missing filename. Request should include a Content-Disposition header with a filename parameter.";
+    let missing = message::detail(missing);
+    api.call("POST", UPLOAD).body("application/pdf", "x").send().await.refuses(missing.clone());
+    for disposition in
+        ["attachment", "attachment; filename=", "attachment; filename=\"..\"", "attachment; filename=\"a/\""]
+    {
+        upload(&api, disposition, "x").await.refuses(missing.clone());
+    }
+    let allowed = "csv, doc, docx, dot, gif, jfif, jpe, jpeg, jpg, json, odf, ods, odt, pdf, png, pot, potx, ppa, pps, ppsx, \
+                   ppt, pptx, pwz, rdf, rtf, rtx, text, txt, wiz, wsdl, xla, xlb, xlc, xlm, xls, xlsx, xlt, xlw, xml, xpdl, xsl";
+    for (name, extension) in
+        [("a.exe", "exe"), ("a.pdf.HTML", "HTML"), ("a.pdf ", "pdf"), ("README", ""), ("a.", ""), (".pdf", "")]
+    {
+        let reply = upload(&api, &format!("attachment; filename=\"{name}\""), "x").await;
+        if extension == "pdf" {
+            reply.created();
+            continue;
+        }
+        let text = format!("File extension {extension} is not allowed. Allowed extensions are: {allowed}.");
+        reply.refuses(message::detail(&text));
+    }
+    upload(&api, "attachment; filename=A.PDF", "x").await.created();
+    upload(&api, "attachment; filename=a.pdf", "").await.refuses(message::detail("Empty content."));
+    assert_eq!(stored(&server).len(), 2);
+}
+
+#[tokio::test]
+async fn an_upload_has_at_most_fifty_mebibytes() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let name = "attachment; filename=a.txt";
+    upload(&api, name, vec![b'x'; 50 * MEBIBYTE]).await.created();
+    // The answer may come before the client has sent all.
+    let call = api.call("POST", UPLOAD).header("content-disposition", name);
+    if let Some(reply) = call.body("text/plain", vec![b'x'; 50 * MEBIBYTE + 1]).try_send().await {
+        reply.refuses(message::detail("Max file size is 50.0 MB."));
+    }
+    wait_for_stored(&server, 1).await;
+}
+
+#[tokio::test]
+async fn uploads_need_sign_in_and_nothing_else() {
+    let server = Server::start().await;
+    upload(&server.anonymous(), "attachment; filename=a.pdf", "x").await.is(401, message::unauthenticated());
+    for account_type in ["external", "internal", "full", "service_external"] {
+        upload(&server.as_type(account_type).await, "attachment; filename=a.pdf", "x").await.created();
+    }
+}
+
+#[tokio::test]
+async fn extensions_are_those_of_the_build() {
+    let server = Server::start().await;
+    let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
+    let limits = format!("/api/builds/{}/limits/", server.build.domain);
+    operator.patch(&limits, json!({"allowed_file_extensions": ["dwg"]})).await.ok();
+    let api = server.admin().await;
+    upload(&api, "attachment; filename=plan.DWG", "x").await.created();
+    let text = "File extension pdf is not allowed. Allowed extensions are: dwg.";
+    upload(&api, "attachment; filename=a.pdf", "x").await.refuses(message::detail(text));
+}
+
+#[tokio::test]
+async fn a_user_has_at_most_a_hundred_unspent_uploads() {
+    let server = Server::start().await;
+    let (api, other) = (server.admin().await, server.as_type("super_admin").await);
+    for _ in 0..98 {
+        api.upload("a.txt", "x").await;
+    }
+    let call = || api.call("POST", UPLOAD).header("content-disposition", "attachment; filename=a.txt");
+    let replies = at_once((0..8).map(|_| call().body("text/plain", "x"))).await;
+    assert_eq!(statuses(&replies), [201, 201, 400, 400, 400, 400, 400, 400]);
+    let refused = replies.iter().find(|reply| reply.status == 400).unwrap();
+    refused.refuses(message::detail("Limit of 100 uploads has been exceeded."));
+    upload(&other, "attachment; filename=a.txt", "x").await.created();
+    wait_for_stored(&server, 101).await;
+    server.advance(DAY + 1);
+    let api = server.admin().await;
+    upload(&api, "attachment; filename=a.txt", "x").await.created();
+}
+
+#[tokio::test]
+async fn unspent_uploads_of_a_build_are_bounded_together() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.upload("a.txt", "x").await;
+    let fill =
+        |conn: &mut Conn| conn.exec(&Sql::new("UPDATE files SET size = $1").arg(10_i64 * 1024 * 1024 * 1024 - 10));
+    server.build.db.write::<_, Error>(fill).await.unwrap();
+    upload(&api, "attachment; filename=a.txt", "12345678901").await.is(503, message::detail("The storage is full."));
+    upload(&api, "attachment; filename=a.txt", "1234567890").await.created();
+}
+
+#[tokio::test]
+async fn a_token_works_once_for_its_uploader_and_for_a_day() {
+    let server = Server::start().await;
+    let (api, other) = (server.admin().await, server.as_type("super_admin").await);
+    let invalid = |token: &str| json!({"token": [format!("Invalid token {token}.")]});
+    let token = api.upload("a.txt", "x").await;
+    other.post(PUBLIC, json!({"token": token})).await.refuses(invalid(&token));
+    api.post(PUBLIC, json!({"token": token})).await.created();
+    api.post(PUBLIC, json!({"token": token})).await.refuses(invalid(&token));
+
+    let token = api.upload("a.txt", "x").await;
+    server.advance(23 * HOUR);
+    let api = server.admin().await;
+    api.post(PUBLIC, json!({"token": token})).await.created();
+    let token = api.upload("a.txt", "x").await;
+    server.advance(24 * HOUR);
+    let api = server.admin().await;
+    api.post(PUBLIC, json!({"token": token})).await.refuses(invalid(&token));
+    wait_for_stored(&server, 2).await;
+}
+
+#[tokio::test]
+async fn one_token_serves_one_of_many_requests() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let token = api.upload("a.txt", "x").await;
+    let calls = (0..20).map(|_| api.call("POST", PUBLIC).json(&json!({"token": token})));
+    one_wins(&at_once(calls).await, 201, &json!({"token": [format!("Invalid token {token}.")]}));
+    assert_eq!(api.get(PUBLIC).await["total_count"], 1);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_leaves_nothing() {
+    use tokio::io::AsyncWriteExt;
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST {UPLOAD} HTTP/1.1\r\nhost: {}\r\nauthorization: JWT {}\r\ncontent-disposition: attachment; filename=a.txt\r\n\
+         content-length: 1000000\r\n\r\n",
+        server.build.domain, api.token
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b'x'; 200_000]).await.unwrap();
+    drop(stream);
+    let rows = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM files"), |row| row.int(0));
+    for _ in 0..1000 {
+        let arriving = std::fs::read_dir(server.data().join("files").join(".arriving")).map_or(0, Iterator::count);
+        if arriving == 0 && server.build.db.read::<i64, Error>(rows).await.unwrap() == 0 {
+            assert_eq!(stored(&server), [""; 0]);
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("something is left");
+}

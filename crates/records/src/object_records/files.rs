@@ -1,0 +1,184 @@
+//! The files of records: what `document` fields hold, and `/api/object-records/{id}/files/{uuid}/`
+//! (`docs/reference/object-records.md`).
+
+use super::check::{Checked, Sent};
+use super::held;
+use super::write::each_stored;
+use crate::classes::{Class, ClassField};
+use crate::field_type::FieldType;
+use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release, release_page_of_field};
+use files::uploads::{invalid_token, of_tokens};
+use http::Method;
+use kit::jobs::{self, JobKind, NewJob};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use kit::snapshot;
+use resource::{Changes, Value, message};
+use serde_json::json;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use uuid::Uuid;
+
+/// How many files one transaction takes that belonged to a deleted field.
+const PAGE: i64 = 1_000;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::new(Method::GET, "/api/object-records/{record_id}/files/{uuid}/", "Download", Handler::Async(download))
+            .answers(200, Schema::Binary)
+            .comes_compressed()
+            .instance("object_records.view"),
+    ]
+}
+
+fn download(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let find = |request: &Request, conn: &mut Conn| {
+            let held = held::of_path(request, conn)?;
+            of_record(conn, held.id, request.uuid())?.ok_or_else(Refusal::not_found)
+        };
+        let file = snapshot::read(&request, find).await?;
+        files::send(&request, &file).await
+    })
+}
+
+/// The file of a uuid that a record holds, in a field that is there.
+fn of_record(conn: &mut Conn, record: i64, uuid: Uuid) -> Result<Option<File>, Error> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FILE_COLUMNS).push(" FROM files f JOIN object_class_fields c ON c.id = f.field WHERE f.uuid = ");
+    conn.opt(sql.bind(uuid.to_string()).push(" AND f.record = ").bind(record), |row| File::read(row, 0))
+}
+
+/// The path at which a file of a record is downloaded.
+pub fn path(record: i64, file: &File) -> String {
+    format!("/api/object-records/{record}/files/{}/", file.uuid)
+}
+
+fn fields(class: &Class) -> impl Iterator<Item = &ClassField> {
+    class.fields.iter().filter(|field| field.kind == FieldType::Document)
+}
+
+/// Puts the ids of files in the place of the tokens that bodies name them by. A token serves one place; an id is of a file
+/// that the field holds already.
+pub fn check(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    sent: &[Sent<'_>],
+    all: &mut [Checked],
+) -> Result<(), Refusal> {
+    let values = |checked: &Checked| -> Vec<(String, Vec<Value>)> {
+        let value = |field: &ClassField| match checked.changes.value(&field.alias) {
+            Some(Value::List(items)) => Some((field.alias.clone(), items.clone())),
+            _ => None,
+        };
+        fields(class).filter_map(value).collect()
+    };
+    let all_values: Vec<_> = all.iter().map(values).collect();
+    let items = || all_values.iter().flatten().flat_map(|(_, items)| items);
+    let tokens: HashSet<&str> =
+        items().filter_map(|item| if let Value::Text(token) = item { Some(token.as_str()) } else { None }).collect();
+    let mut unspent = of_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
+    let names_files = items().any(|item| matches!(item, Value::Int(_)));
+    let stored = if names_files { stored(conn, class, sent)? } else { HashMap::new() };
+    for ((checked, one), values) in all.iter_mut().zip(sent).zip(&all_values) {
+        let before = one.id.and_then(|id| stored.get(&id));
+        for (alias, items) in values {
+            let held = before.map(|values| ids(values, alias)).unwrap_or_default();
+            let (mut files, mut is_right) = (Vec::new(), true);
+            for item in items {
+                let (file, wrong) = match item {
+                    Value::Text(token) => (unspent.remove(token).map(|file| file.id), invalid_token(token)),
+                    Value::Int(id) => (Some(*id).filter(|id| held.contains(id)), message::pk(id)),
+                    other => (None, message::pk(other.to_json())),
+                };
+                match file {
+                    Some(file) if !files.contains(&Value::Int(file)) => files.push(Value::Int(file)),
+                    Some(_) => {}
+                    None => {
+                        checked.refuse_field(alias, wrong);
+                        is_right = false;
+                    }
+                }
+            }
+            let is_required = class.field(alias).is_some_and(|field| field.is_required);
+            match files.is_empty() {
+                _ if !is_right => {}
+                true if is_required => checked.refuse_field(alias, message::EMPTY_LIST.to_owned()),
+                true => checked.changes.insert(alias.clone(), Value::Null),
+                false => checked.changes.insert(alias.clone(), Value::List(files)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the records that bodies change hold in their `document` fields.
+fn stored(conn: &mut Conn, class: &Class, sent: &[Sent<'_>]) -> Result<HashMap<i64, Changes>, Error> {
+    let (records, mut values) = (sent.iter().filter_map(|one| one.id).collect(), HashMap::new());
+    let is_wanted = |field: &ClassField| field.kind == FieldType::Document;
+    each_stored(conn, class, records, is_wanted, |record| drop(values.insert(record.id, record.values)))?;
+    Ok(values)
+}
+
+fn ids(values: &Changes, alias: &str) -> Vec<i64> {
+    values.value(alias).map(Value::ids).unwrap_or_default()
+}
+
+/// Has a record hold the files of its new values, and gives up those that only the values before have. Fields that are not
+/// in `values` stay.
+pub fn keep(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    record: i64,
+    values: &Changes,
+    before: Option<&Changes>,
+) -> Result<(), Error> {
+    for field in fields(class).filter(|field| values.value(&field.alias).is_some()) {
+        let now = ids(values, &field.alias);
+        let before = before.map(|before| ids(before, &field.alias)).unwrap_or_default();
+        for file in now.iter().filter(|file| !before.contains(file)) {
+            hold(conn, *file, Holder::Record { record, field: field.id })?;
+        }
+        let files: Vec<i64> = before.into_iter().filter(|file| !now.contains(file)).collect();
+        if !files.is_empty() {
+            release(request, conn, Ending::OfRecord { record, files })?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives up the files of a field that goes. There may be a million of them: a job does it in pages.
+pub static LEFT_FILES: JobKind = JobKind {
+    name: "object_class_field_files",
+    at_a_time: 2,
+    of_build: 1,
+    patience: Duration::from_secs(4 * 3600),
+    given_up_after: Duration::from_secs(30 * 86_400),
+    runs_again: false,
+    run: |_, _, job| {
+        let field = job.payload["field"].as_i64().unwrap_or(0);
+        let page =
+            move |conn: &mut Conn, after: i64| Ok(release_page_of_field(conn, field, PAGE)?.then_some(after + PAGE));
+        Box::pin(async move { job.by_pages(PAGE, page).await })
+    },
+    given_up: |_, _, _, _, _| Ok(()),
+};
+
+/// Has the files of a field given up that is deleted.
+pub fn leave_field(request: &Request, conn: &mut Conn, field: i64) -> Result<(), Error> {
+    let key = field.to_string();
+    let job = NewJob { kind: &LEFT_FILES, payload: json!({"field": field}), key: Some(&key), not_before: request.now };
+    jobs::put(request, conn, &job).map(drop)
+}
+
+/// Has the files of all fields of a class given up that is deleted.
+pub fn leave_class(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Error> {
+    let sql = Sql::new("SELECT id FROM object_class_fields WHERE class_id = $1 AND type = 'document' ORDER BY id");
+    let fields = conn.all(&sql.arg(class), |row| row.int(0))?;
+    fields.into_iter().try_for_each(|field| leave_field(request, conn, field))
+}

@@ -1,0 +1,212 @@
+//! What records hold, as documents show it to people: the texts of options, the names of people, the labels of records.
+
+use crate::classes::{Class, ClassField, class, table_of};
+use crate::field_type::FieldType;
+use crate::history_events::names_of_users;
+use crate::object_records::read::labels_of_related;
+use crate::object_records::write::{Stored, each_stored};
+use crate::visible_records::{VisibleClass, classes_with_visible};
+use files::held::by_ids;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+
+/// A value as people see it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    Empty,
+    /// A text; several ones with `, ` between.
+    Text(String),
+    /// Digits, a sign and a point.
+    Number(String),
+    /// A date, such as `2026-11-22`.
+    Date(String),
+    /// Microseconds since 1970.
+    DateTime(i64),
+    Bool(bool),
+}
+
+/// What a record shows of itself.
+#[derive(Default)]
+pub struct ShownRecord {
+    /// By alias.
+    pub values: HashMap<String, Shown>,
+    /// The related records, by the aliases of the relations.
+    pub related: HashMap<String, i64>,
+    /// The full name of the owner.
+    pub owner: Option<String>,
+}
+
+/// Why records cannot be shown.
+#[derive(Debug)]
+pub enum Unshowable {
+    /// A related record is one that the caller may not view.
+    Hidden,
+    /// They hold more bytes than there is room for.
+    TooLarge,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Unshowable {
+    fn from(refusal: Refusal) -> Unshowable {
+        Unshowable::Refused(refusal)
+    }
+}
+
+impl From<Error> for Unshowable {
+    fn from(error: Error) -> Unshowable {
+        Unshowable::Refused(error.into())
+    }
+}
+
+/// Reads what records of a class show in these fields. The caller may view the records; those that their relations name are
+/// looked at here. Texts take their bytes from `room`.
+pub fn shown_records(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    ids: Vec<i64>,
+    aliases: &HashSet<&str>,
+    room: &mut usize,
+) -> Result<HashMap<i64, ShownRecord>, Unshowable> {
+    let mut found: Vec<Stored> = Vec::with_capacity(ids.len());
+    let mut is_too_large = false;
+    let is_wanted = |field: &ClassField| aliases.contains(field.alias.as_str());
+    for some in ids.chunks(100) {
+        each_stored(conn, class, some.to_vec(), is_wanted, |stored| {
+            let bytes: usize = stored.values.iter().map(|(_, value)| bytes_of(value)).sum();
+            is_too_large |= bytes > *room;
+            *room = room.saturating_sub(bytes);
+            if !is_too_large {
+                found.push(stored);
+            }
+        })?;
+        if is_too_large {
+            return Err(Unshowable::TooLarge);
+        }
+    }
+    let names = Names::look_up(request, conn, class, &found)?;
+    found.into_iter().map(|stored| Ok((stored.id, names.show(class, stored)?))).collect()
+}
+
+fn bytes_of(value: &Value) -> usize {
+    64 + if let Value::Text(text) = value { text.len() } else { 0 }
+}
+
+/// What users, records and files are called.
+struct Names {
+    users: HashMap<i64, String>,
+    records: HashMap<i64, String>,
+    files: HashMap<i64, files::held::File>,
+}
+
+impl Names {
+    fn look_up(request: &Request, conn: &mut Conn, class: &Class, all: &[Stored]) -> Result<Names, Unshowable> {
+        let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
+        for stored in all {
+            users.extend(stored.owner);
+            for (alias, value) in stored.values.iter() {
+                match (class.field(alias).map(|field| (field.kind, field.related_object_class)), value) {
+                    (Some((FieldType::User, _)), Value::Int(id)) => users.push(*id),
+                    (Some((FieldType::Relation, Some(class))), Value::Int(id)) => {
+                        related.entry(class).or_default().push(*id);
+                    }
+                    (Some((FieldType::Document, _)), value) => files.extend(value.ids()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(Names {
+            users: names_of_users(conn, users.into_iter())?,
+            records: labels_of_related(request, conn, related)?,
+            files: by_ids(conn, files)?,
+        })
+    }
+
+    fn show(&self, class: &Class, stored: Stored) -> Result<ShownRecord, Unshowable> {
+        let mut shown =
+            ShownRecord { owner: stored.owner.and_then(|owner| self.users.get(&owner).cloned()), ..Default::default() };
+        for (alias, value) in stored.values.iter() {
+            let Some(field) = class.field(alias) else { continue };
+            if let (FieldType::Relation, Value::Int(id)) = (field.kind, value) {
+                shown.related.insert(alias.to_owned(), *id);
+            }
+            shown.values.insert(alias.to_owned(), self.value(field, value)?);
+        }
+        Ok(shown)
+    }
+
+    fn value(&self, field: &ClassField, value: &Value) -> Result<Shown, Unshowable> {
+        let option = |value: &str| {
+            let text = field.options.iter().find(|option| option.value == value).map(|option| option.text.to_string());
+            text.unwrap_or_else(|| value.to_owned())
+        };
+        Ok(match (field.kind, value) {
+            (_, Value::Null) => Shown::Empty,
+            (FieldType::Enum | FieldType::Status, Value::Text(value)) => Shown::Text(option(value)),
+            (FieldType::Set, Value::List(items)) => {
+                let texts = items
+                    .iter()
+                    .filter_map(|item| if let Value::Text(item) = item { Some(option(item)) } else { None });
+                Shown::Text(texts.collect::<Vec<_>>().join(", "))
+            }
+            (FieldType::User, Value::Int(id)) => Shown::Text(self.users.get(id).cloned().unwrap_or_default()),
+            (FieldType::Relation, Value::Int(id)) => {
+                Shown::Text(self.records.get(id).cloned().ok_or(Unshowable::Hidden)?)
+            }
+            (FieldType::Document, value) => {
+                let ids = value.ids();
+                let names: Vec<&str> = ids.iter().filter_map(|id| Some(self.files.get(id)?.name.as_str())).collect();
+                if names.is_empty() { Shown::Empty } else { Shown::Text(names.join(", ")) }
+            }
+            (FieldType::Date, Value::Text(date)) => Shown::Date(date.clone()),
+            (FieldType::Datetime, Value::Int(at)) => Shown::DateTime(*at),
+            (FieldType::Integer, Value::Int(number)) => Shown::Number(number.to_string()),
+            (FieldType::Decimal, Value::Text(number)) => Shown::Number(number.clone()),
+            (_, Value::Bool(value)) => Shown::Bool(*value),
+            (_, Value::Text(text)) => Shown::Text(text.clone()),
+            _ => Shown::Empty,
+        })
+    }
+}
+
+/// Those of these records of a class that the caller may view.
+pub fn viewable_of(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) -> Result<HashSet<i64>, Refusal> {
+    let Some(VisibleClass { class, visible, .. }) = classes_with_visible(request, conn, vec![class])?.pop() else {
+        return Ok(HashSet::new());
+    };
+    let mut sql = Sql::new("SELECT t.id, t.n FROM ");
+    sql.name(&class.table()).push(" t WHERE t.id").any(ids.to_vec());
+    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    Ok(found.into_iter().filter(|(_, n)| visible.contains(*n)).map(|(id, _)| id).collect())
+}
+
+/// The records of a class, at most so many, that point at a parent over a relation and that the caller may view, by their
+/// ids.
+pub fn children_of(
+    request: &Request,
+    conn: &mut Conn,
+    child_class: i64,
+    relation: &ClassField,
+    parent: i64,
+    most: usize,
+) -> Result<Vec<i64>, Refusal> {
+    let Some(VisibleClass { class, visible, .. }) = classes_with_visible(request, conn, vec![child_class])?.pop()
+    else {
+        return Ok(Vec::new());
+    };
+    let mut sql = Sql::new("SELECT t.id FROM ");
+    sql.name(&class.table()).push(" t WHERE t.id IN (SELECT x.id FROM ");
+    sql.name(&table_of(child_class, relation.table_number)).push(" x WHERE x.").name(&relation.column());
+    visible.condition(sql.push(" = ").bind(parent).push(") AND "), "t.n");
+    sql.push(" ORDER BY t.id LIMIT ").bind(most as i64);
+    Ok(conn.all(&sql, |row| row.int(0))?)
+}
+
+/// A class as the transaction sees it.
+pub fn class_of_id(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Error> {
+    class(&request.app, &request.build, conn, id)
+}
