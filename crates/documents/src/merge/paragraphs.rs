@@ -3,8 +3,12 @@
 use std::ops::Range;
 
 use super::syntax::{self, Syntax};
+use super::template::Tag;
 use crate::docx::TemplateError;
 use crate::docx::text::Text;
+
+/// How many tags a template has at most, not counting those that end a loop or a condition.
+const TAGS: usize = 10_000;
 
 /// A tag where it stands in a part.
 pub struct Placed {
@@ -39,6 +43,9 @@ pub fn tags(text: &Text) -> Result<(Vec<Placed>, Vec<bool>), TemplateError> {
     let mut only_tags = Vec::new();
     for (index, paragraph) in text.paragraphs.iter().enumerate() {
         let found = syntax::find(&paragraph.text).map_err(TemplateError::syntax)?;
+        if placed.len() + found.len() > 2 * TAGS {
+            return Err(too_many());
+        }
         let mut at = 0;
         let mut blank = !paragraph.filled;
         for tag in &found {
@@ -56,6 +63,15 @@ pub fn tags(text: &Text) -> Result<(Vec<Placed>, Vec<bool>), TemplateError> {
     }
     placed.sort_by_key(Placed::start);
     Ok((placed, only_tags))
+}
+
+/// Refuses a template whose parts have too many tags together.
+pub fn check_number(tags: &[Tag]) -> Result<(), TemplateError> {
+    if tags.len() > TAGS { Err(too_many()) } else { Ok(()) }
+}
+
+fn too_many() -> TemplateError {
+    TemplateError::too_large(format!("more than {TAGS} tags"))
 }
 
 fn is_blank(text: &str) -> bool {

@@ -72,7 +72,7 @@ pub fn merge<R: Read + Seek, S: Source, W: Write + Seek>(
     bounds: Bounds<'_>,
 ) -> Result<(), MergeError<S::Error>> {
     let Template { package, tags, parts } = template;
-    let mut archive = ZipWriter::new(Bounded { out, at: 0, bytes: bounds.bytes, is_full: false });
+    let mut archive = ZipWriter::new(Bounded { out, at: 0, bytes: bounds.bytes, has_failed: false });
     let mut render = Render { source, tags, bounds, repetitions: 0, unpacked: 0, buffer: Vec::new() };
     for index in 0..package.len() {
         render.check_time()?;
@@ -265,25 +265,25 @@ fn escaped(text: &str, element: &str) -> String {
     out
 }
 
-/// Refuses to grow beyond a number of bytes. After a refusal it takes everything and writes nothing: an archive that is
+/// Refuses to grow beyond a number of bytes. After a failure it takes everything and writes nothing: an archive that is
 /// dropped still tries to end itself, and would complain on stderr.
 struct Bounded<W> {
     out: W,
     at: u64,
     bytes: u64,
-    is_full: bool,
+    has_failed: bool,
 }
 
 impl<W: Write> Write for Bounded<W> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        if self.is_full {
+        if self.has_failed {
             return Ok(buffer.len());
         }
         if self.at + buffer.len() as u64 > self.bytes {
-            self.is_full = true;
+            self.has_failed = true;
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let written = self.out.write(buffer)?;
+        let written = self.out.write(buffer).inspect_err(|_| self.has_failed = true)?;
         self.at += written as u64;
         Ok(written)
     }

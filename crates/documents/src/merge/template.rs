@@ -3,12 +3,10 @@
 use std::io::{Read, Seek};
 
 use super::nodes::{self, Node};
+use super::paragraphs;
 use super::syntax::Filter;
 use crate::docx::text::scan;
 use crate::docx::{Package, TemplateError};
-
-/// How many tags a template has at most.
-const TAGS: usize = 10_000;
 
 /// A template that can be merged as often as needed.
 pub struct Template<R> {
@@ -57,9 +55,7 @@ pub fn open<R: Read + Seek>(file: R) -> Result<Template<R>, TemplateError> {
             continue;
         }
         let nodes = nodes::compile(&xml, &text, part.place, &mut tags).map_err(in_part)?;
-        if tags.len() > TAGS {
-            return Err(TemplateError::too_large(format!("more than {TAGS} tags")));
-        }
+        paragraphs::check_number(&tags).map_err(in_part)?;
         parts.push(TaggedPart { index: part.index, xml, nodes });
     }
     Ok(Template { package, tags, parts })

@@ -1,5 +1,4 @@
 //! What the tests of documents have in common: files made of XML, a source of values, and the text of what comes out.
-#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,8 +1,6 @@
 //! Tags over split runs, in rows, in paragraphs and in text boxes: what a template becomes.
 
-mod support;
-
-use support::{data, merged, refused};
+use crate::support::{data, merged, refused};
 
 #[test]
 fn a_value_takes_the_place_of_its_tag() {
@@ -38,7 +36,7 @@ fn line_breaks_and_tabs_of_a_value_are_elements_and_forbidden_characters_go() {
     );
 }
 
-fn children() -> support::Data {
+fn children() -> crate::support::Data {
     data(&[("city", "Bern")]).children("item", "name", &["one", "two"])
 }
 
