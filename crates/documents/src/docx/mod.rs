@@ -19,6 +19,12 @@ pub const PARTS: usize = 2_000;
 pub const DEPTH: usize = 256;
 /// How many attributes an element has at most.
 pub const ATTRIBUTES: usize = 256;
+/// How many namespaces are declared around an element at most; each name is looked up among them.
+pub const NAMESPACES: usize = 512;
+/// How many elements and pieces of text are held of paragraphs with tags at most, and of those that are being read.
+pub const HELD: usize = 300_000;
+/// How many bookmarks a part has at most.
+pub const BOOKMARKS: usize = 100_000;
 
 /// Why a file cannot be a template. People are shown one sentence for all of them, which is what `Display` writes;
 /// `reason` and `place` are for somebody who checks his template.

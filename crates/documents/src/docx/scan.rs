@@ -7,7 +7,7 @@ use quick_xml::name::{Namespace, ResolveResult};
 use quick_xml::reader::NsReader;
 
 use super::text::{Block, BlockKind, Inline, InlineKind, Paragraph, Segment, Sibling, Text};
-use super::{ATTRIBUTES, DEPTH, TemplateError};
+use super::{ATTRIBUTES, BOOKMARKS, DEPTH, HELD, NAMESPACES, TemplateError};
 
 /// Word's namespace, and that of the strict standard.
 const WORD: [Namespace<'static>; 2] = [
@@ -17,14 +17,19 @@ const WORD: [Namespace<'static>; 2] = [
 
 /// Reads all paragraphs, and keeps those that `Text` is for.
 pub fn scan(xml: &str) -> Result<Text, TemplateError> {
-    let mut reader = NsReader::from_str(xml);
-    let mut scan = Scan { xml, text: Text::default(), open: Vec::new(), paragraphs: Vec::new() };
+    // The reader skips a byte order mark, and does not count it.
+    let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    if xml[mark..].starts_with('\u{feff}') {
+        return Err(TemplateError::unreadable("no XML: two byte order marks"));
+    }
+    let mut reader = NsReader::from_str(&xml[mark..]);
+    let mut scan = Scan { xml, text: Text::default(), open: Vec::new(), paragraphs: Vec::new(), held: 0 };
     let wrong = |error: &dyn std::fmt::Display| TemplateError::unreadable(format!("no XML: {error}"));
-    let mut at = 0;
+    let mut at = mark;
     loop {
         let (namespace, event) = reader.read_resolved_event().map_err(|error| wrong(&error))?;
         let is_word = matches!(namespace, ResolveResult::Bound(namespace) if WORD.contains(&namespace));
-        let end = usize::try_from(reader.buffer_position()).map_err(|error| wrong(&error))?;
+        let end = mark + usize::try_from(reader.buffer_position()).map_err(|error| wrong(&error))?;
         let source = at..end;
         match event {
             Event::Start(element) => scan.start(&element, is_word, source)?,
@@ -53,6 +58,9 @@ pub fn scan(xml: &str) -> Result<Text, TemplateError> {
             Event::Eof => return Err(TemplateError::unreadable("an element that never ends")),
             Event::CData(_) | Event::Comment(_) | Event::PI(_) => (),
         }
+        if scan.held > HELD || scan.text.bookmarks.len() > BOOKMARKS {
+            return Err(TemplateError::too_large("too many elements"));
+        }
         at = end;
     }
 }
@@ -74,12 +82,16 @@ struct Scan<'a> {
     open: Vec<Open>,
     /// Where in `open` paragraphs stand; a text box has its own inside another.
     paragraphs: Vec<usize>,
+    /// How many elements and segments there are in all paragraphs that are kept or open.
+    held: usize,
 }
 
 /// An element that has not ended.
 struct Open {
     kind: Kind,
     source: Range<usize>,
+    /// How many namespaces are declared by it and around it.
+    namespaces: usize,
     /// In properties nothing is text or a block.
     in_properties: bool,
     deleted: bool,
@@ -160,12 +172,14 @@ impl Scan<'_> {
             return Err(TemplateError::too_large("too many attributes"));
         }
         let kind = Kind::of(element, is_word);
+        let declared = self.xml[source.clone()].matches("xmlns").count();
         let parent = self.open.last();
         let inside_properties = parent.is_some_and(|parent| parent.in_properties);
         let deleted = parent.is_some_and(|parent| parent.deleted) || kind == Kind::Deleted;
         let mut open = Open {
             kind,
             source,
+            namespaces: parent.map_or(0, |parent| parent.namespaces) + declared,
             in_properties: inside_properties || kind.is_properties(),
             deleted,
             block: None,
@@ -191,6 +205,9 @@ impl Scan<'_> {
             Kind::Character(character) if !deleted => self.put(character, &open.source, None),
             Kind::Bookmark => self.text.bookmarks.push(open.source.clone()),
             _ => (),
+        }
+        if open.namespaces > NAMESPACES {
+            return Err(TemplateError::too_large("too many namespaces"));
         }
         if !open.in_properties && !matches!(kind, Kind::Block(_)) {
             open.inline = self.push_inline(kind, element, &open.source);
@@ -248,22 +265,21 @@ impl Scan<'_> {
         if let Some(character) = character {
             return self.put(character, &source, within);
         }
-        let xml = self.xml;
+        let text = &self.xml[source.clone()];
         if let Some(paragraph) = self.paragraph() {
-            paragraph.segments.push(Segment {
-                at: paragraph.text.len(),
-                source: source.clone(),
-                verbatim: true,
-                within,
-            });
-            paragraph.text.push_str(&xml[source]);
+            paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: true, within });
+            paragraph.text.push_str(text);
+            self.held += 1;
         }
     }
 
+    /// A character that its bytes are not themselves.
     fn put(&mut self, character: char, source: &Range<usize>, within: Option<usize>) {
         let Some(paragraph) = self.paragraph() else { return };
-        paragraph.segments.push(Segment { at: paragraph.text.len(), source: source.clone(), verbatim: false, within });
+        let source = source.clone();
+        paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: false, within });
         paragraph.text.push(character);
+        self.held += 1;
     }
 
     /// Whether characters are text: in a `w:t` of a run that is not deleted.
@@ -305,12 +321,15 @@ impl Scan<'_> {
             properties: None,
             preserves,
         });
-        Some(paragraph.elements.len() - 1)
+        let id = paragraph.elements.len() - 1;
+        self.held += 1;
+        Some(id)
     }
 
     /// Keeps a paragraph with tags, and remembers of another in a table whether it shows something.
     fn end_paragraph(&mut self, mut paragraph: Paragraph, open: &mut Open) {
         if !paragraph.text.contains("{{") && !paragraph.text.contains("}}") {
+            self.held -= paragraph.elements.len() + paragraph.segments.len();
             if paragraph.filled || !paragraph.text.trim().is_empty() {
                 for around in &mut self.open {
                     around.filled = true;

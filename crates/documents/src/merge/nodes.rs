@@ -88,7 +88,8 @@ impl What {
 
 fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regions) -> Vec<Item> {
     let mut items = Vec::new();
-    let mut put = |range: Range<usize>, what| items.push(Item { range, order: 0, what });
+    // What is no region is inside one of the same bytes.
+    let mut put = |range: Range<usize>, what| items.push(Item { range, order: usize::MAX, what });
     for &(start, end) in &found.removed {
         put(start..end, What::Cut);
     }
@@ -120,13 +121,18 @@ fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regio
         put(table.table.clone(), What::Table(at));
     }
     for (at, region) in found.regions.iter().enumerate() {
-        let removed = found.removed.range(..(region.body.start, usize::MAX)).next_back();
-        if region.body.is_empty() || removed.is_none_or(|(_, end)| *end < region.body.end) {
+        if !is_gone(&found.removed, &region.body) {
             let what = What::Region { region: at, tag: ids[region.open] };
             items.push(Item { range: region.body.clone(), order: region.open, what });
         }
     }
     items
+}
+
+/// Whether a region goes with the row of tags that it stands in. One without a body may stand beside such a row.
+fn is_gone(removed: &BTreeSet<(usize, usize)>, body: &Range<usize>) -> bool {
+    let around = removed.range(..(body.start, usize::MAX)).next_back();
+    around.is_some_and(|(start, end)| body.end <= *end && !(body.is_empty() && [*start, *end].contains(&body.start)))
 }
 
 fn is_removed(removed: &BTreeSet<(usize, usize)>, at: usize) -> bool {

@@ -10,6 +10,8 @@ use crate::docx::text::{BlockKind, InlineKind, Paragraph, Text};
 
 /// How many conditions and loops stand in each other at most.
 const DEPTH: usize = 32;
+/// How many bytes are written in all to end and begin runs around regions, where each is written once.
+const COPIED: usize = 4 << 20;
 
 /// What one opening tag and its closing tag enclose.
 pub struct Region {
@@ -51,6 +53,7 @@ pub fn find(xml: &str, text: &Text, tags: &[Placed], only_tags: &[bool]) -> Resu
     }
     finder.find_filled_rows();
     let mut found = Regions::default();
+    let mut copied = 0;
     let mut rows = HashMap::new();
     let mut of_paragraphs = Vec::new();
     for &(open, close) in &pairs {
@@ -72,6 +75,10 @@ pub fn find(xml: &str, text: &Text, tags: &[Placed], only_tags: &[bool]) -> Resu
                 Region::plain(open, body)
             }
         };
+        copied += region.before.len() + region.begin.len() + region.end.len() + region.after.len();
+        if copied > COPIED {
+            return Err(TemplateError::too_large("runs that are too large"));
+        }
         found.regions.push(region);
     }
     for (region, first, last) in of_paragraphs {
@@ -83,7 +90,19 @@ pub fn find(xml: &str, text: &Text, tags: &[Placed], only_tags: &[bool]) -> Resu
             found.tables.push(VanishingTable { table: block.source.clone(), rows: block.all_rows.clone() });
         }
     }
+    found.removed = without_inner(&found.removed);
     Ok(found)
+}
+
+/// A removed row may hold paragraphs that are removed too.
+fn without_inner(removed: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
+    let mut end = 0;
+    let is_outer = |range: &&(usize, usize)| {
+        let outer = range.0 >= end;
+        end = end.max(range.1);
+        outer
+    };
+    removed.iter().filter(is_outer).copied().collect()
 }
 
 impl Region {

@@ -61,6 +61,9 @@ fn what_is_no_xml() {
     assert_eq!(with(&deep), "elements too deep in each other in word/document.xml");
     let attributes: String = (0..100_000).map(|n| format!(" a{n}=\"\"")).collect();
     assert_eq!(with(&format!("<a{attributes}/>")), "too many attributes in word/document.xml");
+    let namespaces: String = (0..200).map(|n| format!(" xmlns:a{n}=\"a\"")).collect();
+    let declared = [format!("<a{namespaces}>").repeat(100), "<b/>".repeat(1_000_000), "</a>".repeat(100)].concat();
+    assert_eq!(with(&declared), "too many namespaces in word/document.xml");
     let cdata = format!("<w:p {NAMESPACES}><w:r><w:t><![CDATA[{{{{ a }}}}]]></w:t></w:r></w:p>");
     assert_eq!(with(&cdata), "text in CDATA in word/document.xml");
 }
@@ -175,6 +178,24 @@ fn tags_that_never_end_are_found_at_once() {
     let out = merged_file(docx(&format!("<w:p>{runs}</w:p>")), &data(&[("a", "b")])).unwrap();
     assert!(start.elapsed().as_secs() < 5);
     assert_eq!(part(&out, "word/document.xml").matches("<w:t xml:space=\"preserve\">b</w:t>").count(), 9_000);
+}
+
+#[test]
+fn parts_that_would_take_much_memory() {
+    let too_many = (Refused::TooLarge, "too many elements in word/document.xml".to_owned());
+    let text = |text: &str| format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>");
+    assert_eq!(refused(docx(&text("{{").repeat(400_000))), too_many);
+    let runs = "<w:r><w:t>a</w:t></w:r>".repeat(500_000);
+    assert_eq!(refused(docx(&format!("<w:p>{runs}</w:p>"))), too_many);
+    assert_eq!(refused(docx(&format!("{}<w:p/>", text(&"&amp;".repeat(3_000_000))))), too_many);
+    assert_eq!(refused(docx(&"<w:bookmarkEnd/>".repeat(1_000_000))), too_many);
+    assert!(template(docx(&text("a").repeat(500_000))).is_ok());
+    // Properties of a run come again with each condition that ends in another run.
+    let properties = format!("<w:rPr><w:b a=\"{}\"/></w:rPr>", "b".repeat(1 << 20));
+    let opened = format!("<w:r>{properties}<w:t>{}</w:t></w:r>", "{{?a}}".repeat(30));
+    let closed = format!("<w:r><w:t>{}</w:t></w:r>", "{{/a}}".repeat(30));
+    let reason = reason(docx(&format!("<w:p>{opened}{closed}</w:p>")));
+    assert_eq!(reason, "runs that are too large in word/document.xml");
 }
 
 #[test]

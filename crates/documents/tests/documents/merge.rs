@@ -1,6 +1,6 @@
 //! Tags over split runs, in rows, in paragraphs and in text boxes: what a template becomes.
 
-use crate::support::{data, merged, refused};
+use crate::support::{NAMESPACES, data, docx_with, merged, merged_file, part, refused};
 
 #[test]
 fn a_value_takes_the_place_of_its_tag() {
@@ -131,6 +131,46 @@ fn a_loop_in_one_paragraph_repeats_its_runs() {
         )
     );
     assert_eq!(merged(&paragraph("{{#item}}{{ name }}, {{/item}}end"), &children()), paragraph("one, two, end"));
+}
+
+#[test]
+fn a_table_that_may_vanish_is_all_that_a_condition_shows() {
+    let row = |text: &str| format!("<w:tbl><w:tr>{}{}</w:tr></w:tbl>", cell(text), cell(""));
+    let table = format!("<w:tbl><w:tr>{}{}</w:tr></w:tbl>", cell("{{#item}}{{ name }}"), cell("{{/item}}"));
+    let body = [paragraph("{{?city}}"), table, paragraph("{{/city}}")].concat();
+    assert_eq!(merged(&body, &data(&[])), "");
+    assert_eq!(merged(&body, &data(&[("city", "Bern")])), "");
+    let one = data(&[("city", "Bern")]).children("item", "name", &["one"]);
+    assert_eq!(merged(&body, &one), row("one"));
+}
+
+#[test]
+fn paragraphs_of_tags_in_a_row_of_tags_vanish_with_it() {
+    let first =
+        format!("<w:tr>{}<w:tc>{}{}</w:tc></w:tr>", cell("{{#item}}"), paragraph("{{?city}}"), paragraph("{{/city}}"));
+    let rows = |name: &str| format!("<w:tr>{}</w:tr>", cell(name));
+    let last = format!("<w:tr>{}</w:tr>", cell("{{/item}}"));
+    let out = merged(&format!("<w:tbl>{first}{}{last}</w:tbl>", rows("{{ name }}")), &children());
+    assert_eq!(out, format!("<w:tbl>{}{}</w:tbl>", rows("one"), rows("two")));
+}
+
+#[test]
+fn rows_with_more_than_the_tags_are_repeated_with_those_between() {
+    let row = |a: &str| format!("<w:tr>{}</w:tr>", cell(a));
+    let out = merged(&format!("<w:tbl>{}{}</w:tbl>", row("{{#item}}a"), row("{{ name }}{{/item}}")), &children());
+    assert_eq!(out, format!("<w:tbl>{}{}{}{}</w:tbl>", row("a"), row("one"), row("a"), row("two")));
+}
+
+#[test]
+fn a_part_may_begin_with_a_byte_order_mark_and_have_windows_line_ends() {
+    let xml = |name: &str| {
+        format!(
+            "\u{feff}<?xml version=\"1.0\" encoding=\"UTF-8\"?>\r\n<w:document {NAMESPACES}>\r\n<w:p><w:r><w:t xml:space=\"preserve\">\
+             é {name}</w:t></w:r></w:p></w:document>\r\n"
+        )
+    };
+    let template = docx_with("", &[("word/document.xml", &xml("{{ city }}"))]);
+    assert_eq!(part(&merged_file(template, &data(&[("city", "Bern")])).unwrap(), "word/document.xml"), xml("Bern"));
 }
 
 #[test]
