@@ -1,0 +1,76 @@
+//! Word documents as files: the archive and its bounds (`package`), the parts in it and how they refer to each other
+//! (`relationships`), and the paragraphs of a part with the bytes they take (`text`).
+
+mod package;
+mod relationships;
+mod scan;
+pub mod text;
+
+pub use package::{Package, Part};
+
+use std::fmt;
+
+/// The unpacked size of one part at most.
+pub const PART_BYTES: u64 = 20 << 20;
+/// The unpacked size of all parts together at most.
+pub const ALL_BYTES: u64 = 64 << 20;
+pub const PARTS: usize = 2_000;
+/// How deep elements stand in each other at most.
+pub const DEPTH: usize = 256;
+/// How many attributes an element has at most.
+pub const ATTRIBUTES: usize = 256;
+/// How many namespaces are declared around an element at most; each name is looked up among them.
+pub const NAMESPACES: usize = 512;
+/// How many elements and pieces of text are held of paragraphs with tags at most, and of those that are being read.
+pub const HELD: usize = 300_000;
+/// How many bookmarks a part has at most.
+pub const BOOKMARKS: usize = 100_000;
+
+/// Why a file cannot be a template. People are shown one sentence for all of them, which is what `Display` writes;
+/// `reason` and `place` are for somebody who checks his template.
+#[derive(Debug)]
+pub struct TemplateError {
+    pub kind: Refused,
+    /// In plain words, such as `unknown filter uper in "{{ name | uper }}"`.
+    pub reason: String,
+    /// The part in which it is wrong, such as `word/header1.xml`.
+    pub place: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No Word document, or one that no template may be.
+    Unreadable,
+    /// A tag is wrong, or stands where it cannot.
+    Syntax,
+    /// Beyond a bound of this module.
+    TooLarge,
+    /// The file could not be read; it may be a good template.
+    Io,
+}
+
+impl TemplateError {
+    pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
+        Self { kind: Refused::Unreadable, reason: reason.into(), place: None }
+    }
+
+    pub(crate) fn syntax(reason: impl Into<String>) -> Self {
+        Self { kind: Refused::Syntax, reason: reason.into(), place: None }
+    }
+
+    pub(crate) fn too_large(reason: impl Into<String>) -> Self {
+        Self { kind: Refused::TooLarge, reason: reason.into(), place: None }
+    }
+
+    pub(crate) fn in_part(self, name: &str) -> Self {
+        Self { place: self.place.or_else(|| Some(name.to_owned())), ..self }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Error while parsing document. Please check the syntax.")
+    }
+}
+
+impl std::error::Error for TemplateError {}

@@ -1,0 +1,256 @@
+//! The archive of a Word document, checked before anything of it is believed.
+
+use std::collections::HashSet;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use super::relationships::{self, Relationships};
+use super::{ALL_BYTES, PART_BYTES, PARTS, TemplateError};
+
+/// A document whose archive is sound, whose parts are within their bounds, and that loads nothing by itself.
+pub struct Package<R> {
+    archive: ZipArchive<R>,
+    texts: Vec<Part>,
+}
+
+/// A part that holds text which people read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its index in the archive.
+    pub index: usize,
+    /// Its name in the archive, such as `word/header1.xml`.
+    pub name: String,
+    /// What it is in a word: document, header, footer, footnotes or endnotes.
+    pub place: &'static str,
+}
+
+impl<R: Read + Seek> Package<R> {
+    /// Reads the directory of the archive and unpacks each part once, so that its real size is known.
+    pub fn open(mut file: R) -> Result<Self, TemplateError> {
+        check_number_of_entries(&mut file)?;
+        let mut archive = ZipArchive::new(file).map_err(unreadable)?;
+        if archive.len() > PARTS {
+            return Err(TemplateError::too_large(format!("more than {PARTS} parts")));
+        }
+        let names = checked_names(&mut archive)?;
+        let mut package = Self { archive, texts: Vec::new() };
+        package.check_sizes(&names)?;
+        package.texts = package.find_texts(&names)?;
+        Ok(package)
+    }
+
+    /// The parts that hold text, the document first.
+    pub fn texts(&self) -> &[Part] {
+        &self.texts
+    }
+
+    /// Unpacks a part that is XML in UTF-8.
+    pub fn read_text(&mut self, index: usize) -> Result<String, TemplateError> {
+        let mut bytes = Vec::new();
+        let entry = self.archive.by_index(index).map_err(unreadable)?;
+        entry.take(PART_BYTES).read_to_end(&mut bytes).map_err(|error| unreadable(error.into()))?;
+        String::from_utf8(bytes).map_err(|_| TemplateError::unreadable("XML that is not UTF-8"))
+    }
+
+    /// How many parts the archive has, directories among them.
+    pub fn len(&self) -> usize {
+        self.archive.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.archive.is_empty()
+    }
+
+    /// Copies a part as it is compressed.
+    pub fn copy<W: Write + Seek>(&mut self, index: usize, out: &mut ZipWriter<W>) -> io::Result<()> {
+        out.raw_copy_file(self.archive.by_index_raw(index)?).map_err(io::Error::from)
+    }
+
+    /// Begins a part under the name and the time of the one that it replaces.
+    pub fn start<W: Write + Seek>(&mut self, index: usize, out: &mut ZipWriter<W>) -> io::Result<()> {
+        let entry = self.archive.by_index_raw(index)?;
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Deflated)
+            .last_modified_time(entry.last_modified().unwrap_or_default());
+        let name = entry.name()?.into_owned();
+        drop(entry);
+        out.start_file(name, options).map_err(io::Error::from)
+    }
+
+    /// Unpacks everything once: what an archive says of sizes is not believed.
+    fn check_sizes(&mut self, names: &[String]) -> Result<(), TemplateError> {
+        let mut all = 0;
+        let mut buffer = vec![0; 64 << 10];
+        for (index, name) in names.iter().enumerate() {
+            let mut entry = self.archive.by_index(index).map_err(|error| unreadable(error).in_part(name))?;
+            let declared = entry.size();
+            let mut doctype = Doctype::new(name);
+            let mut size = 0;
+            loop {
+                let read = entry.read(&mut buffer).map_err(|error| unreadable(error.into()).in_part(name))?;
+                if read == 0 {
+                    break;
+                }
+                size += read as u64;
+                if size > PART_BYTES || all + size > ALL_BYTES {
+                    return Err(TemplateError::too_large("too large when unpacked").in_part(name));
+                }
+                if size > declared {
+                    break;
+                }
+                if doctype.is_in(&buffer[..read]) {
+                    return Err(TemplateError::unreadable("a document type declaration").in_part(name));
+                }
+            }
+            if size != declared {
+                return Err(TemplateError::unreadable("another size than declared").in_part(name));
+            }
+            all += size;
+        }
+        Ok(())
+    }
+
+    /// Follows the relationships from the package to the document and from there to its headers and the like.
+    fn find_texts(&mut self, names: &[String]) -> Result<Vec<Part>, TemplateError> {
+        let mut relationships = Relationships::default();
+        for (index, name) in names.iter().enumerate().filter(|(_, name)| relationships::is_relationships(name)) {
+            let xml = self.read_text(index).map_err(|error| error.in_part(name))?;
+            relationships.read(name, &xml).map_err(|error| error.in_part(name))?;
+        }
+        let types = index_of(names, "[Content_Types].xml").ok_or_else(|| no_document("no [Content_Types].xml"))?;
+        let types = self.read_text(types)?;
+        let document = relationships.document().ok_or_else(|| no_document("no relationship to a document"))?;
+        relationships::check_content_types(&types, &document)?;
+        let mut texts = Vec::new();
+        for (name, place) in relationships.texts_of(&document) {
+            let index = index_of(names, &name).ok_or_else(|| no_document("a part that is not there").in_part(&name))?;
+            if texts.iter().all(|part: &Part| part.index != index) {
+                texts.push(Part { index, name: names[index].clone(), place });
+            }
+        }
+        Ok(texts)
+    }
+}
+
+fn no_document(reason: &str) -> TemplateError {
+    TemplateError::unreadable(format!("no Word document: {reason}"))
+}
+
+fn index_of(names: &[String], name: &str) -> Option<usize> {
+    names.iter().position(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// The bytes of the record that ends an archive, without its comment.
+const END_RECORD: usize = 22;
+
+/// Refuses an archive of very many entries before memory is taken for them.
+fn check_number_of_entries<R: Read + Seek>(file: &mut R) -> Result<(), TemplateError> {
+    let io = |error: io::Error| unreadable(error.into());
+    let length = file.seek(SeekFrom::End(0)).map_err(io)?;
+    let start = length.saturating_sub((END_RECORD + usize::from(u16::MAX)) as u64);
+    file.seek(SeekFrom::Start(start)).map_err(io)?;
+    let mut tail = Vec::new();
+    file.take(length - start).read_to_end(&mut tail).map_err(io)?;
+    file.seek(SeekFrom::Start(0)).map_err(io)?;
+    let records = tail.windows(END_RECORD).filter(|bytes| bytes.starts_with(b"PK\x05\x06"));
+    // Each of them, as readers differ in which one they take.
+    for record in records {
+        let entries =
+            usize::from(u16::from_le_bytes([record[8], record[9]]).max(u16::from_le_bytes([record[10], record[11]])));
+        if entries > PARTS {
+            return Err(TemplateError::too_large(format!("more than {PARTS} parts")));
+        }
+    }
+    Ok(())
+}
+
+/// The names of all entries in their order, none of them twice, hidden from a reader or leading out of the archive.
+fn checked_names<R: Read + Seek>(archive: &mut ZipArchive<R>) -> Result<Vec<String>, TemplateError> {
+    if archive.has_duplicate_names() {
+        return Err(TemplateError::unreadable("two parts of one name"));
+    }
+    if archive.has_overlapping_entries().map_err(unreadable)? {
+        return Err(TemplateError::unreadable("parts that overlap in the archive"));
+    }
+    let mut names = Vec::new();
+    let mut seen = HashSet::new();
+    for index in 0..archive.len() {
+        let entry = archive.by_index_raw(index).map_err(unreadable)?;
+        let name = entry.name().map_err(unreadable)?.into_owned();
+        let refuse = |reason: &str| Err(TemplateError::unreadable(reason).in_part(&name));
+        if !is_part_name(&name) {
+            return refuse("a name that no part may have");
+        }
+        if entry.encrypted() {
+            return refuse("an encrypted part");
+        }
+        if !matches!(entry.compression(), CompressionMethod::Stored | CompressionMethod::Deflated) {
+            return refuse("a compression that documents do not have");
+        }
+        if entry.is_symlink() {
+            return refuse("a symbolic link");
+        }
+        // Names of parts are the same in either case.
+        if !seen.insert(name.to_ascii_lowercase()) {
+            return refuse("two parts of one name");
+        }
+        if name.to_ascii_lowercase().ends_with("vbaproject.bin") {
+            return refuse("macros");
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn is_part_name(name: &str) -> bool {
+    let plain = !name.contains(['\\', ':']) && !name.chars().any(char::is_control);
+    let inner = name.strip_suffix('/').unwrap_or(name);
+    plain && !inner.is_empty() && inner.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+}
+
+/// Looks for a document type declaration in a part that is XML, in UTF-8 or UTF-16.
+struct Doctype {
+    is_xml: bool,
+    matched: usize,
+}
+
+impl Doctype {
+    const MARK: &[u8] = b"<!DOCTYPE";
+
+    fn new(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        Self { is_xml: [".xml", ".rels", ".vml"].iter().any(|ending| name.ends_with(ending)), matched: 0 }
+    }
+
+    fn is_in(&mut self, bytes: &[u8]) -> bool {
+        if !self.is_xml {
+            return false;
+        }
+        for byte in bytes.iter().filter(|byte| **byte != 0) {
+            if *byte == Self::MARK[self.matched] {
+                self.matched += 1;
+            } else {
+                self.matched = usize::from(*byte == Self::MARK[0]);
+            }
+            if self.matched == Self::MARK.len() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A file that cannot be read is told from one that is broken.
+fn unreadable(error: ZipError) -> TemplateError {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    let mut refused = TemplateError::unreadable(format!("no archive: {error}"));
+    if let ZipError::Io(error) = error
+        && !matches!(error.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
+    {
+        refused.kind = super::Refused::Io;
+    }
+    refused
+}

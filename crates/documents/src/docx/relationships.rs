@@ -1,0 +1,185 @@
+//! How the parts of a document refer to each other and to the outside, and of which content type they are.
+
+use std::collections::HashMap;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use super::{ATTRIBUTES, DEPTH, TemplateError};
+
+/// All relationships of a package by the part that has them; the package itself is "".
+#[derive(Default)]
+pub struct Relationships {
+    of: HashMap<String, Vec<Relationship>>,
+}
+
+struct Relationship {
+    /// The last word of its type, such as `header`.
+    kind: String,
+    target: String,
+}
+
+/// Both families of types, of Word and of the strict standard.
+const KINDS: [&str; 2] = [
+    "http://schemas.openxmlformats.org/officeDocument/2006/relationships/",
+    "http://purl.oclc.org/ooxml/officeDocument/relationships/",
+];
+/// Which parts of a document hold text, and what people call them.
+const TEXTS: [(&str, &str); 4] =
+    [("header", "header"), ("footer", "footer"), ("footnotes", "footnotes"), ("endnotes", "endnotes")];
+
+pub fn is_relationships(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(".rels")
+}
+
+impl Relationships {
+    /// Reads a part such as `word/_rels/document.xml.rels`.
+    pub fn read(&mut self, name: &str, xml: &str) -> Result<(), TemplateError> {
+        let source = source_of(name);
+        let mut read = Vec::new();
+        each_element(xml, |element| {
+            if element.local_name().as_ref() != b"Relationship" {
+                return Ok(());
+            }
+            let (mut kind, mut target, mut external) = (String::new(), String::new(), false);
+            for (key, value) in attributes(element)? {
+                match key.as_str() {
+                    "Type" => kind = value,
+                    "Target" => target = value,
+                    "TargetMode" => external = !value.eq_ignore_ascii_case("Internal"),
+                    _ => (),
+                }
+            }
+            let known = KINDS.iter().find_map(|family| kind.strip_prefix(family)).map(str::to_owned);
+            if external {
+                // A link waits for a click; everything else outside is loaded when the document is opened.
+                return match known.as_deref() {
+                    Some("hyperlink") => Ok(()),
+                    _ => Err(TemplateError::unreadable(format!("refers to the outside by {kind}"))),
+                };
+            }
+            if kind.contains("vbaProject") {
+                return Err(TemplateError::unreadable("macros"));
+            }
+            if let Some(kind) = known {
+                read.push(Relationship { kind, target: resolve(&source, &target) });
+            }
+            Ok(())
+        })?;
+        self.of.entry(source.to_ascii_lowercase()).or_default().extend(read);
+        Ok(())
+    }
+
+    /// The name of the part that is the document.
+    pub fn document(&self) -> Option<String> {
+        let mut documents = self.of.get("")?.iter().filter(|other| other.kind == "officeDocument");
+        let first = documents.next()?;
+        documents.next().is_none().then(|| first.target.clone())
+    }
+
+    /// The document and the parts of it that hold text too.
+    pub fn texts_of(&self, document: &str) -> Vec<(String, &'static str)> {
+        let mut texts = vec![(document.to_owned(), "document")];
+        for relationship in self.of.get(&document.to_ascii_lowercase()).into_iter().flatten() {
+            if let Some((_, place)) = TEXTS.iter().find(|(kind, _)| relationship.kind == *kind) {
+                texts.push((relationship.target.clone(), *place));
+            }
+        }
+        texts
+    }
+}
+
+/// Refuses a package whose document is none of Word's, or that may hold macros.
+pub fn check_content_types(xml: &str, document: &str) -> Result<(), TemplateError> {
+    const DOCUMENT: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
+    let mut is_document = false;
+    each_element(xml, |element| {
+        let mut part = String::new();
+        let mut content_type = String::new();
+        for (key, value) in attributes(element)? {
+            match key.as_str() {
+                "PartName" => part = value,
+                "Extension" if document.rsplit('.').next() == Some(&value) => part = format!("/{document}"),
+                "ContentType" => content_type = value,
+                _ => (),
+            }
+        }
+        let lower = content_type.to_ascii_lowercase();
+        if lower.contains("macroenabled") || lower.contains("vbaproject") {
+            return Err(TemplateError::unreadable("macros"));
+        }
+        if part.trim_start_matches('/').eq_ignore_ascii_case(document) && content_type == DOCUMENT {
+            is_document = true;
+        }
+        Ok(())
+    })
+    .map_err(|error| error.in_part("[Content_Types].xml"))?;
+    if is_document { Ok(()) } else { Err(TemplateError::unreadable("no Word document: another content type")) }
+}
+
+/// Calls `visit` for each element, whose names and depth are checked.
+fn each_element(
+    xml: &str,
+    mut visit: impl FnMut(&BytesStart<'_>) -> Result<(), TemplateError>,
+) -> Result<(), TemplateError> {
+    let mut reader = Reader::from_str(xml);
+    let mut depth = 0_usize;
+    loop {
+        match reader.read_event().map_err(|error| TemplateError::unreadable(error.to_string()))? {
+            Event::Start(element) => {
+                depth += 1;
+                visit(&element)?;
+            }
+            Event::Empty(element) => visit(&element)?,
+            Event::End(_) => depth -= 1,
+            Event::DocType(_) => return Err(TemplateError::unreadable("a document type declaration")),
+            Event::Eof if depth == 0 => return Ok(()),
+            Event::Eof => return Err(TemplateError::unreadable("an element that never ends")),
+            _ => (),
+        }
+        if depth > DEPTH {
+            return Err(TemplateError::too_large("elements too deep in each other"));
+        }
+    }
+}
+
+fn attributes(element: &BytesStart<'_>) -> Result<Vec<(String, String)>, TemplateError> {
+    let wrong = |error: String| TemplateError::unreadable(error);
+    let mut all = Vec::new();
+    for attribute in element.attributes() {
+        let attribute = attribute.map_err(|error| wrong(error.to_string()))?;
+        if all.len() == ATTRIBUTES {
+            return Err(TemplateError::too_large("too many attributes"));
+        }
+        let value = std::str::from_utf8(&attribute.value).map_err(|error| wrong(error.to_string()))?;
+        let value = quick_xml::escape::unescape(value).map_err(|error| wrong(error.to_string()))?;
+        all.push((String::from_utf8_lossy(attribute.key.as_ref()).into_owned(), value.trim().to_owned()));
+    }
+    Ok(all)
+}
+
+/// `word/_rels/document.xml.rels` belongs to `word/document.xml`, `_rels/.rels` to the package.
+fn source_of(name: &str) -> String {
+    let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let end = file.len().saturating_sub(".rels".len());
+    let parent = folder.get(..folder.len().saturating_sub("_rels".len())).unwrap_or_default();
+    format!("{parent}{}", file.get(..end).unwrap_or_default())
+}
+
+/// The name of the part that a target means, as seen from the part that has the relationship.
+fn resolve(source: &str, target: &str) -> String {
+    let folder = source.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let (start, rest) = match target.strip_prefix('/') {
+        Some(rest) => ("", rest),
+        None => (folder, target),
+    };
+    let mut segments: Vec<&str> = start.split('/').filter(|segment| !segment.is_empty()).collect();
+    for segment in rest.split('/') {
+        match segment {
+            "" | "." => (),
+            ".." => drop(segments.pop()),
+            _ => segments.push(segment),
+        }
+    }
+    segments.join("/")
+}

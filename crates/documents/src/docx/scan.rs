@@ -1,0 +1,377 @@
+//! One pass over the XML of a part, which finds its text.
+
+use std::ops::Range;
+
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::name::{Namespace, ResolveResult};
+use quick_xml::reader::NsReader;
+
+use super::text::{Block, BlockKind, Inline, InlineKind, Paragraph, Segment, Sibling, Text};
+use super::{ATTRIBUTES, BOOKMARKS, DEPTH, HELD, NAMESPACES, TemplateError};
+
+/// Word's namespace, and that of the strict standard.
+const WORD: [Namespace<'static>; 2] = [
+    Namespace(b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"),
+    Namespace(b"http://purl.oclc.org/ooxml/wordprocessingml/main"),
+];
+
+/// Reads all paragraphs, and keeps those that `Text` is for.
+pub fn scan(xml: &str) -> Result<Text, TemplateError> {
+    // The reader skips a byte order mark, and does not count it.
+    let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    if xml[mark..].starts_with('\u{feff}') {
+        return Err(TemplateError::unreadable("no XML: two byte order marks"));
+    }
+    let mut reader = NsReader::from_str(&xml[mark..]);
+    let mut scan = Scan { xml, text: Text::default(), open: Vec::new(), paragraphs: Vec::new(), held: 0 };
+    let wrong = |error: &dyn std::fmt::Display| TemplateError::unreadable(format!("no XML: {error}"));
+    let mut at = mark;
+    loop {
+        let (namespace, event) = reader.read_resolved_event().map_err(|error| wrong(&error))?;
+        let is_word = matches!(namespace, ResolveResult::Bound(namespace) if WORD.contains(&namespace));
+        let end = mark + usize::try_from(reader.buffer_position()).map_err(|error| wrong(&error))?;
+        let source = at..end;
+        match event {
+            Event::Start(element) => scan.start(&element, is_word, source)?,
+            Event::Empty(element) => {
+                scan.start(&element, is_word, source)?;
+                scan.end(end..end);
+            }
+            Event::End(_) => scan.end(source),
+            Event::Text(_) => scan.characters(None, source),
+            Event::GeneralRef(reference) => {
+                let character = match reference.resolve_char_ref().map_err(|error| wrong(&error))? {
+                    Some(character) => character,
+                    None => predefined(&reference).ok_or_else(|| TemplateError::unreadable("an unknown entity"))?,
+                };
+                scan.characters(Some(character), source);
+            }
+            Event::CData(_) if scan.is_in_text() => return Err(TemplateError::unreadable("text in CDATA")),
+            Event::DocType(_) => return Err(TemplateError::unreadable("a document type declaration")),
+            Event::Decl(declaration) => {
+                let encoding = declaration.encoding().transpose().map_err(|error| wrong(&error))?;
+                if encoding.is_some_and(|name| !name.eq_ignore_ascii_case(b"utf-8")) {
+                    return Err(TemplateError::unreadable("XML that is not UTF-8"));
+                }
+            }
+            Event::Eof if scan.open.is_empty() => return Ok(scan.text),
+            Event::Eof => return Err(TemplateError::unreadable("an element that never ends")),
+            Event::CData(_) | Event::Comment(_) | Event::PI(_) => (),
+        }
+        if scan.held > HELD || scan.text.bookmarks.len() > BOOKMARKS {
+            return Err(TemplateError::too_large("too many elements"));
+        }
+        at = end;
+    }
+}
+
+fn predefined(reference: &[u8]) -> Option<char> {
+    Some(match reference {
+        b"amp" => '&',
+        b"lt" => '<',
+        b"gt" => '>',
+        b"quot" => '"',
+        b"apos" => '\'',
+        _ => return None,
+    })
+}
+
+struct Scan<'a> {
+    xml: &'a str,
+    text: Text,
+    open: Vec<Open>,
+    /// Where in `open` paragraphs stand; a text box has its own inside another.
+    paragraphs: Vec<usize>,
+    /// How many elements and segments there are in all paragraphs that are kept or open.
+    held: usize,
+}
+
+/// An element that has not ended.
+struct Open {
+    kind: Kind,
+    source: Range<usize>,
+    /// How many namespaces are declared by it and around it.
+    namespaces: usize,
+    /// In properties nothing is text or a block.
+    in_properties: bool,
+    deleted: bool,
+    block: Option<usize>,
+    inline: Option<usize>,
+    paragraph: Option<Box<Paragraph>>,
+    before: Option<Sibling>,
+    last: Option<Sibling>,
+    rows: usize,
+    all_rows: Range<usize>,
+    filled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Block(BlockKind),
+    /// A block that others stand in as in its parent, such as a content control.
+    Control,
+    Inline(InlineKind),
+    RunProperties,
+    Properties,
+    Section,
+    Deleted,
+    Bookmark,
+    /// An element that is a character.
+    Character(char),
+    Break,
+    /// Something that is seen and no text.
+    Content,
+    Other,
+}
+
+impl Kind {
+    fn of(element: &BytesStart<'_>, is_word: bool) -> Self {
+        if !is_word {
+            return Self::Content;
+        }
+        match element.local_name().as_ref() {
+            b"body" => Self::Block(BlockKind::Body),
+            b"p" => Self::Block(BlockKind::Paragraph),
+            b"tbl" => Self::Block(BlockKind::Table),
+            b"tr" => Self::Block(BlockKind::Row),
+            b"tc" => Self::Block(BlockKind::Cell),
+            b"txbxContent" => Self::Block(BlockKind::TextBox),
+            b"sdt" | b"customXml" => Self::Control,
+            b"r" => Self::Inline(InlineKind::Run),
+            b"t" => Self::Inline(InlineKind::Text),
+            b"ins" | b"moveTo" | b"hyperlink" | b"smartTag" | b"dir" | b"bdo" => Self::Inline(InlineKind::Wrapper),
+            b"rPr" => Self::RunProperties,
+            b"sectPr" => Self::Section,
+            b"del" | b"moveFrom" => Self::Deleted,
+            b"bookmarkStart" | b"bookmarkEnd" => Self::Bookmark,
+            b"tab" | b"ptab" => Self::Character('\t'),
+            b"cr" => Self::Character('\n'),
+            b"br" => Self::Break,
+            b"noBreakHyphen" => Self::Character('-'),
+            b"softHyphen" => Self::Character('\u{ad}'),
+            b"drawing" | b"pict" | b"object" | b"footnoteReference" | b"endnoteReference" | b"sym" | b"fldChar" => {
+                Self::Content
+            }
+            name if name.ends_with(b"Pr") => Self::Properties,
+            _ => Self::Other,
+        }
+    }
+
+    fn is_properties(self) -> bool {
+        matches!(self, Self::Properties | Self::RunProperties | Self::Section)
+    }
+}
+
+impl Scan<'_> {
+    fn start(&mut self, element: &BytesStart<'_>, is_word: bool, source: Range<usize>) -> Result<(), TemplateError> {
+        if self.open.len() == DEPTH {
+            return Err(TemplateError::too_large("elements too deep in each other"));
+        }
+        // No element of fewer bytes has so many attributes.
+        if source.len() > 4 * ATTRIBUTES && element.attributes().with_checks(false).nth(ATTRIBUTES).is_some() {
+            return Err(TemplateError::too_large("too many attributes"));
+        }
+        let kind = Kind::of(element, is_word);
+        let declared = self.xml[source.clone()].matches("xmlns").count();
+        let parent = self.open.last();
+        let inside_properties = parent.is_some_and(|parent| parent.in_properties);
+        let deleted = parent.is_some_and(|parent| parent.deleted) || kind == Kind::Deleted;
+        let mut open = Open {
+            kind,
+            source,
+            namespaces: parent.map_or(0, |parent| parent.namespaces) + declared,
+            in_properties: inside_properties || kind.is_properties(),
+            deleted,
+            block: None,
+            inline: None,
+            paragraph: None,
+            before: parent.and_then(|parent| parent.last),
+            last: None,
+            rows: 0,
+            all_rows: 0..0,
+            filled: false,
+        };
+        match kind {
+            Kind::Section => self.fill_paragraph(),
+            _ if inside_properties => (),
+            Kind::Block(BlockKind::Paragraph) => {
+                self.paragraphs.push(self.open.len());
+                open.paragraph = Some(Box::new(Paragraph::empty()));
+            }
+            Kind::Block(BlockKind::Row) => open.rows = self.table().map_or(0, |table| table.rows),
+            Kind::Content if !deleted => self.fill_paragraph(),
+            Kind::Break if !deleted && is_of_page(element) => self.fill_paragraph(),
+            Kind::Break if !deleted => self.put('\n', &open.source, None),
+            Kind::Character(character) if !deleted => self.put(character, &open.source, None),
+            Kind::Bookmark => self.text.bookmarks.push(open.source.clone()),
+            _ => (),
+        }
+        if open.namespaces > NAMESPACES {
+            return Err(TemplateError::too_large("too many namespaces"));
+        }
+        if !open.in_properties && !matches!(kind, Kind::Block(_)) {
+            open.inline = self.push_inline(kind, element, &open.source);
+        }
+        self.open.push(open);
+        Ok(())
+    }
+
+    fn end(&mut self, end_tag: Range<usize>) {
+        let Some(mut open) = self.open.pop() else { return };
+        let source = open.source.start..end_tag.end;
+        if let (Some(inline), Some(paragraph)) = (open.inline, self.paragraph()) {
+            let element = &mut paragraph.elements[inline];
+            element.source.end = source.end;
+            element.inner.end = end_tag.start.max(element.inner.start);
+        }
+        if open.kind == Kind::RunProperties
+            && let Some(run) = self.open.last().filter(|run| run.kind == Kind::Inline(InlineKind::Run))
+            && let (Some(run), Some(paragraph)) = (run.inline, self.paragraph())
+        {
+            paragraph.elements[run].properties.get_or_insert(source.clone());
+        }
+        if open.kind == Kind::Block(BlockKind::Row)
+            && let Some(table) = self.table()
+        {
+            table.rows += 1;
+            let start = if table.rows == 1 { source.start } else { table.all_rows.start };
+            table.all_rows = start..source.end;
+        }
+        let is_paragraph = open.kind == Kind::Block(BlockKind::Paragraph);
+        if (is_paragraph || matches!(open.kind, Kind::Block(BlockKind::Table) | Kind::Control))
+            && let Some(parent) = self.open.last_mut()
+        {
+            parent.last = Some(Sibling { start: source.start, is_paragraph });
+        }
+        if let Some(paragraph) = open.paragraph.take() {
+            self.paragraphs.pop();
+            self.end_paragraph(*paragraph, &mut open);
+        }
+        if let Some(block) = open.block {
+            let block = &mut self.text.blocks[block];
+            block.source.end = source.end;
+            block.last = open.last;
+            block.rows = open.rows;
+            block.all_rows = open.all_rows;
+            block.filled = open.filled;
+        }
+    }
+
+    fn characters(&mut self, character: Option<char>, source: Range<usize>) {
+        if !self.is_in_text() {
+            return;
+        }
+        let within = self.open.last().and_then(|open| open.inline);
+        if let Some(character) = character {
+            return self.put(character, &source, within);
+        }
+        let text = &self.xml[source.clone()];
+        if let Some(paragraph) = self.paragraph() {
+            paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: true, within });
+            paragraph.text.push_str(text);
+            self.held += 1;
+        }
+    }
+
+    /// A character that its bytes are not themselves.
+    fn put(&mut self, character: char, source: &Range<usize>, within: Option<usize>) {
+        let Some(paragraph) = self.paragraph() else { return };
+        let source = source.clone();
+        paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: false, within });
+        paragraph.text.push(character);
+        self.held += 1;
+    }
+
+    /// Whether characters are text: in a `w:t` of a run that is not deleted.
+    fn is_in_text(&self) -> bool {
+        let is_text = |open: &Open| open.kind == Kind::Inline(InlineKind::Text) && open.inline.is_some();
+        self.open.last().is_some_and(|open| is_text(open) && !open.deleted)
+    }
+
+    fn paragraph(&mut self) -> Option<&mut Paragraph> {
+        let at = *self.paragraphs.last()?;
+        self.open.get_mut(at)?.paragraph.as_deref_mut()
+    }
+
+    fn table(&mut self) -> Option<&mut Open> {
+        self.open.iter_mut().rev().find(|open| open.kind == Kind::Block(BlockKind::Table))
+    }
+
+    fn fill_paragraph(&mut self) {
+        if let Some(paragraph) = self.paragraph() {
+            paragraph.filled = true;
+        }
+    }
+
+    fn push_inline(&mut self, kind: Kind, element: &BytesStart<'_>, source: &Range<usize>) -> Option<usize> {
+        let at = *self.paragraphs.last()?;
+        let parent = self.open.last().filter(|_| self.open.len() - 1 > at).and_then(|parent| parent.inline);
+        let kind = match kind {
+            Kind::Inline(kind) => kind,
+            _ => InlineKind::Other,
+        };
+        let preserves = kind == InlineKind::Text
+            && element.attributes().with_checks(false).flatten().any(|other| other.key.as_ref() == b"xml:space");
+        let paragraph = self.paragraph()?;
+        paragraph.elements.push(Inline {
+            kind,
+            parent,
+            source: source.clone(),
+            inner: source.end..source.end,
+            properties: None,
+            preserves,
+        });
+        let id = paragraph.elements.len() - 1;
+        self.held += 1;
+        Some(id)
+    }
+
+    /// Keeps a paragraph with tags, and remembers of another in a table whether it shows something.
+    fn end_paragraph(&mut self, mut paragraph: Paragraph, open: &mut Open) {
+        if !paragraph.text.contains("{{") && !paragraph.text.contains("}}") {
+            self.held -= paragraph.elements.len() + paragraph.segments.len();
+            if paragraph.filled || !paragraph.text.trim().is_empty() {
+                for around in &mut self.open {
+                    around.filled = true;
+                }
+            }
+            return;
+        }
+        let mut parent = None;
+        for around in self.open.iter_mut().chain([open]) {
+            parent = Some(*around.block.get_or_insert_with(|| {
+                self.text.blocks.push(Block {
+                    kind: match around.kind {
+                        Kind::Block(kind) => kind,
+                        _ => BlockKind::Other,
+                    },
+                    parent,
+                    source: around.source.clone(),
+                    before: around.before,
+                    last: None,
+                    rows: around.rows,
+                    all_rows: 0..0,
+                    filled: false,
+                });
+                self.text.blocks.len() - 1
+            }));
+        }
+        paragraph.block = parent.unwrap_or_default();
+        self.text.paragraphs.push(paragraph);
+    }
+}
+
+impl Paragraph {
+    fn empty() -> Self {
+        Self { block: 0, text: String::new(), segments: Vec::new(), elements: Vec::new(), filled: false }
+    }
+}
+
+fn is_of_page(element: &BytesStart<'_>) -> bool {
+    let is_type = |key: &[u8]| key.rsplit(|byte| *byte == b':').next() == Some(b"type");
+    element
+        .attributes()
+        .with_checks(false)
+        .flatten()
+        .any(|other| is_type(other.key.as_ref()) && other.value.as_ref() != b"textWrapping")
+}

@@ -1,0 +1,16 @@
+//! Filling templates: `syntax` and `pattern` read what a tag says, `paragraphs` finds tags in a part, `regions` decides
+//! what a loop or a condition takes in, `nodes` makes of both what is written; `template` is a checked template,
+//! `render` writes a document, `format` is what values look like in it.
+
+pub mod format;
+mod nodes;
+mod paragraphs;
+pub mod pattern;
+mod regions;
+pub mod render;
+pub mod syntax;
+pub mod template;
+
+pub use format::Value;
+pub use render::{Bounds, MergeError, Source, merge};
+pub use template::{Kind, Tag, Template, open};

@@ -1,0 +1,79 @@
+//! The tags of a part with the bytes they take, over however many runs a word processor has spread them.
+
+use std::ops::Range;
+
+use super::syntax::{self, Syntax};
+use super::template::Tag;
+use crate::docx::TemplateError;
+use crate::docx::text::Text;
+
+/// How many tags a template has at most, not counting those that end a loop or a condition.
+const TAGS: usize = 10_000;
+
+/// A tag where it stands in a part.
+pub struct Placed {
+    pub syntax: Syntax,
+    /// Its paragraph in `Text::paragraphs`.
+    pub paragraph: usize,
+    /// The bytes of it, each with the `w:t` that they stand in. There is one at least.
+    pub pieces: Vec<(Range<usize>, usize)>,
+}
+
+impl Placed {
+    pub fn start(&self) -> usize {
+        self.pieces[0].0.start
+    }
+
+    pub fn end(&self) -> usize {
+        self.pieces[self.pieces.len() - 1].0.end
+    }
+
+    pub fn first_text(&self) -> usize {
+        self.pieces[0].1
+    }
+
+    pub fn last_text(&self) -> usize {
+        self.pieces[self.pieces.len() - 1].1
+    }
+}
+
+/// All tags of a part in the order of its XML, and of each paragraph whether it holds nothing but tags.
+pub fn tags(text: &Text) -> Result<(Vec<Placed>, Vec<bool>), TemplateError> {
+    let mut placed = Vec::new();
+    let mut only_tags = Vec::new();
+    for (index, paragraph) in text.paragraphs.iter().enumerate() {
+        let found = syntax::find(&paragraph.text).map_err(TemplateError::syntax)?;
+        if placed.len() + found.len() > 2 * TAGS {
+            return Err(too_many());
+        }
+        let mut at = 0;
+        let mut blank = !paragraph.filled;
+        for tag in &found {
+            blank &= is_blank(&paragraph.text[at..tag.start]) && !matches!(tag.syntax, Syntax::Value(..));
+            at = tag.end;
+        }
+        only_tags.push(blank && is_blank(&paragraph.text[at..]));
+        for tag in found {
+            let pieces = paragraph.sources(tag.start..tag.end);
+            if pieces.is_empty() {
+                return Err(TemplateError::syntax("unbalanced or unknown syntax"));
+            }
+            placed.push(Placed { syntax: tag.syntax, paragraph: index, pieces });
+        }
+    }
+    placed.sort_by_key(Placed::start);
+    Ok((placed, only_tags))
+}
+
+/// Refuses a template whose parts have too many tags together.
+pub fn check_number(tags: &[Tag]) -> Result<(), TemplateError> {
+    if tags.len() > TAGS { Err(too_many()) } else { Ok(()) }
+}
+
+fn too_many() -> TemplateError {
+    TemplateError::too_large(format!("more than {TAGS} tags"))
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}

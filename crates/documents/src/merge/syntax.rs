@@ -1,0 +1,199 @@
+//! The tags of a template as they are written: where they stand in a text, and what each says.
+
+use super::pattern::{DatePattern, NumberPattern};
+
+/// The longest tag in characters, so that a `{{` without its `}}` costs little.
+const LONGEST_TAG: usize = 2_000;
+const MOST_FILTERS: usize = 16;
+
+/// One tag between `{{` and `}}`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Syntax {
+    /// `{{ alias | upper }}`
+    Value(Vec<String>, Vec<Filter>),
+    /// `{{#alias}}`
+    Loop(Vec<String>),
+    /// `{{?alias}}`
+    Condition(Vec<String>),
+    /// `{{/alias}}`
+    End(Vec<String>),
+}
+
+/// What happens to a value before it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Filter {
+    Date(DatePattern),
+    Number(NumberPattern),
+    Upper,
+    Lower,
+    Default(String),
+}
+
+/// A tag in a text, with the bytes that it takes there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub start: usize,
+    pub end: usize,
+    pub syntax: Syntax,
+}
+
+/// Finds all tags of a text in their order, or says in plain words what is wrong with one.
+pub fn find(text: &str) -> Result<Vec<Found>, String> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    loop {
+        let opens = text[at..].find("{{").map(|i| at + i);
+        let plain = &text[at..opens.unwrap_or(text.len())];
+        if plain.contains("}}") {
+            return Err(format!("}}}} without {{{{ before it, after \"{}\"", ending(plain)));
+        }
+        let Some(start) = opens else { return Ok(found) };
+        let Some(inside) = length_inside(&text[start + 2..]) else {
+            return Err(format!("a tag that never ends: \"{}\"", beginning(&text[start..])));
+        };
+        let end = start + 2 + inside + 2;
+        let syntax =
+            parse(&text[start + 2..end - 2]).map_err(|why| format!("{why} in \"{}\"", beginning(&text[start..end])))?;
+        found.push(Found { start, end, syntax });
+        at = end;
+    }
+}
+
+/// Reads what stands between `{{` and `}}`.
+pub fn parse(inside: &str) -> Result<Syntax, String> {
+    let mut lexer = Lexer { rest: inside };
+    lexer.skip_blanks();
+    let marked = ['#', '?', '/'].into_iter().find(|mark| lexer.take(*mark));
+    lexer.skip_blanks();
+    let path = lexer.path()?;
+    let Some(mark) = marked else {
+        let filters = lexer.filters()?;
+        return Ok(Syntax::Value(path, filters));
+    };
+    lexer.skip_blanks();
+    if !lexer.rest.is_empty() {
+        return Err("unbalanced or unknown syntax".to_owned());
+    }
+    if mark == '#' && path.len() > 2 {
+        return Err("a loop has at most one dot".to_owned());
+    }
+    Ok(match mark {
+        '#' => Syntax::Loop(path),
+        '?' => Syntax::Condition(path),
+        _ => Syntax::End(path),
+    })
+}
+
+/// The bytes before the `}}` that ends a tag; one in quotes does not.
+fn length_inside(text: &str) -> Option<usize> {
+    let mut quoted = false;
+    for (at, c) in text.char_indices().take(LONGEST_TAG) {
+        if is_quote(c) {
+            quoted = !quoted;
+        } else if !quoted && text[at..].starts_with("}}") {
+            return Some(at);
+        }
+    }
+    None
+}
+
+struct Lexer<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Lexer<'a> {
+    fn skip_blanks(&mut self) {
+        self.rest = self.rest.trim_start_matches(is_blank);
+    }
+
+    fn take(&mut self, c: char) -> bool {
+        let Some(rest) = self.rest.strip_prefix(c) else { return false };
+        self.rest = rest;
+        true
+    }
+
+    fn word(&mut self) -> Option<&'a str> {
+        let end = self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        if !word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            return None;
+        }
+        self.rest = rest;
+        Some(word)
+    }
+
+    fn path(&mut self) -> Result<Vec<String>, String> {
+        let mut path = Vec::new();
+        loop {
+            let word = self.word().ok_or("unbalanced or unknown syntax")?;
+            path.push(word.to_owned());
+            if !self.take('.') {
+                return Ok(path);
+            }
+            if path.len() == 8 {
+                return Err("too many dots".to_owned());
+            }
+        }
+    }
+
+    fn filters(&mut self) -> Result<Vec<Filter>, String> {
+        let mut filters = Vec::new();
+        loop {
+            self.skip_blanks();
+            if self.rest.is_empty() {
+                return Ok(filters);
+            }
+            if !self.take('|') {
+                return Err("unbalanced or unknown syntax".to_owned());
+            }
+            if filters.len() == MOST_FILTERS {
+                return Err("too many filters".to_owned());
+            }
+            self.skip_blanks();
+            filters.push(self.filter()?);
+        }
+    }
+
+    fn filter(&mut self) -> Result<Filter, String> {
+        let name = self.word().ok_or("a filter is missing after |")?;
+        Ok(match name {
+            "upper" => Filter::Upper,
+            "lower" => Filter::Lower,
+            "default" => Filter::Default(self.quoted(name)?.to_owned()),
+            "date" => Filter::Date(DatePattern::parse(self.quoted(name)?)?),
+            "number" => Filter::Number(NumberPattern::parse(self.quoted(name)?)?),
+            _ => return Err(format!("unknown filter {name}")),
+        })
+    }
+
+    /// A text in quotes. Word makes typographic quotes of straight ones, so any of them opens and closes.
+    fn quoted(&mut self, filter: &str) -> Result<&'a str, String> {
+        self.skip_blanks();
+        let missing = || format!("{filter} needs a text in quotes");
+        let rest = self.rest.strip_prefix(is_quote).ok_or_else(missing)?;
+        let end = rest.find(is_quote).ok_or_else(missing)?;
+        let quoted = &rest[..end];
+        self.rest = rest[end..].strip_prefix(is_quote).unwrap_or_default();
+        Ok(quoted)
+    }
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '“' | '”' | '„' | '‟' | '«' | '»')
+}
+
+/// Blanks, the non-breaking ones among them, and marks that nobody sees: soft hyphens and the direction of text.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+fn ending(text: &str) -> String {
+    let before = text.split("}}").next().unwrap_or_default();
+    let skipped = before.chars().count().saturating_sub(40);
+    before.chars().skip(skipped).collect()
+}

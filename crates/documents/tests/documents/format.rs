@@ -1,0 +1,100 @@
+//! What values look like, by themselves and after filters.
+
+use documents::merge::Value;
+use documents::merge::format::shown;
+use documents::merge::syntax::{Syntax, parse};
+use jiff::civil::date;
+
+/// What a tag such as `a | upper` shows of a value.
+fn show(tag: &str, value: Value) -> String {
+    let Ok(Syntax::Value(_, filters)) = parse(tag) else { panic!("{tag} is no value") };
+    shown(value, &filters)
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn number(pattern: &str, digits: &str) -> String {
+    show(&format!("a | number \"{pattern}\""), Value::Number(digits.to_owned()))
+}
+
+// 2026-11-22T15:04:05.000006Z, a Sunday.
+const MOMENT: i64 = 1_795_359_845_000_006;
+
+#[test]
+fn values_without_filters() {
+    assert_eq!(show("a", Value::Empty), "");
+    assert_eq!(show("a", text("A")), "A");
+    assert_eq!(show("a", Value::Number("-1.50".into())), "-1.50");
+    assert_eq!(show("a", Value::Date(date(2026, 11, 22))), "2026-11-22");
+    assert_eq!(show("a", Value::DateTime(MOMENT)), "2026-11-22T15:04:05.000006Z");
+    assert_eq!(show("a", Value::DateTime(i64::MAX)), "");
+    assert_eq!(show("a", Value::Bool(true)), "Yes");
+    assert_eq!(show("a", Value::Bool(false)), "No");
+}
+
+#[test]
+fn texts() {
+    assert_eq!(show("a | upper", text("straße")), "STRASSE");
+    assert_eq!(show("a|lower", text("ÄB")), "äb");
+    assert_eq!(show("a | default “none” | upper", Value::Empty), "NONE");
+    assert_eq!(show("a | default „none“", text("")), "none");
+    assert_eq!(show("a\u{a0}|\u{a0}default\u{a0}«}}»", Value::Empty), "}}");
+    assert_eq!(show("a | default \"none\"", Value::Bool(false)), "No");
+    assert_eq!(show("a | upper", Value::Empty), "");
+}
+
+#[test]
+fn dates() {
+    let day = Value::Date(date(2026, 3, 5));
+    assert_eq!(show("a | date \"dd MMMM yyyy\"", day.clone()), "05 March 2026");
+    assert_eq!(show("a | date ”EEEE, d. MMM yy, M/MM EEE”", day.clone()), "Thursday, 5. Mar 26, 3/03 Thu");
+    assert_eq!(show("a | date \"HH:mm:ss h a 'o’'clock' ''\"", Value::DateTime(MOMENT)), "15:04:05 3 PM o'clock '");
+    assert_eq!(show("a | date \"hh H a\"", day), "12 0 AM");
+    // What is no date is left as it is.
+    assert_eq!(show("a | date \"yyyy\"", text("x")), "x");
+    assert_eq!(show("a | date \"yyyy\" | default \"–\"", Value::Empty), "–");
+}
+
+#[test]
+fn numbers() {
+    assert_eq!(number("#,##0.00", "1234567.895"), "1,234,567.90");
+    assert_eq!(number("#,##0.00", "-0.001"), "0.00");
+    assert_eq!(number("#,##0.00", "-999.995"), "-1,000.00");
+    assert_eq!(number("#,##0", "999999"), "999,999");
+    assert_eq!(number("#.##", "0"), "0");
+    assert_eq!(number("#.##", "1.50"), "1.5");
+    assert_eq!(number("#.00", "0.5"), ".50");
+    assert_eq!(number("000.0#", "7.256"), "007.26");
+    assert_eq!(number("CHF #,##0.–", "1500"), "CHF 1,500.–");
+    assert_eq!(number("0.0 %", "12.25"), "12.3 %");
+    assert_eq!(number("0", "2.5"), "3");
+    assert_eq!(number("0", "-2.5"), "-3");
+    assert_eq!(
+        number("#,##0.00", "1234567890123456789012345678901234567.895"),
+        "1,234,567,890,123,456,789,012,345,678,901,234,567.90"
+    );
+    // What is no decimal number is left as it is.
+    assert_eq!(number("0.00", "1e5"), "1e5");
+    assert_eq!(show("a | number \"0.00\"", text("1")), "1");
+}
+
+#[test]
+fn mistakes() {
+    let wrong = |tag: &str| parse(tag).err().unwrap_or_else(|| "nothing".to_owned());
+    assert_eq!(wrong(""), "unbalanced or unknown syntax");
+    assert_eq!(wrong("a.b."), "unbalanced or unknown syntax");
+    assert_eq!(wrong("1a"), "unbalanced or unknown syntax");
+    assert_eq!(wrong("a | uper"), "unknown filter uper");
+    assert_eq!(wrong("a |"), "a filter is missing after |");
+    assert_eq!(wrong("a | default x"), "default needs a text in quotes");
+    assert_eq!(wrong("a | default \"x"), "default needs a text in quotes");
+    assert_eq!(wrong("a | date \"dd MMMMM\""), "unknown letters MMMMM in the pattern of a date");
+    assert_eq!(wrong("a | date \"Q\""), "unknown letters Q in the pattern of a date");
+    assert_eq!(wrong("a | date \"'x\""), "a single quote that is never closed in the pattern of a date");
+    assert_eq!(wrong("a | number \"0#\""), "\"0#\" is no pattern of a number, such as #,##0.00");
+    assert_eq!(wrong("a | number \"x\""), "\"x\" is no pattern of a number, such as #,##0.00");
+    assert_eq!(wrong("#a.b.c"), "a loop has at most one dot");
+    assert_eq!(wrong("#a | upper"), "unbalanced or unknown syntax");
+}

@@ -1,0 +1,10 @@
+//! Templates are merged as a whole here: files in, files out.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod files;
+mod format;
+mod hostile;
+mod merge;
+mod support;
+mod word;

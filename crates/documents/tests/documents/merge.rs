@@ -1,0 +1,187 @@
+//! Tags over split runs, in rows, in paragraphs and in text boxes: what a template becomes.
+
+use crate::support::{NAMESPACES, data, docx_with, merged, merged_file, part, refused};
+
+#[test]
+fn a_value_takes_the_place_of_its_tag() {
+    let out = merged("<w:p><w:r><w:t>Dear {{ name }},</w:t></w:r></w:p>", &data(&[("name", "Ada & Co <1>")]));
+    assert_eq!(out, "<w:p><w:r><w:t xml:space=\"preserve\">Dear Ada &amp; Co &lt;1&gt;,</w:t></w:r></w:p>");
+}
+
+#[test]
+fn a_tag_over_runs_has_the_formatting_of_the_run_in_which_it_begins() {
+    let out = merged(
+        "<w:p w:rsidR=\"00A1\"><w:r w:rsidR=\"00B2\"><w:rPr><w:b/></w:rPr><w:t>Dear {</w:t></w:r>\
+         <w:proofErr w:type=\"spellStart\"/><w:r><w:rPr><w:lang w:val=\"de-DE\"/></w:rPr><w:t>{ na</w:t></w:r>\
+         <w:bookmarkStart w:id=\"0\" w:name=\"_GoBack\"/><w:bookmarkEnd w:id=\"0\"/><w:r><w:t>me }</w:t></w:r>\
+         <w:proofErr w:type=\"spellEnd\"/><w:r><w:t>}, hello</w:t></w:r></w:p>",
+        &data(&[("name", "Ada")]),
+    );
+    assert_eq!(
+        out,
+        "<w:p w:rsidR=\"00A1\"><w:r w:rsidR=\"00B2\"><w:rPr><w:b/></w:rPr><w:t xml:space=\"preserve\">Dear Ada</w:t></w:r>\
+         <w:proofErr w:type=\"spellStart\"/><w:r><w:rPr><w:lang w:val=\"de-DE\"/></w:rPr><w:t xml:space=\"preserve\"></w:t></w:r>\
+         <w:bookmarkStart w:id=\"0\" w:name=\"_GoBack\"/><w:bookmarkEnd w:id=\"0\"/><w:r><w:t xml:space=\"preserve\"></w:t></w:r>\
+         <w:proofErr w:type=\"spellEnd\"/><w:r><w:t xml:space=\"preserve\">, hello</w:t></w:r></w:p>"
+    );
+}
+
+#[test]
+fn line_breaks_and_tabs_of_a_value_are_elements_and_forbidden_characters_go() {
+    let out = merged("<w:p><w:r><w:t>{{ a }}</w:t></w:r></w:p>", &data(&[("a", "x\r\ny\tz\u{1}\u{ffff}🙂")]));
+    assert_eq!(
+        out,
+        "<w:p><w:r><w:t xml:space=\"preserve\">x</w:t><w:br/><w:t xml:space=\"preserve\">y</w:t><w:tab/>\
+         <w:t xml:space=\"preserve\">z🙂</w:t></w:r></w:p>"
+    );
+}
+
+fn children() -> crate::support::Data {
+    data(&[("city", "Bern")]).children("item", "name", &["one", "two"])
+}
+
+#[test]
+fn a_loop_in_one_row_repeats_the_row() {
+    let row = "<w:tr><w:tc><w:p><w:r><w:t>{{#item}}{{ name }}</w:t></w:r></w:p></w:tc>\
+               <w:tc><w:p><w:r><w:t>{{ city }}{{/item}}</w:t></w:r></w:p></w:tc></w:tr>";
+    let head = "<w:tr><w:tc><w:p><w:r><w:t>Name</w:t></w:r></w:p></w:tc></w:tr>";
+    let filled = |name: &str| {
+        format!(
+            "<w:tr><w:tc><w:p><w:r><w:t xml:space=\"preserve\">{name}</w:t></w:r></w:p></w:tc>\
+             <w:tc><w:p><w:r><w:t xml:space=\"preserve\">Bern</w:t></w:r></w:p></w:tc></w:tr>"
+        )
+    };
+    let out = merged(&format!("<w:tbl>{head}{row}</w:tbl>"), &children());
+    assert_eq!(out, format!("<w:tbl>{head}{}{}</w:tbl>", filled("one"), filled("two")));
+    // Without children the header is left; a table of no rows would be no table.
+    assert_eq!(merged(&format!("<w:tbl>{head}{row}</w:tbl>"), &data(&[])), format!("<w:tbl>{head}</w:tbl>"));
+    assert_eq!(merged(&format!("<w:tbl> {row} </w:tbl><w:p/>"), &data(&[])), "<w:p/>");
+    let out = merged(&format!("<w:tbl>{row}</w:tbl>"), &children());
+    assert_eq!(out, format!("<w:tbl>{}{}</w:tbl>", filled("one"), filled("two")));
+}
+
+fn cell(text: &str) -> String {
+    format!("<w:tc>{}</w:tc>", paragraph(text))
+}
+
+fn paragraph(text: &str) -> String {
+    format!("<w:p><w:r><w:t xml:space=\"preserve\">{text}</w:t></w:r></w:p>")
+}
+
+#[test]
+fn rows_that_hold_only_the_tags_vanish() {
+    let row = |a: &str, b: &str| format!("<w:tr>{}{}</w:tr>", cell(a), cell(b));
+    let table = format!(
+        "<w:tbl>{}{}{}{}</w:tbl>",
+        row("{{#item}}", ""),
+        row("{{ name }}", "1"),
+        row("x", "{{ city }}"),
+        row("", " {{/item}} ")
+    );
+    let expected = ["one", "two"].map(|name| format!("{}{}", row(name, "1"), row("x", "Bern"))).concat();
+    assert_eq!(merged(&table, &children()), format!("<w:tbl>{expected}</w:tbl>"));
+}
+
+#[test]
+fn paragraphs_that_hold_only_the_tags_vanish() {
+    let body = [
+        paragraph("Items:"),
+        paragraph("{{#item}}"),
+        paragraph("{{?name}}"),
+        paragraph("{{ name }}"),
+        paragraph("{{/name}}{{?missing}}"),
+        paragraph("none"),
+        paragraph("{{/missing}}"),
+        paragraph("{{/item}}"),
+        paragraph("end"),
+    ];
+    let expected = ["Items:", "one", "two", "end"].map(paragraph).concat();
+    assert_eq!(merged(&body.concat(), &children()), expected);
+}
+
+#[test]
+fn a_cell_keeps_a_paragraph() {
+    let table = |inside: &str| format!("<w:tbl><w:tr><w:tc>{inside}</w:tc></w:tr></w:tbl>");
+    let inside = [paragraph("{{#item}}"), paragraph("{{ name }}"), paragraph("{{/item}}")].concat();
+    assert_eq!(merged(&table(&inside), &data(&[])), table("<w:p/>"));
+    assert_eq!(merged(&table(&inside), &children()), table(&["one", "two"].map(paragraph).concat()));
+    let after = [paragraph("before"), inside].concat();
+    assert_eq!(merged(&table(&after), &data(&[])), table(&paragraph("before")));
+}
+
+#[test]
+fn a_loop_in_one_paragraph_repeats_its_runs() {
+    let out = merged(
+        "<w:p><w:r><w:t>Items: {{#item}}</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>{{ name }}</w:t></w:r>\
+         <w:r><w:t>; {{/item}}end</w:t></w:r></w:p>",
+        &children(),
+    );
+    let each = |name: &str| {
+        format!(
+            "<w:r><w:t xml:space=\"preserve\"></w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t xml:space=\"preserve\">{name}</w:t></w:r>\
+             <w:r><w:t xml:space=\"preserve\">; </w:t></w:r>"
+        )
+    };
+    assert_eq!(
+        out,
+        format!(
+            "<w:p><w:r><w:t xml:space=\"preserve\">Items: </w:t></w:r>{}{}<w:r><w:t xml:space=\"preserve\">end</w:t></w:r></w:p>",
+            each("one"),
+            each("two")
+        )
+    );
+    assert_eq!(merged(&paragraph("{{#item}}{{ name }}, {{/item}}end"), &children()), paragraph("one, two, end"));
+}
+
+#[test]
+fn a_table_that_may_vanish_is_all_that_a_condition_shows() {
+    let row = |text: &str| format!("<w:tbl><w:tr>{}{}</w:tr></w:tbl>", cell(text), cell(""));
+    let table = format!("<w:tbl><w:tr>{}{}</w:tr></w:tbl>", cell("{{#item}}{{ name }}"), cell("{{/item}}"));
+    let body = [paragraph("{{?city}}"), table, paragraph("{{/city}}")].concat();
+    assert_eq!(merged(&body, &data(&[])), "");
+    assert_eq!(merged(&body, &data(&[("city", "Bern")])), "");
+    let one = data(&[("city", "Bern")]).children("item", "name", &["one"]);
+    assert_eq!(merged(&body, &one), row("one"));
+}
+
+#[test]
+fn paragraphs_of_tags_in_a_row_of_tags_vanish_with_it() {
+    let first =
+        format!("<w:tr>{}<w:tc>{}{}</w:tc></w:tr>", cell("{{#item}}"), paragraph("{{?city}}"), paragraph("{{/city}}"));
+    let rows = |name: &str| format!("<w:tr>{}</w:tr>", cell(name));
+    let last = format!("<w:tr>{}</w:tr>", cell("{{/item}}"));
+    let out = merged(&format!("<w:tbl>{first}{}{last}</w:tbl>", rows("{{ name }}")), &children());
+    assert_eq!(out, format!("<w:tbl>{}{}</w:tbl>", rows("one"), rows("two")));
+}
+
+#[test]
+fn rows_with_more_than_the_tags_are_repeated_with_those_between() {
+    let row = |a: &str| format!("<w:tr>{}</w:tr>", cell(a));
+    let out = merged(&format!("<w:tbl>{}{}</w:tbl>", row("{{#item}}a"), row("{{ name }}{{/item}}")), &children());
+    assert_eq!(out, format!("<w:tbl>{}{}{}{}</w:tbl>", row("a"), row("one"), row("a"), row("two")));
+}
+
+#[test]
+fn a_part_may_begin_with_a_byte_order_mark_and_have_windows_line_ends() {
+    let xml = |name: &str| {
+        format!(
+            "\u{feff}<?xml version=\"1.0\" encoding=\"UTF-8\"?>\r\n<w:document {NAMESPACES}>\r\n<w:p><w:r><w:t xml:space=\"preserve\">\
+             é {name}</w:t></w:r></w:p></w:document>\r\n"
+        )
+    };
+    let template = docx_with("", &[("word/document.xml", &xml("{{ city }}"))]);
+    assert_eq!(part(&merged_file(template, &data(&[("city", "Bern")])).unwrap(), "word/document.xml"), xml("Bern"));
+}
+
+#[test]
+fn what_makes_no_region_is_refused() {
+    let inside = |reason: &str| reason.contains("stand neither in one paragraph");
+    assert!(inside(&refused(&[paragraph("a {{#item}}"), paragraph("{{/item}}")].concat())));
+    let table = format!("<w:tbl><w:tr>{}</w:tr></w:tbl>", cell("{{/item}}"));
+    assert!(inside(&refused(&[paragraph("{{#item}}"), table].concat())));
+    assert_eq!(refused(&paragraph("{{#a}}{{#b}}{{/b}}{{/a}}")), "{{#b}} inside another loop");
+    assert_eq!(refused(&paragraph("{{#a}}")), "{{#a}} is never closed");
+    assert_eq!(refused(&paragraph("{{/a}}")), "{{/a}} where something else is open, or nothing");
+    assert_eq!(refused(&paragraph("{{ a")), "a tag that never ends: \"{{ a\"");
+    assert_eq!(refused(&paragraph("{{ a b }}")), "unbalanced or unknown syntax in \"{{ a b }}\"");
+}

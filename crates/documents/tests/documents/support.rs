@@ -1,0 +1,135 @@
+//! What the tests of documents have in common: files made of XML, a source of values, and the text of what comes out.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io::{Cursor, Read, Write};
+
+use documents::docx::TemplateError;
+use documents::merge::{Bounds, MergeError, Source, Template, Value, merge, open};
+use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
+
+pub const CONTENT_TYPES: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n\
+    <Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\">\
+    <Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
+    <Default Extension=\"xml\" ContentType=\"application/xml\"/>\
+    <Override PartName=\"/word/document.xml\" ContentType=\"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/>\
+    </Types>";
+pub const RELATIONSHIPS: &str = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/2006/relationships\">\
+    <Relationship Id=\"rId1\" Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument\" Target=\"word/document.xml\"/>\
+    </Relationships>";
+pub const NAMESPACES: &str = "xmlns:w=\"http://schemas.openxmlformats.org/wordprocessingml/2006/main\" \
+    xmlns:r=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships\" \
+    xmlns:mc=\"http://schemas.openxmlformats.org/markup-compatibility/2006\" \
+    xmlns:wp=\"http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing\" \
+    xmlns:wps=\"http://schemas.microsoft.com/office/word/2010/wordprocessingShape\" \
+    xmlns:v=\"urn:schemas-microsoft-com:vml\"";
+
+/// An archive of these parts in their order.
+pub fn archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, content) in parts {
+        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(content).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// A document with these parts beside what every document has.
+pub fn docx_with(body: &str, others: &[(&str, &str)]) -> Vec<u8> {
+    let document = document(body);
+    let mut parts: Vec<(&str, &[u8])> = vec![
+        ("[Content_Types].xml", CONTENT_TYPES.as_bytes()),
+        ("_rels/.rels", RELATIONSHIPS.as_bytes()),
+        ("word/document.xml", document.as_bytes()),
+    ];
+    for (name, content) in others {
+        match parts.iter_mut().find(|(other, _)| other == name) {
+            Some(part) => part.1 = content.as_bytes(),
+            None => parts.push((name, content.as_bytes())),
+        }
+    }
+    archive(&parts)
+}
+
+pub fn docx(body: &str) -> Vec<u8> {
+    docx_with(body, &[])
+}
+
+fn document(body: &str) -> String {
+    format!("<?xml version=\"1.0\"?><w:document {NAMESPACES}><w:body>{body}</w:body></w:document>")
+}
+
+/// A source of plain data: values by their path with dots, children of loops with values of their own.
+#[derive(Default)]
+pub struct Data {
+    pub values: BTreeMap<String, Value>,
+    pub children: BTreeMap<String, Vec<BTreeMap<String, Value>>>,
+}
+
+pub fn data(values: &[(&str, &str)]) -> Data {
+    let mut data = Data::default();
+    for (path, text) in values {
+        data.values.insert((*path).to_owned(), Value::Text((*text).to_owned()));
+    }
+    data
+}
+
+impl Data {
+    pub fn with(mut self, path: &str, value: Value) -> Self {
+        self.values.insert(path.to_owned(), value);
+        self
+    }
+
+    /// Children of which each has one value.
+    pub fn children(mut self, path: &str, alias: &str, texts: &[&str]) -> Self {
+        let child = |text: &&str| BTreeMap::from([(alias.to_owned(), Value::Text((*text).to_owned()))]);
+        self.children.insert(path.to_owned(), texts.iter().map(child).collect());
+        self
+    }
+}
+
+impl Source for Data {
+    type Child = BTreeMap<String, Value>;
+    type Error = Infallible;
+
+    fn value(&self, path: &[String], child: Option<&Self::Child>) -> Result<Value, Infallible> {
+        let path = path.join(".");
+        let found = child.and_then(|child| child.get(&path)).or_else(|| self.values.get(&path));
+        Ok(found.cloned().unwrap_or(Value::Empty))
+    }
+
+    fn children(&self, path: &[String]) -> impl Iterator<Item = Result<Self::Child, Infallible>> {
+        self.children.get(&path.join(".")).cloned().unwrap_or_default().into_iter().map(Ok)
+    }
+}
+
+pub fn template(file: Vec<u8>) -> Result<Template<Cursor<Vec<u8>>>, TemplateError> {
+    open(Cursor::new(file))
+}
+
+pub fn merged_file(file: Vec<u8>, data: &Data) -> Result<Vec<u8>, MergeError<Infallible>> {
+    let mut out = Cursor::new(Vec::new());
+    merge(&mut template(file).unwrap(), data, &mut out, Bounds::usual(&mut || true))?;
+    Ok(out.into_inner())
+}
+
+/// The body of the document that a body and data make.
+pub fn merged(body: &str, data: &Data) -> String {
+    let out = part(&merged_file(docx(body), data).unwrap(), "word/document.xml");
+    let start = out.find("<w:body>").unwrap() + "<w:body>".len();
+    let end = out.rfind("</w:body>").unwrap();
+    out[start..end].to_owned()
+}
+
+/// Why a body is no template.
+pub fn refused(body: &str) -> String {
+    template(docx(body)).err().map(|error| error.reason).unwrap_or_else(|| "nothing".to_owned())
+}
+
+pub fn part(file: &[u8], name: &str) -> String {
+    let mut zip = ZipArchive::new(Cursor::new(file)).unwrap();
+    let mut text = String::new();
+    zip.by_name(name).unwrap().read_to_string(&mut text).unwrap();
+    text
+}
