@@ -10,7 +10,6 @@ pub static LIMITS_TO_COME: &[&Limit] = &[
     &counter("task_templates", 500, LimitSummary::Counter("task_templates")),
     &counter("ui_config", 100, LimitSummary::Additional("ui_configs")),
     &additional("assignees_standard", 100, "task_assignees_users"),
-    &additional("object_class_document_templates", 1000, "object_class_document_templates"),
     &additional("object_class_forms", 100, "object_class_forms"),
     &additional("task_assignees_user_groups", 10, "task_assignees_user_groups"),
     &additional("user_preferences", 100, "user_preferences"),

@@ -34,7 +34,12 @@ impl File {
 
     /// Writes what labels tell of it: the member of its id.
     pub fn write_label(&self, out: &mut Writer, url: &str) {
-        out.name(&self.id.to_string()).raw("{").name("name").text(&self.name).name("url").text(url);
+        self.write_as(out, &self.id.to_string(), url);
+    }
+
+    /// Writes what labels tell of it under a name.
+    pub fn write_as(&self, out: &mut Writer, name: &str, url: &str) {
+        out.name(name).raw("{").name("name").text(&self.name).name("url").text(url);
         out.name("size").text(&self.size.to_string()).name("type").text(media_type(&self.name)).raw("}");
     }
 }

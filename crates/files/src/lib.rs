@@ -10,7 +10,7 @@ mod storage;
 pub mod uploads;
 
 pub use download::send;
-pub use storage::{Settings, Storage, remove_build, without_removals};
+pub use storage::{Settings, Storage, key as storage_key, remove_build, stored, without_removals};
 
 use kit::domain::Domain;
 use kit::permissions::PermissionResource;

@@ -1,0 +1,465 @@
+//! Documents of records: `/api/object-records/documents/`, `/api/object-records/{id}/documents/` and
+//! `/api/object-records/{id}/document-fields/` (`docs/reference/document-generation.md`).
+
+pub mod runs;
+mod values;
+pub mod work;
+
+use crate::templates::merge_fields::{may_view, may_view_classes};
+use files::held::{FILE_COLUMNS, File};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::jobs;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use kit::rows::{self, Cell, Declaration, Scope, Shape};
+use kit::snapshot;
+use records::classes::ClassField;
+use records::field_type::FieldType;
+use records::record_values::viewable_of;
+use records::rights::EDIT;
+use records::single_records::{Held, class_of, files_in, label, of_path, of_record};
+use resource::json::{USER_REFERENCE, Writer, write_user};
+use resource::{Errors, Field, Kind, Object, Resource, Sent, message, openapi, options, pk, select};
+use runs::{CANCELED, PROCESSING, STATES, related_of_json};
+use serde_json::{Value as Json, json};
+use std::sync::{Arc, LazyLock};
+use store::{Conn, Error, Sql};
+
+const OBJECT_RECORD: &str = "object_record";
+const DOCUMENT_TEMPLATE: &str = "document_template";
+const FIELD: &str = "object_record_field";
+
+const ALL: &str = "/api/object-records/{record_id}/documents/";
+const ONE: &str = "/api/object-records/{record_id}/documents/{template_id}/";
+
+/// A template with the latest run for a record.
+static DOCUMENT: LazyLock<Resource> = LazyLock::new(|| {
+    Resource::new(
+        "document_templates",
+        "RecordDocument",
+        "document_templates",
+        [
+            Field::id().also_in(),
+            Field::new("name", Kind::text(100)).folded().read_only().filter().sort(),
+            Field::new("allow_on_demand_generation", Kind::Boolean).read_only().filter().sort(),
+            Field::new("generated_document", Kind::Json { max_bytes: 0, max_depth: 0 })
+                .read_only()
+                .nullable()
+                .schema(run_schema)
+                .stored_by_resource(),
+        ],
+    )
+});
+
+/// A field that may hold generated documents.
+static DOCUMENT_FIELD: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = [
+        Field::new("alias", Kind::text(50)).read_only(),
+        Field::new("label", Kind::text(100)).read_only(),
+        Field::new("max_num_of_files", Kind::Integer { min: 1, max: 25 }).read_only(),
+        Field::new("is_available", Kind::Boolean).read_only(),
+    ];
+    Resource::new("document_fields", "DocumentField", "object_class_fields", fields).unselectable()
+});
+
+pub fn routes() -> Vec<Route> {
+    let viewer = "object_records.view";
+    let of_classes = "object_records.view, and view of each class that the template names";
+    vec![
+        Route::post("/api/object-records/documents/", "Generate a document", Handler::Write(generate))
+            .takes(Schema::Json(body_schema))
+            .answers(201, Schema::Json(started_schema))
+            .action("create")
+            .instance(viewer),
+        Route::list(ALL, &DOCUMENT, list).instance("object_records.list"),
+        Route::options_below(ALL, document).instance("object_records.list"),
+        Route::view(ONE, &DOCUMENT, view).reads(view).instance(viewer),
+        Route::post(
+            "/api/object-records/{record_id}/documents/{template_id}/cancel/",
+            "Cancel a run",
+            Handler::Write(cancel),
+        )
+        .answers(201, Schema::Json(started_schema))
+        .named_by_path()
+        .instance(of_classes),
+        Route::new(
+            Method::GET,
+            "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/",
+            "Download",
+            Handler::Async(download),
+        )
+        .answers(200, Schema::Binary)
+        .comes_compressed()
+        .named_by_path()
+        .instance(of_classes),
+        Route::list("/api/object-records/{record_id}/document-fields/", &DOCUMENT_FIELD, fields).instance(viewer),
+    ]
+}
+
+fn body_schema() -> Json {
+    openapi::titled(
+        "DocumentToGenerate",
+        json!({
+            "type": "object",
+            "required": [OBJECT_RECORD, DOCUMENT_TEMPLATE],
+            "properties": {
+                OBJECT_RECORD: {"type": "integer"},
+                DOCUMENT_TEMPLATE: {"type": "integer"},
+                FIELD: {
+                    "type": ["string", "null"],
+                    "description": "The alias of a document field into which the file is put",
+                },
+            },
+        }),
+    )
+}
+
+fn started_schema() -> Json {
+    let text = || json!({"type": "string"});
+    let labels = openapi::object([(OBJECT_RECORD, text()), (DOCUMENT_TEMPLATE, text())]);
+    openapi::titled(
+        "DocumentRun",
+        openapi::object([
+            (OBJECT_RECORD, json!({"type": "integer"})),
+            (DOCUMENT_TEMPLATE, json!({"type": "integer"})),
+            (FIELD, json!({"type": ["string", "null"]})),
+            ("status", json!({"type": "string", "enum": ["processing", "cancelled"]})),
+            ("_meta", openapi::object([("labels", labels)])),
+        ]),
+    )
+}
+
+fn run_schema() -> Json {
+    let label = openapi::object(["name", "url", "size", "type"].map(|name| (name, json!({"type": "string"}))));
+    let labels = json!({"type": "object", "properties": {"document": label}});
+    let run = openapi::object([
+        ("id", json!({"type": "integer"})),
+        ("status", json!({"type": "string", "enum": STATES})),
+        ("error_message", json!({"type": "string"})),
+        ("document", json!({"type": ["integer", "null"], "description": "The id of the file"})),
+        ("generated_at", json!({"type": ["string", "null"], "format": "date-time"})),
+        ("generated_by", json!({"anyOf": [openapi::user_reference(), {"type": "null"}]})),
+        ("_meta", openapi::object([("labels", labels)])),
+    ]);
+    json!({"anyOf": [openapi::titled("GeneratedDocument", run), {"type": "null"}]})
+}
+
+// ---- Begin and cancel ----------------------------------------------------------------------------------------------
+
+/// What a body asks for, when it is right.
+struct Asked {
+    held: Held,
+    template: i64,
+    template_name: String,
+    field: Option<ClassField>,
+}
+
+fn generate(request: &Request, conn: &mut Conn) -> Outcome {
+    let asked = asked(request, conn)?;
+    let (requester, field) = (request.caller()?.user, asked.field.as_ref());
+    let run = runs::begin(request, conn, asked.held.id, asked.template, field.map(|field| field.id), requester);
+    if let Err(Error::Unique(_)) = run {
+        return Err(already());
+    }
+    run?;
+    started(conn, &asked, "processing")
+}
+
+fn already() -> Refusal {
+    Refusal::bad("Your request is already processing.")
+}
+
+fn started(conn: &mut Conn, asked: &Asked, status: &str) -> Outcome {
+    let label = label(conn, &asked.held.class, asked.held.id)?;
+    let body = json!({
+        OBJECT_RECORD: asked.held.id,
+        DOCUMENT_TEMPLATE: asked.template,
+        FIELD: asked.field.as_ref().map(|field| &field.alias),
+        "status": status,
+        "_meta": {"labels": {OBJECT_RECORD: label, DOCUMENT_TEMPLATE: asked.template_name}},
+    });
+    Ok(Answer::json(StatusCode::CREATED, body.to_string()))
+}
+
+/// The id that a required member of a body has.
+fn id_of(body: &Object<'_>, name: &str, errors: &mut Errors) -> Option<i64> {
+    match body.get(name) {
+        None => errors.add(name, message::REQUIRED),
+        Some(sent) if sent.is_null() => errors.add(name, message::NULL),
+        Some(sent) => match pk(sent) {
+            Ok(id) => return Some(id),
+            Err(wrong) => errors.add(name, wrong),
+        },
+    }
+    None
+}
+
+/// Checks a body: all that is wrong is told together.
+fn asked(request: &Request, conn: &mut Conn) -> Result<Asked, Refusal> {
+    let (body, mut errors) = (request.object()?, Errors::new());
+    let record = id_of(&body, OBJECT_RECORD, &mut errors);
+    let template = id_of(&body, DOCUMENT_TEMPLATE, &mut errors);
+    let held = match record {
+        Some(id) => record_of(request, conn, id, &mut errors)?,
+        None => None,
+    };
+    let template = match template {
+        Some(id) => template_of(request, conn, id, &mut errors)?,
+        None => None,
+    };
+    let field = match &held {
+        Some(held) => field_of(held, body.get(FIELD), &mut errors),
+        None => None,
+    };
+    if let (Some(held), Some(template)) = (&held, &template)
+        && held.class.id != template.class
+    {
+        errors.add("non_field_errors", "Record and document template must belong to the same object class.");
+    }
+    errors.refuse()?;
+    let (Some(held), Some(template)) = (held, template) else { return Err(Refusal::not_found()) };
+    Ok(Asked { held, template: template.id, template_name: template.name, field })
+}
+
+fn record_of(request: &Request, conn: &mut Conn, id: i64, errors: &mut Errors) -> Result<Option<Held>, Refusal> {
+    if let Some(held) = of_record(request, conn, id)? {
+        return Ok(Some(held));
+    }
+    match class_of(conn, id)? {
+        Some(_) => errors.add(OBJECT_RECORD, format!("Invalid pk {id} - You do not have permission for this Record.")),
+        None => errors.add(OBJECT_RECORD, message::pk(id)),
+    }
+    Ok(None)
+}
+
+/// A template as requests for documents see it.
+struct Found {
+    id: i64,
+    class: i64,
+    name: String,
+    is_on_demand: bool,
+}
+
+fn find_template(conn: &mut Conn, id: i64) -> Result<Option<Found>, Error> {
+    let sql = Sql::new("SELECT id, class_id, name, allow_on_demand_generation FROM document_templates WHERE id = $1");
+    conn.opt(&sql.arg(id), |row| {
+        Ok(Found { id: row.int(0)?, class: row.int(1)?, name: row.text(2)?.to_owned(), is_on_demand: row.flag(3)? })
+    })
+}
+
+fn template_of(request: &Request, conn: &mut Conn, id: i64, errors: &mut Errors) -> Result<Option<Found>, Refusal> {
+    let Some(found) = find_template(conn, id)? else {
+        errors.add(DOCUMENT_TEMPLATE, message::pk(id));
+        return Ok(None);
+    };
+    let may = found.is_on_demand && may_view(request, conn, found.class)? && may_view_classes(request, conn, id)?;
+    if !may {
+        errors.add(DOCUMENT_TEMPLATE, format!("Invalid pk {id} - You do not have permission for this Document."));
+        return Ok(None);
+    }
+    Ok(Some(found))
+}
+
+/// The field into which the file is to be put, if the body names one.
+fn field_of(held: &Held, sent: Option<Sent<'_>>, errors: &mut Errors) -> Option<ClassField> {
+    let sent = sent.filter(|sent| !sent.is_null())?;
+    let Some(alias) = sent.as_str() else {
+        errors.add(FIELD, message::STRING);
+        return None;
+    };
+    match held.class.field(&alias) {
+        None => errors.add(FIELD, format!("Invalid name {alias} - field does not exist.")),
+        Some(field) if field.kind != FieldType::Document => {
+            errors.add(FIELD, format!("Invalid type - field {alias} is not Document type."));
+        }
+        Some(_) if !held.may(EDIT) => {
+            errors.add(FIELD, format!("Invalid name {alias} - You do not have permission for this field."));
+        }
+        Some(field) => return Some(field.clone()),
+    }
+    None
+}
+
+fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = of_path(request, conn)?;
+    let template = template_of_path(conn, request, &held)?;
+    needs_classes(request, conn, template.id)?;
+    let sql = Sql::new(
+        "SELECT id, status, field, job FROM document_runs WHERE record = $1 AND template = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE",
+    );
+    let run = conn.opt(&sql.arg(held.id).arg(template.id), |row| {
+        Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?, row.opt_int(3)?))
+    })?;
+    let (run, status, field, job) = run.ok_or_else(Refusal::not_found)?;
+    if status != PROCESSING || !runs::end(conn, run, CANCELED, "", request.now)? {
+        return Err(Refusal::bad("Document has already been processed."));
+    }
+    if let Some(job) = job {
+        jobs::cancel(request, conn, job)?;
+    }
+    let field = held.class.fields.iter().find(|known| Some(known.id) == field).cloned();
+    let asked = Asked { template: template.id, template_name: template.name, field, held };
+    started(conn, &asked, "cancelled")
+}
+
+/// The template of the path; 404 when it is none of the record's class.
+fn template_of_path(conn: &mut Conn, request: &Request, held: &Held) -> Result<Found, Refusal> {
+    let found = find_template(conn, request.second_id())?;
+    found.filter(|found| found.class == held.class.id).ok_or_else(Refusal::not_found)
+}
+
+/// 403 unless the caller may view each class that a template names.
+fn needs_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<(), Refusal> {
+    if may_view_classes(request, conn, template)? { Ok(()) } else { Err(Refusal::forbidden()) }
+}
+
+// ---- Read ----------------------------------------------------------------------------------------------------------
+
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    of_path(request, conn)?;
+    Ok(Answer::value(&options::document(&DOCUMENT)))
+}
+
+/// The templates of a record's class with its latest run of each.
+fn shape(request: &Request, record: i64) -> Shape {
+    let mut extra = Sql::new("");
+    let latest = |sql: &mut Sql, what: &'static str| {
+        sql.push(what).push(" FROM document_runs r WHERE r.record = ").bind(record);
+        sql.push(" AND r.template = t.id ORDER BY r.id DESC LIMIT 1)");
+    };
+    latest(&mut extra, "(SELECT r.id");
+    latest(&mut extra, ", (SELECT r.status");
+    latest(&mut extra, ", (SELECT r.error_message");
+    latest(&mut extra, ", (SELECT r.file");
+    latest(&mut extra, ", (SELECT r.ended_at");
+    extra.push(", (SELECT CAST(json_build_array(");
+    for (n, shown) in USER_REFERENCE.iter().enumerate() {
+        extra.push(if n > 0 { ", u." } else { "u." }).name(shown);
+    }
+    latest(extra.push(") AS TEXT) FROM users u WHERE u.id = "), "(SELECT r.requester");
+    extra.push(")");
+    for column in ["uuid", "name", "size"] {
+        latest(extra.push(", (SELECT f.").name(column).push(" FROM files f WHERE f.id = "), "(SELECT r.file");
+        extra.push(")");
+    }
+    extra.push(", t.id");
+    let address = request.app.address_of(&request.build);
+    Shape::owned(Declaration::Static(&DOCUMENT), extra, move |out, _, row, at, _| {
+        write_run(out.name("generated_document"), row, at, record, &address)
+    })
+}
+
+fn write_run(out: &mut Writer, row: &Cell<'_>, at: usize, record: i64, address: &str) -> Result<(), Error> {
+    use resource::json::Cells;
+    let Some(id) = row.int(at)? else {
+        out.raw("null");
+        return Ok(());
+    };
+    let file = match row.int(at + 3)? {
+        Some(id) => Some(File {
+            id,
+            uuid: row.text(at + 6)?.unwrap_or("").to_owned(),
+            name: row.text(at + 7)?.unwrap_or("").to_owned(),
+            size: row.int(at + 8)?.unwrap_or(0),
+        }),
+        None => None,
+    };
+    out.raw("{").name("id").int(id).name("status").opt_text(row.text(at + 1)?);
+    out.name("error_message").opt_text(row.text(at + 2)?).name("document");
+    match &file {
+        Some(file) => out.int(file.id),
+        None => out.raw("null"),
+    };
+    out.name("generated_at").moment(row.int(at + 4)?);
+    write_user(out.name("generated_by"), row.user(at + 5)?);
+    out.name("_meta").raw("{").name("labels").raw("{");
+    if let Some(file) = file {
+        let template = row.int(at + 9)?.unwrap_or(0);
+        let url = format!("{address}/api/object-records/{record}/documents/{template}/download/{}/", file.uuid);
+        file.write_as(out, "document", &url);
+    }
+    out.raw("}}}");
+    Ok(())
+}
+
+/// The templates whose merge fields name only classes that the caller may view.
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = of_path(request, conn)?;
+    let named = Sql::new(
+        "SELECT DISTINCT c.class_id FROM document_template_classes c JOIN document_templates t ON t.id = c.template \
+         WHERE t.class_id = $1",
+    );
+    let named = conn.all(&named.arg(held.class.id), |row| row.int(0))?;
+    let mut hidden = Vec::new();
+    for class in named {
+        if !may_view(request, conn, class)? {
+            hidden.push(class);
+        }
+    }
+    let mut scope = Sql::new("t.class_id = ");
+    scope.bind(held.class.id);
+    if !hidden.is_empty() {
+        scope.push(" AND t.id NOT IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
+        scope.any(hidden).push(")");
+    }
+    rows::list(request, conn, &shape(request, held.id), Scope::of(scope))
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = of_path(request, conn)?;
+    let template = template_of_path(conn, request, &held)?;
+    let instance = rows::view_id(request, conn, &shape(request, held.id), template.id)?;
+    Ok(Answer::instance(StatusCode::OK, instance))
+}
+
+/// Sends the file of a run to its requester, and to whoever may view all that it shows.
+fn download(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let file = snapshot::read(&request, |request: &Request, conn: &mut Conn| downloadable(request, conn)).await?;
+        files::send(&request, &file).await
+    })
+}
+
+fn downloadable(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
+    let held = of_path(request, conn)?;
+    let template = template_of_path(conn, request, &held)?;
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FILE_COLUMNS)
+        .push(", r.requester, r.shown FROM document_runs r JOIN files f ON f.id = r.file WHERE r.record = ");
+    sql.bind(held.id).push(" AND r.template = ").bind(template.id);
+    sql.push(" AND f.uuid = ").bind(request.uuid().to_string());
+    let found = conn.opt(&sql, |row| Ok((File::read(row, 0)?, row.int(4)?, row.text(5)?.to_owned())))?;
+    let (file, requester, shown) = found.ok_or_else(Refusal::not_found)?;
+    if requester == request.caller()?.user {
+        return Ok(file);
+    }
+    needs_classes(request, conn, template.id)?;
+    for (class, ids) in related_of_json(&shown) {
+        if viewable_of(request, conn, class, &ids)?.len() < ids.len() {
+            return Err(Refusal::forbidden());
+        }
+    }
+    Ok(file)
+}
+
+/// The fields of a record into which a document may be put.
+fn fields(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = of_path(request, conn)?;
+    let page = select(&DOCUMENT_FIELD, &request.query)?;
+    let all: Vec<ClassField> =
+        held.class.fields.iter().filter(|field| field.kind == FieldType::Document).cloned().collect();
+    let mut out = Writer::with_capacity(512);
+    out.raw("[");
+    for field in all.iter().skip(page.offset as usize).take(page.limit as usize) {
+        let most = field.max_num_of_files.unwrap_or(1);
+        let count = files_in(conn, &held.class, held.id, field)?.len() as i64;
+        out.comma().raw("{").name("alias").text(&field.alias).name("label").text(&field.label);
+        out.name("max_num_of_files").int(most).name("is_available").bool(held.may(EDIT) && count < most).raw("}");
+    }
+    out.raw("]");
+    let total = all.len() as i64;
+    let body = rows::envelope(request, page.limit, page.offset, total, total, &out.into_bytes());
+    Ok(Answer::json(StatusCode::OK, body))
+}

@@ -1,0 +1,163 @@
+//! Runs: the rows by which it is known which document is being made of which record, and what became of it
+//! (`docs/reference/document-generation.md`). A record and a template have one run that is processing at most; a finished one
+//! takes the place of those before it.
+
+use super::work::GENERATE;
+use files::held::{Ending, release_by_job};
+use kit::jobs::{self, JobKind, NewJob};
+use kit::reactions::Removal;
+use kit::request::Request;
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+
+/// How many runs are removed in one transaction.
+const PAGE: i64 = 500;
+
+pub const PROCESSING: &str = "processing";
+pub const CANCELED: &str = "canceled";
+pub const COMPLETED: &str = "completed";
+pub const FIELD_UPDATED: &str = "field_updated";
+pub const FIELD_NOT_UPDATED: &str = "field_not_updated";
+pub const FAILED: &str = "failed";
+/// All states of a run.
+pub const STATES: [&str; 6] = [PROCESSING, CANCELED, COMPLETED, FIELD_UPDATED, FIELD_NOT_UPDATED, FAILED];
+
+/// The records that a document shows beside its own, by their classes.
+pub type Related = BTreeMap<i64, Vec<i64>>;
+
+/// Related records as they are stored.
+pub fn related_to_json(related: &Related) -> String {
+    let members: Map<String, Json> = related.iter().map(|(class, ids)| (class.to_string(), json!(ids))).collect();
+    Json::Object(members).to_string()
+}
+
+/// Reads what [`related_to_json`] wrote.
+pub fn related_of_json(text: &str) -> Related {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// A run that is processing.
+pub struct Run {
+    pub id: i64,
+    pub record: i64,
+    pub template: i64,
+    pub field: Option<i64>,
+    pub requester: i64,
+}
+
+/// A run that is to be processed; `None`: it was canceled, or is done.
+pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Run>, Error> {
+    let sql = Sql::new(
+        "SELECT id, record, template, field, requester FROM document_runs WHERE status = 'processing' AND id = ",
+    );
+    let mut sql = sql;
+    sql.bind(id).push(lock);
+    conn.opt(&sql, |row| {
+        let (record, template) = (row.int(1)?, row.int(2)?);
+        Ok(Run { id: row.int(0)?, record, template, field: row.opt_int(3)?, requester: row.int(4)? })
+    })
+}
+
+/// Begins a run, in the transaction of the request. [`Error::Unique`]: one is processing.
+pub fn begin(
+    request: &Request,
+    conn: &mut Conn,
+    record: i64,
+    template: i64,
+    field: Option<i64>,
+    requester: i64,
+) -> Result<i64, Error> {
+    // Former ones without a file tell nothing any more.
+    let former = Sql::new(
+        "DELETE FROM document_runs WHERE record = $1 AND template = $2 AND file IS NULL AND status <> 'processing'",
+    );
+    conn.exec(&former.arg(record).arg(template))?;
+    let sql = Sql::new(
+        "INSERT INTO document_runs(record, template, field, requester, status, error_message, shown, created_at) \
+         VALUES ($1, $2, $3, $4, 'processing', '', '{}', $5) RETURNING id",
+    );
+    let sql = sql.arg(record).arg(template).arg(field).arg(requester).arg(request.now);
+    let id = conn.one(&sql, |row| row.int(0))?;
+    let job = NewJob { kind: &GENERATE, payload: json!({"run": id}), key: None, not_before: request.now };
+    let job = jobs::put(request, conn, &job)?;
+    conn.exec(&Sql::new("UPDATE document_runs SET job = $1 WHERE id = $2").arg(job).arg(id))?;
+    Ok(id)
+}
+
+/// Ends a run that is processing without a file.
+pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, now: i64) -> Result<bool, Error> {
+    let sql = Sql::new(
+        "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3 WHERE id = $4 AND status = 'processing'",
+    );
+    Ok(conn.exec(&sql.arg(status).arg(error_message).arg(now).arg(id))? == 1)
+}
+
+/// Ends a run with a file, in the place of the finished ones before it.
+pub fn end_with_file(
+    request: &Request,
+    conn: &mut Conn,
+    run: &Run,
+    (status, error_message): (&'static str, &str),
+    file: i64,
+    related: &Related,
+) -> Result<(), Error> {
+    let sql = Sql::new(
+        "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3, file = $4, shown = $5 WHERE id = $6",
+    );
+    let sql = sql.arg(status).arg(error_message).arg(request.now).arg(file).arg(related_to_json(related)).arg(run.id);
+    conn.exec(&sql)?;
+    let former = Sql::new("SELECT id FROM document_runs WHERE record = $1 AND template = $2 AND id < $3");
+    let former = conn.all(&former.arg(run.record).arg(run.template).arg(run.id), |row| row.int(0))?;
+    remove(conn, former)
+}
+
+/// Removes runs, and gives up their files.
+fn remove(conn: &mut Conn, runs: Vec<i64>) -> Result<(), Error> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    release_by_job(conn, Ending::OfRuns(runs.clone()))?;
+    conn.exec(Sql::new("DELETE FROM document_runs WHERE id").any(runs)).map(drop)
+}
+
+/// Removes the runs of records that are gone for good.
+pub const RECORDS_REMOVED: Removal = Removal {
+    resource: "object_records",
+    run: |conn, records| {
+        let mut sql = Sql::new("SELECT id FROM document_runs WHERE record");
+        let runs = conn.all(sql.any(records.to_vec()), |row| row.int(0))?;
+        remove(conn, runs)
+    },
+};
+
+/// Removes the runs of a template that is deleted. There may be a million of them: a job does it in pages.
+pub static LEFT_RUNS: JobKind = JobKind {
+    name: "document_runs",
+    at_a_time: 2,
+    of_build: 1,
+    patience: Duration::from_secs(4 * 3600),
+    given_up_after: Duration::from_secs(30 * 86_400),
+    runs_again: false,
+    run: |_, _, job| {
+        let template = job.payload["template"].as_i64().unwrap_or(0);
+        let page = move |conn: &mut Conn, _: i64| {
+            let sql = Sql::new("SELECT id FROM document_runs WHERE template = $1 ORDER BY id LIMIT $2");
+            let runs = conn.all(&sql.arg(template).arg(PAGE), |row| row.int(0))?;
+            let last = runs.last().copied();
+            remove(conn, runs)?;
+            Ok(last)
+        };
+        Box::pin(async move { job.by_pages(PAGE, page).await })
+    },
+    given_up: |_, _, _, _, _| Ok(()),
+};
+
+/// Has the runs of a template removed that is deleted.
+pub fn leave_template(request: &Request, conn: &mut Conn, template: i64) -> Result<(), Error> {
+    let key = template.to_string();
+    let payload = json!({"template": template});
+    let job = NewJob { kind: &LEFT_RUNS, payload, key: Some(&key), not_before: request.now };
+    jobs::put(request, conn, &job).map(drop)
+}

@@ -1,0 +1,55 @@
+//! Reads uploaded templates: outside of every transaction, few at a time, since the largest take some time and memory.
+
+use super::merge_fields::MergeField;
+use crate::docx::Refused;
+use crate::merge;
+use files::held::File;
+use files::{Storage, storage_key, stored};
+use kit::app::App;
+use kit::build::Build;
+use kit::refusal::Refusal;
+use std::io::BufReader;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Error;
+use tokio::sync::Semaphore;
+
+/// How many templates a process reads at a time.
+const AT_A_TIME: usize = 2;
+/// How long a request waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The turns to read templates.
+pub struct Readers(Arc<Semaphore>);
+
+impl Default for Readers {
+    fn default() -> Readers {
+        Readers(Arc::new(Semaphore::new(AT_A_TIME)))
+    }
+}
+
+/// What a file says.
+pub struct Read {
+    /// The file that was read.
+    pub file: i64,
+    /// Its tags; `None`: it is no template.
+    pub fields: Option<Vec<MergeField>>,
+}
+
+/// Reads the tags of a stored file.
+pub async fn read(app: &App, build: &Build, file: &File) -> Result<Read, Refusal> {
+    let busy = || Refusal::busy("The server is busy. Please try again.");
+    let turns = app.slot::<Readers>().0.clone();
+    let turn = tokio::time::timeout(PATIENCE, turns.acquire_owned()).await.map_err(|_| busy())?.map_err(|_| busy())?;
+    let local = app.slot::<Storage>().blobs.local(&storage_key(build, &file.uuid)).await.map_err(stored)?;
+    let read = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        merge::open(BufReader::new(local)).map(|template| MergeField::of_tags(template.tags()))
+    });
+    let fields = match read.await.map_err(|error| Error::Db(format!("a template was not read: {error}")))? {
+        Ok(fields) => Some(fields),
+        Err(error) if error.kind == Refused::Io => return Err(Error::Unavailable(error.reason).into()),
+        Err(_) => None,
+    };
+    Ok(Read { file: file.id, fields })
+}

@@ -1,0 +1,374 @@
+//! Document templates of classes: `/api/object-classes/{id}/document-templates/`
+//! (`docs/reference/document-templates.md`).
+
+pub mod check;
+pub mod merge_fields;
+pub mod warnings;
+
+use crate::generation::runs;
+use check::Read;
+use files::file_name::{extension, split};
+use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release};
+use files::uploads::{invalid_token, of_token, of_tokens};
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::commit::write;
+use kit::limits::{self, Limit, LimitSummary};
+use kit::reactions::{Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use kit::rows::{self, Cell, Declaration, Scope, Shape};
+use kit::snapshot;
+use merge_fields::{Meaningless, Meanings, MergeField};
+use records::record_values::class_of_id;
+use records::rights::{CLASS_EDIT, lock_class, on_class};
+use resource::json::{Cells, Form, Writer};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, fold, message, openapi};
+use serde_json::json;
+use std::sync::{Arc, LazyLock};
+use store::{Arg, Conn, Error, Sql};
+
+/// How many templates a class may have.
+pub static TEMPLATES: Limit = Limit {
+    name: "object_class_document_templates",
+    default: 1000,
+    many: "Document Templates",
+    summary: LimitSummary::Additional("object_class_document_templates"),
+    ..Limit::EMPTY
+};
+
+const UNREADABLE: &str = "Error while parsing document. Please check the syntax.";
+const DOCX: &str = "docx";
+const TABLE: &str = "document_templates";
+const COLLECTION: &str = "/api/object-classes/{class_id}/document-templates/";
+const ONE: &str = "/api/object-classes/{class_id}/document-templates/{template_id}/";
+const DOWNLOAD: &str = "/api/object-classes/{class_id}/document-templates/{template_id}/download/";
+
+static NAME: Key<String> = Key::new("name");
+static TEMPLATE_FILE: Key<i64> = Key::new("template_file");
+static ON_DEMAND: Key<bool> = Key::new("allow_on_demand_generation");
+
+static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    Resource::new(
+        TABLE,
+        "DocumentTemplate",
+        TABLE,
+        [
+            Field::id().sort(),
+            NAME.text(100).example("Invoice").required().unique("document_templates_name").folded().filter().sort(),
+            Field::new("description", Kind::text(500)).default(""),
+            TEMPLATE_FILE.is(Kind::File { extension: DOCX }).column("file").required(),
+            Field::new("template_file_name", Kind::text(255)).folded().read_only().list_only().filter(),
+            ON_DEMAND.boolean().default(true).filter().sort(),
+            Field::new("warning", Kind::text(1000)).folded().read_only().filter(),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+    .limit_items(TEMPLATES.default)
+    .shows(|_| vec![("_meta", openapi::object([("labels", openapi::object([("files", files_schema())]))]))])
+});
+
+/// The schema of what labels tell of files.
+pub fn files_schema() -> serde_json::Value {
+    let file = openapi::object(["name", "url", "size", "type"].map(|name| (name, json!({"type": "string"}))));
+    json!({"type": "object", "description": "By the id of the file", "additionalProperties": openapi::titled("FileLabel", file)})
+}
+
+static SHAPE: Shape = Shape::new(
+    Declaration::Static(&TEMPLATE),
+    "t.class_id, t.id, t.file, (SELECT f.name FROM files f WHERE f.id = t.file), \
+     (SELECT f.size FROM files f WHERE f.id = t.file)",
+    write_meta,
+);
+
+pub fn routes() -> Vec<Route> {
+    let right = "object_classes.edit";
+    vec![
+        Route::list(COLLECTION, &TEMPLATE, list).instance(right),
+        Route::create(COLLECTION, &TEMPLATE, |_, _| Err(Refusal::not_found())).steps(create).instance(right),
+        Route::options_below(COLLECTION, document),
+        Route::view(ONE, &TEMPLATE, view).instance(right),
+        Route::edit(ONE, &TEMPLATE, |_, _| Err(Refusal::not_found())).steps(edit).instance(right),
+        Route::delete(ONE, delete).instance(right),
+        Route::new(Method::GET, DOWNLOAD, "Download", Handler::Async(download))
+            .answers(200, Schema::Binary)
+            .comes_compressed()
+            .named_by_path()
+            .instance(right),
+    ]
+}
+
+/// 404 when the caller may not view the class of the path, 403 when he may not change it.
+fn may_read(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    on_class(conn, request.caller()?, request.id())?.ok_or_else(Refusal::not_found)?.needs(CLASS_EDIT)
+}
+
+/// 403 when the caller may not change the class of the path, or may not view it.
+fn may_write(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    let rights = on_class(conn, request.caller()?, request.id())?;
+    match rights.is_some_and(|rights| rights.sees_class() && rights.has(CLASS_EDIT)) {
+        true => Ok(()),
+        false => Err(Refusal::forbidden()),
+    }
+}
+
+fn document(request: &Request, conn: &mut Conn) -> Outcome {
+    on_class(conn, request.caller()?, request.id())?.ok_or_else(Refusal::not_found)?.needs_to_see()?;
+    let mut document = rows::document(conn, &TEMPLATE)?;
+    document["restrictions"]["limit_items"] = limits::value(conn, &TEMPLATES)?.into();
+    Ok(Answer::value(&document))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    may_read(request, conn)?;
+    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.class_id = $1").arg(request.id())))
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    may_read(request, conn)?;
+    is_of_class(request, conn)?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.second_id())?))
+}
+
+/// 404 unless the template of the path belongs to the class of the path.
+fn is_of_class(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    let sql = Sql::new("SELECT 1 FROM document_templates WHERE id = $1 AND class_id = $2");
+    let found = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
+    found.ok_or_else(Refusal::not_found)
+}
+
+fn create(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let read = read_sent(&request).await?;
+        write(&request, move |request, conn| insert(request, conn, read.as_ref())).await
+    })
+}
+
+fn edit(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let read = read_sent(&request).await?;
+        write(&request, move |request, conn| update(request, conn, read.as_ref())).await
+    })
+}
+
+/// Reads the file whose token the body has, if the caller may change the class; what is wrong is told by the write.
+async fn read_sent(request: &Arc<Request>) -> Result<Option<Read>, Refusal> {
+    let find = |request: &Request, conn: &mut Conn| {
+        may_write(request, conn)?;
+        match request.object()?.get(TEMPLATE_FILE.name()).and_then(|sent| sent.as_str()) {
+            Some(token) => of_token(request, conn, &token),
+            None => Ok(None),
+        }
+    };
+    match snapshot::read(request, find).await?.filter(|file| is_docx(&file.name)) {
+        Some(file) => check::read(&request.app, &request.build, &file).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+fn is_docx(name: &str) -> bool {
+    extension(name).eq_ignore_ascii_case(DOCX)
+}
+
+fn insert(request: &Request, conn: &mut Conn, read: Option<&Read>) -> Outcome {
+    may_write(request, conn)?;
+    lock_class(conn, request.id())?;
+    let Accepted { mut changes, file, extra, classes } = accept(request, conn, None, read)?;
+    let count = Sql::new("SELECT count(*) FROM document_templates WHERE class_id = $1").arg(request.id());
+    let count = conn.one(&count, |row| row.int(0))?;
+    limits::check(conn, &TEMPLATES, count, 1)?;
+    if let Some(file) = &file {
+        changes.set(&TEMPLATE_FILE, file.id);
+    }
+    let mut columns: Vec<(&'static str, Arg)> =
+        vec![("class_id", request.id().into()), ("warning", "".into()), ("warning_fold", "".into())];
+    columns.extend(extra);
+    let id = rows::insert(request, conn, &TEMPLATE, &changes, &columns)?;
+    if let Some(file) = file {
+        hold(conn, file.id, Holder::Template(id))?;
+    }
+    warnings::set_classes(conn, id, classes)?;
+    rows::created(request, conn, &SHAPE, id)
+}
+
+fn update(request: &Request, conn: &mut Conn, read: Option<&Read>) -> Outcome {
+    may_write(request, conn)?;
+    lock_class(conn, request.id())?;
+    is_of_class(request, conn)?;
+    let id = request.second_id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let Accepted { mut changes, file, mut extra, classes } = accept(request, conn, Some((id, &before)), read)?;
+    if let Some(file) = &file {
+        changes.set(&TEMPLATE_FILE, file.id);
+        release(request, conn, Ending::OfTemplates(vec![id]))?;
+        hold(conn, file.id, Holder::Template(id))?;
+        // The merge fields of the new file are there.
+        extra.extend([("warning", "".into()), ("warning_fold", "".into())]);
+        warnings::set_classes(conn, id, classes)?;
+    }
+    rows::update(request, conn, &TEMPLATE, id, &before, &changes, &extra)?;
+    rows::changed(request, conn, &SHAPE, id)
+}
+
+/// A body that is right.
+struct Accepted {
+    changes: Changes,
+    /// The new file, which is unspent.
+    file: Option<File>,
+    /// The columns that follow from the file.
+    extra: Vec<(&'static str, Arg)>,
+    /// The other classes that its merge fields name, locked against changes.
+    classes: Vec<i64>,
+}
+
+/// Checks a body, and the file that it names as it was read.
+fn accept(
+    request: &Request,
+    conn: &mut Conn,
+    before: Option<(i64, &Changes)>,
+    read: Option<&Read>,
+) -> Result<Accepted, Refusal> {
+    let body = request.object()?;
+    let accepted = rows::accepted_within(conn, &TEMPLATE, &body, before.map(|(id, _)| id), ("class_id", request.id()))?;
+    let (mut changes, mut errors) = (accepted.changes, accepted.errors);
+    let file = file_sent(request, conn, &mut changes, before.map(|(_, before)| before), &mut errors)?;
+    errors.refuse()?;
+    let Some(file) = file else { return Ok(Accepted { changes, file: None, extra: Vec::new(), classes: Vec::new() }) };
+    let unreadable = || Refusal::field("error", UNREADABLE);
+    // A token that was spent and made again meanwhile is another file.
+    let read = read.filter(|read| read.file == file.id).ok_or_else(Refusal::outdated)?;
+    let fields = read.fields.as_deref().ok_or_else(unreadable)?;
+    let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    let mut meanings = Meanings::of_caller(request, class);
+    let named = meanings.classes(conn, fields)?;
+    // A field of theirs that goes from now on waits, and gives the template its warning.
+    let mut locked = Sql::new("SELECT id FROM object_classes WHERE id");
+    locked.any(named.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
+    conn.all(&locked, |_| Ok(()))?;
+    check_meanings(request, conn, &mut meanings, fields)?;
+    let (name, _) = split(&file.name);
+    let extra = vec![
+        ("template_file_name", name.into()),
+        ("template_file_name_fold", fold(name).into()),
+        ("merge_fields", MergeField::to_json(fields).to_string().into()),
+    ];
+    Ok(Accepted { changes, file: Some(file), extra, classes: named.into_iter().collect() })
+}
+
+/// The file that a body names by its token; the id of the present file is left out of the changes.
+fn file_sent(
+    request: &Request,
+    conn: &mut Conn,
+    changes: &mut Changes,
+    before: Option<&Changes>,
+    errors: &mut Errors,
+) -> Result<Option<File>, Refusal> {
+    let name = TEMPLATE_FILE.name();
+    match changes.take(name) {
+        Some(Value::Text(token)) => match of_tokens(request, conn, &[&token])?.remove(&token) {
+            Some(file) if is_docx(&file.name) => return Ok(Some(file)),
+            Some(_) => errors.add(name, "Invalid file type."),
+            None => errors.add(name, invalid_token(&token)),
+        },
+        Some(Value::Int(id)) if before.and_then(|before| before.get(&TEMPLATE_FILE)) != Some(id) => {
+            errors.add(name, message::STRING);
+        }
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// Refuses merge fields that mean nothing to the caller.
+fn check_meanings(
+    request: &Request,
+    conn: &mut Conn,
+    meanings: &mut Meanings<'_>,
+    fields: &[MergeField],
+) -> Result<(), Refusal> {
+    for field in fields {
+        match meanings.meaning(conn, field)? {
+            Ok(_) => {}
+            Err(Meaningless::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
+            Err(Meaningless::Unrelated(class)) => {
+                let (name, own) = (field.name(), request.id());
+                let text = format!(
+                    "Merge field {name} refers to object class {class}, which is not related to object class {own}."
+                );
+                return Err(Refusal::field("error", text));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    may_write(request, conn)?;
+    lock_class(conn, request.id())?;
+    is_of_class(request, conn)?;
+    let id = request.second_id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    leave(request, conn, vec![id])?;
+    rows::delete(request, conn, &TEMPLATE, id, &before.get(&NAME).unwrap_or_default())?;
+    Ok(Answer::empty())
+}
+
+/// Ends what belongs to templates that are deleted: their files, and their runs with theirs.
+fn leave(request: &Request, conn: &mut Conn, templates: Vec<i64>) -> Result<(), Error> {
+    for template in &templates {
+        runs::leave_template(request, conn, *template)?;
+    }
+    let mut sql = Sql::new("DELETE FROM document_template_classes WHERE template");
+    conn.exec(sql.any(templates.clone()))?;
+    release(request, conn, Ending::OfTemplates(templates))
+}
+
+/// Deletes the templates of a class that is deleted. Those of other classes that name it get a warning.
+pub const ON_CLASS_LEAVING: Reaction = Reaction {
+    resource: "object_classes",
+    when: When::Leaving,
+    run: |request, conn, class| {
+        warnings::look_again(request, conn, &[class], [Some(class), None])?;
+        let sql = Sql::new("SELECT id FROM document_templates WHERE class_id = $1 ORDER BY id").arg(class);
+        let templates = conn.all(&sql, |row| row.int(0))?;
+        if !templates.is_empty() {
+            leave(request, conn, templates)?;
+            conn.exec(&Sql::new("DELETE FROM document_templates WHERE class_id = $1").arg(class))?;
+        }
+        conn.exec(&Sql::new("DELETE FROM document_template_classes WHERE class_id = $1").arg(class))?;
+        Ok(())
+    },
+};
+
+fn download(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let find = |request: &Request, conn: &mut Conn| {
+            may_read(request, conn)?;
+            is_of_class(request, conn)?;
+            let mut sql = Sql::new("SELECT ");
+            sql.push(FILE_COLUMNS).push(" FROM document_templates t JOIN files f ON f.id = t.file WHERE t.id = ");
+            conn.opt(sql.bind(request.second_id()), |row| File::read(row, 0))?.ok_or_else(Refusal::not_found)
+        };
+        let file = snapshot::read(&request, find).await?;
+        files::send(&request, &file).await
+    })
+}
+
+fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    let (class, template) = (row.int(at)?.unwrap_or(0), row.int(at + 1)?.unwrap_or(0));
+    out.name("_meta").raw("{").name("labels").raw("{").name("files").raw("{");
+    let file = File {
+        id: row.int(at + 2)?.unwrap_or(0),
+        uuid: String::new(),
+        name: row.text(at + 3)?.unwrap_or("").to_owned(),
+        size: row.int(at + 4)?.unwrap_or(0),
+    };
+    let address = request.app.address_of(&request.build);
+    file.write_label(out, &format!("{address}/api/object-classes/{class}/document-templates/{template}/download/"));
+    out.raw("}}}");
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Follows changes of classes: a template whose merge fields do not exist any more gets a warning, which goes when they are
+//! there again.
+
+use super::merge_fields::{Meanings, MergeField};
+use kit::reactions::{Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use records::record_values::class_of_id;
+use resource::fold;
+use store::{Conn, Sql};
+
+pub const ON_FIELD_CREATED: Reaction = Reaction {
+    resource: "object_class_fields",
+    when: When::Created,
+    run: |request, conn, field| {
+        let classes = classes_of_field(conn, field)?;
+        look_again(request, conn, &classes, [None; 2])
+    },
+};
+
+pub const ON_FIELD_LEAVING: Reaction = Reaction {
+    resource: "object_class_fields",
+    when: When::Leaving,
+    run: |request, conn, field| {
+        let classes = classes_of_field(conn, field)?;
+        look_again(request, conn, &classes, [None, Some(field)])
+    },
+};
+
+/// The classes whose templates may name a field: its own, and the one that it relates to.
+fn classes_of_field(conn: &mut Conn, field: i64) -> Result<Vec<i64>, Refusal> {
+    let sql = Sql::new("SELECT class_id, related_object_class FROM object_class_fields WHERE id = $1").arg(field);
+    let classes = conn.opt(&sql, |row| Ok([Some(row.int(0)?), row.opt_int(1)?]))?;
+    Ok(classes.into_iter().flatten().flatten().collect())
+}
+
+/// Writes anew what is wrong with the merge fields of templates that may name one of these classes, when a class or a field is
+/// about to be deleted.
+pub fn look_again(
+    request: &Request,
+    conn: &mut Conn,
+    classes: &[i64],
+    leaving: [Option<i64>; 2],
+) -> Result<(), Refusal> {
+    let mut sql =
+        Sql::new("SELECT t.id, t.class_id, t.merge_fields, t.warning FROM document_templates t WHERE (t.class_id");
+    sql.any(classes.to_vec()).push(" OR t.id IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
+    sql.any(classes.to_vec()).push(")) ORDER BY t.id FOR UPDATE");
+    let templates =
+        conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
+    for (template, class, fields, before) in templates.into_iter().filter(|(_, class, ..)| leaving[0] != Some(*class)) {
+        let Some(class) = class_of_id(request, conn, class)? else { continue };
+        let fields = MergeField::from_json(&fields);
+        let mut meanings = Meanings::without(request, class, leaving);
+        let warning = warning(conn, &mut meanings, &fields)?;
+        let named = meanings.classes(conn, &fields)?;
+        if warning != before {
+            let sql = Sql::new("UPDATE document_templates SET warning = $1, warning_fold = $2 WHERE id = $3");
+            conn.exec(&sql.arg(&warning).arg(fold(&warning)).arg(template))?;
+        }
+        set_classes(conn, template, named)?;
+    }
+    Ok(())
+}
+
+/// What is wrong with merge fields; empty: nothing.
+pub fn warning(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeField]) -> Result<String, Refusal> {
+    let mut broken: Vec<String> = Vec::new();
+    for field in fields {
+        let name = field.name();
+        if meanings.meaning(conn, field)?.is_err() && !broken.contains(&name) {
+            broken.push(name);
+        }
+    }
+    Ok(if broken.is_empty() { String::new() } else { format!("Merge fields {} do not exist.", broken.join(", ")) })
+}
+
+/// Notes which other classes the merge fields of a template name.
+pub fn set_classes(conn: &mut Conn, template: i64, classes: impl IntoIterator<Item = i64>) -> Result<(), store::Error> {
+    conn.exec(&Sql::new("DELETE FROM document_template_classes WHERE template = $1").arg(template))?;
+    for class in classes {
+        let sql = Sql::new("INSERT INTO document_template_classes(template, class_id) VALUES ($1, $2)");
+        conn.exec(&sql.arg(template).arg(class))?;
+    }
+    Ok(())
+}
