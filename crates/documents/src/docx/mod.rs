@@ -23,8 +23,8 @@ pub const ATTRIBUTES: usize = 256;
 pub const NAMESPACES: usize = 512;
 /// How many elements and pieces of text are held of paragraphs with tags at most, and of those that are being read.
 pub const HELD: usize = 300_000;
-/// How many bookmarks a part has at most.
-pub const BOOKMARKS: usize = 100_000;
+/// How many bookmarks and the like a part has at most.
+pub const MARKS: usize = 100_000;
 
 /// Why a file cannot be a template. People are shown one sentence for all of them, which is what `Display` writes;
 /// `reason` and `place` are for somebody who checks his template.

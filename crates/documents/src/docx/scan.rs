@@ -7,7 +7,7 @@ use quick_xml::name::{Namespace, ResolveResult};
 use quick_xml::reader::NsReader;
 
 use super::text::{Block, BlockKind, Inline, InlineKind, Paragraph, Segment, Sibling, Text};
-use super::{ATTRIBUTES, BOOKMARKS, DEPTH, HELD, NAMESPACES, TemplateError};
+use super::{ATTRIBUTES, DEPTH, HELD, MARKS, NAMESPACES, TemplateError};
 
 /// Word's namespace, and that of the strict standard.
 const WORD: [Namespace<'static>; 2] = [
@@ -58,7 +58,7 @@ pub fn scan(xml: &str) -> Result<Text, TemplateError> {
             Event::Eof => return Err(TemplateError::unreadable("an element that never ends")),
             Event::CData(_) | Event::Comment(_) | Event::PI(_) => (),
         }
-        if scan.held > HELD || scan.text.bookmarks.len() > BOOKMARKS {
+        if scan.held > HELD || scan.text.marks.len() > MARKS {
             return Err(TemplateError::too_large("too many elements"));
         }
         at = end;
@@ -115,7 +115,8 @@ enum Kind {
     Properties,
     Section,
     Deleted,
-    Bookmark,
+    /// A place that something else refers to, such as a bookmark.
+    Mark,
     /// An element that is a character.
     Character(char),
     Break,
@@ -143,7 +144,8 @@ impl Kind {
             b"rPr" => Self::RunProperties,
             b"sectPr" => Self::Section,
             b"del" | b"moveFrom" => Self::Deleted,
-            b"bookmarkStart" | b"bookmarkEnd" => Self::Bookmark,
+            b"bookmarkStart" | b"bookmarkEnd" | b"commentRangeStart" | b"commentRangeEnd" | b"commentReference"
+            | b"permStart" | b"permEnd" => Self::Mark,
             b"tab" | b"ptab" => Self::Character('\t'),
             b"cr" => Self::Character('\n'),
             b"br" => Self::Break,
@@ -203,7 +205,6 @@ impl Scan<'_> {
             Kind::Break if !deleted && is_of_page(element) => self.fill_paragraph(),
             Kind::Break if !deleted => self.put('\n', &open.source, None),
             Kind::Character(character) if !deleted => self.put(character, &open.source, None),
-            Kind::Bookmark => self.text.bookmarks.push(open.source.clone()),
             _ => (),
         }
         if open.namespaces > NAMESPACES {
@@ -236,6 +237,9 @@ impl Scan<'_> {
             table.rows += 1;
             let start = if table.rows == 1 { source.start } else { table.all_rows.start };
             table.all_rows = start..source.end;
+        }
+        if open.kind == Kind::Mark && !open.in_properties {
+            self.text.marks.push(source.clone());
         }
         let is_paragraph = open.kind == Kind::Block(BlockKind::Paragraph);
         if (is_paragraph || matches!(open.kind, Kind::Block(BlockKind::Table) | Kind::Control))

@@ -10,8 +10,8 @@ pub struct Text {
     pub paragraphs: Vec<Paragraph>,
     /// The elements around kept paragraphs, and these themselves.
     pub blocks: Vec<Block>,
-    /// Where bookmarks begin and end. Their names must not come twice.
-    pub bookmarks: Vec<Range<usize>>,
+    /// Where bookmarks, comments and permissions begin and end. None of them may be there twice.
+    pub marks: Vec<Range<usize>>,
 }
 
 /// A paragraph as people read it.

@@ -13,4 +13,4 @@ pub mod template;
 
 pub use format::Value;
 pub use render::{Bounds, MergeError, Source, merge};
-pub use template::{Kind, Tag, Template, open};
+pub use template::{Kind, Tag, Template, open, tags_of_part};

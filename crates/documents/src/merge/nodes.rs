@@ -113,8 +113,8 @@ fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regio
         }
     }
     if placed.iter().any(|placed| matches!(placed.syntax, Syntax::Loop(_))) {
-        for bookmark in text.bookmarks.iter().filter(|range| !is_removed(&found.removed, range.start)) {
-            put(bookmark.clone(), What::Once);
+        for mark in text.marks.iter().filter(|range| !is_removed(&found.removed, range.start)) {
+            put(mark.clone(), What::Once);
         }
     }
     for (at, table) in found.tables.iter().enumerate() {
@@ -213,7 +213,7 @@ impl Builder<'_> {
         Ok(Node::Table { head: all.start..rows.start, rows: nodes, tail: rows.end..all.end })
     }
 
-    /// Outside of its rows a table has bookmarks at most.
+    /// Outside of its rows a table has marks at most.
     fn skip_to(&mut self, position: usize) {
         while self.items.get(self.next).is_some_and(|item| item.range.start < position) {
             self.next += 1;

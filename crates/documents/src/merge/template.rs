@@ -50,15 +50,30 @@ pub fn open<R: Read + Seek>(file: R) -> Result<Template<R>, TemplateError> {
     for part in package.texts().to_vec() {
         let in_part = |error: TemplateError| error.in_part(&part.name);
         let xml = package.read_text(part.index).map_err(in_part)?;
-        let text = scan(&xml).map_err(in_part)?;
-        if text.paragraphs.is_empty() {
-            continue;
+        let nodes = compile(&xml, part.place, &mut tags).map_err(in_part)?;
+        if !nodes.is_empty() {
+            parts.push(TaggedPart { index: part.index, xml, nodes });
         }
-        let nodes = nodes::compile(&xml, &text, part.place, &mut tags).map_err(in_part)?;
-        paragraphs::check_number(&tags).map_err(in_part)?;
-        parts.push(TaggedPart { index: part.index, xml, nodes });
     }
     Ok(Template { package, tags, parts })
+}
+
+/// The tags of one part by itself, for those who throw random XML at it.
+pub fn tags_of_part(xml: &str) -> Result<Vec<Tag>, TemplateError> {
+    let mut tags = Vec::new();
+    compile(xml, "document", &mut tags)?;
+    Ok(tags)
+}
+
+/// None where a part has no tags.
+fn compile(xml: &str, place: &'static str, tags: &mut Vec<Tag>) -> Result<Vec<Node>, TemplateError> {
+    let text = scan(xml)?;
+    if text.paragraphs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let nodes = nodes::compile(xml, &text, place, tags)?;
+    paragraphs::check_number(tags)?;
+    Ok(nodes)
 }
 
 impl<R> Template<R> {

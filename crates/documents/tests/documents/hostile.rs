@@ -16,7 +16,9 @@ use crate::support::{
 fn refused(file: Vec<u8>) -> (Refused, String) {
     let start = Instant::now();
     let error = template(file).err().unwrap();
-    assert!(start.elapsed().as_secs() < 2, "{error:?} took {:?}", start.elapsed());
+    // Ten times that is for builds that are not optimised, beside other tests.
+    let most = if cfg!(debug_assertions) { 20 } else { 2 };
+    assert!(start.elapsed().as_secs() < most, "{error:?} took {:?}", start.elapsed());
     assert_eq!(error.to_string(), "Error while parsing document. Please check the syntax.");
     let place = error.place.map(|place| format!(" in {place}")).unwrap_or_default();
     (error.kind, format!("{}{place}", error.reason))

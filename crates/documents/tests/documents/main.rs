@@ -6,5 +6,6 @@ mod files;
 mod format;
 mod hostile;
 mod merge;
+mod random;
 mod support;
 mod word;

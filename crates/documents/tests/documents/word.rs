@@ -137,9 +137,10 @@ fn a_condition_shows_a_row_and_stands_inside_a_loop() {
 }
 
 #[test]
-fn bookmarks_inside_a_loop_are_written_once() {
+fn bookmarks_and_comments_inside_a_loop_are_written_once() {
     let body = format!(
-        "{}<w:p><w:bookmarkStart w:id=\"1\" w:name=\"a\"/>{}<w:bookmarkEnd w:id=\"1\"/></w:p>{}",
+        "{}<w:p><w:bookmarkStart w:id=\"1\" w:name=\"a\"></w:bookmarkStart>{}<w:bookmarkEnd w:id=\"1\"/>\
+         <w:r><w:commentReference w:id=\"0\"/></w:r></w:p>{}",
         paragraph("{{#item.owner}}"),
         run("{{ title }}"),
         paragraph("{{/item}}")
@@ -148,7 +149,8 @@ fn bookmarks_inside_a_loop_are_written_once() {
     assert_eq!(
         merged(&body, &children),
         format!(
-            "<w:p><w:bookmarkStart w:id=\"1\" w:name=\"a\"/>{}<w:bookmarkEnd w:id=\"1\"/></w:p><w:p>{}</w:p>",
+            "<w:p><w:bookmarkStart w:id=\"1\" w:name=\"a\"></w:bookmarkStart>{}<w:bookmarkEnd w:id=\"1\"/>\
+             <w:r><w:commentReference w:id=\"0\"/></w:r></w:p><w:p>{}<w:r></w:r></w:p>",
             run("one"),
             run("two")
         )
