@@ -587,6 +587,32 @@ async fn lists_are_in_the_order_of_positions() {
 }
 
 #[tokio::test]
+async fn a_position_is_a_number_from_zero() {
+    let (_server, api) = with_class().await;
+    let field = api.post(FIELDS, of_type("integer", "First")).await.id();
+    let path = format!("{FIELDS}{field}/");
+    let most = i64::from(i32::MAX);
+    for (position, message) in [
+        (json!(-1), "Ensure this value is greater than or equal to 0."),
+        (json!(most + 1), "Ensure this value is less than or equal to 2147483647."),
+        (Value::Null, "This field may not be null."),
+        (json!("1"), "A valid integer is required."),
+    ] {
+        let mut body = of_type("integer", "Second");
+        body["position"] = position.clone();
+        api.post(FIELDS, body).await.refuses(json!({"position": [message]}));
+        api.patch(&path, json!({"position": position})).await.refuses(json!({"position": [message]}));
+    }
+    assert_eq!(api.get(FIELDS).await.column("position"), [1]);
+    for position in [0, most] {
+        assert_eq!(api.patch(&path, json!({"position": position})).await.ok()["position"], position);
+    }
+    // Behind the last possible one is none: the id decides.
+    assert_eq!(api.post(FIELDS, of_type("integer", "Second")).await.created()["position"], most);
+    assert_eq!(api.get(FIELDS).await.column("label"), ["First", "Second"]);
+}
+
+#[tokio::test]
 async fn words_of_a_deleted_field_are_found_no_more() {
     let (_server, api) = with_class().await;
     for label in ["One", "Two"] {

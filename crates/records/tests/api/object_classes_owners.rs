@@ -66,3 +66,31 @@ async fn only_owners_and_super_admins_change_them() {
     server.set_limit("object_class_owners", 1).await;
     api.post(path, json!([editor.id])).await.is(400, message::exceeded("1 Object Class Owners"));
 }
+
+#[tokio::test]
+async fn every_change_of_the_owners_is_in_the_log() {
+    let server = Server::start().await;
+    let api = class(&server).await;
+    let person = server.as_type("internal").await;
+    let path = "/api/object-classes/1/owners/";
+    api.post(path, json!([1, person.id])).await.created();
+    api.post(path, json!([1, person.id])).await.created();
+    person.delete(&format!("{path}1/")).await.is_empty();
+    person.delete(&format!("{path}2/")).await.is(400, json!({"detail": "The last owner must remain."}));
+    let log = api.get("/api/administration/log/?resource=object_classes&ordering=id").await;
+    let told = |entry: &Value| json!([entry["action"], entry["object_id"], entry["by"]["id"], entry["object_name"]]);
+    assert_eq!(
+        log["results"].as_array().unwrap().iter().map(told).collect::<Vec<_>>(),
+        [
+            json!(["create", 1, 1, "Order"]),
+            json!(["add_owners", 1, 1, "Order"]),
+            json!(["add_owners", 1, 1, "Order"]),
+            json!(["remove_owners", 1, person.id, "Order"]),
+        ]
+    );
+    let changes = |owners: Value| json!({"owners": owners});
+    assert_eq!(
+        log.column("changes")[1..],
+        [changes(json!([[], [1]])), changes(json!([[], [person.id]])), changes(json!([[1], []]))]
+    );
+}

@@ -1,9 +1,10 @@
 //! `/api/object-classes/{id}/permission-sets/` and the assignees of a set (`docs/reference/object-classes.md`).
 
-use serde_json::json;
-use testkit::Server;
+use crate::set_up::{group, set_limits, users, with_class, with_class_set};
+use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
+use testkit::{Client, Server};
 
 const SETS: &str = "/api/object-classes/1/permission-sets/";
 
@@ -85,4 +86,135 @@ async fn nobody_gives_what_he_lacks() {
     api.post(SETS, json!({"name": "strong", "permissions": {"object_records": ["delete"]}})).await.created();
     lesser.post(&format!("{SETS}3/assignees/users/"), json!([lesser.id])).await.is(403, message::forbidden());
     lesser.patch(&format!("{SETS}3/"), json!({"name": "renamed"})).await.ok();
+}
+
+#[tokio::test]
+async fn limits_of_sets_and_of_their_assignees() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    // The set of the system counts.
+    for n in 2..=10 {
+        api.post(SETS, json!({"name": format!("Set {n}")})).await.created();
+    }
+    let exceeded = |limit: &str| message::exceeded(limit);
+    api.post(SETS, json!({"name": "More"})).await.is(400, exceeded("10 Object Class Permission Sets"));
+    let (of_users, of_groups) = (format!("{SETS}2/assignees/users/"), format!("{SETS}2/assignees/user-groups/"));
+    let users = users(&api, 101).await;
+    api.post(&of_users, json!(users)).await.is(400, message::detail("Up to 100 items allowed."));
+    api.post(&of_users, json!(users[..100])).await.created();
+    api.post(&of_users, json!(users[100..])).await.is(400, exceeded("100 Permission Set Assignees"));
+    let mut groups = Vec::new();
+    for n in 0..11 {
+        groups.push(group(&api, &format!("Group {n}"), &[]).await);
+    }
+    api.post(&of_groups, json!(groups)).await.is(400, message::detail("Up to 10 items allowed."));
+    api.post(&of_groups, json!(groups[..10])).await.created();
+    api.post(&of_groups, json!(groups[10..])).await.is(400, exceeded("10 Permission Set Assignees"));
+    // Those who are there are accepted all the same, another set has room, and who leaves makes room.
+    api.post(&of_users, json!(users[..2])).await.created();
+    api.post(&of_groups, json!(groups[..2])).await.created();
+    api.post(&format!("{SETS}3/assignees/users/"), json!(users[100..])).await.created();
+    api.delete_all(&of_users, json!(users[..1])).await.is_empty();
+    api.post(&of_users, json!(users[100..])).await.created();
+
+    let limits = json!({
+        "object_class_permission_set": 11, "object_class_permission_set_assignees": 7,
+        "object_class_permission_set_users_groups_assignees": 8,
+    });
+    set_limits(&server, limits).await;
+    for (path, restrictions) in [
+        (SETS, json!({"limit_items": 11})),
+        (&of_users, json!({"limit_items": 7, "limit_items_in_batch": 100})),
+        (&of_groups, json!({"limit_items": 8, "limit_items_in_batch": 10})),
+    ] {
+        assert_eq!(api.options(path).await.ok()["restrictions"], restrictions, "{path}");
+    }
+    api.post(SETS, json!({"name": "More"})).await.created();
+    api.post(&of_users, json!(users[..1])).await.is(400, exceeded("7 Permission Set Assignees"));
+    api.post(&of_groups, json!(groups[10..])).await.is(400, exceeded("8 Permission Set Assignees"));
+}
+
+#[tokio::test]
+async fn who_cannot_be_assigned() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let keeper = server.as_type("external").await;
+    with_class_set(&api, keeper.id, json!({"object_classes": ["edit_perm_set"]})).await;
+    api.post(SETS, json!({"name": "Nothing"})).await.created();
+    let (of_users, of_groups) = (format!("{SETS}3/assignees/users/"), format!("{SETS}3/assignees/user-groups/"));
+    server.account("one_time_completion").await;
+    let one_time = api.get("/api/users/?account_type=one_time_completion").await.ids()[0];
+    let refused = format!("1 Time Completion account {one_time} cannot be assignee.");
+    api.post(&of_users, json!([keeper.id, one_time])).await.is(400, message::detail(&refused));
+    api.post(&of_users, json!([keeper.id, 99]))
+        .await
+        .is(400, message::detail("Invalid pk 99 - object does not exist."));
+    // Whom the caller may not list, he does not assign.
+    let team = group(&api, "Team", &[]).await;
+    let refused = "You do not have permission to assign user 1 to the permission set.";
+    keeper.post(&of_users, json!([1])).await.is(400, message::detail(refused));
+    let refused = format!("You do not have permission to assign user group {team} to the permission set.");
+    keeper.post(&of_groups, json!([team])).await.is(400, message::detail(&refused));
+    for path in [&of_users, &of_groups] {
+        api.get(path).await.is(200, page(json!([])));
+    }
+}
+
+/// The latest entry of the administration log.
+async fn last(api: &Client) -> Value {
+    let log = api.get("/api/administration/log/?limit=1").await.ok();
+    let [entry] = &log["results"].as_array().unwrap()[..] else { panic!("{log}") };
+    json!(["action", "resource", "object_id", "object_name", "changes"].map(|name| entry[name].clone()))
+}
+
+#[tokio::test]
+async fn every_change_of_a_set_is_in_the_log() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let (person, team) = (server.as_type("internal").await.id, group(&api, "Team", &[]).await);
+    let (set, sets) = (format!("{SETS}2/"), "object_class_permission_sets");
+    let permissions =
+        |classes: &[&str], records: &[&str]| json!({"object_classes": classes, "object_records": records, "tasks": []});
+    let (none, some) = (permissions(&["view"], &["create"]), permissions(&["view", "edit"], &["create"]));
+
+    let body = json!({"name": "Set", "permissions": {"object_classes": ["view"], "object_records": ["create"]}});
+    api.post(SETS, body).await.created();
+    let changes = json!({"name": [null, "Set"], "permissions": [null, none]});
+    assert_eq!(last(&api).await, json!(["create", sets, 2, "Set", changes]));
+    api.patch(&set, json!({"name": "Editors", "permissions": {"object_classes": ["edit"]}})).await.ok();
+    let changes = json!({"name": ["Set", "Editors"], "permissions": [none, some]});
+    assert_eq!(last(&api).await, json!(["edit", sets, 2, "Editors", changes]));
+    // A change that changes nothing is none.
+    api.patch(&set, json!({"name": "Editors", "permissions": {"object_classes": ["edit"]}})).await.ok();
+    assert_eq!(last(&api).await, json!(["edit", sets, 2, "Editors", changes]));
+    for (kind, field, id) in [("users", "users", person), ("user-groups", "user_groups", team)] {
+        let path = format!("{set}assignees/{kind}/");
+        let added = json!(["add_assignees", sets, 2, "Editors", {field: [[], [id]]}]);
+        api.post(&path, json!([id])).await.created();
+        assert_eq!(last(&api).await, added);
+        // Who is assigned already is not told again.
+        let entries = api.get("/api/administration/log/?limit=1").await["total_count"].clone();
+        api.post(&path, json!([id])).await.created();
+        assert_eq!(api.get("/api/administration/log/?limit=1").await["total_count"], entries);
+        api.delete_all(&path, json!([id])).await.is_empty();
+        assert_eq!(last(&api).await, json!(["remove_assignees", sets, 2, "Editors", {field: [[id], []]}]));
+    }
+    // The assignees that go with a set are not told one by one.
+    api.post(&format!("{set}assignees/users/"), json!([person])).await.created();
+    api.delete(&set).await.is_empty();
+    assert_eq!(last(&api).await, json!(["delete", sets, 2, "Editors", {}]));
+    let log = api.get(&format!("/api/administration/log/?resource={sets}&ordering=id")).await;
+    let actions = [
+        "create",
+        "edit",
+        "add_assignees",
+        "remove_assignees",
+        "add_assignees",
+        "remove_assignees",
+        "add_assignees",
+        "delete",
+    ];
+    assert_eq!(log.column("action"), actions);
+    // What the system makes with a class has no entry.
+    assert_eq!(api.get(&format!("/api/administration/log/?resource={sets}&object_id=1")).await["filtered_count"], 0);
 }

@@ -100,6 +100,39 @@ async fn a_record_from_its_creation_to_its_end() {
 }
 
 #[tokio::test]
+async fn labels_do_not_change_the_tag_of_a_record() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let class = invoices(&api).await;
+    let clerk = server.as_type("internal").await;
+    let supplier = api.post(RECORDS, json!({"fields": {"name": "ACME"}})).await.id();
+    let fields = json!({"number": "A-1", "clerk": clerk.id, "supplier": supplier, "state": "draft"});
+    let made = api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await;
+    let path = format!("/api/object-records/{}/", made.id());
+    let tag = made.header("etag").to_owned();
+    let mut record = made.created();
+    let state = api.get(&format!("/api/object-classes/{class}/fields/?alias=state")).await.ids()[0];
+    let draft = json!([{"value": "draft", "text": "Begun"}, {"value": "done", "text": "DONE"}]);
+    for (other, change, label, text) in [
+        (format!("/api/object-records/{supplier}/"), json!({"fields": {"name": "New"}}), "/fields/supplier", "New"),
+        (format!("/api/users/{}/", clerk.id), json!({"first_name": "Ann"}), "/fields/clerk", "Ann Internal"),
+        (format!("/api/object-classes/{class}/fields/{state}/"), json!({"options": draft}), "/fields/state", "Begun"),
+        (format!("/api/object-classes/{class}/"), json!({"name": "Bill"}), "/object_class", "Bill"),
+    ] {
+        api.patch(&other, change).await.ok();
+        *record["_meta"]["labels"].pointer_mut(label).unwrap() = json!(text);
+        let now = api.get(&path).await;
+        now.is(200, record.clone());
+        assert_eq!(now.header("etag"), tag, "{label}");
+    }
+    // Who saw the record before the others' work may change it.
+    let change = json!({"fields": {"pages": 3}});
+    let changed = api.call("PATCH", &path).header("if-match", &tag).json(&change).send().await;
+    changed.ok();
+    assert_ne!(changed.header("etag"), tag);
+}
+
+#[tokio::test]
 async fn values_of_every_type() {
     let server = Server::start().await;
     let api = server.admin().await;

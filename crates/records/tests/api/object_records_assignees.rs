@@ -1,7 +1,9 @@
 //! `/api/object-records/{id}/permission-sets/{id}/assignees/`, and `permission_sets` of a create
 //! (`docs/reference/object-records.md`).
 
-use crate::set_up::{RECORDS, SETS, assignees, group, history, number, record, set, sql, with_class, with_class_set};
+use crate::set_up::{
+    RECORDS, SETS, assignees, group, history, number, record, set, set_limits, sql, users, with_class, with_class_set,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 use testkit::message;
@@ -146,18 +148,6 @@ async fn wrong_ids_are_refused() {
     external.post(&format!("{path}user-groups/"), json!([team])).await.is(400, message::detail(&detail));
 }
 
-async fn users(api: &Client, count: usize) -> Vec<i64> {
-    let mut ids = Vec::new();
-    for n in 0..count {
-        let body = json!({
-            "username": format!("u{n}@example.com"), "account_type": "external", "first_name": "U",
-            "last_name": n.to_string(), "delay_activation": true,
-        });
-        ids.push(api.post("/api/users/", body).await.id());
-    }
-    ids
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_place_is_taken_once() {
     let server = Server::start().await;
@@ -185,6 +175,26 @@ async fn the_last_place_is_taken_once() {
     api.post(&path, json!(groups[..10])).await.created();
     let detail = message::exceeded("10 Permission Set Assignees");
     api.post(&path, json!([groups[10]])).await.is(400, detail);
+}
+
+#[tokio::test]
+async fn a_changed_limit_holds_at_once() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    let (people, teams) = (users(&api, 3).await, [group(&api, "A", &[]).await, group(&api, "B", &[]).await]);
+    let limits = json!({
+        "object_record_permission_set_assignees": 2, "object_record_permission_set_users_groups_assignees": 1,
+    });
+    set_limits(&server, limits).await;
+    for (end, most, in_batch, ids) in [("", 2, 100, &people[..]), ("user-groups/", 1, 10, &teams[..])] {
+        let path = format!("{}{end}", assignees(one, set));
+        let restrictions = json!({"limit_items": most, "limit_items_in_batch": in_batch});
+        assert_eq!(api.options(&path).await.ok()["restrictions"], restrictions);
+        let exceeded = message::exceeded(&format!("{most} Permission Set Assignees"));
+        api.post(&path, json!(ids)).await.is(400, exceeded);
+        api.post(&path, json!(ids[..most])).await.created();
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{BATCH, RECORDS, class, with_nodes};
+use crate::set_up::{BATCH, FIELDS, RECORDS, class, history, number, with_class_set, with_nodes};
 use serde_json::{Value, json};
-use testkit::shown::START;
-use testkit::{Client, Server, message};
+use testkit::shown::{START, page};
+use testkit::{Client, SECOND, Server, message};
 
 /// A class of orders: a required title, a unique number, an amount.
 async fn orders(server: &Server) -> Client {
@@ -331,6 +331,112 @@ async fn a_trial_answers_as_the_real_one_and_writes_nothing() {
     api.post(BATCH, two).await.refuses(full);
     let wrong = json!({"dry_run": ["Must be a valid boolean."]});
     api.post(&format!("{BATCH}?dry_run=maybe"), both).await.refuses(wrong);
+}
+
+#[tokio::test]
+async fn a_trial_refuses_as_the_real_one_and_changes_nothing() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
+    api.post(FIELDS, relation).await.created();
+    let viewer = server.as_type("external").await;
+    let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
+    api.post("/api/object-classes/1/record-permission-sets/", set).await.created();
+    let body = json!({"items": [
+        {"fields": {"title": "A", "number": 1}, "permission_sets": [{"permission_set": 1, "users": [viewer.id]}]},
+        {"fields": {"title": "B", "number": 2}},
+    ]});
+    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2]}));
+    api.patch("/api/object-records/2/", json!({"fields": {"parent": 1}})).await.ok();
+    server.advance(SECOND);
+    let events = "SELECT count(*) FROM outbox WHERE kind = 'history'";
+    let (list, count) = (api.get(RECORDS).await.json, number(&server, events).await);
+    let stranger = server.as_type("external").await;
+    let wrong = json!({"items": [
+        {"id": 1, "fields": {"number": 2, "planet": 1}}, {"id": 1}, {"id": 99}, {}, 7,
+        {"id": 2, "fields": {"title": null, "amount": "x"}, "owner": 99},
+    ]});
+    let (edit, many) = (json!({"items": [{"id": 1, "fields": {"title": "C"}}]}), json!({"items": vec![1; 1001]}));
+    for (caller, method, body, status) in [
+        (&api, "PATCH", wrong.clone(), 400),
+        (&api, "PATCH", json!({"items": [{"id": 1, "fields": {"parent": 2}}]}), 400),
+        (&api, "PATCH", many, 400),
+        (&api, "PATCH", json!({}), 400),
+        (&viewer, "PATCH", edit.clone(), 403),
+        (&viewer, "PATCH", wrong, 400),
+        (&stranger, "PATCH", edit, 404),
+        (&api, "DELETE", json!({"ids": [1]}), 400),
+        (&api, "DELETE", json!({"ids": [1, 99, 1, "2"]}), 400),
+        (&api, "DELETE", json!({"ids": []}), 400),
+        (&api, "DELETE", json!({"ids": vec![1; 1001]}), 400),
+        (&viewer, "DELETE", json!({"ids": [1]}), 403),
+        (&viewer, "DELETE", json!({"ids": [1, 2]}), 400),
+        (&stranger, "DELETE", json!({"ids": [1]}), 404),
+    ] {
+        let trial = caller.call(method, &format!("{BATCH}?dry_run=true")).json(&body).send().await;
+        let real = caller.call(method, BATCH).json(&body).send().await;
+        assert_eq!(real.status, status, "{method} {body}: {real:?}");
+        trial.is(real.status, real.json);
+    }
+    // Nor does one that is right.
+    let trial = format!("{BATCH}?dry_run=true");
+    let items =
+        json!({"items": [{"id": 1, "fields": {"title": "C"}, "owner": null}, {"id": 2, "fields": {"parent": null}}]});
+    api.patch(&trial, items).await.is(200, json!({"ids": [1, 2]}));
+    api.delete_all(&trial, json!({"ids": [2, 1]})).await.is_empty();
+    for method in ["PATCH", "DELETE"] {
+        let reply = api.call(method, &format!("{BATCH}?dry_run=1")).json(&json!({})).send().await;
+        reply.refuses(json!({"dry_run": ["Must be a valid boolean."]}));
+    }
+    api.get(RECORDS).await.is(200, list);
+    assert_eq!(number(&server, events).await, count);
+    api.get("/api/object-classes/1/object-records/deleted/").await.is(200, page(json!([])));
+}
+
+#[tokio::test]
+async fn an_owner_counts_where_the_caller_may_change_it() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let (editor, changer) = (server.as_type("external").await, server.as_type("external").await);
+    with_class_set(&api, editor.id, json!({"object_records": ["edit"]})).await;
+    with_class_set(&api, changer.id, json!({"object_records": ["edit", "edit_owners"]})).await;
+    let of = |owner: Value| json!({"fields": {"title": "old"}, "owner": owner});
+    let body = json!({"items": [of(json!(1)), of(json!(editor.id)), of(Value::Null)]});
+    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2, 3]}));
+    let are = async |titles: [&str; 3], owners: [Option<i64>; 3]| {
+        let list = api.get(RECORDS).await;
+        let found: Vec<Value> = list.column("owner").iter().map(|owner| owner["id"].clone()).collect();
+        assert_eq!(found, owners.map(|owner| json!(owner)));
+        let found: Vec<Value> = list.column("fields").iter().map(|fields| fields["title"].clone()).collect();
+        assert_eq!(found, titles);
+    };
+    let item = |id: i64, title: &str, owner: Value| json!({"id": id, "fields": {"title": title}, "owner": owner});
+    // It is ignored, whatever it is, where the caller may only edit; what he owns he gives away.
+    let items = [item(1, "a", json!(editor.id)), item(2, "b", Value::Null), item(3, "c", json!("nobody"))];
+    editor.patch(BATCH, json!({"items": items})).await.is(200, json!({"ids": [1, 2, 3]}));
+    are(["a", "b", "c"], [Some(1), None, None]).await;
+
+    // Through a set of the class alone nobody makes himself the owner, and nothing of the request is done.
+    let own = item(2, "x", json!(changer.id));
+    changer.patch(BATCH, json!({"items": [item(1, "x", Value::Null), own]})).await.is(403, message::forbidden());
+    let unknown = json!({"id": ["Invalid pk 99 - object does not exist."]});
+    changer.patch(BATCH, json!({"items": [own, {"id": 99}]})).await.refuses(json!({"items": {"1": unknown}}));
+    let refused = format!("You do not have permission to make user {} the owner of the record.", editor.id);
+    changer
+        .patch(BATCH, json!({"items": [item(1, "x", Value::Null), item(2, "x", json!(editor.id))]}))
+        .await
+        .refuses(json!({"items": {"1": {"owner": [refused]}}}));
+    are(["a", "b", "c"], [Some(1), None, None]).await;
+    changer.patch(BATCH, json!({"items": [item(1, "d", Value::Null)]})).await.is(200, json!({"ids": [1]}));
+    are(["d", "b", "c"], [None, None, None]).await;
+
+    // An owner of the class may.
+    api.post("/api/object-classes/1/owners/", json!([changer.id])).await.created();
+    changer.patch(BATCH, json!({"items": [own]})).await.is(200, json!({"ids": [2]}));
+    are(["d", "x", "c"], [None, Some(changer.id), None]).await;
+    let told: Vec<(i64, Value)> = history(&server, 2, &[3, 4]).await;
+    let told: Vec<(i64, &Value)> = told.iter().map(|(kind, owners)| (*kind, &owners[0]["id"])).collect();
+    assert_eq!(told, [(4, &json!(editor.id)), (3, &json!(changer.id))]);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{RECORDS, assignees, history, record, set, with_class, with_class_set};
+use crate::set_up::{BATCH, RECORDS, assignees, history, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, page, user};
@@ -66,6 +66,41 @@ async fn a_change_of_the_record_changes_its_owner() {
     let ann = json!([{"id": ann.id, "type": "user", "name": "internal Internal"}]);
     let told = [(2, admin.clone()), (4, admin), (3, ann.clone()), (4, ann)];
     assert_eq!(history(&server, one, &[2, 3, 4, 7]).await, told);
+}
+
+#[tokio::test]
+async fn who_makes_a_record_owns_it_unless_he_is_a_service() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    for account_type in ["internal", "external", "full", "super_admin", "service_internal", "service_external"] {
+        let maker = server.as_type(account_type).await;
+        with_class_set(&api, maker.id, json!({"object_records": ["create", "view"]})).await;
+        let by = user(&maker, account_type);
+        let is_service = account_type.starts_with("service");
+        let first = if is_service { Value::Null } else { by.clone() };
+        let made = maker.post(RECORDS, json!({})).await;
+        assert_eq!((&made.created()["owner"], &made["created_by"]), (&first, &by), "{account_type}");
+        assert_eq!(history(&server, made.id(), &[2]).await.len(), usize::from(!is_service), "{account_type}");
+        // Each may send himself, or nobody.
+        let items = json!({"items": [{}, {"owner": maker.id}, {"owner": null}]});
+        let ids = maker.post(BATCH, items).await.created()["ids"].clone();
+        for (id, owner) in ids.as_array().unwrap().iter().zip([first, by, Value::Null]) {
+            assert_eq!(api.get(&format!("/api/object-records/{id}/")).await["owner"], owner, "{account_type}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_higher_limit_makes_no_room_for_a_second_owner() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    set_limits(&server, json!({"object_record_owners": 3})).await;
+    let (one, ann) = (record(&api).await, server.as_type("internal").await);
+    api.post(&owners(one), json!([ann.id])).await.is(400, message::exceeded("1 Object Record Owners"));
+    api.post(&owners(one), json!([1, ann.id])).await.is(400, message::detail("Up to 1 item allowed."));
+    assert_eq!(api.get(&owners(one)).await.column("owner_id"), [1]);
+    let restrictions = json!({"limit_items": 1, "limit_items_in_batch": 1});
+    assert_eq!(api.options(&owners(one)).await.ok()["restrictions"], restrictions);
 }
 
 #[tokio::test]

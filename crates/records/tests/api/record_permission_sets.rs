@@ -1,6 +1,6 @@
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{SETS, assignees, record, set, sql, with_class, with_class_set};
+use crate::set_up::{SETS, assignees, record, set, set_limits, sql, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
@@ -231,6 +231,21 @@ async fn the_schema_names_every_action() {
         permissions["schema"][0]["values"],
         json!([{"value": "edit", "text": "Edit"}, {"value": "view", "text": "View"}, {"value": "delete", "text": "Delete"}])
     );
+}
+
+#[tokio::test]
+async fn a_changed_limit_holds_at_once() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    for limit in [2, 3] {
+        set_limits(&server, json!({"records_permission_set": limit})).await;
+        assert_eq!(api.options(SETS).await.ok()["restrictions"], json!({"limit_items": limit}));
+        for n in api.get(SETS).await.ids().len()..limit {
+            set(&api, &format!("Set {n}"), json!({})).await;
+        }
+        let exceeded = message::exceeded(&format!("{limit} Object Class Permission Sets"));
+        api.post(SETS, json!({"name": "More"})).await.is(400, exceeded);
+    }
 }
 
 #[tokio::test]

@@ -70,6 +70,25 @@ pub async fn group(api: &Client, name: &str, members: &[i64]) -> i64 {
     id
 }
 
+/// Makes so many users who have not signed in; their ids.
+pub async fn users(api: &Client, count: usize) -> Vec<i64> {
+    let mut ids = Vec::new();
+    for n in 0..count {
+        let body = json!({
+            "username": format!("u{n}@example.com"), "account_type": "external", "first_name": "U",
+            "last_name": n.to_string(), "delay_activation": true,
+        });
+        ids.push(api.post("/api/users/", body).await.id());
+    }
+    ids
+}
+
+/// Sets limits of the build.
+pub async fn set_limits(server: &Server, limits: Value) {
+    let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
+    operator.patch(&format!("/api/builds/{}/limits/", testkit::DOMAIN), limits).await.ok();
+}
+
 /// The address of the users, or the groups, assigned to a record by a set.
 pub fn assignees(record: i64, set: i64) -> String {
     format!("/api/object-records/{record}/permission-sets/{set}/assignees/")
