@@ -183,7 +183,7 @@ impl ClassField {
 
 impl Class {
     /// Reads a class with its fields. It is one statement, so that version and fields belong together.
-    fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, Error> {
+    pub(crate) fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, Error> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS).push(
             ", c.version, c.name, c.alias, c.label_field FROM object_classes c \

@@ -206,6 +206,11 @@ pub fn children_of(
     Ok(conn.all(&sql, |row| row.int(0))?)
 }
 
+/// A class while the transaction changes it, which no other may come to know yet.
+pub fn changing_class(conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Error> {
+    Ok(Class::load(conn, id)?.map(Arc::new))
+}
+
 /// A class as the transaction sees it.
 pub fn class_of_id(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Error> {
     class(&request.app, &request.build, conn, id)

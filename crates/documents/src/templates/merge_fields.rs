@@ -6,7 +6,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::{Class, ClassField};
 use records::field_type::FieldType;
-use records::record_values::class_of_id;
+use records::record_values::{changing_class, class_of_id};
 use records::rights;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
@@ -241,7 +241,12 @@ impl<'a> Meanings<'a> {
             return Ok(known.clone());
         }
         let may_view = self.leaving[0] != Some(id) && (!self.as_caller || may_view(self.request, conn, id)?);
-        let class = if may_view { class_of_id(self.request, conn, id)? } else { None };
+        let class = match may_view {
+            true if self.as_caller => class_of_id(self.request, conn, id)?,
+            // One of them is being changed.
+            true => changing_class(conn, id)?,
+            false => None,
+        };
         self.known.insert(id, class.clone());
         Ok(class)
     }

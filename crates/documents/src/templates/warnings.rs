@@ -5,7 +5,7 @@ use super::merge_fields::{Meanings, MergeField};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use records::record_values::class_of_id;
+use records::record_values::changing_class;
 use resource::fold;
 use store::{Conn, Sql};
 
@@ -49,7 +49,7 @@ pub fn look_again(
     let templates =
         conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
     for (template, class, fields, before) in templates.into_iter().filter(|(_, class, ..)| leaving[0] != Some(*class)) {
-        let Some(class) = class_of_id(request, conn, class)? else { continue };
+        let Some(class) = changing_class(conn, class)? else { continue };
         let fields = MergeField::from_json(&fields);
         let mut meanings = Meanings::without(request, class, leaving);
         let warning = warning(conn, &mut meanings, &fields)?;

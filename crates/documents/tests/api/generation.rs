@@ -1,0 +1,337 @@
+//! Documents of records: `/api/object-records/documents/` and `/api/object-records/{id}/documents/`.
+
+use crate::set_up::{
+    GENERATE, RECORDS, TEMPLATES, address, ended, file, generated, number, record, template, wait_for, with_classes,
+};
+use serde_json::{Value, json};
+use testkit::shown::{START, page, user};
+use testkit::{Client, Server, at_once, message, one_wins};
+
+fn body(record: i64, template: i64) -> Value {
+    json!({"object_record": record, "document_template": template})
+}
+
+#[tokio::test]
+async fn a_document_shows_the_record_its_parent_and_its_children() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let customer = record(&api, 2, json!({"name": "Müller & Söhne <GmbH>", "city": "Köln"})).await;
+    let fields = json!({"number": "R-1", "amount": "1234.5", "customer": customer, "paid": true});
+    let invoice = record(&api, 1, fields).await;
+    for (text, price) in [("Screws\n10 mm", "2.50"), ("Nails", "-3")] {
+        record(&api, 3, json!({"text": text, "price": price, "invoice": invoice})).await;
+    }
+    record(&api, 3, json!({"text": "Of no invoice"})).await;
+    let template = template(
+        &api,
+        "Invoice",
+        &[
+            "{{ number }} of {{ today }} for {{ customer.name }}, {{ customer.city | upper }} ({{ customer }})",
+            "{{#line}}",
+            "{{ text }}: {{ price | number \"#,##0.00\" }} of {{ number }}",
+            "{{/line}}",
+            "{{?paid}}Paid: {{ amount | number \"#,##0.00\" }}{{/paid}}{{ papers | default \"no papers\" }} {{ owner.full_name }}",
+        ],
+    )
+    .await;
+    let started = api.post(GENERATE, body(invoice, template)).await;
+    started.is(
+        201,
+        json!({
+            "object_record": invoice, "document_template": template, "object_record_field": null, "status": "processing",
+            "_meta": {"labels": {"object_record": "R-1", "document_template": "Invoice"}},
+        }),
+    );
+    let run = ended(&api, invoice, template).await;
+    let file_id = run["document"].clone();
+    let url = &run["_meta"]["labels"]["document"]["url"];
+    let shown = json!({
+        "id": 1, "status": "completed", "error_message": "", "document": file_id, "generated_at": START,
+        "generated_by": user(&api, "super_admin"),
+        "_meta": {"labels": {"document": {
+            "name": "Invoice.docx", "url": url, "size": run["_meta"]["labels"]["document"]["size"],
+            "type": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        }}},
+    });
+    assert_eq!(run, shown);
+    let item = json!({
+        "id": template, "name": "Invoice", "allow_on_demand_generation": true, "generated_document": shown,
+    });
+    api.get(&format!("/api/object-records/{invoice}/documents/")).await.is(200, page(json!([item])));
+    api.get(&format!("/api/object-records/{invoice}/documents/{template}/")).await.is(200, item);
+    let owner = api.get("/api/users/me/").await["full_name"].clone();
+    assert_eq!(
+        file(&api, &run).await,
+        [
+            "R-1 of 2026-01-31 for Müller & Söhne <GmbH>, KÖLN (Müller & Söhne <GmbH>)".to_owned(),
+            "Screws10 mm: 2.50 of R-1".to_owned(),
+            "Nails: -3.00 of R-1".to_owned(),
+            format!("Paid: 1,234.50no papers {}", owner.as_str().unwrap_or("Admin Super admin")),
+        ]
+    );
+    let reply = api.get(&address(&run)).await;
+    assert_eq!(reply.header("content-type"), "application/force-download");
+    assert_eq!(reply.header("content-disposition"), "attachment; filename*=UTF-8''Invoice.docx");
+}
+
+#[tokio::test]
+async fn a_finished_run_takes_the_place_of_the_one_before() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    assert_eq!(
+        api.get(&format!("/api/object-records/{invoice}/documents/{id}/")).await["generated_document"],
+        Value::Null
+    );
+    let first = generated(&api, invoice, id, None).await;
+    api.patch(&format!("/api/object-records/{invoice}/"), json!({"fields": {"number": "R-2"}})).await.ok();
+    let second = generated(&api, invoice, id, None).await;
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(file(&api, &second).await, ["R-2"]);
+    api.get(&address(&first)).await.is(404, message::not_found());
+    // The template's file and the second document.
+    wait_for(&server, "SELECT count(*) FROM files", 2).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM document_runs").await, 1);
+}
+
+#[tokio::test]
+async fn a_document_is_put_into_a_field() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    let path = format!("/api/object-records/{invoice}/");
+    let fields = format!("{path}document-fields/");
+    let field = json!({"alias": "papers", "label": "Papers", "max_num_of_files": 2, "is_available": true});
+    api.get(&fields).await.is(200, page(json!([field])));
+    let first = generated(&api, invoice, id, Some("papers")).await;
+    assert_eq!((&first["status"], &first["error_message"]), (&json!("field_updated"), &json!("")));
+    let shown = api.get(&path).await.ok();
+    assert_eq!(shown["fields"]["papers"], json!([first["document"]]));
+    let label = &shown["_meta"]["labels"]["files"][first["document"].to_string()];
+    assert_eq!(label["name"], "Invoice.docx");
+    let second = generated(&api, invoice, id, Some("papers")).await;
+    assert_eq!(api.get(&path).await["fields"]["papers"], json!([first["document"], second["document"]]));
+    assert_eq!(api.get(&fields).await["results"][0]["is_available"], false);
+    // The file of the first run stays where the record has it.
+    api.get(&address(&first)).await.is(404, message::not_found());
+    let url = label["url"].as_str().unwrap().strip_prefix("https://a.example").unwrap().to_owned();
+    assert_eq!(api.get(&url).await.status, 200);
+    // A full field is told when the run ends.
+    let third = generated(&api, invoice, id, Some("papers")).await;
+    assert_eq!(
+        (&third["status"], &third["error_message"]),
+        (&json!("field_not_updated"), &json!("The field is full."))
+    );
+    assert_eq!(file(&api, &third).await, ["R-1"]);
+    // The template goes with its runs; the record keeps its files.
+    api.delete(&format!("{TEMPLATES}{id}/")).await.is_empty();
+    wait_for(&server, "SELECT count(*) FROM document_runs", 0).await;
+    wait_for(&server, "SELECT count(*) FROM files", 2).await;
+    assert_eq!(api.get(&url).await.status, 200);
+}
+
+#[tokio::test]
+async fn requests_must_be_right() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({})).await;
+    let customer = record(&api, 2, json!({})).await;
+    let id = template(&api, "Invoice", &["x"]).await;
+    let required =
+        json!({"object_record": ["This field is required."], "document_template": ["This field is required."]});
+    for (sent, errors) in [
+        (json!({}), required),
+        (
+            json!({"object_record": null, "document_template": null}),
+            json!({"object_record": ["This field may not be null."], "document_template": ["This field may not be null."]}),
+        ),
+        (
+            json!({"object_record": "x", "document_template": 1.5}),
+            json!({
+                "object_record": ["Incorrect type. Expected pk value, received str."],
+                "document_template": ["Incorrect type. Expected pk value, received float."],
+            }),
+        ),
+        (
+            body(99, 98),
+            json!({
+                "object_record": ["Invalid pk 99 - object does not exist."],
+                "document_template": ["Invalid pk 98 - object does not exist."],
+            }),
+        ),
+        (
+            body(customer, id),
+            json!({"non_field_errors": ["Record and document template must belong to the same object class."]}),
+        ),
+        (
+            json!({"object_record": invoice, "document_template": id, "object_record_field": "nothing"}),
+            json!({"object_record_field": ["Invalid name nothing - field does not exist."]}),
+        ),
+        (
+            json!({"object_record": invoice, "document_template": id, "object_record_field": "number"}),
+            json!({"object_record_field": ["Invalid type - field number is not Document type."]}),
+        ),
+    ] {
+        api.post(GENERATE, sent).await.refuses(errors);
+    }
+    api.patch(&format!("{TEMPLATES}{id}/"), json!({"allow_on_demand_generation": false})).await.ok();
+    let text = format!("Invalid pk {id} - You do not have permission for this Document.");
+    api.post(GENERATE, body(invoice, id)).await.refuses(json!({"document_template": [text]}));
+    for path in [
+        "/api/object-records/99/documents/",
+        "/api/object-records/1/documents/99/",
+        "/api/object-records/99/document-fields/",
+    ] {
+        api.get(path).await.is(404, message::not_found());
+    }
+    server.anonymous().get("/api/object-records/1/documents/1/").await.is(401, message::unauthenticated());
+    let path = format!("/api/object-records/{invoice}/documents/{id}/cancel/");
+    api.post(&path, json!({})).await.is(404, message::not_found());
+    api.post(&format!("/api/object-records/{invoice}/documents/99/cancel/"), json!({}))
+        .await
+        .is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn of_many_requests_for_one_document_one_runs() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    platform::kit::jobs::stop(&server.app);
+    let refused = message::detail("Your request is already processing.");
+    one_wins(&at_once((0..12).map(|_| api.call("POST", GENERATE).json(&body(invoice, id)))).await, 201, &refused);
+    let path = format!("/api/object-records/{invoice}/documents/{id}/");
+    assert_eq!(api.get(&path).await["generated_document"]["status"], "processing");
+    assert_eq!(api.get(&path).await["generated_document"]["document"], Value::Null);
+    platform::kit::jobs::start(&server.app);
+    assert_eq!(ended(&api, invoice, id).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_run_is_canceled_for_good() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    platform::kit::jobs::stop(&server.app);
+    api.post(GENERATE, body(invoice, id)).await.created();
+    let path = format!("/api/object-records/{invoice}/documents/{id}/");
+    let cancel = format!("{path}cancel/");
+    api.post(&cancel, json!({})).await.is(
+        201,
+        json!({
+            "object_record": invoice, "document_template": id, "object_record_field": null, "status": "cancelled",
+            "_meta": {"labels": {"object_record": "R-1", "document_template": "Invoice"}},
+        }),
+    );
+    assert_eq!(api.get(&path).await["generated_document"]["status"], "canceled");
+    let over = message::detail("Document has already been processed.");
+    api.post(&cancel, json!({})).await.refuses(over.clone());
+    platform::kit::jobs::start(&server.app);
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(api.get(&path).await["generated_document"]["status"], "canceled");
+    // Another one may be asked for.
+    assert_eq!(generated(&api, invoice, id, None).await["status"], "completed");
+    api.post(&cancel, json!({})).await.refuses(over);
+}
+
+/// Somebody who may view the first invoice alone, by a set.
+async fn viewer_of(server: &Server, api: &Client, records: &[i64], classes: &[i64]) -> Client {
+    let viewer = server.as_type("internal").await;
+    for class in classes {
+        let sets = format!("/api/object-classes/{class}/record-permission-sets/");
+        let name = format!("Viewers of {}", viewer.id);
+        let set = api.post(&sets, json!({"name": name, "permissions": {"object_records": ["view"]}})).await.id();
+        for record in records {
+            let path = format!("/api/object-records/{record}/permission-sets/{set}/assignees/");
+            let of_class = api.get(&format!("/api/object-records/{record}/")).await["object_class"].clone();
+            if of_class == json!(class) {
+                api.post(&path, json!([viewer.id])).await.created();
+            }
+        }
+    }
+    viewer
+}
+
+#[tokio::test]
+async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let (seen, hidden) =
+        (record(&api, 2, json!({"city": "Köln"})).await, record(&api, 2, json!({"city": "Bonn"})).await);
+    let invoice = record(&api, 1, json!({"number": "R-1", "customer": seen})).await;
+    let second = record(&api, 1, json!({"number": "R-2", "customer": hidden})).await;
+    let third = record(&api, 1, json!({"number": "R-3"})).await;
+    let (first_line, second_line) = (
+        record(&api, 3, json!({"text": "seen", "invoice": invoice})).await,
+        record(&api, 3, json!({"text": "hidden", "invoice": invoice})).await,
+    );
+    let city = template(&api, "City", &["{{ customer.city }}"]).await;
+    let lines = template(&api, "Lines", &["{{#line}}{{ text }};{{/line}}"]).await;
+    let plain = template(&api, "Plain", &["{{ number }}"]).await;
+    let stranger = viewer_of(&server, &api, &[invoice], &[1]).await;
+    let viewer = viewer_of(&server, &api, &[invoice, second, seen, first_line], &[1, 2, 3]).await;
+
+    let refused = |name: &str, text: String| json!({name: [text]});
+    let no_document = |id: i64| format!("Invalid pk {id} - You do not have permission for this Document.");
+    stranger.post(GENERATE, body(invoice, city)).await.refuses(refused("document_template", no_document(city)));
+    let no_record = format!("Invalid pk {third} - You do not have permission for this Record.");
+    stranger.post(GENERATE, body(third, plain)).await.refuses(refused("object_record", no_record));
+    assert_eq!(
+        stranger.get(&format!("/api/object-records/{invoice}/documents/")).await.column("name"),
+        [json!("Plain")]
+    );
+    let field = json!({"object_record": invoice, "document_template": plain, "object_record_field": "papers"});
+    let no_field = "Invalid name papers - You do not have permission for this field.".to_owned();
+    stranger.post(GENERATE, field).await.refuses(refused("object_record_field", no_field));
+    assert_eq!(
+        stranger.get(&format!("/api/object-records/{invoice}/document-fields/")).await["results"][0]["is_available"],
+        false
+    );
+
+    // Children that he may not view are left out; a parent that he may not view makes the run fail.
+    let run = generated(&viewer, invoice, lines, None).await;
+    assert_eq!(file(&viewer, &run).await, ["seen;"]);
+    let run = generated(&viewer, invoice, city, None).await;
+    assert_eq!(file(&viewer, &run).await, ["Köln"]);
+    let failed = generated(&viewer, second, city, None).await;
+    assert_eq!(failed["status"], "failed");
+    assert_eq!(failed["error_message"], "You do not have permission for a related record.");
+    assert_eq!(failed["document"], Value::Null);
+
+    // The file shows what its requester sees: others need to view the same records.
+    let all = generated(&api, invoice, lines, None).await;
+    assert_eq!(file(&api, &all).await, ["seen;hidden;"]);
+    viewer.get(&address(&all)).await.is(403, message::forbidden());
+    stranger.get(&address(&all)).await.is(403, message::forbidden());
+    let cancel = format!("/api/object-records/{invoice}/documents/{lines}/cancel/");
+    stranger.post(&cancel, json!({})).await.is(403, message::forbidden());
+    api.delete(&format!("/api/object-records/{second_line}/")).await.is_empty();
+    let without = generated(&api, invoice, lines, None).await;
+    assert_eq!(viewer.get(&address(&without)).await.status, 200);
+    let nobody = server.as_type("internal").await;
+    nobody.get(&address(&without)).await.is(404, message::not_found());
+    api.get(&address(&without).replace(&format!("/documents/{lines}/"), &format!("/documents/{city}/")))
+        .await
+        .is(404, message::not_found());
+}
+
+#[tokio::test]
+async fn runs_go_with_their_record_and_their_class() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    let run = generated(&api, invoice, id, None).await;
+    api.delete(&format!("/api/object-records/{invoice}/")).await.is_empty();
+    api.get(&address(&run)).await.is(404, message::not_found());
+    api.post(&format!("/api/object-records/{invoice}/restore/"), json!({})).await.created();
+    assert_eq!(file(&api, &run).await, ["R-1"]);
+    api.delete(&format!("/api/object-records/{invoice}/")).await.is_empty();
+    api.delete(&format!("{RECORDS}deleted/{invoice}/")).await.is_empty();
+    wait_for(&server, "SELECT count(*) FROM document_runs", 0).await;
+    wait_for(&server, "SELECT count(*) FROM files", 1).await;
+}

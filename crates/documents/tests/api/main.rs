@@ -1,0 +1,8 @@
+//! The endpoints of document templates and generated documents (`docs/reference/document-templates.md`,
+//! `docs/reference/document-generation.md`).
+
+mod generation;
+mod generation_faults;
+mod set_up;
+mod templates;
+mod warnings;

@@ -1,0 +1,138 @@
+//! What tests of documents begin with.
+
+use serde_json::{Value, json};
+use std::io::{Cursor, Read, Write};
+use store::{Conn, Error, Sql};
+use testkit::{Client, Server};
+use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
+
+pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";
+pub const RECORDS: &str = "/api/object-classes/1/object-records/";
+pub const GENERATE: &str = "/api/object-records/documents/";
+
+/// A Word document with a paragraph of each of these texts.
+pub fn docx(paragraphs: &[&str]) -> Vec<u8> {
+    let body: String = paragraphs
+        .iter()
+        .map(|text| format!("<w:p><w:r><w:t xml:space=\"preserve\">{}</w:t></w:r></w:p>", text.replace('<', "&lt;")))
+        .collect();
+    let document = format!(
+        "<w:document xmlns:w=\"http://schemas.openxmlformats.org/wordprocessingml/2006/main\"><w:body>{body}</w:body></w:document>"
+    );
+    let types = "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\">\
+        <Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
+        <Override PartName=\"/word/document.xml\" \
+        ContentType=\"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/></Types>";
+    let relations = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/2006/relationships\">\
+        <Relationship Id=\"rId1\" \
+        Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument\" \
+        Target=\"word/document.xml\"/></Relationships>";
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in
+        [("[Content_Types].xml", types), ("_rels/.rels", relations), ("word/document.xml", document.as_str())]
+    {
+        archive.start_file(name, SimpleFileOptions::default()).unwrap();
+        archive.write_all(text.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+/// The texts of the paragraphs of a Word document.
+pub fn paragraphs(bytes: &[u8]) -> Vec<String> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).expect("a document");
+    let mut xml = String::new();
+    archive.by_name("word/document.xml").unwrap().read_to_string(&mut xml).unwrap();
+    let text = |paragraph: &str| -> String {
+        let texts =
+            paragraph.split("<w:t").skip(1).map(|rest| rest.split_once('>').unwrap().1.split('<').next().unwrap());
+        texts.collect::<String>().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    };
+    xml.split("<w:p>").skip(1).map(text).collect()
+}
+
+/// The first super admin, who made the classes 1 `Invoice` (number, amount, customer, papers, contract), 2 `Customer`
+/// (name, city) and 3 `Line` (text, price, invoice), and 4 `Other`, which is related to none.
+pub async fn with_classes(server: &Server) -> Client {
+    let api = server.admin().await;
+    for name in ["Invoice", "Customer", "Line", "Other"] {
+        api.post("/api/object-classes/", json!({"name": name})).await.created();
+    }
+    for (class, field) in [
+        (1, json!({"label": "Number", "type": "string"})),
+        (1, json!({"label": "Amount", "type": "decimal"})),
+        (1, json!({"label": "Customer", "type": "relation", "related_object_class": 2})),
+        (1, json!({"label": "Papers", "type": "document", "max_num_of_files": 2})),
+        (1, json!({"label": "Paid", "type": "boolean"})),
+        (2, json!({"label": "Name", "type": "string"})),
+        (2, json!({"label": "City", "type": "string"})),
+        (3, json!({"label": "Text", "type": "string"})),
+        (3, json!({"label": "Price", "type": "decimal"})),
+        (3, json!({"label": "Invoice", "type": "relation", "related_object_class": 1})),
+    ] {
+        api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+    }
+    api
+}
+
+pub async fn record(api: &Client, class: i64, fields: Value) -> i64 {
+    api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await.id()
+}
+
+/// Makes a template of class 1 with these paragraphs; its id.
+pub async fn template(api: &Client, name: &str, paragraphs: &[&str]) -> i64 {
+    let token = api.upload(&format!("{name}.docx"), docx(paragraphs)).await;
+    let made = api.post(TEMPLATES, json!({"name": name, "template_file": token})).await;
+    made.created();
+    made.id()
+}
+
+/// Asks for a document, and waits until it is made; what is told of it then.
+pub async fn generated(api: &Client, record: i64, template: i64, field: Option<&str>) -> Value {
+    let body = json!({"object_record": record, "document_template": template, "object_record_field": field});
+    api.post(GENERATE, body).await.created();
+    ended(api, record, template).await
+}
+
+/// Waits until a run has ended; what is told of it.
+pub async fn ended(api: &Client, record: i64, template: i64) -> Value {
+    let path = format!("/api/object-records/{record}/documents/{template}/");
+    for _ in 0..1500 {
+        let run = api.get(&path).await.ok()["generated_document"].clone();
+        if run["status"] != "processing" {
+            return run;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("the document is not made");
+}
+
+/// The file of a run.
+pub async fn file(api: &Client, run: &Value) -> Vec<String> {
+    let reply = api.get(&address(run)).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    paragraphs(&reply.bytes)
+}
+
+/// The path at which the file of a run is downloaded.
+pub fn address(run: &Value) -> String {
+    let url = run["_meta"]["labels"]["document"]["url"].as_str().unwrap_or_else(|| panic!("no file in {run:#}"));
+    url.strip_prefix("https://a.example").unwrap().to_owned()
+}
+
+/// A number that a statement finds.
+pub async fn number(server: &Server, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, Error>(read).await.unwrap()
+}
+
+/// Waits until a statement finds this number.
+pub async fn wait_for(server: &Server, text: &'static str, wanted: i64) {
+    for _ in 0..1000 {
+        if number(server, text).await == wanted {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{text} is {} instead of {wanted}", number(server, text).await);
+}

@@ -1,0 +1,83 @@
+//! The `warning` of templates follows changes of classes.
+
+use crate::set_up::{TEMPLATES, template, with_classes};
+use serde_json::json;
+use testkit::{Client, Server};
+
+async fn warning(api: &Client, template: i64) -> String {
+    api.get(&format!("{TEMPLATES}{template}/")).await["warning"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn fields_that_go_are_warned_of_until_they_are_there_again() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let id = template(&api, "A", &["{{ number }} {{ customer.city }} {{#line}}{{ text }}{{/line}} {{ number }}"]).await;
+    let other = template(&api, "B", &["{{ amount }}"]).await;
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    assert_eq!(warning(&api, id).await, "Merge fields number do not exist.");
+    api.delete("/api/object-classes/2/fields/7/").await.is_empty();
+    api.delete("/api/object-classes/3/fields/8/").await.is_empty();
+    assert_eq!(warning(&api, id).await, "Merge fields number, customer.city, text do not exist.");
+    assert_eq!(warning(&api, other).await, "");
+    assert_eq!(api.get(&format!("{TEMPLATES}?warning__icontains=MERGE")).await.ids(), [id]);
+    for (class, label) in [(2, "City"), (1, "Number"), (3, "Text")] {
+        api.post(&format!("/api/object-classes/{class}/fields/"), json!({"label": label, "type": "string"}))
+            .await
+            .created();
+    }
+    assert_eq!(warning(&api, id).await, "");
+}
+
+#[tokio::test]
+async fn relations_and_classes_that_go_are_warned_of() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let loops = template(&api, "A", &["{{#line}}{{ text }}{{/line}}"]).await;
+    let parents = template(&api, "B", &["{{ customer.city }}"]).await;
+    // The relation of the lines.
+    api.delete("/api/object-classes/3/fields/10/").await.is_empty();
+    assert_eq!(warning(&api, loops).await, "Merge fields line, text do not exist.");
+    let relation = json!({"label": "Invoice", "type": "relation", "related_object_class": 1});
+    api.post("/api/object-classes/3/fields/", relation.clone()).await.created();
+    assert_eq!(warning(&api, loops).await, "");
+    api.delete("/api/object-classes/3/").await.is_empty();
+    assert_eq!(warning(&api, loops).await, "Merge fields line, text do not exist.");
+    api.delete("/api/object-classes/1/fields/3/").await.is_empty();
+    assert_eq!(warning(&api, parents).await, "Merge fields customer.city do not exist.");
+    // A class of that alias with such fields mends it.
+    let line = api.post("/api/object-classes/", json!({"name": "Line"})).await.id();
+    for field in [json!({"label": "Text", "type": "string"}), relation] {
+        api.post(&format!("/api/object-classes/{line}/fields/"), field).await.created();
+    }
+    assert_eq!(warning(&api, loops).await, "");
+}
+
+#[tokio::test]
+async fn a_new_file_takes_the_warning_away() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let id = template(&api, "A", &["{{ number }}"]).await;
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.patch(&format!("{TEMPLATES}{id}/"), json!({"name": "Renamed"})).await.ok();
+    assert_eq!(warning(&api, id).await, "Merge fields number do not exist.");
+    let token = api.upload("a.docx", crate::set_up::docx(&["{{ amount }}"])).await;
+    api.patch(&format!("{TEMPLATES}{id}/"), json!({"template_file": token})).await.ok();
+    assert_eq!(warning(&api, id).await, "");
+}
+
+#[tokio::test]
+async fn a_class_takes_its_templates_along() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    template(&api, "A", &["{{ number }}"]).await;
+    for class in [3, 1] {
+        api.delete(&format!("/api/object-classes/{class}/")).await.is_empty();
+    }
+    crate::set_up::wait_for(
+        &server,
+        "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM document_templates)",
+        0,
+    )
+    .await;
+}
