@@ -153,6 +153,7 @@ async fn options_describe_the_collection() {
     assert_eq!(columns, ["uuid", "filename", "extension", "url", "created_at", "created_by"]);
     let token =
         document["details"]["schema"].as_array().unwrap().iter().find(|field| field["alias"] == "token").unwrap();
-    assert_eq!(token["validators"], json!([{"name": "max_length", "value": 36}]), "{token:#}");
+    let validators = token["validators"].as_array().unwrap();
+    assert!(validators.contains(&json!({"name": "max_length", "value": 36})), "{token:#}");
     assert_eq!(document["restrictions"], json!({"limit_items": 10_000}));
 }
