@@ -40,6 +40,7 @@ pub static MAIL: JobKind = JobKind {
     at_a_time: 256,
     of_build: 1,
     patience: Duration::from_secs(120),
+    longest_pause: jobs::LONGEST_PAUSE,
     given_up_after: GIVEN_UP_AFTER,
     runs_again: false,
     run,

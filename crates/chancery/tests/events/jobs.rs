@@ -18,6 +18,7 @@ const PROBE: JobKind = JobKind {
     at_a_time: 8,
     of_build: 1,
     patience: Duration::from_secs(20),
+    longest_pause: jobs::LONGEST_PAUSE,
     given_up_after: Duration::from_secs(3600),
     runs_again: false,
     run,

@@ -41,6 +41,8 @@ pub static GENERATE: JobKind = JobKind {
     at_a_time: AT_A_TIME,
     of_build: AT_A_TIME,
     patience: Duration::from_secs(180),
+    // Somebody waits for it when the history service or the storage is there again.
+    longest_pause: Duration::from_secs(60),
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: false,
     run: |app, build, job| Box::pin(run(app, build, job)),
@@ -70,29 +72,36 @@ enum NoFile {
     Failed(String),
     /// It is to be tried again.
     Later(String),
+    /// Something was not written or read; a transaction is undone.
+    Refused(Refusal),
 }
 
 impl From<NoValues> for NoFile {
     fn from(why: NoValues) -> NoFile {
         match why {
             NoValues::Failed(text) => NoFile::Failed(text.to_owned()),
-            NoValues::Refused(refusal) => refusal.into(),
+            NoValues::Refused(refusal) => NoFile::Refused(refusal),
         }
     }
 }
 
 impl From<Refusal> for NoFile {
     fn from(refusal: Refusal) -> NoFile {
-        match &refusal.cause {
-            Some(cause) => NoFile::Later(cause.to_string()),
-            None => NoFile::Later(refusal.body["detail"].as_str().unwrap_or("it was refused").to_owned()),
-        }
+        NoFile::Refused(refusal)
     }
 }
 
 impl From<Error> for NoFile {
     fn from(error: Error) -> NoFile {
-        NoFile::Later(error.to_string())
+        NoFile::Refused(error.into())
+    }
+}
+
+/// Why a try failed that is to be repeated.
+fn reason(refusal: &Refusal) -> String {
+    match &refusal.cause {
+        Some(cause) => cause.to_string(),
+        None => refusal.body["detail"].as_str().unwrap_or("it was refused").to_owned(),
     }
 }
 
@@ -101,6 +110,7 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     match make(&app, &build, id).await {
         Ok(()) | Err(NoFile::Over) => Ok(()),
         Err(NoFile::Later(reason)) => Err(JobFailure::new(reason)),
+        Err(NoFile::Refused(refusal)) => Err(JobFailure::new(reason(&refusal))),
         Err(NoFile::Failed(text)) => {
             let now = app.clock.now();
             let end = move |conn: &mut Conn| runs::end(conn, id, FAILED, &text, now);
@@ -124,7 +134,7 @@ async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let copy = copy(app, build, &mut blob).await?;
     let (until, now) = (app.clock.now() + END_TIMEOUT_US, app.clock.now());
     let requester = run.requester;
-    let announced = build.db.write(move |conn| announce(conn, &name, size as i64, Some(requester), [now, until]));
+    let announced = build.db.write(move |conn| announce(conn, &name, size as i64, None, [now, until]));
     let (file, uuid) = announced.await.map_err(|error: Error| NoFile::from(error))?;
     storage.blobs.make_group(&build.uid).await.map_err(stored)?;
     blob.finish(&storage_key(build, &uuid)).await.map_err(stored)?;
@@ -133,7 +143,11 @@ async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let request = Arc::new(Request::of_job(app, build, caller));
     let ended = commit::write(&request, move |request, conn| {
         let ending = Ending { run: id, file, copy: copy.as_deref(), related: &related };
-        Ok(finish(request, conn, &ending))
+        match finish(request, conn, &ending) {
+            // Nothing of it may be kept.
+            Err(NoFile::Refused(refusal)) => Err(refusal),
+            ended => Ok(ended),
+        }
     });
     let ended = ended.await.map_err(NoFile::from).and_then(|ended| ended);
     if ended.is_err() {
@@ -213,7 +227,8 @@ struct Ending<'a> {
     related: &'a runs::Related,
 }
 
-/// Ends a run with its file, if the requester may still see what it shows.
+/// Ends a run with its file, if the requester may still see what it shows. Whatever else than a refusal is returned as an error,
+/// is so before anything is written.
 fn finish(request: &Request, conn: &mut Conn, ending: &Ending<'_>) -> Result<(), NoFile> {
     let run = runs::processing(conn, ending.run, " FOR UPDATE")?.ok_or(NoFile::Over)?;
     let request = &request.by(requester(&request.app, &request.build, conn, &run)?.caller.ok_or_else(no_record)?);

@@ -24,6 +24,8 @@ use std::time::Duration;
 use store::{Conn, Error, Sql};
 pub use work::{Jobs, Place, builds, health, health_schema, is_on, place, start, stop, wake};
 
+/// The longest pause before a retry of most jobs.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// After so many pages [`Job::by_pages`] stores the progress.
 const PAGES_BETWEEN_PROGRESS: i64 = 100;
 
@@ -47,6 +49,8 @@ pub struct JobKind {
     pub of_build: usize,
     /// The timeout of one try.
     pub patience: Duration,
+    /// The longest pause before a retry.
+    pub longest_pause: Duration,
     /// The age after which a job that fails is not retried.
     pub given_up_after: Duration,
     /// Whether a job that is put again while it runs runs once more afterwards. Needed where the running job may have

@@ -14,8 +14,6 @@ pub const PAYLOAD: Column = Column { table: "jobs", column: "payload", row: "row
 
 /// The pause before the first retry of a job; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// The longest pause before a retry.
-const MAX_PAUSE: Duration = Duration::from_secs(3600);
 /// How long a failed job waits at most for its retry when it is put again, in microseconds.
 const MAX_WAIT_WHEN_PUT_AGAIN_US: i64 = 60_000_000;
 
@@ -243,9 +241,15 @@ pub fn finish_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), Er
 }
 
 /// Schedules the retry of a failed job, and ends its lease.
-pub fn schedule_retry(conn: &mut Conn, job: &Job, failure: &JobFailure, lease: &Lease) -> Result<(), Error> {
+pub fn schedule_retry(
+    conn: &mut Conn,
+    kind: &JobKind,
+    job: &Job,
+    failure: &JobFailure,
+    lease: &Lease,
+) -> Result<(), Error> {
     let failures = u32::try_from(job.attempts).unwrap_or(u32::MAX).saturating_add(1);
-    let pause = growing(FIRST_PAUSE, MAX_PAUSE, failures).as_micros() as i64;
+    let pause = growing(FIRST_PAUSE, kind.longest_pause, failures).as_micros() as i64;
     let sql = Sql::new(
         "UPDATE jobs SET attempts = attempts + 1, next_at = $1, last_error = $2, holder = NULL, held_until = NULL, \
          is_asked_again = 0 WHERE id = $3 AND holder = $4",

@@ -480,7 +480,7 @@ async fn finish(
             true => (kind.given_up)(&with, &of, conn, &job, failure),
             false => Ok(()),
         },
-        Some(Err(failure)) => rows::schedule_retry(conn, &job, failure, &from),
+        Some(Err(failure)) => rows::schedule_retry(conn, kind, &job, failure, &from),
     };
     task.build.db.write(write).await
 }

@@ -22,6 +22,7 @@ pub static UNASSIGN: JobKind = JobKind {
     at_a_time: 2,
     of_build: 1,
     patience: Duration::from_secs(600),
+    longest_pause: jobs::LONGEST_PAUSE,
     given_up_after: Duration::from_secs(30 * 86_400),
     runs_again: false,
     run,

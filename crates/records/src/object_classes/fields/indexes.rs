@@ -26,6 +26,7 @@ pub static INDEX: JobKind = JobKind {
     at_a_time: 2,
     of_build: 1,
     patience: Duration::from_secs(4 * 3600),
+    longest_pause: jobs::LONGEST_PAUSE,
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,
     run: |_, build, job| Box::pin(make(build, job)),

@@ -16,6 +16,7 @@ pub static LEFT_VALUES: JobKind = JobKind {
     at_a_time: 2,
     of_build: 1,
     patience: Duration::from_secs(4 * 3600),
+    longest_pause: jobs::LONGEST_PAUSE,
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,
     run: |_, _, job| Box::pin(remove(job)),
