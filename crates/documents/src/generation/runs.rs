@@ -9,7 +9,6 @@ use kit::reactions::Removal;
 use kit::request::Request;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use store::{Conn, Error, Sql};
 
 /// How many runs are removed in one transaction.
@@ -135,12 +134,6 @@ pub const RECORDS_REMOVED: Removal = Removal {
 /// Removes the runs of a template that is deleted. There may be a million of them: a job does it in pages.
 pub static LEFT_RUNS: JobKind = JobKind {
     name: "document_runs",
-    at_a_time: 2,
-    of_build: 1,
-    patience: Duration::from_secs(4 * 3600),
-    longest_pause: jobs::LONGEST_PAUSE,
-    given_up_after: Duration::from_secs(30 * 86_400),
-    runs_again: false,
     run: |_, _, job| {
         let template = job.payload["template"].as_i64().unwrap_or(0);
         let page = move |conn: &mut Conn, _: i64| {
@@ -152,7 +145,7 @@ pub static LEFT_RUNS: JobKind = JobKind {
         };
         Box::pin(async move { job.by_pages(PAGE, page).await })
     },
-    given_up: |_, _, _, _, _| Ok(()),
+    ..JobKind::LONG
 };
 
 /// Has the runs of a template removed that is deleted.

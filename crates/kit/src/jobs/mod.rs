@@ -62,6 +62,21 @@ pub struct JobKind {
     pub given_up: GivenUp,
 }
 
+impl JobKind {
+    /// A kind that works through a table for hours, without its name and what it does.
+    pub const LONG: JobKind = JobKind {
+        name: "",
+        at_a_time: 2,
+        of_build: 1,
+        patience: Duration::from_secs(4 * 3600),
+        longest_pause: LONGEST_PAUSE,
+        given_up_after: Duration::from_secs(30 * 86_400),
+        runs_again: false,
+        run: |_, _, _| Box::pin(async { Ok(()) }),
+        given_up: |_, _, _, _, _| Ok(()),
+    };
+}
+
 /// Recurring work that every build has, without a row in `jobs`.
 pub struct StandingJob {
     /// The name in log lines.

@@ -18,7 +18,6 @@ use resource::{Changes, Value, message};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 use store::{Conn, Error, Sql};
 use uuid::Uuid;
 
@@ -155,19 +154,13 @@ pub fn keep(
 /// Gives up the files of a field that goes. There may be a million of them: a job does it in pages.
 pub static LEFT_FILES: JobKind = JobKind {
     name: "object_class_field_files",
-    at_a_time: 2,
-    of_build: 1,
-    patience: Duration::from_secs(4 * 3600),
-    longest_pause: jobs::LONGEST_PAUSE,
-    given_up_after: Duration::from_secs(30 * 86_400),
-    runs_again: false,
     run: |_, _, job| {
         let field = job.payload["field"].as_i64().unwrap_or(0);
         let page =
             move |conn: &mut Conn, after: i64| Ok(release_page_of_field(conn, field, PAGE)?.then_some(after + PAGE));
         Box::pin(async move { job.by_pages(PAGE, page).await })
     },
-    given_up: |_, _, _, _, _| Ok(()),
+    ..JobKind::LONG
 };
 
 /// Has the files of a field given up that is deleted.

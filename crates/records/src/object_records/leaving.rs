@@ -10,24 +10,13 @@ use kit::reactions::{Reaction, When};
 use kit::request::Request;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use std::time::Duration;
 use store::{Conn, Error, Sql};
 
 /// How many assignments are removed in one transaction.
 const PAGE: i64 = 1_000;
 
 /// Removes the assignments of one user or group, or to one set.
-pub static UNASSIGN: JobKind = JobKind {
-    name: "record_assignees",
-    at_a_time: 2,
-    of_build: 1,
-    patience: Duration::from_secs(600),
-    longest_pause: jobs::LONGEST_PAUSE,
-    given_up_after: Duration::from_secs(30 * 86_400),
-    runs_again: false,
-    run,
-    given_up: |_, _, _, _, _| Ok(()),
-};
+pub static UNASSIGN: JobKind = JobKind { name: "record_assignees", run, ..JobKind::LONG };
 
 /// Has the assignments of a user removed who is deleted or anonymized.
 pub const ON_USER_LEAVING: Reaction = Reaction {

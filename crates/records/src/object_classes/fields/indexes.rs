@@ -14,7 +14,6 @@ use kit::request::Request;
 use resource::{Errors, message};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use store::{Conn, Error, Sql};
 
 /// The most indexed fields of a class.
@@ -23,14 +22,9 @@ const MAX_INDEXED: i64 = 20;
 /// Makes the index that a field wants.
 pub static INDEX: JobKind = JobKind {
     name: "object_class_field_index",
-    at_a_time: 2,
-    of_build: 1,
-    patience: Duration::from_secs(4 * 3600),
-    longest_pause: jobs::LONGEST_PAUSE,
-    given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,
     run: |_, build, job| Box::pin(make(build, job)),
-    given_up: |_, _, _, _, _| Ok(()),
+    ..JobKind::LONG
 };
 
 /// Checks whether a field, as it will be, may be unique or indexed.

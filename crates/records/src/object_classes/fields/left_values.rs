@@ -5,7 +5,6 @@ use crate::classes::{ClassField, table_of};
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::request::Request;
 use serde_json::{Value as Json, json};
-use std::time::Duration;
 use store::{Conn, Error, Sql};
 
 /// How many records one transaction takes.
@@ -13,14 +12,9 @@ const PAGE: i64 = 100;
 
 pub static LEFT_VALUES: JobKind = JobKind {
     name: "object_class_field_values",
-    at_a_time: 2,
-    of_build: 1,
-    patience: Duration::from_secs(4 * 3600),
-    longest_pause: jobs::LONGEST_PAUSE,
-    given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,
     run: |_, _, job| Box::pin(remove(job)),
-    given_up: |_, _, _, _, _| Ok(()),
+    ..JobKind::LONG
 };
 
 /// Has the values of a deleted field removed.

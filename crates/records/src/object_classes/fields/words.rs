@@ -10,7 +10,6 @@ use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::request::Request;
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use store::{Conn, Error};
 
 /// How many records one transaction takes. Those who write to one of them wait for it.
@@ -18,14 +17,9 @@ const PAGE: i64 = 50;
 
 pub static WORDS: JobKind = JobKind {
     name: "object_record_words",
-    at_a_time: 2,
-    of_build: 1,
-    patience: Duration::from_secs(4 * 3600),
-    longest_pause: jobs::LONGEST_PAUSE,
-    given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: true,
     run: |app, build, job| Box::pin(feed(app, build, job)),
-    given_up: |_, _, _, _, _| Ok(()),
+    ..JobKind::LONG
 };
 
 /// Has the words of a class's records fed again.
