@@ -10,6 +10,7 @@ use crate::output::say;
 use crate::secrets_file::HISTORY_API_KEY;
 use crate::settings::{Settings, address_of};
 use history::engine::Engine;
+use history::file_removal;
 use history::service::Service;
 use platform::events::own_history::{self, Foreign};
 use platform::events::relay;
@@ -59,6 +60,8 @@ struct ServedHistory {
     service: Arc<Service>,
     bound: SocketAddr,
     task: JoinHandle<()>,
+    /// Removes files that no event names.
+    removal: JoinHandle<()>,
     /// Tells commands that the embedded history is served.
     _lock: Option<File>,
 }
@@ -168,8 +171,13 @@ async fn serve_history(
     let service = Arc::new(open_history(settings, bound).await?);
     let served = service.clone();
     let handler = move |request, peer| served.clone().answer(request, peer);
-    let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopped)));
-    Ok(ServedHistory { service, bound, task, _lock: lock })
+    let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage.clone(), Stage::Stopped)));
+    let removing = file_removal::run(service.clone());
+    // It may be interrupted anywhere.
+    let removal = tokio::spawn(async {
+        tokio::select! { () = removing => {}, () = until(stage, Stage::Stopped) => {} }
+    });
+    Ok(ServedHistory { service, bound, task, removal, _lock: lock })
 }
 
 /// The main API before it is served.
@@ -250,8 +258,9 @@ async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, histo
         relay::finish(&app, Duration::ZERO).await;
         app.store.close().await;
     }
-    if let Some(ServedHistory { service, task, _lock, .. }) = history {
+    if let Some(ServedHistory { service, task, removal, _lock, .. }) = history {
         let _ = task.await;
+        let _ = removal.await;
         service.engine.close().await;
     }
 }

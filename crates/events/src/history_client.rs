@@ -1,17 +1,19 @@
-//! The HTTP client of the history service, with the six calls that the main API needs (`docs/reference/history.md`).
+//! The HTTP client of the history service, with the calls that the main API needs (`docs/reference/history.md`).
 
 use crate::own_history::Foreign;
 use bytes::Bytes;
 use futures_util::future::try_join;
-use http::header::HeaderValue;
+use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Method, StatusCode};
 use kit::outbound;
-use reqwest::{Client, RequestBuilder};
+use reqwest::{Body, Client, RequestBuilder};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use store::blobs::pieces;
 use url::form_urlencoded;
 use web::room::{Room, Taken};
 
@@ -19,6 +21,8 @@ use web::room::{Room, Taken};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest time that a call may take. It is long, since the service retries a write five times.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest time that putting a file may take.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest answer that is read, in bytes, but for pages of lists.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// The longest page of a list, in bytes: of texts the service puts at most 32 MiB on a page.
@@ -41,6 +45,14 @@ pub struct HistoryAddress {
     pub url: String,
     /// The `X-API-Key` of the history service.
     pub api_key: String,
+}
+
+/// Where one file can be put.
+pub struct UploadAddress {
+    /// Whoever has it can put the file.
+    pub upload_url: String,
+    /// What an event names the file by.
+    pub file_id: String,
 }
 
 /// The credentials of a new tenant.
@@ -271,6 +283,29 @@ impl HistoryClient {
         let body = outbound::body(response, MAX_PAGE_BYTES).await;
         let body = body.ok_or_else(|| Failure::Unavailable("a page did not arrive".to_owned()))?;
         Ok((body.into(), room))
+    }
+
+    /// Asks for an address at which one file can be put.
+    pub async fn upload_address(&self, client_id: &str) -> Result<UploadAddress, Failure> {
+        let request = self.call(Method::GET, "/api/files/upload-url").header("x-client-id", client_id);
+        let answer = self.send(request, StatusCode::OK).await?;
+        let text = |name: &str| answer[name].as_str().map(str::to_owned);
+        match (text("upload_url"), text("file_id")) {
+            (Some(upload_url), Some(file_id)) => Ok(UploadAddress { upload_url, file_id }),
+            _ => Err(Failure::Unavailable("the answer to upload-url has no address".to_owned())),
+        }
+    }
+
+    /// Puts the first `size` bytes of a file at an address, which may be one of S3, and returns the status of the answer.
+    /// The key is not sent there, and nothing of the answer is told, since the address is a secret too.
+    ///
+    /// # Errors
+    /// One line that says why there is no answer.
+    pub async fn put_file(&self, upload_url: &str, file: File, size: u64) -> Result<StatusCode, String> {
+        let body = Body::wrap_stream(pieces(Arc::new(file), size));
+        let request = self.http.put(upload_url).header(CONTENT_LENGTH, size).timeout(UPLOAD_TIMEOUT).body(body);
+        let response = request.send().await.map_err(outbound::in_words)?;
+        Ok(response.status())
     }
 
     /// Deletes a tenant with its history. Returns `false` when the tenant does not exist.

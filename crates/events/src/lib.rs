@@ -1,5 +1,5 @@
 //! The delivery of events to the history service: the outbox of each build, the relay that delivers it, the tenants of
-//! builds in the history service, and its HTTP client.
+//! builds in the history service, the copies of documents there, and its HTTP client.
 
 pub mod file_copies;
 pub mod history_client;

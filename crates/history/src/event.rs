@@ -1,6 +1,7 @@
 //! Events as they are stored: history events of records, and system events. Types, categories and source types are
 //! stored as numbers and answered as names (`docs/reference/history.md`).
 
+use serde_json::Value as Json;
 use uuid::Uuid;
 
 /// 1900-01-01T00:00:00Z, the first moment that is accepted, in microseconds since 1970.
@@ -21,6 +22,9 @@ pub const HISTORY_TYPES: [&str; 10] = [
     "document_generated",
     "status_initialized",
 ];
+
+/// The number of `document_generated`, the type of the events that name files.
+pub const DOCUMENT_GENERATED: u8 = 9;
 
 /// The types of system events; the first has the number 1.
 pub const SYSTEM_TYPES: [&str; 10] = [
@@ -80,10 +84,22 @@ impl HistoryEvent {
         }
     }
 
+    /// The ids of the files that the event names, in order; an event of another type than `document_generated` names none.
+    pub fn files(&self) -> Vec<Uuid> {
+        if self.event_type == DOCUMENT_GENERATED { files_in(&self.data) } else { Vec::new() }
+    }
+
     /// How many bytes the texts have.
     pub fn size(&self) -> usize {
         self.source_info.len() + self.data.len() + self.source_name.as_ref().map_or(0, String::len)
     }
+}
+
+/// The ids of the files that the data of an event `document_generated` names.
+pub(crate) fn files_in(data: &str) -> Vec<Uuid> {
+    let data: Json = serde_json::from_str(data).unwrap_or_default();
+    let items = data.as_array().into_iter().flatten();
+    items.filter_map(|item| Uuid::try_parse(item.get("file_id")?.as_str()?).ok()).collect()
 }
 
 /// Something that happened in the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each
@@ -113,5 +129,15 @@ impl SystemEvent {
     /// How many bytes the texts have.
     pub fn size(&self) -> usize {
         self.source_info.len() + self.source_ip.len() + self.data.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_document_generated_is_that_of_its_name() {
+        assert_eq!(name_of(&HISTORY_TYPES, DOCUMENT_GENERATED), "document_generated");
     }
 }

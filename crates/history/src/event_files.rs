@@ -1,7 +1,6 @@
 //! `GET /api/history/events/{event_id}/file` and `GET /api/files/upload-url` (`docs/reference/history.md`).
 
 use crate::engine::Error;
-use crate::event::{HISTORY_TYPES, HistoryEvent, name_of};
 use crate::reply::{Outcome, Refusal, Reply};
 use crate::schema::{object, required, text, uuid};
 use crate::service::Service;
@@ -10,14 +9,12 @@ use resource::openapi::titled;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
-const DOCUMENT_GENERATED: &str = "document_generated";
-
-/// Redirects to the file of an event.
+/// Redirects to the file of an event, the first if it names several.
 pub async fn redirect(service: &Service, client_id: Uuid, event_id: Option<Uuid>) -> Outcome {
     let tenant = service.tenant(client_id).await?.ok_or_else(Refusal::no_connection)?;
     let event_id = event_id.ok_or_else(Refusal::not_found)?;
     let event = service.engine.history_event(&tenant, event_id).await.map_err(Refusal::unreadable)?;
-    let file_id = event.as_ref().and_then(file_of).ok_or_else(Refusal::not_found)?;
+    let file_id = event.and_then(|event| event.files().first().copied()).ok_or_else(Refusal::not_found)?;
     let address = service.files.download_address(&tenant, file_id).await;
     let address = address.map_err(|error| no_address(error, Refusal::no_connection))?;
     Ok(Reply::redirect(&address))
@@ -42,13 +39,4 @@ fn no_address(error: Error, no_tenant: impl FnOnce() -> Refusal) -> Refusal {
         Error::Unavailable(cause) => Refusal::unavailable("File storage temporarily unavailable.", cause),
         error => Refusal::engine(error, "Failed to reach the files.", no_tenant),
     }
-}
-
-/// The file that an event tells was generated, the first if there are several.
-fn file_of(event: &HistoryEvent) -> Option<Uuid> {
-    if name_of(&HISTORY_TYPES, event.event_type) != DOCUMENT_GENERATED {
-        return None;
-    }
-    let data: Json = serde_json::from_str(&event.data).ok()?;
-    data.as_array()?.iter().find_map(|item| Uuid::try_parse(item.get("file_id")?.as_str()?).ok())
 }

@@ -3,7 +3,7 @@
 //! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both stand
 //! behind [`engine::Engine`]; everything above it (headers, validation, answers, filters, files) is written once. A
 //! request goes through `serve.rs` to the file of its endpoint: `create_event.rs`, `batch.rs`, `lists.rs`,
-//! `event_files.rs` or `tenants.rs`.
+//! `event_files.rs` or `tenants.rs`. Beside the requests, `file_removal.rs` removes files that no event names.
 
 mod batch;
 mod body;
@@ -12,6 +12,7 @@ pub mod engine;
 pub mod event;
 mod event_files;
 mod fields;
+pub mod file_removal;
 pub mod files;
 pub mod filter;
 mod lists;

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
-use store::blobs::{BlobContent, BlobError, BlobKey, Blobs};
+use store::blobs::{BlobContent, BlobError, BlobKey, Blobs, ListedBlob};
 use tempfile::TempDir;
 use testkit::{S3, SmallDisk};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
@@ -124,6 +124,46 @@ async fn a_file_comes_back_whole_in_ranges_and_as_a_local_one() {
     for (path, mode) in [("acme/a-file", 0o600), ("acme", 0o700), ("", 0o700), ("../spool", 0o700)] {
         assert_eq!(fs::metadata(files.join(path)).unwrap().permissions().mode() & 0o777, mode, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_group_is_listed_with_the_ages_of_its_files() {
+    let (both, (data, _s3)) = both();
+    for blobs in both {
+        assert_eq!(listed(&blobs, "acme").await, []);
+        for group in ["acme", "acme-too"] {
+            blobs.make_group(group).await.unwrap();
+            assert_eq!(listed(&blobs, group).await, []);
+        }
+        put(&blobs, &BlobKey::new("acme-too", "another"), b"x").await.unwrap();
+        let before = Clock::system().now();
+        // More than a bucket answers at once would take too long.
+        let count = if blobs.is_on_s3() { 20 } else { 2100 };
+        let mut expected: Vec<String> = (0..count).map(|n| format!("file-{n}")).collect();
+        for name in &expected {
+            put(&blobs, &key(name), b"x").await.unwrap();
+        }
+        expected.sort();
+        if !blobs.is_on_s3() {
+            let home = data.path().join("files/acme");
+            fs::create_dir(home.join("directory")).unwrap();
+            fs::write(home.join("no name"), "").unwrap();
+        }
+        let found = listed(&blobs, "acme").await;
+        assert_eq!(found.iter().map(|file| &*file.name).collect::<Vec<_>>(), expected);
+        // A bucket tells seconds only.
+        let (from, until) = (before - 2_000_000, Clock::system().now() + 2_000_000);
+        assert!(found.iter().all(|file| (from..until).contains(&file.stored_at)), "{from} {:?}", found[0]);
+        blobs.remove_group("acme").await.unwrap();
+        assert_eq!(listed(&blobs, "acme").await, []);
+    }
+}
+
+/// The files of a group by their names.
+async fn listed(blobs: &Blobs, group: &str) -> Vec<ListedBlob> {
+    let mut found: Vec<ListedBlob> = blobs.list(group).try_collect().await.unwrap();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
 }
 
 #[tokio::test]

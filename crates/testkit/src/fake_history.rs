@@ -19,6 +19,9 @@ use web::listener::{self, Limits};
 /// How long a test waits for expected events or calls.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Where files are put.
+const UPLOAD_PATH: &str = "/upload";
+
 /// How the fake service behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Behaviour {
@@ -66,6 +69,10 @@ struct State {
     poison: Option<String>,
     /// The longest accepted body, in bytes.
     max_body: usize,
+    /// The status of the answer to a file that is put.
+    upload_status: u16,
+    /// The number of files that were put.
+    uploads: usize,
 }
 
 impl FakeHistory {
@@ -90,6 +97,8 @@ impl FakeHistory {
             envelopes: Vec::new(),
             poison: None,
             max_body: 16 * 1024 * 1024,
+            upload_status: 200,
+            uploads: 0,
         };
         let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
@@ -127,6 +136,16 @@ impl FakeHistory {
     /// Sets the longest accepted body, in bytes.
     pub fn max_body(&self, bytes: usize) {
         self.state().max_body = bytes;
+    }
+
+    /// Sets the status of the answer to a file that is put.
+    pub fn answers_uploads_with(&self, status: u16) {
+        self.state().upload_status = status;
+    }
+
+    /// The number of files that were put.
+    pub fn uploads(&self) -> usize {
+        self.state().uploads
     }
 
     /// The tenants, in order of creation.
@@ -234,6 +253,11 @@ fn detail(text: impl Into<String>) -> Json {
 impl State {
     fn serve(&mut self, parts: &http::request::Parts, body: &Bytes) -> (u16, Json) {
         let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
+        if parts.method == Method::PUT && parts.uri.path() == UPLOAD_PATH {
+            assert_eq!(header("x-api-key"), "", "the key is not for those who take files");
+            self.uploads += 1;
+            return (self.upload_status, detail("<secret>\n"));
+        }
         if header("x-api-key") != HISTORY_KEY {
             return (401, detail("Unauthorized API Key."));
         }
@@ -251,6 +275,12 @@ impl State {
                 return self.id.map_or((404, detail("Not found.")), |id| (200, json!({"id": id})));
             }
             (&Method::DELETE, "/api/delete-tenant") => return self.delete(client_id),
+            (&Method::GET, "/api/files/upload-url")
+                if self.tenants.iter().any(|tenant| tenant.client_id == client_id) =>
+            {
+                let upload_url = format!("http://{}{UPLOAD_PATH}?signature=secret", header("host"));
+                return (200, json!({"upload_url": upload_url, "file_id": "0b5f1d5e-8a67-4f5c-9c1f-6d5f3f0f2a11"}));
+            }
             (_, path) if json.is_err() => return (400, detail(format!("Invalid JSON body. {path}"))),
             _ => {}
         }

@@ -2,6 +2,7 @@
 
 use crate::clickhouse::ClickHouse;
 use crate::client::Client;
+use crate::s3::S3;
 use crate::server::NOW;
 use history::engine::Engine;
 use history::files::Files;
@@ -41,8 +42,13 @@ pub struct HistoryServer {
 }
 
 impl HistoryServer {
-    /// Starts a history service on a free port.
+    /// Starts a history service on a free port, with files in its data directory.
     pub async fn start() -> HistoryServer {
+        HistoryServer::with_files(None).await
+    }
+
+    /// Starts a history service on a free port, with files in a bucket or, without one, in its data directory.
+    pub async fn with_files(s3: Option<&S3>) -> HistoryServer {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let clock = Clock::fixed(NOW);
         let engine = match history_database_url() {
@@ -54,7 +60,9 @@ impl HistoryServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (directory, url) = (data.path().join("history/files"), format!("http://{address}"));
-        let files = Files::open(None, directory, url, HISTORY_KEY.as_bytes(), clock.clone());
+        let (environment, bucket) = s3.map(|s3| (s3.environment(), s3.url("history"))).unzip();
+        let (environment, key) = (environment.unwrap_or_default(), HISTORY_KEY.as_bytes());
+        let files = Files::open_in(environment, bucket.as_deref(), directory, url, key, clock.clone());
         let files = files.unwrap_or_else(|error| panic!("the files do not open: {error}"));
         let service = Arc::new(Service::new(engine, files, settings));
         let served = service.clone();

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod file_copies;
 mod history;
 mod history_delivery;
 mod history_speed;

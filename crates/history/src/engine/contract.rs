@@ -33,6 +33,9 @@ pub struct Listed<T> {
 /// always fits.
 pub const MAX_PAGE_BYTES: usize = 32 << 20;
 
+/// The most files that an engine is asked for at once.
+pub const MAX_FILES: usize = 1000;
+
 /// Why an engine did not do what it was asked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {

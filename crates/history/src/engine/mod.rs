@@ -4,12 +4,13 @@ pub mod clickhouse;
 mod contract;
 pub mod sqlite;
 
-pub use contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
+pub use contract::{Error, Listed, MAX_FILES, MAX_PAGE_BYTES, Tenant};
 
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::Page;
 use clickhouse::ClickHouse;
 use sqlite::Sqlite;
+use std::collections::HashSet;
 use uuid::Uuid;
 
 /// Either engine. Each method calls the method of the same name.
@@ -53,6 +54,12 @@ impl Engine {
         delegate!(self, engine => engine.tenant_named(database_name).await)
     }
 
+    /// The first tenants behind a client id (`None`: of all), in the order of their client ids, at most so many. Those
+    /// that are being deleted are left out.
+    pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, Error> {
+        delegate!(self, engine => engine.tenants(behind, limit).await)
+    }
+
     /// Makes a tenant with an empty database; `false` if another tenant, even one that is being deleted, has the same
     /// name or label. Of several requests at the same time, one succeeds. What a process leaves behind that dies
     /// meanwhile is in the way for at most a minute.
@@ -90,6 +97,12 @@ impl Engine {
     /// A page of the history events, newest first (see [`HistoryEvent::rank`]).
     pub async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
         delegate!(self, engine => engine.history_events(tenant, page).await)
+    }
+
+    /// Which of these files events of the tenant name ([`HistoryEvent::files`]). At most [`MAX_FILES`] are asked for at
+    /// once.
+    pub async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
+        delegate!(self, engine => engine.named_files(tenant, files).await)
     }
 
     /// A page of the system events, newest first.

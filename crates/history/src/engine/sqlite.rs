@@ -2,9 +2,9 @@
 //! API uses, with its group commit. The primary key makes ids unique, so the database knows what was stored before.
 
 use crate::engine::contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
-use crate::event::{HistoryEvent, SystemEvent};
+use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent, files_in};
 use crate::filter::{Column, Condition, Page, Test};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,11 @@ const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0001_tenants", include_str!("../../migrations/control.sql")),
         Migration::sql("0002_settings", include_str!("../../migrations/settings.sql")),
     ],
-    build: &[Migration::sql("0001_events", include_str!("../../migrations/tenant.sql"))],
+    build: &[
+        Migration::sql("0001_events", include_str!("../../migrations/tenant.sql")),
+        Migration::sql("0002_event_files", include_str!("../../migrations/event_files.sql"))
+            .then(note_files_of_stored_events),
+    ],
 };
 
 /// How often a write is retried after a transient failure.
@@ -90,6 +94,16 @@ impl Sqlite {
         self.store.control().read_short(move |conn| Ok(conn.opt(&sql, tenant)?)).await
     }
 
+    pub(crate) async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, Error> {
+        let sql = Sql::new(
+            "SELECT client_id, secret_hash, database_name, client_label FROM tenants \
+             WHERE client_id > $1 AND state = 'active' ORDER BY client_id LIMIT $2",
+        );
+        // Every id is behind the empty text.
+        let sql = sql.arg(behind.map_or_else(String::new, |id| id.to_string())).arg(i64::from(limit));
+        self.store.control().read(move |conn| Ok(conn.all(&sql, tenant)?)).await
+    }
+
     /// Makes the database first: a process that dies after that leaves an unused file, but no name that is taken.
     pub(crate) async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
         let taken = Sql::new("SELECT 1 FROM tenants WHERE database_name = $1 OR client_label = $2")
@@ -157,6 +171,15 @@ impl Sqlite {
             .await
     }
 
+    pub(crate) async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
+        let mut sql = Sql::new("SELECT file_id FROM event_files WHERE file_id IN (");
+        for (at, file) in files.iter().enumerate() {
+            sql.push(if at == 0 { "" } else { ", " }).bind(file.as_bytes().to_vec());
+        }
+        sql.push(")");
+        Ok(self.database(tenant).read(move |conn| conn.all(&sql, id)).await?.into_iter().collect())
+    }
+
     pub(crate) async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
         self.database(tenant).read(move |conn| list(conn, &SYSTEM_LIST, &page, system_event, SystemEvent::size)).await
     }
@@ -214,10 +237,13 @@ impl Sqlite {
     }
 }
 
-async fn open_store(directory: PathBuf) -> Result<Store, store::Error> {
+fn options() -> Options {
     // Each writer may take the memory of a large batch.
-    let options = Options { folder: "tenants", writers: 2, ..Options::default() };
-    Store::open(store::Engine::Sqlite { directory }, MIGRATIONS, options).await
+    Options { folder: "tenants", writers: 2, ..Options::default() }
+}
+
+async fn open_store(directory: PathBuf) -> Result<Store, store::Error> {
+    Store::open(store::Engine::Sqlite { directory }, MIGRATIONS, options()).await
 }
 
 fn stored_id(conn: &mut Conn) -> Result<Option<String>, store::Error> {
@@ -256,12 +282,30 @@ fn insert_history_event(conn: &mut Conn, event: &HistoryEvent) -> Result<bool, s
     if conn.exec(&sql)? == 0 {
         return Ok(false);
     }
+    note_files(conn, &event.files())?;
     let count = Sql::new(
         "INSERT INTO history_event_counts(event_type, source_type, n) VALUES ($1, $2, 1) \
          ON CONFLICT (event_type, source_type) DO UPDATE SET n = history_event_counts.n + 1",
     );
     conn.exec(&count.arg(i64::from(event.event_type)).arg(i64::from(event.source_type)))?;
     Ok(true)
+}
+
+/// Notes which files an event names.
+fn note_files(conn: &mut Conn, files: &[Uuid]) -> Result<(), store::Error> {
+    let rows = files.iter().map(|file| [Value::Blob(file.as_bytes())]);
+    conn.exec_each("INSERT INTO event_files(file_id) VALUES ($1) ON CONFLICT (file_id) DO NOTHING", rows, |_| {})
+}
+
+/// Notes the files of events that a former version stored.
+fn note_files_of_stored_events(conn: &mut Conn) -> Result<(), store::Error> {
+    let sql = Sql::new("SELECT data FROM history_events WHERE event_type = $1").arg(i64::from(DOCUMENT_GENERATED));
+    let mut files = Vec::new();
+    conn.each(&sql, |row| {
+        files.extend(files_in(row.text(0)?));
+        Ok(())
+    })?;
+    note_files(conn, &files)
 }
 
 fn insert_system_events(conn: &mut Conn, events: &[SystemEvent]) -> Result<u64, store::Error> {
@@ -424,7 +468,7 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
 }
 
 fn id(row: &Row<'_>) -> Result<Uuid, store::Error> {
-    Uuid::from_slice(row.blob(0)?).map_err(|_| store::Error::Db("a stored event id is no UUID".to_owned()))
+    Uuid::from_slice(row.blob(0)?).map_err(|_| store::Error::Db("a stored id is no UUID".to_owned()))
 }
 
 fn byte(row: &Row<'_>, column: usize) -> Result<u8, store::Error> {
@@ -457,4 +501,44 @@ fn system_event(row: &Row<'_>) -> Result<SystemEvent, store::Error> {
         source_ip: row.text(7)?.to_owned(),
         data: row.text(8)?.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn files_that_a_former_version_did_not_note_are_named() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = data.path().join("history");
+        let former = Migrations { build: &MIGRATIONS.build[..1], ..MIGRATIONS };
+        let engine = store::Engine::Sqlite { directory: directory.clone() };
+        let store = Store::open(engine, former, options()).await.unwrap();
+        let tenant = Tenant {
+            client_id: Uuid::new_v4(),
+            secret_hash: String::new(),
+            database_name: "acme".to_owned(),
+            client_label: "Acme".to_owned(),
+        };
+        store.create(&database_name(&tenant)).await.unwrap();
+        let [first, second, of_another_type] = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()];
+        let insert = move |conn: &mut Conn| {
+            for (n, event_type, file) in [(1, 9, first), (2, 9, second), (3, 7, of_another_type), (4, 9, first)] {
+                let sql = Sql::new(
+                    "INSERT INTO history_events(id, at, rank, event_type, record_id, source_id, source_type, source_info, data) \
+                     VALUES ($1, 0, 2, $2, 1, 1, 1, '', $3)",
+                );
+                let sql = sql.arg(Uuid::from_u128(n).as_bytes().to_vec()).arg(event_type);
+                conn.exec(&sql.arg(format!(r#"[{{"file_id": "{file}"}}]"#)))?;
+            }
+            Ok::<_, store::Error>(())
+        };
+        store.database(&database_name(&tenant)).write(insert).await.unwrap();
+        store.close().await;
+
+        let engine = Sqlite::open(directory, Clock::system()).await.unwrap();
+        let named = engine.named_files(&tenant, &[first, second, of_another_type, Uuid::new_v4()]).await;
+        assert_eq!(named, Ok(HashSet::from([first, second])));
+        engine.close().await;
+    }
 }

@@ -12,9 +12,11 @@ pub use address::CONTENT_PATH;
 
 use crate::engine::{Error, Tenant};
 use address::{ADDRESS_VALID_SECONDS, Addresses};
+use futures_util::{Stream, TryStreamExt};
 use http::Method;
 use hyper::body::Incoming;
 use requests::FileRefusal;
+use std::future::ready;
 use std::path::PathBuf;
 use std::time::Duration;
 use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
@@ -22,11 +24,16 @@ use uuid::Uuid;
 use web::clock::Clock;
 use web::content::Content;
 
+/// The group in a bucket with an empty file for each service that uses it, named by its id. The hyphen tells it from
+/// every `database_name`.
+const USERS: &str = "history-services";
+
 /// The files of all tenants.
 pub struct Files {
     blobs: Blobs,
     public_url: String,
     addresses: Addresses,
+    clock: Clock,
 }
 
 impl Files {
@@ -57,7 +64,7 @@ impl Files {
         clock: Clock,
     ) -> Result<Files, String> {
         let blobs = Blobs::open(environment, files_url, "", directory, clock.clone())?;
-        Ok(Files { blobs, public_url, addresses: Addresses::new(key, clock) })
+        Ok(Files { blobs, public_url, addresses: Addresses::new(key, clock.clone()), clock })
     }
 
     /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB
@@ -84,6 +91,46 @@ impl Files {
     /// tenant's deletion, when no other tenant can have its name.
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
         Ok(self.blobs.remove_group(&self.group(tenant)).await?)
+    }
+
+    /// The files of a tenant that were put at least so long ago, in microseconds.
+    pub(crate) fn older_than(
+        &self,
+        tenant: &Tenant,
+        age: i64,
+    ) -> impl Stream<Item = Result<Uuid, Error>> + Send + Unpin + use<> {
+        let put_until = self.clock.now() - age;
+        let old = self.blobs.list(&self.group(tenant)).try_filter_map(move |file| {
+            // Only names that this service makes.
+            let id = Uuid::try_parse(&file.name).ok().filter(|id| id.to_string() == file.name);
+            ready(Ok(id.filter(|_| file.stored_at <= put_until)))
+        });
+        old.map_err(Error::from)
+    }
+
+    /// Removes a file; can be repeated.
+    pub(crate) async fn remove(&self, tenant: &Tenant, file_id: Uuid) -> Result<(), Error> {
+        Ok(self.blobs.remove(&BlobKey::new(self.group(tenant), file_id)).await?)
+    }
+
+    /// Notes in a bucket that this service uses it, and returns the ids of the other services that noted it. A data
+    /// directory is that of one service.
+    pub(crate) async fn other_users(&self, service_id: &str) -> Result<Vec<String>, Error> {
+        if !self.blobs.is_on_s3() {
+            return Ok(Vec::new());
+        }
+        let mut users: Vec<String> = self.blobs.list(USERS).map_ok(|user| user.name).try_collect().await?;
+        if !users.iter().any(|user| user == service_id) {
+            match self.blobs.begin().await?.finish(&BlobKey::new(USERS, service_id)).await {
+                // Another process of the service was faster.
+                Err(BlobError::Exists) => {}
+                noted => noted?,
+            }
+            // Another service may have noted itself at the same moment.
+            users = self.blobs.list(USERS).map_ok(|user| user.name).try_collect().await?;
+        }
+        users.retain(|user| user != service_id);
+        Ok(users)
     }
 
     /// Answers a request for a path below [`CONTENT_PATH`]. If files are on S3, the answer is 404.

@@ -7,6 +7,7 @@ mod access;
 mod create_event;
 mod event_files;
 mod events;
+mod file_removal;
 mod service;
 mod system_events;
 mod tenants;

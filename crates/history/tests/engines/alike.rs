@@ -1,8 +1,9 @@
 //! The checks that both engines must pass.
 
-use history::engine::{Engine, Error, Tenant};
+use history::engine::{Engine, Error, MAX_FILES, Tenant};
 use history::event::{EARLIEST, HistoryEvent, LATEST, SystemEvent};
 use history::filter::{Column, Condition, Page, Test};
+use std::collections::HashSet;
 use uuid::Uuid;
 
 /// 2026-11-21T00:00:00Z
@@ -72,6 +73,8 @@ pub async fn check(engine: &Engine) {
     tenants(engine).await;
     order_and_filters(engine).await;
     system_events(engine).await;
+    named_files(engine).await;
+    tenants_in_pages(engine).await;
 }
 
 async fn tenants(engine: &Engine) {
@@ -175,4 +178,49 @@ async fn system_events(engine: &Engine) {
     let listed = engine.system_events(&tenant, page(conditions)).await.expect("it is listed");
     assert_eq!((listed.total, listed.filtered), (6, 4));
     assert_eq!(listed.results, batch[..4]);
+}
+
+async fn named_files(engine: &Engine) {
+    let tenant = tenant();
+    assert_eq!(engine.initialize(&tenant).await, Ok(true));
+    let files: Vec<Uuid> = (0..MAX_FILES).map(|_| Uuid::new_v4()).collect();
+    assert_eq!(engine.named_files(&tenant, &files).await, Ok(HashSet::new()));
+    let of = |event_type, data: String| HistoryEvent { data, ..event(EARLY, event_type, 1) };
+    let capital = files[3].to_string().to_uppercase();
+    let events = [
+        of(9, format!(r#"[{{"file_id": "{}"}}, 5, "{}", {{"file_id": "{}"}}]"#, files[0], files[9], files[1])),
+        of(9, format!(r#"[{{"file_id": "urn:uuid:{}"}}, {{"file_id": "{{{capital}}}"}}]"#, files[2])),
+        of(9, format!(r#"[{{"file_id": "{}", "n": "\u0000"}}]"#, files[4].simple())),
+        of(9, format!(r#"[{{"n": {{"file_id": "{}"}}}}, {{"file_id": 5}}, {{"file_id": null}}]"#, files[8])),
+        of(7, format!(r#"[{{"file_id": "{}"}}]"#, files[7])),
+        of(9, format!(r#"[{{"file_id": "{}"}}]"#, files[0])),
+        of(9, format!(r#"[{{"file_id": "{}"}}]"#, Uuid::new_v4())),
+        of(9, "[]".to_owned()),
+    ];
+    for event in &events {
+        assert_eq!(engine.add_history_event(&tenant, event.clone()).await, Ok(true));
+    }
+    let all: HashSet<Uuid> = files[..5].iter().copied().collect();
+    assert_eq!(engine.named_files(&tenant, &files).await, Ok(all));
+    assert_eq!(engine.named_files(&tenant, &files[5..6]).await, Ok(HashSet::new()));
+    assert_eq!(engine.named_files(&self::tenant(), &files[..1]).await, Err(Error::NoTenant));
+}
+
+async fn tenants_in_pages(engine: &Engine) {
+    let made = [tenant(), tenant(), tenant(), tenant()];
+    for tenant in &made {
+        assert_eq!(engine.initialize(tenant).await, Ok(true));
+    }
+    assert_eq!(engine.begin_delete(made[0].client_id).await, Ok(Some(made[0].clone())));
+    let (mut listed, mut behind) = (Vec::new(), None);
+    loop {
+        let page = engine.tenants(behind, 7).await.expect("it is listed");
+        assert!(page.len() <= 7);
+        let Some(last) = page.last() else { break };
+        behind = Some(last.client_id);
+        listed.extend(page);
+    }
+    assert!(listed.is_sorted_by(|one, next| one.client_id < next.client_id));
+    assert!(made[1..].iter().all(|tenant| listed.contains(tenant)) && !listed.contains(&made[0]));
+    assert_eq!(engine.delete(&made[0]).await, Ok(()));
 }

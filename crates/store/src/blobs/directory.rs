@@ -9,8 +9,9 @@
 //! nothing is ever overwritten, and a file that is finished while its group is removed leaves nothing. Everything is
 //! private to the user who runs the process.
 
-use super::{BlobContent, BlobError, BlobKey, blocking, checked, within};
+use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, within};
 use crate::sqlite::{make_directory, private};
+use futures_util::stream::{self, Stream, TryStreamExt};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
@@ -25,6 +26,9 @@ use web::clock::{Clock, unique_id};
 /// The age at which a leftover is certainly not in use, in microseconds: files are written all the time, and requests
 /// end long before.
 const LEFTOVER_AGE_US: i64 = 3_600_000_000;
+
+/// How many entries of a directory are read at a time.
+const ENTRIES_AT_A_TIME: usize = 1000;
 
 const ARRIVING: &str = ".arriving";
 const DELETED: &str = ".deleted";
@@ -110,6 +114,25 @@ impl Directory {
     pub(super) async fn file(&self, key: &BlobKey) -> Result<File, BlobError> {
         let path = self.path(key);
         blocking(move || File::open(path)).await.map_err(BlobError::of_name)
+    }
+
+    /// Lists a group.
+    pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<ListedBlob, BlobError>> + Send + 'static {
+        let home = self.home(group);
+        let pages = stream::try_unfold(None, move |entries: Option<fs::ReadDir>| {
+            let home = home.clone();
+            async move {
+                let read = blocking(move || {
+                    let mut entries = entries.map_or_else(|| fs::read_dir(home), Ok)?;
+                    Ok(next_page(&mut entries)?.map(|page| (page, Some(entries))))
+                });
+                match read.await.map_err(BlobError::of_name) {
+                    Err(BlobError::Missing) => Ok(None),
+                    read => read,
+                }
+            }
+        });
+        pages.map_ok(|page| stream::iter(page.into_iter().map(Ok))).try_flatten()
     }
 
     pub(super) async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
@@ -212,9 +235,33 @@ fn sweep(root: &Path, now: i64) -> io::Result<()> {
 }
 
 fn is_old(entry: &fs::DirEntry, now: i64) -> bool {
-    let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok();
-    let since_1970 = changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
-    since_1970.is_some_and(|age| now - age.as_micros() as i64 >= LEFTOVER_AGE_US)
+    changed_at(entry).is_ok_and(|changed_at| now - changed_at >= LEFTOVER_AGE_US)
+}
+
+/// When a file was last written, in microseconds since 1970; never before that.
+fn changed_at(entry: &fs::DirEntry) -> io::Result<i64> {
+    let changed = entry.metadata()?.modified()?;
+    Ok(changed.duration_since(UNIX_EPOCH).map_or(0, |since_1970| since_1970.as_micros() as i64))
+}
+
+/// The files among the next entries of a directory; `None` at its end.
+fn next_page(entries: &mut fs::ReadDir) -> io::Result<Option<Vec<ListedBlob>>> {
+    let (mut page, mut is_end) = (Vec::new(), true);
+    for entry in entries.take(ENTRIES_AT_A_TIME) {
+        let entry = entry?;
+        is_end = false;
+        let Some(name) = entry.file_name().into_string().ok().filter(|name| is_name(name)) else { continue };
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        match changed_at(&entry) {
+            Ok(stored_at) => page.push(ListedBlob { name, stored_at }),
+            // The file was removed meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((!is_end).then_some(page))
 }
 
 /// Removes all directories in a directory. Other processes may be doing the same.

@@ -8,13 +8,15 @@ mod s3;
 
 use bytes::Bytes;
 use directory::{Arriving, Directory};
-use futures_util::Stream;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt};
 use http::Method;
 use s3::S3;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,9 +61,21 @@ impl BlobKey {
 /// # Panics
 /// Unless it is `[A-Za-z0-9_-]+`.
 fn checked(part: &str) -> &str {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    assert!(!part.is_empty() && part.bytes().all(is_allowed), "not a name of a stored file: {part:?}");
+    assert!(is_name(part), "not a name of a stored file: {part:?}");
     part
+}
+
+fn is_name(part: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !part.is_empty() && part.bytes().all(is_allowed)
+}
+
+/// A file in the listing of its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedBlob {
+    pub name: String,
+    /// When the file was stored, in microseconds since 1970, by the clock of the disk or the bucket.
+    pub stored_at: i64,
 }
 
 /// Why a file could not be stored, read or removed.
@@ -229,6 +243,15 @@ impl Blobs {
         }
     }
 
+    /// The files of a group, in no order. They are read page by page, so a large group takes no more memory than a small
+    /// one. What has no name of a stored file is left out. A group that is missing has no files.
+    pub fn list(&self, group: &str) -> BoxStream<'static, Result<ListedBlob, BlobError>> {
+        match &self.0 {
+            Place::Directory(directory) => directory.list(group).boxed(),
+            Place::S3(s3) => s3.list(group).boxed(),
+        }
+    }
+
     /// Removes a file. One that is missing is no error.
     pub async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
         match &self.0 {
@@ -310,6 +333,29 @@ fn within(range: Option<Range<u64>>, size: u64) -> Range<u64> {
     let Range { start, end } = range.unwrap_or(0..size);
     let end = end.min(size);
     start.min(end)..end
+}
+
+/// How many bytes of a file are sent at a time.
+const PIECE: u64 = 64 * 1024;
+
+/// The bytes of a file from its beginning, as the body of an upload. Each stream has a position of its own, so a retry
+/// does not meet the one before. It fails if the file is shorter.
+pub fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    stream::try_unfold(0, move |at| {
+        let file = file.clone();
+        async move {
+            if at == length {
+                return Ok(None);
+            }
+            let piece = blocking(move || {
+                let mut piece = vec![0; (length - at).min(PIECE) as usize];
+                file.read_exact_at(&mut piece, at).map(|()| piece)
+            });
+            let piece = piece.await?;
+            let end = at + piece.len() as u64;
+            Ok(Some((piece, end)))
+        }
+    })
 }
 
 /// Does work on files in a thread that may block.

@@ -4,7 +4,7 @@
 //! wants the length before the bytes.
 
 use super::directory::temporary_file;
-use super::{BlobContent, BlobError, BlobKey, blocking, checked, within};
+use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, pieces, within};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use http::{Method, StatusCode, header};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
@@ -16,9 +16,9 @@ use object_store::{
 use reqwest::{Body, Client, NoProxy, Proxy, redirect};
 use std::error::Error as _;
 use std::fs::File;
+use std::future::ready;
 use std::io::{self, Seek, Write};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,8 +37,6 @@ const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
 const MIN_BYTES_PER_SECOND: u64 = 64 * 1024;
 /// How long the address of an upload is valid, in which the upload must begin.
 const UPLOAD_VALID: Duration = Duration::from_secs(5 * 60);
-/// How many bytes of a file are uploaded at a time.
-const PIECE: u64 = 64 * 1024;
 /// The most characters of an error.
 const MAX_ERROR_CHARS: usize = 500;
 
@@ -181,6 +179,20 @@ impl S3 {
         }
     }
 
+    /// Lists a group. The bucket answers page by page.
+    pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<ListedBlob, BlobError>> + Send + 'static {
+        let prefix = self.group(group);
+        let found = self.bucket.list(Some(&prefix)).map_err(unavailable);
+        found.try_filter_map(move |object| {
+            let name = object.location.prefix_match(&prefix).and_then(|mut parts| match (parts.next(), parts.next()) {
+                (Some(name), None) if is_name(name.as_ref()) => Some(name.as_ref().to_owned()),
+                _ => None,
+            });
+            let stored_at = object.last_modified.timestamp_micros();
+            ready(Ok(name.map(|name| ListedBlob { name, stored_at })))
+        })
+    }
+
     pub(super) async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
         match self.bucket.delete(&self.path(key)).await {
             Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -241,26 +253,6 @@ fn upload_client(bucket: &AmazonS3Builder) -> reqwest::Result<Client> {
         builder = builder.proxy(Proxy::all(proxy)?.no_proxy(NoProxy::from_string(&excludes)));
     }
     builder.build()
-}
-
-/// The bytes of a file from its beginning. Each stream has a position of its own, so a retry does not meet the one
-/// before.
-fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
-    stream::try_unfold(0, move |at| {
-        let file = file.clone();
-        async move {
-            if at == length {
-                return Ok(None);
-            }
-            let piece = blocking(move || {
-                let mut piece = vec![0; (length - at).min(PIECE) as usize];
-                file.read_exact_at(&mut piece, at).map(|()| piece)
-            });
-            let piece = piece.await?;
-            let end = at + piece.len() as u64;
-            Ok(Some((piece, end)))
-        }
-    })
 }
 
 /// The empty range of a file.

@@ -19,7 +19,7 @@ use crate::engine::contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
 use crate::filter::Page;
 use server::Server;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -85,6 +85,10 @@ impl ClickHouse {
         self.tenants.named(database_name).await
     }
 
+    pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, Error> {
+        self.tenants.list(behind, limit).await
+    }
+
     pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
         self.tenants.initialize(tenant).await
     }
@@ -115,6 +119,12 @@ impl ClickHouse {
 
     pub async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
         self.list(tenant, &page).await
+    }
+
+    pub async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
+        let sql = tables::named_files(&Self::table::<HistoryEvent>(tenant), files);
+        let named: Vec<String> = self.server.rows(&sql).await?;
+        Ok(named.iter().filter_map(|file| Uuid::try_parse(file).ok()).collect())
     }
 
     pub async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {

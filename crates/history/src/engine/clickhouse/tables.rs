@@ -1,6 +1,6 @@
 //! The tables of a tenant's events: their statements, and their rows as they are written and read.
 
-use crate::event::{HistoryEvent, SystemEvent};
+use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent};
 use crate::filter::{Column, Condition, Test};
 use clickhouse::Row;
 use serde::Deserialize;
@@ -242,6 +242,19 @@ pub(super) fn condition(conditions: &[Condition]) -> String {
 /// A moment as SQL, of the type of its column.
 fn moment(micros: i64) -> String {
     format!("fromUnixTimestamp64Micro(toInt64({micros}), 'UTC')")
+}
+
+/// The statement that tells which of these files events name, each as 32 hexadecimal digits. As wherever it is read, an
+/// id may be written in any form that a UUID has.
+pub(super) fn named_files(table: &str, files: &[Uuid]) -> String {
+    let files: Vec<String> = files.iter().map(|file| format!("'{}'", file.simple())).collect();
+    format!(
+        "SELECT DISTINCT file FROM (SELECT arrayJoin(arrayMap(item -> \
+             replaceRegexpAll(lower(JSONExtractString(item, 'file_id')), '^urn:uuid:|[{{}}-]', ''), \
+             JSONExtractArrayRaw(event_data))) AS file FROM {table} WHERE event_type = {DOCUMENT_GENERATED}) \
+         WHERE file IN ({})",
+        files.join(", ")
+    )
 }
 
 /// Ids as a list in SQL, each a text of 16 bytes.

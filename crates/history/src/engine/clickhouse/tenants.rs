@@ -83,6 +83,19 @@ impl Tenants {
         }
     }
 
+    /// The first tenants behind a client id, or of all.
+    pub(super) async fn list(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, Error> {
+        let behind = behind.map_or_else(String::new, |id| id.simple().to_string());
+        let sql = format!(
+            "SELECT substring(name, length('client_') + 1) AS id, comment FROM system.tables \
+             WHERE database = '{}' AND startsWith(name, 'client_') AND id > '{behind}' ORDER BY id LIMIT {limit}",
+            self.registry
+        );
+        let found: Vec<(String, String)> = self.server.rows(&sql).await?;
+        let known = found.iter().filter_map(|(id, comment)| Some((Uuid::try_parse(id).ok()?, comment)));
+        known.map(|(client_id, comment)| parse(client_id, comment)).collect()
+    }
+
     pub(super) async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
         let (registry, id) = (&self.registry, tenant.client_id.simple());
         self.run(&format!("CREATE DATABASE IF NOT EXISTS {registry}")).await?;

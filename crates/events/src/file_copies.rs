@@ -1,0 +1,88 @@
+//! The copies of generated documents that the history service keeps (`docs/reference/history.md`). A copy is put there
+//! first, and the event `document_generated` that names it is written afterwards; the service removes a copy that no
+//! event names after 7 days.
+
+use crate::client;
+use crate::history_client::{CALL_TIMEOUT, Failure};
+use crate::history_tenants::{self, TenantError};
+use crate::own_history;
+use http::StatusCode;
+use kit::app::App;
+use kit::build::Build;
+use std::fmt;
+use std::fs::File;
+use store::Error;
+
+/// The most bytes of a file that the history service takes.
+pub const MAX_BYTES: u64 = 50 * 1024 * 1024;
+
+/// Why a file was not put.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyFailure {
+    /// One line without secrets.
+    pub why: String,
+    /// Whether a later attempt may succeed.
+    pub may_retry: bool,
+}
+
+impl CopyFailure {
+    fn new(why: impl fmt::Display, may_retry: bool) -> CopyFailure {
+        // An answer may be a page of a proxy.
+        let why = why.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        CopyFailure { why, may_retry }
+    }
+}
+
+impl fmt::Display for CopyFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl From<TenantError> for CopyFailure {
+    fn from(error: TenantError) -> CopyFailure {
+        match error {
+            TenantError::Service(failure) => failure.into(),
+            // The build is being deleted.
+            TenantError::Store(Error::Missing) => CopyFailure::new("the build does not exist", false),
+            TenantError::Store(error) => CopyFailure::new(error, true),
+        }
+    }
+}
+
+impl From<Failure> for CopyFailure {
+    fn from(failure: Failure) -> CopyFailure {
+        CopyFailure::new(&failure, !failure.is_final())
+    }
+}
+
+/// Puts the first `size` bytes of a file into the history service and returns the id of the copy, which an event is to
+/// name; `None` if there is no history service. It is repeated as a whole: each attempt makes another copy.
+///
+/// The service is the operator's choice, so it may be in a network that tenants may not reach.
+pub async fn put_copy(app: &App, build: &Build, file: File, size: u64) -> Result<Option<String>, CopyFailure> {
+    let Some(service) = client(app) else { return Ok(None) };
+    if size > MAX_BYTES {
+        return Err(CopyFailure::new("the file has more than 50 MB", false));
+    }
+    own_history::verify(app, service, CALL_TIMEOUT).await?;
+    let tenant = history_tenants::ensure(app, service, build, CALL_TIMEOUT).await?;
+    let address = service.upload_address(&tenant.client_id).await?;
+    let put = service.put_file(&address.upload_url, file, size).await;
+    let status = put.map_err(|why| CopyFailure::new(format_args!("the file was not uploaded: {why}"), true))?;
+    if status.is_success() {
+        return Ok(Some(address.file_id));
+    }
+    Err(CopyFailure::new(format_args!("the upload of the file was answered with {status}"), may_pass(status)))
+}
+
+/// Whether another attempt, which has another address, may be answered otherwise.
+fn may_pass(status: StatusCode) -> bool {
+    let is_for_now = [
+        // The address has expired, for instance.
+        StatusCode::FORBIDDEN,
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::TOO_MANY_REQUESTS,
+    ];
+    !status.is_client_error() || is_for_now.contains(&status)
+}

@@ -1,0 +1,87 @@
+//! Removes files that no event names. The main API puts a file here first and then writes the event that names it; if it
+//! dies in between, the file stays without an event.
+//!
+//! It may end at any moment and run in several processes at once: a round does what is left to do.
+
+use crate::engine::{self, MAX_FILES, Tenant};
+use crate::service::Service;
+use futures_util::TryStreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+/// The age at which a file that no event names is removed, in microseconds: 7 days. An event may come long after its
+/// file, since it waits in the main API while that cannot deliver it.
+pub const UNNAMED_AGE: i64 = 7 * 24 * 3_600_000_000;
+
+/// How long after a start the first round begins. If everything was away for days, what waited is delivered before.
+const FIRST_PAUSE: Duration = Duration::from_secs(3600);
+/// The pause between two rounds.
+const PAUSE: Duration = Duration::from_secs(24 * 3600);
+const TENANTS_AT_A_TIME: u16 = 500;
+
+/// Removes files without an event once a day, for as long as it is polled.
+pub async fn run(service: Arc<Service>) {
+    // At once, so that every service that uses the bucket is known long before the first file is removed.
+    if let Err(error) = is_only_user(&service).await {
+        tracing::warn!(%error, "the users of the stored files could not be read");
+    }
+    sleep(FIRST_PAUSE).await;
+    loop {
+        match remove_unnamed(&service).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "files without an event were removed"),
+            Err(error) => tracing::warn!(%error, "files without an event could not be removed"),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Removes the files of all tenants that are older than [`UNNAMED_AGE`] and that no event names; returns how many. If
+/// that fails for one tenant, the others are still looked at.
+pub async fn remove_unnamed(service: &Service) -> Result<u64, engine::Error> {
+    if !is_only_user(service).await? {
+        return Ok(0);
+    }
+    let (mut count, mut behind) = (0, None);
+    loop {
+        let tenants = service.engine.tenants(behind, TENANTS_AT_A_TIME).await?;
+        let Some(last) = tenants.last() else { return Ok(count) };
+        behind = Some(last.client_id);
+        for tenant in &tenants {
+            match remove_unnamed_of(service, tenant, &mut count).await {
+                // The tenant was deleted meanwhile, with its files.
+                Ok(()) | Err(engine::Error::NoTenant) => {}
+                Err(error) => {
+                    let client_id = tenant.client_id.to_string();
+                    tracing::warn!(client_id, %error, "files without an event of a tenant could not be removed");
+                }
+            }
+        }
+    }
+}
+
+async fn remove_unnamed_of(service: &Service, tenant: &Tenant, count: &mut u64) -> Result<(), engine::Error> {
+    let mut old = service.files.older_than(tenant, UNNAMED_AGE).try_chunks(MAX_FILES);
+    while let Some(files) = old.try_next().await.map_err(|failed| failed.1)? {
+        let named = service.engine.named_files(tenant, &files).await?;
+        let unnamed: Vec<Uuid> = files.into_iter().filter(|file| !named.contains(file)).collect();
+        for file in unnamed {
+            service.files.remove(tenant, file).await?;
+            *count += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Whether no other history service uses the same bucket. The files of another one, that of a copy for instance, are named
+/// by events that are not here.
+async fn is_only_user(service: &Service) -> Result<bool, engine::Error> {
+    let others = service.files.other_users(service.id().await?).await?;
+    if !others.is_empty() {
+        let others = others.join(" ");
+        tracing::warn!(others, "other history services use the same bucket, so no file without an event is removed");
+    }
+    Ok(others.is_empty())
+}
