@@ -164,7 +164,10 @@ async fn copy(app: &App, build: &Arc<Build>, blob: &mut NewBlob) -> Result<Optio
     let failed = |error: std::io::Error| NoFile::Later(error.to_string());
     let mut file = blob.file().try_clone().map_err(failed)?;
     file.rewind().map_err(failed)?;
-    put_copy(app, build, file, blob.size()).await.map_err(|failure| NoFile::Later(failure.to_string()))
+    put_copy(app, build, file, blob.size()).await.map_err(|failure| match failure.may_retry {
+        true => NoFile::Later(failure.to_string()),
+        false => NoFile::Failed("The document could not be put into the history.".to_owned()),
+    })
 }
 
 /// The requester as he is now; a run of somebody who is gone fails.
