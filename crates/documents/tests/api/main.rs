@@ -3,6 +3,7 @@
 
 mod generation;
 mod generation_faults;
+mod generation_history;
 mod set_up;
 mod templates;
 mod warnings;

@@ -1,0 +1,68 @@
+//! A generated document in the history of its record: the event, and the copy that it names.
+
+use crate::set_up::{GENERATE, file, generated, paragraphs, record, template, wait_for, with_classes};
+use platform::events::history_client::HistoryAddress;
+use serde_json::{Value, json};
+use testkit::{Client, HISTORY_KEY, HistoryServer, Server};
+
+async fn with(url: String) -> Server {
+    Server::with(|settings| settings.events.history = Some(HistoryAddress { url, api_key: HISTORY_KEY.to_owned() }))
+        .await
+}
+
+/// Waits until the history of a record has an event of a type.
+async fn event(api: &Client, record: i64, event_type: &str) -> Value {
+    for _ in 0..1000 {
+        let events = api.get(&format!("/api/object-records/{record}/history/")).await;
+        let found =
+            events.json["results"].as_array().into_iter().flatten().find(|event| event["event_type"] == event_type);
+        if let Some(event) = found {
+            return event.clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("there is no {event_type}");
+}
+
+#[tokio::test]
+async fn the_history_has_the_event_and_a_copy_of_its_own() {
+    let history = HistoryServer::start().await;
+    let server = with(format!("http://{}", history.address)).await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    let run = generated(&api, invoice, id, Some("papers")).await;
+    assert_eq!(file(&api, &run).await, ["R-1"]);
+    let event = event(&api, invoice, "document_generated").await;
+    let data = &event["event_data"][0];
+    assert_eq!((&data["document_template_id"], &data["field_id"]), (&json!(id), &json!(4)));
+    assert_eq!((&event["source_type"], &event["source_id"]), (&json!("user"), &json!(api.id)));
+    // The file of the record may go; that of the history stays.
+    api.delete(&format!("/api/object-records/{invoice}/")).await.is_empty();
+    api.delete(&format!("/api/object-classes/1/object-records/deleted/{invoice}/")).await.is_empty();
+    wait_for(&server, "SELECT count(*) FROM files", 1).await;
+    let uid = &server.build.uid;
+    let tenant = platform::events::history_tenants::find(&server.app, uid).await.unwrap().unwrap();
+    let reader = history.keyed().with_header("x-client-id", &tenant.client_id);
+    let reply = reader.get(&format!("/api/history/events/{}/file", event["event_id"].as_str().unwrap())).await;
+    assert_eq!(reply.status, 302);
+    let path = reply.header("location").strip_prefix(&format!("http://{}", history.address)).unwrap().to_owned();
+    assert_eq!(paragraphs(&history.stranger().get(&path).await.bytes), ["R-1"]);
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_history_service_that_is_away() {
+    let server = with("http://127.0.0.1:9".to_owned()).await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    api.post(GENERATE, json!({"object_record": invoice, "document_template": id})).await.created();
+    wait_for(&server, "SELECT count(*) FROM jobs WHERE kind = 'documents' AND attempts = 1", 1).await;
+    let path = format!("/api/object-records/{invoice}/documents/{id}/");
+    let run = api.get(&path).await["generated_document"].clone();
+    assert_eq!((&run["status"], &run["document"]), (&json!("processing"), &Value::Null));
+    // It leaves no file behind, and may be canceled.
+    wait_for(&server, "SELECT count(*) FROM files", 1).await;
+    api.post(&format!("{path}cancel/"), json!({})).await.created();
+    wait_for(&server, "SELECT count(*) FROM jobs WHERE kind = 'documents'", 0).await;
+}
