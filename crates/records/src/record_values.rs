@@ -5,7 +5,7 @@ use crate::field_type::FieldType;
 use crate::history_events::names_of_users;
 use crate::object_records::read::labels_of_related;
 use crate::object_records::write::{Stored, each_stored};
-use crate::visible_records::{VisibleClass, classes_with_visible};
+use crate::visible_records::{Visible, VisibleClass, classes_with_visible};
 use files::held::by_ids;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -182,6 +182,16 @@ pub fn viewable_of(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) 
     sql.name(&class.table()).push(" t WHERE t.id").any(ids.to_vec());
     let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     Ok(found.into_iter().filter(|(_, n)| visible.contains(*n)).map(|(id, _)| id).collect())
+}
+
+/// Whether the caller may view all of these records of a class. Of one that is deleted that holds for those who may view all
+/// records of the class.
+pub fn may_view_all(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) -> Result<bool, Refusal> {
+    let visible = classes_with_visible(request, conn, vec![class])?.pop().map(|class| class.visible);
+    match visible {
+        Some(Visible::All) => Ok(true),
+        _ => Ok(viewable_of(request, conn, class, ids)?.len() == ids.len()),
+    }
 }
 
 /// The records of a class, at most so many, that point at a parent over a relation and that the caller may view, by their

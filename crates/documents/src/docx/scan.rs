@@ -25,12 +25,15 @@ pub fn scan(xml: &str) -> Result<Text, TemplateError> {
     let mut reader = NsReader::from_str(&xml[mark..]);
     let mut scan = Scan { xml, text: Text::default(), open: Vec::new(), paragraphs: Vec::new(), held: 0 };
     let wrong = |error: &dyn std::fmt::Display| TemplateError::unreadable(format!("no XML: {error}"));
-    let mut at = mark;
+    let (mut at, mut is_words) = (mark, None);
     loop {
         let (namespace, event) = reader.read_resolved_event().map_err(|error| wrong(&error))?;
         let is_word = matches!(namespace, ResolveResult::Bound(namespace) if WORD.contains(&namespace));
         let end = mark + usize::try_from(reader.buffer_position()).map_err(|error| wrong(&error))?;
         let source = at..end;
+        if scan.open.is_empty() && matches!(event, Event::Start(_) | Event::Empty(_)) {
+            is_words = Some(is_word && is_words.is_none());
+        }
         match event {
             Event::Start(element) => scan.start(&element, is_word, source)?,
             Event::Empty(element) => {
@@ -54,7 +57,8 @@ pub fn scan(xml: &str) -> Result<Text, TemplateError> {
                     return Err(TemplateError::unreadable("XML that is not UTF-8"));
                 }
             }
-            Event::Eof if scan.open.is_empty() => return Ok(scan.text),
+            Event::Eof if scan.open.is_empty() && is_words == Some(true) => return Ok(scan.text),
+            Event::Eof if scan.open.is_empty() => return Err(TemplateError::unreadable("a part that is not Word's")),
             Event::Eof => return Err(TemplateError::unreadable("an element that never ends")),
             Event::CData(_) | Event::Comment(_) | Event::PI(_) => (),
         }

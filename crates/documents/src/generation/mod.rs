@@ -17,7 +17,7 @@ use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use kit::snapshot;
 use records::classes::ClassField;
 use records::field_type::FieldType;
-use records::record_values::viewable_of;
+use records::record_values::may_view_all;
 use records::rights::EDIT;
 use records::single_records::{Held, class_of, files_in, label, of_path, of_record};
 use resource::json::{USER_REFERENCE, Writer, write_user};
@@ -32,6 +32,7 @@ const DOCUMENT_TEMPLATE: &str = "document_template";
 const FIELD: &str = "object_record_field";
 
 const ALL: &str = "/api/object-records/{record_id}/documents/";
+const FIELDS: &str = "/api/object-records/{record_id}/document-fields/";
 const ONE: &str = "/api/object-records/{record_id}/documents/{template_id}/";
 
 /// A template with the latest run for a record.
@@ -74,7 +75,7 @@ pub fn routes() -> Vec<Route> {
             .action("create")
             .instance(viewer),
         Route::list(ALL, &DOCUMENT, list).instance("object_records.list"),
-        Route::options_below(ALL, document).instance("object_records.list"),
+        Route::options_below(ALL, document).reads(document).instance("object_records.list"),
         Route::view(ONE, &DOCUMENT, view).reads(view).instance(viewer),
         Route::post(
             "/api/object-records/{record_id}/documents/{template_id}/cancel/",
@@ -94,7 +95,8 @@ pub fn routes() -> Vec<Route> {
         .comes_compressed()
         .named_by_path()
         .instance(of_classes),
-        Route::list("/api/object-records/{record_id}/document-fields/", &DOCUMENT_FIELD, fields).instance(viewer),
+        Route::list(FIELDS, &DOCUMENT_FIELD, fields).instance(viewer),
+        Route::options_below(FIELDS, document_of_fields).reads(document_of_fields).instance(viewer),
     ]
 }
 
@@ -286,6 +288,7 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
     let held = of_path(request, conn)?;
     let template = template_of_path(conn, request, &held)?;
     needs_classes(request, conn, template.id)?;
+    request.object()?;
     let sql = Sql::new(
         "SELECT id, status, field, job FROM document_runs WHERE record = $1 AND template = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE",
     );
@@ -320,6 +323,11 @@ fn needs_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<()
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     of_path(request, conn)?;
     Ok(Answer::value(&options::document(&DOCUMENT)))
+}
+
+fn document_of_fields(request: &Request, conn: &mut Conn) -> Outcome {
+    of_path(request, conn)?;
+    Ok(Answer::value(&options::document(&DOCUMENT_FIELD)))
 }
 
 /// The templates of a record's class with its latest run of each.
@@ -437,7 +445,7 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
     }
     needs_classes(request, conn, template.id)?;
     for (class, ids) in related_of_json(&shown) {
-        if viewable_of(request, conn, class, &ids)?.len() < ids.len() {
+        if !may_view_all(request, conn, class, &ids)? {
             return Err(Refusal::forbidden());
         }
     }

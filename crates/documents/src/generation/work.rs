@@ -18,7 +18,7 @@ use kit::commit;
 use kit::jobs::{Job, JobFailure, JobKind};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use records::record_values::viewable_of;
+use records::record_values::may_view_all;
 use records::rights::EDIT;
 use records::single_records::{Held, add_file, files_in, for_change, of_record};
 use serde_json::Value as Json;
@@ -240,7 +240,7 @@ fn finish(request: &Request, conn: &mut Conn, ending: &Ending<'_>) -> Result<(),
         return Err(no_class());
     }
     for (class, ids) in ending.related {
-        if viewable_of(request, conn, *class, ids)?.len() < ids.len() {
+        if !may_view_all(request, conn, *class, ids)? {
             // What is left out, and what makes the run fail, is decided when the values are read again.
             return Err(NoFile::Later("a related record may not be viewed any more".to_owned()));
         }

@@ -215,7 +215,12 @@ impl<'a> Meanings<'a> {
         };
         let relations: Vec<&ClassField> = class.fields.iter().filter(points_here).collect();
         let relation = match (path, &relations[..]) {
-            (_, []) => return Ok(Err(Meaningless::Unrelated(id))),
+            (_, []) => {
+                // A parent is related, but has no children here.
+                let is_parent = self.class.fields.iter().any(|field| field.related_object_class == Some(id));
+                let why = if is_parent { Meaningless::Unknown } else { Meaningless::Unrelated(id) };
+                return Ok(Err(why));
+            }
             ([_], [relation]) => Some(relation),
             ([_, alias], _) => relations.iter().find(|relation| relation.alias == *alias),
             _ => None,

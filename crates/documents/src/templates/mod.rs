@@ -20,7 +20,7 @@ use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
 use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use kit::snapshot;
-use merge_fields::{Meaningless, Meanings, MergeField};
+use merge_fields::{Meaningless, Meanings, MergeField, may_view};
 use records::record_values::class_of_id;
 use records::rights::{CLASS_EDIT, lock_class, on_class};
 use resource::json::{Cells, Form, Writer};
@@ -56,7 +56,7 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         "DocumentTemplate",
         TABLE,
         [
-            Field::id().sort(),
+            Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only().sort(),
             NAME.text(100).example("Invoice").required().unique("document_templates_name").folded().filter().sort(),
             Field::new("description", Kind::text(500)).default(""),
             TEMPLATE_FILE.is(Kind::File { extension: DOCX }).column("file").required(),
@@ -246,6 +246,12 @@ fn accept(
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     let mut meanings = Meanings::of_caller(request, class);
     let named = meanings.classes(conn, fields)?;
+    for class in &named {
+        // That of a related record whose label is shown, too.
+        if !may_view(request, conn, *class)? {
+            return Err(unreadable());
+        }
+    }
     // A field of theirs that goes from now on waits, and gives the template its warning.
     let mut locked = Sql::new("SELECT id FROM object_classes WHERE id");
     locked.any(named.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");

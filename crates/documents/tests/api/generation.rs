@@ -229,6 +229,8 @@ async fn a_run_is_canceled_for_good() {
     );
     assert_eq!(api.get(&path).await["generated_document"]["status"], "canceled");
     let over = message::detail("Document has already been processed.");
+    let no_object = json!({"non_field_errors": ["Invalid data. Expected a dictionary, but got list."]});
+    api.post(&cancel, json!([])).await.refuses(no_object);
     api.post(&cancel, json!({})).await.refuses(over.clone());
     platform::kit::jobs::start(&server.app);
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -314,6 +316,10 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
     assert_eq!(viewer.get(&address(&without)).await.status, 200);
     let nobody = server.as_type("internal").await;
     nobody.get(&address(&without)).await.is(404, message::not_found());
+    // Who may view all records of a class may view those that were deleted, too.
+    api.delete(&format!("/api/object-records/{first_line}/")).await.is_empty();
+    viewer.get(&address(&without)).await.is(403, message::forbidden());
+    assert_eq!(server.as_type("super_admin").await.get(&address(&without)).await.status, 200);
     api.get(&address(&without).replace(&format!("/documents/{lines}/"), &format!("/documents/{city}/")))
         .await
         .is(404, message::not_found());

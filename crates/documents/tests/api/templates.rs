@@ -127,6 +127,8 @@ async fn merge_fields_must_be_there() {
         vec!["{{ text }}"],
         vec!["{{#line}}{{ colour }}{{/line}}"],
         vec!["{{#lines}}{{/lines}}"],
+        // A parent is related, but is no child.
+        vec!["{{#customer}}{{/customer}}"],
         vec!["{{#line.customer}}{{/line.customer}}"],
         vec!["{{ number"],
         vec!["{{#line}}"],
@@ -139,7 +141,7 @@ async fn merge_fields_must_be_there() {
         let body = json!({"name": "Wrong", "template_file": token(&api, &texts).await});
         api.post(TEMPLATES, body).await.refuses(unreadable.clone());
     }
-    for (tag, class) in [("#other", 4), ("#customer", 2)] {
+    for (tag, class) in [("#other", 4)] {
         let name = &tag[1..];
         let texts = format!("{{{{{tag}}}}}{{{{/{name}}}}}");
         let body = json!({"name": "Wrong", "template_file": token(&api, &[&texts]).await});
@@ -197,6 +199,9 @@ async fn templates_are_for_those_who_may_change_the_class() {
     api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created();
     let token = owner.upload("a.docx", docx(&["{{ customer.city }}"])).await;
     let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});
+    owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable.clone());
+    // Its label is shown by the relation alone.
+    let token = owner.upload("a.docx", docx(&["{{ customer }}"])).await;
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable);
     let token = owner.upload("a.docx", docx(&["{{ number }}"])).await;
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.created();

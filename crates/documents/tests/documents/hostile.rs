@@ -50,6 +50,9 @@ fn what_is_no_word_document() {
 fn what_is_no_xml() {
     let with = |xml: &str| reason(docx_with("", &[("word/document.xml", xml)]));
     assert!(with("<a><b></a>").starts_with("no XML: "));
+    for other in ["", "<!-- nothing -->", "<a/>", "<office:document/>"] {
+        assert_eq!(with(other), "a part that is not Word's in word/document.xml", "{other}");
+    }
     assert_eq!(with("<a>"), "an element that never ends in word/document.xml");
     assert_eq!(with("<a>&b;</a>"), "an unknown entity in word/document.xml");
     assert_eq!(with("<?xml version=\"1.0\" encoding=\"utf-16\"?><a/>"), "XML that is not UTF-8 in word/document.xml");
