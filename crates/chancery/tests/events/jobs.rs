@@ -28,8 +28,10 @@ static ONE: JobKind = PROBE;
 static ONCE_MORE: JobKind = JobKind { name: "once more", runs_again: true, ..PROBE };
 /// One at a time over all builds.
 static NARROW: JobKind = JobKind { name: "narrow", at_a_time: 1, ..PROBE };
+/// Two at a time of a build.
+static PAIRED: JobKind = JobKind { name: "paired", of_build: 2, ..PROBE };
 static HASTY: JobKind = JobKind { name: "hasty", patience: Duration::from_millis(100), ..PROBE };
-static KINDS: [&JobKind; 4] = [&ONE, &ONCE_MORE, &NARROW, &HASTY];
+static KINDS: [&JobKind; 5] = [&ONE, &ONCE_MORE, &NARROW, &PAIRED, &HASTY];
 
 /// What ran, by the build's uid and the name in the payload, and what was let go on.
 static RAN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
@@ -349,6 +351,29 @@ async fn a_build_with_many_jobs_does_not_keep_another_waiting() {
 }
 
 /// A job of one kind does not wait for those of another.
+#[tokio::test]
+async fn of_jobs_put_together_as_many_begin_as_their_kind_says() {
+    let server = server().await;
+    let request = Arc::new(request(&server).await);
+    let write = |request: &Request, conn: &mut Conn| {
+        let put = |name| {
+            let payload = json!({"name": name, "does": "lasts"});
+            jobs::put(request, conn, &NewJob { kind: &PAIRED, payload, key: None, not_before: NOW })
+        };
+        Ok(["a", "b", "c"].map(put).into_iter().collect::<Result<Vec<_>, Error>>()?)
+    };
+    let ids = commit::write(&request, write).await.unwrap();
+    until_ran(&server, 1).await;
+    // Sooner than the next count of what waits.
+    a_moment().await;
+    assert_eq!(ran(&server), ["a", "b"]);
+    release(&server);
+    for id in ids {
+        gone(&server, id).await;
+    }
+    assert_eq!(ran(&server), ["a", "b", "c"]);
+}
+
 #[tokio::test]
 async fn kinds_of_a_build_do_not_wait_for_each_other() {
     let server = server().await;

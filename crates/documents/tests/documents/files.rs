@@ -13,7 +13,7 @@ use quick_xml::events::Event;
 use zip::ZipArchive;
 
 use crate::hostile::survives_damage;
-use crate::support::{Data, data, merged_file, part, template};
+use crate::support::{Data, data, keep, merged_file, part, template};
 
 fn source() -> Data {
     let text = |text: &str| Value::Text(text.to_owned());
@@ -64,6 +64,7 @@ fn files_of_other_programs_become_what_is_expected() {
         assert_eq!(text(&out), fs::read_to_string(path.with_extension("txt")).unwrap(), "{name}");
         assert_parts_without_tags_are_copied(&name, &file, &out);
         assert_paragraphs_without_tags_are_copied(&name, &file, &out);
+        keep(&name, &file, &out, &text(&out));
     }
 }
 
@@ -97,7 +98,7 @@ fn texts(file: &[u8]) -> Vec<String> {
 }
 
 /// The paragraphs of all parts that have text, a line each.
-fn text(file: &[u8]) -> String {
+pub fn text(file: &[u8]) -> String {
     let mut lines = String::new();
     for name in texts(file) {
         for (_, line) in paragraphs(&part(file, &name)) {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fs;
 use std::io::{Cursor, Read, Write};
+use std::path::PathBuf;
 
 use documents::docx::TemplateError;
 use documents::merge::{Bounds, MergeError, Source, Template, Value, merge, open};
@@ -116,7 +118,11 @@ pub fn merged_file(file: Vec<u8>, data: &Data) -> Result<Vec<u8>, MergeError<Inf
 
 /// The body of the document that a body and data make.
 pub fn merged(body: &str, data: &Data) -> String {
-    let out = part(&merged_file(docx(body), data).unwrap(), "word/document.xml");
+    body_of(&merged_file(docx(body), data).unwrap())
+}
+
+pub fn body_of(document: &[u8]) -> String {
+    let out = part(document, "word/document.xml");
     let start = out.find("<w:body>").unwrap() + "<w:body>".len();
     let end = out.rfind("</w:body>").unwrap();
     out[start..end].to_owned()
@@ -125,6 +131,20 @@ pub fn merged(body: &str, data: &Data) -> String {
 /// Why a body is no template.
 pub fn refused(body: &str) -> String {
     template(docx(body)).err().map(|error| error.reason).unwrap_or_else(|| "nothing".to_owned())
+}
+
+/// Writes a template, the document that it became and its text to the directory that `reliability/documents` names, which
+/// opens them in a word processor.
+pub fn keep(name: &str, template: &[u8], document: &[u8], text: &str) {
+    let Some(directory) = std::env::var_os("CHANCERY_TEST_DOCUMENTS").map(PathBuf::from) else { return };
+    for (folder, file, content) in [
+        ("templates", format!("{name}.docx"), template),
+        ("documents", format!("{name}.docx"), document),
+        ("texts", format!("{name}.txt"), text.as_bytes()),
+    ] {
+        fs::create_dir_all(directory.join(folder)).unwrap();
+        fs::write(directory.join(folder).join(file), content).unwrap();
+    }
 }
 
 pub fn part(file: &[u8], name: &str) -> String {

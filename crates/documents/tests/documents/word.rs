@@ -1,10 +1,28 @@
 //! What word processors leave in documents: content controls, text boxes, fields, tracked changes, links, notes.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::sync::Mutex;
+use std::thread;
 
-use crate::support::{NAMESPACES, data, docx, docx_with, merged, merged_file, part, refused, template};
+use crate::files::text;
+use crate::support::{self, Data, NAMESPACES, body_of, data, docx, docx_with, keep, part, refused, template};
 use documents::merge::{Kind, Value};
 use zip::ZipArchive;
+
+/// The document that a template and data make, which is kept under the name of the test.
+fn merged_file(file: Vec<u8>, data: &Data) -> Vec<u8> {
+    static KEPT: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+    let out = support::merged_file(file.clone(), data).unwrap();
+    let test = thread::current().name().unwrap().replace("::", "-");
+    let number = *KEPT.lock().unwrap().entry(test.clone()).and_modify(|number| *number += 1).or_insert(1);
+    keep(&format!("{test}-{number}"), &file, &out, &text(&out));
+    out
+}
+
+fn merged(body: &str, data: &Data) -> String {
+    body_of(&merged_file(docx(body), data))
+}
 
 fn run(text: &str) -> String {
     format!("<w:r><w:t xml:space=\"preserve\">{text}</w:t></w:r>")
@@ -14,7 +32,7 @@ fn paragraph(text: &str) -> String {
     format!("<w:p>{}</w:p>", run(text))
 }
 
-fn ada() -> crate::support::Data {
+fn ada() -> Data {
     data(&[("name", "Ada"), ("city", "Bern")]).children("item", "title", &["one", "two"])
 }
 
@@ -146,8 +164,16 @@ fn bookmarks_and_comments_inside_a_loop_are_written_once() {
         paragraph("{{/item}}")
     );
     let children = data(&[]).children("item.owner", "title", &["one", "two"]);
+    let relationships = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/2006/relationships\">\
+         <Relationship Id=\"rId1\" Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/comments\" \
+         Target=\"comments.xml\"/></Relationships>";
+    let comments = format!(
+        "<w:comments {NAMESPACES}><w:comment w:id=\"0\" w:author=\"A\">{}</w:comment></w:comments>",
+        paragraph("Why?")
+    );
+    let others = [("word/_rels/document.xml.rels", relationships), ("word/comments.xml", &comments)];
     assert_eq!(
-        merged(&body, &children),
+        body_of(&merged_file(docx_with(&body, &others), &children)),
         format!(
             "<w:p><w:bookmarkStart w:id=\"1\" w:name=\"a\"></w:bookmarkStart>{}<w:bookmarkEnd w:id=\"1\"/>\
              <w:r><w:commentReference w:id=\"0\"/></w:r></w:p><w:p>{}<w:r></w:r></w:p>",
@@ -161,7 +187,7 @@ fn bookmarks_and_comments_inside_a_loop_are_written_once() {
 fn another_prefix_and_the_strict_namespace_are_read() {
     let strict = "<x:document xmlns:x=\"http://purl.oclc.org/ooxml/wordprocessingml/main\"><x:body><x:p><x:r>\
                   <x:t>{{ name }}</x:t></x:r></x:p></x:body></x:document>";
-    let out = merged_file(docx_with("", &[("word/document.xml", strict)]), &data(&[("name", "A\nB")])).unwrap();
+    let out = merged_file(docx_with("", &[("word/document.xml", strict)]), &data(&[("name", "A\nB")]));
     assert_eq!(
         part(&out, "word/document.xml"),
         strict.replace("<x:t>{{ name }}", "<x:t xml:space=\"preserve\">A</x:t><x:br/><x:t xml:space=\"preserve\">B")
@@ -198,7 +224,7 @@ fn with_all_parts(text: &str) -> Vec<u8> {
 
 #[test]
 fn headers_footers_and_notes_are_filled_and_other_parts_are_not() {
-    let out = merged_file(with_all_parts("{{ name }}"), &ada()).unwrap();
+    let out = merged_file(with_all_parts("{{ name }}"), &ada());
     for (_, element, name) in PARTS_WITH_TEXT {
         let expected = format!("<w:{element} {}>{}</w:{element}>", NAMESPACES, paragraph("Ada"));
         assert_eq!(part(&out, name), expected);

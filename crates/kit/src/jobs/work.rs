@@ -255,15 +255,21 @@ async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Dura
         }
     }
     let mut next = overview.held;
+    let mut is_room_left = false;
     for (kind, due) in jobs(app).kinds.iter().zip(overview.next) {
         if begin_kind(task, (kind.name, kind.of_build), due, now, &mut next) {
             tokio::spawn(run_due_jobs(app.clone(), task.clone(), kind));
+            is_room_left |= kind.of_build > 1;
         }
     }
     for (job, due) in jobs(app).standing.iter().zip(due) {
         if begin_kind(task, (job.name, 1), due, now, &mut next) {
             tokio::spawn(run_standing(app.clone(), task.clone(), job));
         }
+    }
+    if is_room_left {
+        // The overview does not tell whether more than one job of a kind is due.
+        task.waker.notify_one();
     }
     let wait =
         next.map(|next| Duration::from_micros(u64::try_from(next - now).unwrap_or(0)).clamp(MIN_SLEEP, LOOK_INTERVAL));
