@@ -57,7 +57,8 @@ async fn content(request: &Request, file: &File, range: Option<Range<u64>>, leng
         BlobContent::File { file, .. } => Answer::file(FORCE_DOWNLOAD, file, length),
         BlobContent::Stream { mut stream, .. } => Answer::pieces(FORCE_DOWNLOAD, Some(length), async move |producer| {
             while let Some(bytes) = stream.next().await {
-                producer.send(bytes?).await?;
+                // The bytes are a part of the connection's buffer.
+                producer.send_copied(&bytes?).await?;
             }
             Ok(())
         }),

@@ -74,7 +74,7 @@ pub fn announce(
     Ok((conn.one(&sql, |row| row.int(0))?, uuid))
 }
 
-/// Has a holder refer to a file that waited for one.
+/// Has a holder refer to a file that waited for one. [`Error::NotFound`]: it waited for too long and is removed.
 pub fn hold(conn: &mut Conn, file: i64, holder: Holder) -> Result<(), Error> {
     let mut sql = Sql::new("UPDATE files SET token = NULL, kept_until = NULL");
     match holder {
@@ -83,7 +83,10 @@ pub fn hold(conn: &mut Conn, file: i64, holder: Holder) -> Result<(), Error> {
         Holder::Run(run) => sql.push(", run = ").bind(run),
         Holder::Public => sql.push(", is_public = 1"),
     };
-    conn.exec(sql.push(" WHERE id = ").bind(file)).map(drop)
+    match conn.exec(sql.push(" WHERE id = ").bind(file))? {
+        0 => Err(Error::NotFound),
+        _ => Ok(()),
+    }
 }
 
 /// Which references end.

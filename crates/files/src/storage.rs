@@ -71,7 +71,7 @@ pub fn key(build: &Build, uuid: &str) -> BlobKey {
 
 /// Removes all files of a build whose database is gone.
 pub async fn remove_build(app: &App, uid: &str) -> Result<(), Error> {
-    Ok(app.slot::<Storage>().blobs.remove_group(uid).await.map_err(stored)?)
+    app.slot::<Storage>().blobs.remove_group(uid).await.map_err(stored)
 }
 
 /// Keeps servers from removing files from a data directory until the returned file is dropped, so that a copy has every file

@@ -41,6 +41,7 @@ mod small_disk;
 mod stored;
 mod trace;
 mod waiting;
+mod word;
 
 pub use at_once::{at_once, one_wins, statuses};
 pub use certificates::Authority;
@@ -66,6 +67,7 @@ pub use server::{ADMIN, API_KEY, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tena
 pub use small_disk::SmallDisk;
 pub use stored::TextRow;
 pub use trace::{Call as SystemCall, Trace};
+pub use word::{docx, paragraphs};
 
 /// The same allocator as in the binary. The default one keeps the freed memory of each thread, which after a hundred
 /// servers is gigabytes.

@@ -29,22 +29,20 @@ pub struct S3 {
 impl S3 {
     /// Starts a server with an empty bucket.
     pub fn start() -> S3 {
-        let program = npm::installed("s3-server", &SOURCES).join("server.mjs");
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let mut process = Command::new("node")
-            .arg(program)
-            .arg(json!({"directory": directory.path(), "bucket": BUCKET}).to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
-        let mut line = String::new();
-        let stdout = process.stdout.take().expect("its output is ours");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
-        let port = port.unwrap_or_else(|| panic!("the server says {line:?}"));
+        let (process, port) = run(directory.path(), 0);
         S3 { process, port, directory }
+    }
+
+    /// Ends the process: connections to its port are refused.
+    pub fn stop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts the process after [`S3::stop`], at the same port and with the same objects.
+    pub fn restart(&mut self) {
+        (self.process, self.port) = run(self.directory.path(), self.port);
     }
 
     /// The value for `CHANCERY_FILES_URL` with a prefix of keys.
@@ -77,9 +75,26 @@ impl S3 {
 
 impl Drop for S3 {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.stop();
     }
+}
+
+/// Runs the server at a port, or at any (0).
+fn run(directory: &Path, port: u16) -> (Child, u16) {
+    let program = npm::installed("s3-server", &SOURCES).join("server.mjs");
+    let mut process = Command::new("node")
+        .arg(program)
+        .arg(json!({"directory": directory, "bucket": BUCKET, "port": port}).to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
+    let mut line = String::new();
+    let stdout = process.stdout.take().expect("its output is ours");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
+    (process, port.unwrap_or_else(|| panic!("the server says {line:?}")))
 }
 
 /// Collects the keys of the objects below a directory.

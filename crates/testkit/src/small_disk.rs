@@ -48,10 +48,17 @@ impl SmallDisk {
 
     /// Fills the file system completely.
     pub fn fill(&self) {
+        self.fill_but(0);
+    }
+
+    /// Fills the file system but for some bytes.
+    pub fn fill_but(&self, bytes: u64) {
         let mut file = File::options().append(true).create(true).open(self.filler()).expect("the disk can be written");
         for size in [1 << 16, 1 << 12, 1] {
             while file.write_all(&vec![0; size]).is_ok() {}
         }
+        let length = file.metadata().expect("it is open").len();
+        file.set_len(length.saturating_sub(bytes)).expect("a file may become shorter");
     }
 
     /// Frees the space that [`SmallDisk::fill`] took.

@@ -75,13 +75,23 @@ impl Producer {
     /// # Errors
     /// When nobody takes them any more: the client hung up, or read nothing for too long.
     pub async fn send(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
-        let mut rest: Bytes = bytes.into();
-        while rest.len() > MAX_PIECE {
-            // A copy, so that what waits to be sent does not keep all the rest in memory.
-            let piece = Bytes::copy_from_slice(&rest.split_to(MAX_PIECE));
-            self.send_piece(Piece::Bytes(piece)).await?;
+        let bytes: Bytes = bytes.into();
+        if bytes.len() > MAX_PIECE {
+            return self.send_copied(&bytes).await;
         }
-        if rest.is_empty() { Ok(()) } else { self.send_piece(Piece::Bytes(rest)).await }
+        if bytes.is_empty() { Ok(()) } else { self.send_piece(Piece::Bytes(bytes)).await }
+    }
+
+    /// Sends a copy of bytes, piece by piece: for those that are a part of something longer, which would be kept in memory
+    /// until they are sent.
+    ///
+    /// # Errors
+    /// As [`Producer::send`].
+    pub async fn send_copied(&self, bytes: &[u8]) -> io::Result<()> {
+        for piece in bytes.chunks(MAX_PIECE) {
+            self.send_piece(Piece::Bytes(Bytes::copy_from_slice(piece))).await?;
+        }
+        Ok(())
     }
 
     /// Says that the body is whole.

@@ -3,6 +3,7 @@
 
 use super::runs::{self, COMPLETED, FAILED, FIELD_NOT_UPDATED, FIELD_UPDATED, Run};
 use super::values::{NoValues, Values, gather};
+use crate::docx::Refused;
 use crate::merge::{self, Bounds, MergeError};
 use crate::templates::merge_fields::{MergeField, may_view_classes};
 use events::file_copies::put_copy;
@@ -212,7 +213,10 @@ fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(N
     let end = Instant::now() + MERGE_TIMEOUT;
     let mut time_left = || Instant::now() < end;
     let failed = |error: &dyn std::fmt::Display| NoFile::Failed(error.to_string());
-    let mut template = merge::open(BufReader::new(template)).map_err(|error| failed(&error))?;
+    let mut template = merge::open(BufReader::new(template)).map_err(|error| match error.kind {
+        Refused::Io => NoFile::Later(error.reason),
+        _ => failed(&error),
+    })?;
     let out = BufWriter::new(blob.file());
     match merge::merge(&mut template, &values, out, Bounds::usual(&mut time_left)) {
         Ok(()) => Ok((blob, values)),

@@ -1,55 +1,13 @@
 //! What tests of documents begin with.
 
 use serde_json::{Value, json};
-use std::io::{Cursor, Read, Write};
 use store::{Conn, Error, Sql};
 use testkit::{Client, Server};
-use zip::write::SimpleFileOptions;
-use zip::{ZipArchive, ZipWriter};
+pub use testkit::{docx, paragraphs};
 
 pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const GENERATE: &str = "/api/object-records/documents/";
-
-/// A Word document with a paragraph of each of these texts.
-pub fn docx(paragraphs: &[&str]) -> Vec<u8> {
-    let body: String = paragraphs
-        .iter()
-        .map(|text| format!("<w:p><w:r><w:t xml:space=\"preserve\">{}</w:t></w:r></w:p>", text.replace('<', "&lt;")))
-        .collect();
-    let document = format!(
-        "<w:document xmlns:w=\"http://schemas.openxmlformats.org/wordprocessingml/2006/main\"><w:body>{body}</w:body></w:document>"
-    );
-    let types = "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\">\
-        <Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
-        <Override PartName=\"/word/document.xml\" \
-        ContentType=\"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/></Types>";
-    let relations = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/2006/relationships\">\
-        <Relationship Id=\"rId1\" \
-        Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument\" \
-        Target=\"word/document.xml\"/></Relationships>";
-    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, text) in
-        [("[Content_Types].xml", types), ("_rels/.rels", relations), ("word/document.xml", document.as_str())]
-    {
-        archive.start_file(name, SimpleFileOptions::default()).unwrap();
-        archive.write_all(text.as_bytes()).unwrap();
-    }
-    archive.finish().unwrap().into_inner()
-}
-
-/// The texts of the paragraphs of a Word document.
-pub fn paragraphs(bytes: &[u8]) -> Vec<String> {
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).expect("a document");
-    let mut xml = String::new();
-    archive.by_name("word/document.xml").unwrap().read_to_string(&mut xml).unwrap();
-    let text = |paragraph: &str| -> String {
-        let texts =
-            paragraph.split("<w:t").skip(1).map(|rest| rest.split_once('>').unwrap().1.split('<').next().unwrap());
-        texts.collect::<String>().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    };
-    xml.split("<w:p>").skip(1).map(text).collect()
-}
 
 /// The first super admin, who made the classes 1 `Invoice` (number, amount, customer, papers, contract), 2 `Customer`
 /// (name, city) and 3 `Line` (text, price, invoice), and 4 `Other`, which is related to none.

@@ -1,6 +1,7 @@
 //! Files that nothing refers to are removed, and no others.
 
 use crate::{stored, wait_for_stored};
+use platform::files::held::{Holder, hold};
 use serde_json::json;
 use store::{Conn, Error, Sql};
 use testkit::{DAY, Server};
@@ -33,6 +34,17 @@ async fn what_a_killed_process_left_is_removed() {
     server.build.db.write::<_, Error>(left).await.unwrap();
     platform::kit::jobs::wake(&server.app, &server.build);
     wait_for_stored(&server, 0).await;
+}
+
+#[tokio::test]
+async fn nothing_refers_to_a_file_that_was_removed() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.upload("a.txt", "x").await;
+    // A process that stood still for longer than the file waited.
+    server.build.db.write::<_, Error>(|conn| conn.exec(&Sql::new("DELETE FROM files"))).await.unwrap();
+    let held = server.build.db.write::<_, Error>(|conn| hold(conn, 1, Holder::Public)).await;
+    assert_eq!(held, Err(Error::NotFound));
 }
 
 #[tokio::test]

@@ -1,0 +1,47 @@
+//! Word documents of plain paragraphs.
+
+use std::io::{Cursor, Read, Write};
+use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
+
+/// A Word document with a paragraph of each of these texts.
+pub fn docx(paragraphs: &[&str]) -> Vec<u8> {
+    let body: String = paragraphs
+        .iter()
+        .map(|text| format!("<w:p><w:r><w:t xml:space=\"preserve\">{}</w:t></w:r></w:p>", text.replace('<', "&lt;")))
+        .collect();
+    let document = format!(
+        "<w:document xmlns:w=\"http://schemas.openxmlformats.org/wordprocessingml/2006/main\"><w:body>{body}</w:body></w:document>"
+    );
+    let types = "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\">\
+        <Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
+        <Override PartName=\"/word/document.xml\" \
+        ContentType=\"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/></Types>";
+    let relations = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/2006/relationships\">\
+        <Relationship Id=\"rId1\" \
+        Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument\" \
+        Target=\"word/document.xml\"/></Relationships>";
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in
+        [("[Content_Types].xml", types), ("_rels/.rels", relations), ("word/document.xml", document.as_str())]
+    {
+        archive.start_file(name, SimpleFileOptions::default()).expect("a Word document");
+        archive.write_all(text.as_bytes()).expect("a Word document");
+    }
+    archive.finish().expect("a Word document").into_inner()
+}
+
+/// The texts of the paragraphs of a Word document.
+pub fn paragraphs(bytes: &[u8]) -> Vec<String> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).expect("a Word document");
+    let mut xml = String::new();
+    archive.by_name("word/document.xml").expect("a Word document").read_to_string(&mut xml).expect("a Word document");
+    let text = |paragraph: &str| -> String {
+        let texts = paragraph
+            .split("<w:t")
+            .skip(1)
+            .map(|rest| rest.split_once('>').expect("a Word document").1.split('<').next().expect("a Word document"));
+        texts.collect::<String>().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    };
+    xml.split("<w:p>").skip(1).map(text).collect()
+}
