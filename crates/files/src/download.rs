@@ -16,7 +16,7 @@ const FORCE_DOWNLOAD: &str = "application/force-download";
 
 /// The answer with a file, or with the range of it that the request asks for.
 pub async fn send(request: &Request, file: &File) -> Outcome {
-    let (tag, size) = (etag(file.uuid.as_bytes()), file.size as u64);
+    let (tag, size) = (tag(file), file.size as u64);
     let wanted = match request.method {
         Method::GET => Wanted::of(&request.headers, tag, size),
         _ => Wanted::Whole,
@@ -48,6 +48,11 @@ pub async fn send(request: &Request, file: &File) -> Outcome {
         answer.headers.extend(HeaderValue::try_from(shown).ok().map(|shown| (header::CONTENT_RANGE, shown)));
     }
     Ok(answer)
+}
+
+/// The tag of a file, whose bytes never change.
+pub fn tag(file: &File) -> Tag {
+    etag(file.uuid.as_bytes())
 }
 
 async fn content(request: &Request, file: &File, range: Option<Range<u64>>, length: u64) -> Outcome {

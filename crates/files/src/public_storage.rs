@@ -1,16 +1,15 @@
 //! `/api/files/public-storage/` (`docs/reference/files.md`): files that anybody may download who knows their address.
 
-use crate::download::send;
+use crate::download::{send, tag};
 use crate::file_name::split;
 use crate::held::{self, Ending, FILE_COLUMNS, File, Holder};
 use crate::uploads::{MAX_TOKEN, invalid_token, of_tokens};
-use http::Method;
 use kit::answer::{Answer, Outcome};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Pending, Route};
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
 use resource::{Changes, Field, Key, Kind, Resource, openapi};
@@ -33,7 +32,8 @@ const COLLECTION: &str = "/api/files/public-storage/";
 const ONE: &str = "/api/files/public-storage/{uuid}/";
 
 static PUBLIC_FILE: LazyLock<Resource> = LazyLock::new(|| {
-    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    let [created_at, mut created_by, modified_at, modified_by] = Field::audit();
+    created_by.filter = false;
     let mut creator = Field::new("created_by", Kind::text(255)).column("creator").filter_only();
     creator.folded = Some("creator_fold".into());
     Resource::new(
@@ -69,10 +69,7 @@ pub fn routes() -> Vec<Route> {
         Route::list(COLLECTION, &PUBLIC_FILE, list).needs("files", "list"),
         Route::create(COLLECTION, &PUBLIC_FILE, create).needs("files", "store"),
         Route::options_below(COLLECTION, document),
-        Route::new(Method::GET, ONE, "Download", Handler::Async(download))
-            .answers(200, Schema::Binary)
-            .comes_compressed()
-            .public(),
+        Route::download(ONE, download).public(),
         Route::delete(ONE, delete).needs("files", "delete"),
     ]
 }
@@ -84,7 +81,10 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
     if let Some(columns) = document["list"]["columns"].as_array_mut() {
         let mut of =
             |alias: &&str| columns.iter().position(|column| column["alias"] == *alias).map(|at| columns.remove(at));
-        let shown = order.iter().filter_map(&mut of).collect();
+        let mut shown: Vec<_> = order.iter().filter_map(&mut of).collect();
+        // A user in answers, a username in filters.
+        let of_texts = shown[1]["predicates"].clone();
+        shown[5]["predicates"] = of_texts;
         *columns = shown;
     }
     Ok(Answer::value(&document))
@@ -120,6 +120,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let file = of_uuid(request, conn)?.ok_or_else(Refusal::not_found)?;
+    request.check_if_match(|| Ok(tag(&file)))?;
     if conn.exec(&Sql::new("DELETE FROM public_files WHERE file = $1").arg(file.id))? == 0 {
         return Err(Refusal::not_found());
     }

@@ -263,7 +263,7 @@ fn is_repeatable(route: &Route) -> bool {
 }
 
 /// What a refusal means, by its status.
-const REFUSALS: [(u16, &str); 10] = [
+const REFUSALS: [(u16, &str); 11] = [
     (400, "What is wrong with the request"),
     (401, "Not signed in, or not known"),
     (403, "Not allowed"),
@@ -272,6 +272,7 @@ const REFUSALS: [(u16, &str); 10] = [
     (412, "Changed meanwhile: `If-Match` names another state"),
     (413, "The body is too large"),
     (415, "Not JSON"),
+    (416, "The range begins behind the end of the file"),
     (429, "Too many requests; `Retry-After` says when to try again"),
     (503, "Busy or not available; try again"),
 ];
@@ -285,8 +286,9 @@ fn responses(table: &Table, route: &Route) -> Json {
     }
     let is_public = route.access == Access::Public;
     let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
-    // Pages answer wrong parameters as if they were not there.
-    let has_checked_parameters = route.parameters.is_some() && !route.answers_pages();
+    // Pages answer wrong parameters as if they were not there, and so do downloads.
+    let is_lenient = route.answers_pages() || matches!(route.answer, Schema::File);
+    let has_checked_parameters = route.parameters.is_some() && !is_lenient;
     let refusals = [
         (400, writes || route.selects.is_some() || has_checked_parameters || route.is_list()),
         (401, !is_public || route.path.starts_with("/api/auth/") || route.optional_sign_in),
@@ -326,6 +328,7 @@ fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
         Schema::Nothing => &[],
         Schema::Html => &["text/html"],
         Schema::Binary => &["application/octet-stream"],
+        Schema::File => &["application/force-download"],
         Schema::Text(types) => types,
         _ => &["application/json"],
     };
@@ -344,6 +347,8 @@ fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
 fn header(status: u16, schema: &Schema) -> Option<(&'static str, &'static str)> {
     match (status, schema) {
         (302, _) => Some(("Location", "Where to go on")),
+        (206, _) => Some(("Content-Range", "Which part of how many bytes")),
+        (416, _) => Some(("Content-Range", "`bytes */` and how many the file has")),
         (401, Schema::Refusal) => Some(("WWW-Authenticate", "`JWT`")),
         (429 | 503, Schema::Refusal) => Some(("Retry-After", "Seconds")),
         _ => None,

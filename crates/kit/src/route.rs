@@ -71,6 +71,8 @@ pub enum Schema {
     Html,
     /// A binary body.
     Binary,
+    /// A file, which browsers save and do not show.
+    File,
     /// A text of one of these media types, the first one unless the request says otherwise.
     Text(&'static [&'static str]),
     /// The body of a refusal.
@@ -84,7 +86,8 @@ impl Schema {
     pub fn to_json(&self) -> Json {
         let list = |item: Json| json!({"type": "array", "items": item});
         match self {
-            Schema::Nothing | Schema::Binary => json!({}),
+            // Bytes have no schema in OpenAPI 3.1.
+            Schema::Nothing | Schema::Binary | Schema::File => json!({}),
             Schema::Html | Schema::Text(_) => json!({"type": "string"}),
             Schema::Refusal => refusal::schema(),
             Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
@@ -122,6 +125,21 @@ pub fn page(name: &str, item: Json) -> Json {
     ]);
     let results = openapi::object([("results", json!({"type": "array", "items": item}))]);
     openapi::titled(format!("{name}Page"), json!({"allOf": [openapi::titled("Page", envelope), results]}))
+}
+
+/// The headers by which a part of a file is asked for.
+fn range_parameters() -> Vec<Json> {
+    let header = |name: &str, text: &str| {
+        let schema = json!({"type": "string"});
+        json!({"name": name, "in": "header", "schema": schema, "description": text})
+    };
+    vec![
+        header(
+            "Range",
+            "A part of the file, such as `bytes=0-1023`; one that is wrong, or of several parts, is ignored",
+        ),
+        header("If-Range", "The `ETag` of the file of which a part is wanted; the whole of another one is sent"),
+    ]
 }
 
 /// A route: one method of one path.
@@ -223,6 +241,17 @@ impl Route {
     /// A POST whose handler reads the body itself, up to `most` bytes.
     pub fn upload(path: &'static str, most: u64, handler: fn(Arc<Request>, Upload) -> Pending) -> Route {
         Route::new(Method::POST, path, "Upload", Handler::Upload(most, handler)).takes(Schema::Binary)
+    }
+    /// A GET of a file: whole or in ranges, and not again for those who name its tag. It is not compressed, since ranges
+    /// are of what is stored.
+    pub fn download(path: &'static str, handler: fn(Arc<Request>) -> Pending) -> Route {
+        let route = Route::new(Method::GET, path, "Download", Handler::Async(handler)).answers(200, Schema::File);
+        route
+            .or(206, Schema::File)
+            .or(416, Schema::Refusal)
+            .parameters(range_parameters)
+            .comes_compressed()
+            .tags_itself()
     }
     /// A POST that creates an instance.
     pub fn create(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
@@ -374,7 +403,7 @@ impl Route {
         self.stays_as_it_is = true;
         self
     }
-    /// Answers what is compressed already where the client takes it so.
+    /// Answers what is compressed already where the client takes it so, or never.
     pub fn comes_compressed(mut self) -> Route {
         self.stays_as_it_is = true;
         self

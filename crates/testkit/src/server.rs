@@ -27,6 +27,8 @@ use web::clock::Clock;
 use web::listener::{self, Limits};
 use web::room::Taken;
 
+/// A uuid that nothing has.
+pub const UUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 /// The domain of a server's first build.
 pub const DOMAIN: &str = "a.example";
 /// The username of each build's first super admin.
@@ -221,7 +223,7 @@ impl Tenant {
     }
 
     /// A request as the handler of a route gets it, for tests without HTTP. `None`: the caller is not signed in. Each
-    /// path value is 1, and each member of the body is a text.
+    /// path value is 1 or [`UUID`], and each member of the body is a text.
     pub async fn request(&self, caller: Option<&Client>, route: &'static Route, query: &str) -> Request {
         let (build, now) = (&self.build, self.clock.now());
         let (_, by) = &platform::identity::DOMAIN.callers[0];
@@ -236,7 +238,7 @@ impl Tenant {
             build: build.clone(),
             requirement: route.requirement(),
             declared_names: names,
-            path_values: placeholders(route.path).filter_map(|(_, kind)| kind.read("1")).collect(),
+            path_values: placeholders(route.path).filter_map(|(_, kind)| kind.read("1").or(kind.read(UUID))).collect(),
             method: route.method.clone(),
             path: route.path.to_owned(),
             query: Query::parse(query),

@@ -7,7 +7,7 @@
 use crate::{BINARY, message};
 use http::Method;
 use platform::kit::caller::Access;
-use platform::kit::route::{Route, Schema};
+use platform::kit::route::{Handler, Route, Schema};
 use platform::table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -24,7 +24,9 @@ const OWN_SESSION: &str = "/api/users/me/sessions/{id}/";
 /// Where a caller begins to link an identity.
 const LINK_IDENTITY: &str = "/api/single-sign-on/{id}/link/";
 /// Where a record that is hidden from the caller is an unknown id.
-const OWNERS: &str = "/api/object-records/{record}/owners/";
+const UNKNOWN_TO_HIM: [&str; 2] = ["/api/object-records/{record}/owners/", GENERATE];
+/// Where a job begins that goes on when the answer is there.
+const GENERATE: &str = "/api/object-records/documents/";
 
 /// How a caller loses the right to what he has begun.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,11 +81,12 @@ impl Scene {
         let process = scene.installation.serve_api();
         let client = process.client("localhost");
         let admin = client.sign_in(ADMIN, PASSWORD).await;
+        let caller = client.sign_in(CALLER, PASSWORD).await;
         for route in table().routes() {
             let is_write = matches!(route.method, Method::POST | Method::PATCH | Method::PUT | Method::DELETE);
             // Operators have no session that could end.
             if is_write && !matches!(route.access, Access::Public | Access::ApiKey) {
-                let (path, body) = scene.example(route, &admin).await;
+                let (path, body) = scene.example(route, &admin, &caller).await;
                 scene.writes.push(Write { route, path, body });
             }
         }
@@ -91,8 +94,9 @@ impl Scene {
         scene
     }
 
-    /// What a write of a route that succeeds looks like. It has rows of its own, so that none is in another's way.
-    async fn example(&self, route: &Route, admin: &Client) -> (String, Value) {
+    /// What a write of a route that succeeds looks like. It has rows of its own, so that none is in another's way. Uploads
+    /// are of the caller, who alone may use them.
+    async fn example(&self, route: &Route, admin: &Client, caller: &Client) -> (String, Value) {
         let n = self.writes.len();
         let account = |name: &str| {
             json!({
@@ -143,10 +147,21 @@ impl Scene {
             }
             ("POST", "/api/object-classes/") => name,
             (_, path) if path.starts_with("/api/object-classes/{class_id}/") => {
-                return self.example_of_class(route, admin, make("/api/object-classes/", &name).await).await;
+                return self.example_of_class(route, [admin, caller], make("/api/object-classes/", &name).await).await;
             }
             (_, path) if path.starts_with("/api/object-records/{record") => {
                 return self.example_of_record(route, admin, make("/api/object-classes/", &name).await).await;
+            }
+            ("POST", GENERATE) => {
+                let (record, template) = record_with_template(admin, make("/api/object-classes/", &name).await).await;
+                json!({"object_record": record, "document_template": template})
+            }
+            ("POST", "/api/files/upload/") => json!("the content of a file"),
+            ("POST", "/api/files/public-storage/") => json!({"token": caller.upload("a.csv", "a;b").await}),
+            ("DELETE", "/api/files/public-storage/{uuid}/") => {
+                let token = json!({"token": admin.upload("a.csv", "a;b").await});
+                let file = admin.post("/api/files/public-storage/", token).await.created();
+                return (route.path.replace("{uuid}", file["uuid"].as_str().unwrap()), json!({}));
             }
             ("PATCH", "/api/security/") => json!({"password_complexity": {"min_length": 7}}),
             ("PATCH", "/api/administration/company-details/") => json!({"admin_last_name": "Changed"}),
@@ -208,7 +223,7 @@ impl Scene {
     }
 
     /// The same below a class of its own.
-    async fn example_of_class(&self, route: &Route, admin: &Client, class: i64) -> (String, Value) {
+    async fn example_of_class(&self, route: &Route, [admin, caller]: [&Client; 2], class: i64) -> (String, Value) {
         let here = format!("/api/object-classes/{class}/");
         let below = route.path.trim_start_matches("/api/object-classes/{class_id}/");
         let made = async |path: &str, body: Value| admin.post(&format!("{here}{path}"), body).await.id();
@@ -228,6 +243,14 @@ impl Scene {
             }
             (_, "record-permission-sets/{set_id}/") => {
                 (path("record-permission-sets/", "{set_id}", json!({"name": "Set"})).await, json!({"name": "Changed"}))
+            }
+            ("POST", "document-templates/") => {
+                (format!("{here}{below}"), json!({"name": "Letter", "template_file": upload_template(caller).await}))
+            }
+            (_, "document-templates/{template_id}/") => {
+                let template = json!({"name": "Letter", "template_file": upload_template(admin).await});
+                let path = path("document-templates/", "{template_id}", template).await;
+                (path, json!({"name": "Changed", "template_file": upload_template(caller).await}))
             }
             ("POST", "owners/") => {
                 (format!("{here}{below}"), json!([self.somebody(route, admin, &format!("class {class}")).await]))
@@ -268,6 +291,15 @@ impl Scene {
 
     /// The same below a record of its own.
     async fn example_of_record(&self, route: &Route, admin: &Client, class: i64) -> (String, Value) {
+        if route.path.starts_with("/api/object-records/{record_id}/documents/{template_id}/") {
+            let (record, template) = record_with_template(admin, class).await;
+            // No job of it is there that would end it.
+            let columns = "record, template, requester, status, error_message, shown, created_at";
+            let run = format!("({record}, {template}, 1, 'processing', '', '{{}}', 0)");
+            self.installation.sql("build_1", &format!("INSERT INTO document_runs({columns}) VALUES {run}"));
+            let path = route.path.replace("{record_id}", &record.to_string());
+            return (path.replace("{template_id}", &template.to_string()), json!({}));
+        }
         let of_class = format!("/api/object-classes/{class}/");
         let record = admin.post(&format!("{of_class}object-records/"), json!({})).await.id();
         let here = format!("/api/object-records/{record}/");
@@ -301,10 +333,17 @@ impl Scene {
         }
     }
 
-    /// Everything that is stored but who delivers events at the moment.
+    /// Everything that is stored but who delivers events at the moment, and the rows of uploads that are on their way: they
+    /// have no token yet, and are removed with what was stored of them when they do not arrive.
     fn stored(&self) -> BTreeMap<String, Vec<TextRow>> {
         let mut tables = self.installation.tables("build_1");
         tables.remove("outbox_claim");
+        tables.remove("removed_files");
+        let arriving =
+            self.installation.sql("build_1", "SELECT uuid FROM files WHERE token IS NULL AND kept_until IS NOT NULL");
+        if let Some(files) = tables.get_mut("files") {
+            files.retain(|row| !arriving.iter().any(|uuid| row.contains(&uuid[0])));
+        }
         tables
     }
 
@@ -312,8 +351,13 @@ impl Scene {
     /// goes on.
     async fn loses(&self, loss: Loss, process: &Process, admin: &Client, is_elsewhere: bool) {
         let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
-        // What may be done without any right is no loss.
-        let counts = |write: &&Write| loss != Loss::Demoted || write.route.access != Access::Authenticated;
+        let counts = |write: &&Write| match loss {
+            // What may be done without any right is no loss.
+            Loss::Demoted => write.route.access != Access::Authenticated,
+            // An upload that has begun goes on while its session lives (`docs/reference/files.md`; `streams.rs` holds it).
+            Loss::Expired => !matches!(write.route.handler, Handler::Upload(..)),
+            _ => true,
+        };
         let mut begun = Vec::new();
         for write in self.writes.iter().filter(counts) {
             begun.push(begin(process.api(), &caller, write).await);
@@ -347,7 +391,7 @@ impl Scene {
             let is_right = match loss {
                 _ if is_begun => true,
                 Loss::Barred => status == 403 && detail == message::detail("Access from this address is not allowed."),
-                Loss::Demoted if path == OWNERS => status == 400 && text.contains("Invalid pk "),
+                Loss::Demoted if UNKNOWN_TO_HIM.contains(&path) => status == 400 && text.contains("Invalid pk "),
                 Loss::Demoted => matches!(status, 403 | 404),
                 _ => status == 401 && detail == message::bad_token(),
             };
@@ -369,6 +413,19 @@ impl Scene {
     }
 }
 
+/// Uploads a document without merge fields; the token.
+async fn upload_template(client: &Client) -> String {
+    client.upload("letter.docx", testkit::docx(["Dear Sir or Madam"])).await
+}
+
+/// Makes a record of a class, and a template of it.
+async fn record_with_template(admin: &Client, class: i64) -> (i64, i64) {
+    let class = format!("/api/object-classes/{class}/");
+    let template = json!({"name": "Letter", "template_file": upload_template(admin).await});
+    let template = admin.post(&format!("{class}document-templates/"), template).await.id();
+    (admin.post(&format!("{class}object-records/"), json!({})).await.id(), template)
+}
+
 /// How long access tokens last where that is tried.
 const TOKENS_LAST: Duration = Duration::from_secs(6);
 
@@ -383,8 +440,12 @@ async fn begin<'a>(address: SocketAddr, caller: &Client, write: &'a Write) -> Ha
         path = path.replace("{id}", &own["id"].to_string());
     }
     let mut stream = TcpStream::connect(address).await.unwrap();
+    let content = match write.route.handler {
+        Handler::Upload(..) => "Content-Type: text/csv\r\nContent-Disposition: attachment; filename=a.csv",
+        _ => "Content-Type: application/json",
+    };
     let head = format!(
-        "{} {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\nContent-Type: application/json\r\n\
+        "{} {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\n{content}\r\n\
          Content-Length: {}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
         write.route.method,
         path,
@@ -455,9 +516,9 @@ async fn the_same_writes_take_effect_when_nothing_is_lost() {
     let scene = Scene::set().await;
     let process = scene.installation.serve_api();
     let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
-    // What ends the caller's session comes last.
+    // What goes on when it is answered comes last, but for what ends the caller's session.
     let mut writes: Vec<&Write> = scene.writes.iter().collect();
-    writes.sort_by_key(|write| write.route.path == OWN_SESSION);
+    writes.sort_by_key(|write| [write.route.path == OWN_SESSION, write.route.path == GENERATE]);
     let mut before = scene.stored();
     for write in writes {
         let (status, text) = begin(process.api(), &caller, write).await.finish().await;

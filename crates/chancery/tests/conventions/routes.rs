@@ -10,7 +10,9 @@ use platform::table;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant, without_its_id};
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant, UUID, docx, without_its_id};
 
 pub fn routes() -> Vec<&'static Route> {
     table().routes().collect()
@@ -28,16 +30,41 @@ fn routes_of_accounts() -> impl Iterator<Item = &'static Route> {
     table().routes().filter(|route| !matches!(route.access, Access::Public | Access::ApiKey))
 }
 
-/// A path with these ids in the place of its names, the last one again when there are more names, and the first build's
-/// domain in the place of a build.
+/// A path with these ids in the place of its names, the last one again when there are more names, the first build's domain
+/// in the place of a build, and [`UUID`] in the place of a uuid.
 pub fn with_ids(path: &str, ids: &[i64]) -> String {
     let mut rest = ids.iter().copied().chain(std::iter::repeat(ids[ids.len() - 1]));
     let part = |part: &str| match part {
         "{build_domain}" => DOMAIN.to_owned(),
+        "{uuid}" => UUID.to_owned(),
         part if part.starts_with('{') => rest.next().unwrap().to_string(),
         part => part.to_owned(),
     };
     path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+/// The uuids that a build has where the path of a route takes one.
+pub async fn uuids(tenant: &Tenant, path: &str) -> Vec<String> {
+    let files = match path {
+        "/api/files/public-storage/{uuid}/" => "is_public = 1",
+        "/api/object-records/{record_id}/files/{uuid}/" => "record IS NOT NULL",
+        "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/" => "run IS NOT NULL",
+        path => panic!("{path} is new: say here which uuids it takes"),
+    };
+    let read = move |conn: &mut Conn| {
+        let mut sql = Sql::new("SELECT uuid FROM files WHERE ");
+        conn.all(sql.push(files).push(" ORDER BY id"), |row| Ok(row.text(0)?.to_owned()))
+    };
+    tenant.build.db.read::<_, Error>(read).await.unwrap()
+}
+
+/// As [`with_ids`], with a uuid of the build.
+pub async fn with_ids_of(tenant: &Tenant, path: &str, ids: &[i64]) -> String {
+    let path_with_ids = with_ids(path, ids);
+    if !path.contains("{uuid}") {
+        return path_with_ids;
+    }
+    path_with_ids.replace(UUID, &uuids(tenant, path).await[0])
 }
 
 /// Calls a route with a body of the right kind.
@@ -47,6 +74,10 @@ async fn call(client: &Client, route: &Route, path: &str) -> Reply {
         Schema::Nothing => call.send().await,
         Schema::Ids => call.json(&json!([1])).send().await,
         Schema::Form(_) => call.form(&[]).send().await,
+        Schema::Binary => {
+            let call = call.header("content-disposition", "attachment; filename=a.csv");
+            call.body("application/octet-stream", "a;b").send().await
+        }
         _ => call.json(&json!({})).send().await,
     }
 }
@@ -151,6 +182,7 @@ async fn public_endpoints_need_no_token() {
         "GET /api/single-sign-on/{id}/callback/",
         "POST /api/auth/ticket/",
         "GET /api/single-sign-on/{id}/logout/",
+        "GET /api/files/public-storage/{uuid}/",
     ];
     assert_eq!(public, expected, "a new public endpoint is a decision");
     for route in routes().into_iter().filter(|route| route.access == Access::Public) {
@@ -180,8 +212,8 @@ async fn a_permission_that_the_caller_lacks_is_answered_with_403_before_anything
     }
 }
 
-/// Gives a build so many rows of everything. Classes have three fields and sets of each kind, so that what is below the
-/// second one has the numbers 4 to 6, as the sets of the second group do.
+/// Gives a build so many rows of everything. Classes have three fields, templates and sets of each kind, so that what is
+/// below the second one has the numbers 4 to 6, as the sets of the second group do.
 pub async fn fill(tenant: &Tenant, count: i64) {
     let admin = tenant.admin().await;
     for n in 1..=count {
@@ -196,13 +228,36 @@ pub async fn fill(tenant: &Tenant, count: i64) {
         let sets = format!("/api/user-groups/{n}/permission-sets/");
         admin.post(&sets, json!({"name": "Readers", "permissions": {"user_groups": ["view"]}})).await.created();
         fill_class(&admin, n, user, group).await;
+        let token = admin.upload("public.csv", "a;b").await;
+        admin.post("/api/files/public-storage/", json!({"token": token})).await.created();
         tenant.admin().await;
     }
-    // What is deleted comes last, so that the records before it have the numbers of their classes.
+    // What is deleted comes last, so that the records before it have the numbers of their classes; so do fields beyond three.
+    for n in 1..=count {
+        let field = json!({"label": "Papers", "type": "document"});
+        admin.post(&format!("/api/object-classes/{n}/fields/"), field).await.created();
+        let papers = json!({"papers": [admin.upload("paper.csv", "a;b").await]});
+        admin.patch(&format!("/api/object-records/{n}/"), json!({"fields": papers})).await.ok();
+    }
+    generate(&admin, 1, 3).await;
     for n in 1..=count {
         let record = admin.post(&format!("/api/object-classes/{n}/object-records/"), json!({})).await.id();
         admin.delete(&format!("/api/object-records/{record}/")).await.is_empty();
     }
+}
+
+/// Makes a document of a record and a template.
+async fn generate(admin: &Client, record: i64, template: i64) {
+    let body = json!({"object_record": record, "document_template": template});
+    admin.post("/api/object-records/documents/", body).await.created();
+    let path = format!("/api/object-records/{record}/documents/{template}/");
+    for _ in 0..1500 {
+        match admin.get(&path).await.ok()["generated_document"]["status"].as_str() {
+            Some("completed") => return,
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+    panic!("the document is not made");
 }
 
 /// Makes a class that relates to itself, and a record that this user and this group may view.
@@ -229,6 +284,11 @@ async fn fill_class(admin: &Client, n: i64, user: i64, group: i64) {
     for name in ["Viewers", "Editors", "Deleters"] {
         let set = json!({"name": name, "permissions": {"object_records": ["view"]}});
         given["permission_set"] = admin.post(&format!("{class}record-permission-sets/"), set).await.id().into();
+    }
+    for name in ["Letter", "Invoice", "Reminder"] {
+        let token = admin.upload(&format!("{name}.docx"), docx(["{{ title }} of {{ above.title }}"])).await;
+        let template = json!({"name": name, "template_file": token});
+        admin.post(&format!("{class}document-templates/"), template).await.created();
     }
     let record = json!({"fields": {"title": "Record", "person": user}, "permission_sets": [given]});
     admin.post(&format!("{class}object-records/"), record).await.created();
@@ -281,7 +341,12 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
         if is_instance_by_id(path) {
             let path = with_ids(path, &[1]);
             admin.options(&path).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
-            server.anonymous().options(&path).await.is(401, message::unauthenticated());
+            let is_public = routes.iter().any(|route| route.access == Access::Public);
+            let refused = server.anonymous().options(&path).await;
+            match is_public {
+                true => refused.is(405, message::detail("Method \"OPTIONS\" not allowed.")),
+                false => refused.is(401, message::unauthenticated()),
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! same answer, byte for byte.
 
 use crate::message;
-use crate::routes::{fill, with_ids};
+use crate::routes::{fill, uuids, with_ids};
 use crate::shown::admin;
 use http::Method;
 use platform::kit::caller::Access;
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
-use testkit::{Client, Reply, Server, Tenant, rounds, without_its_id};
+use testkit::{Client, Reply, Server, Tenant, UUID, rounds, without_its_id};
 
-/// No build has it.
+/// No build has it, nor [`UUID`].
 const UNKNOWN: i64 = 987_654;
 
 /// Role, user, group and set of the first build with numbers that the second build has not.
@@ -175,7 +175,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// What a collection's address ends with, and the table of its ids. Of those that fit, the longest one counts.
-const COLLECTIONS: [(&str, &str); 18] = [
+const COLLECTIONS: [(&str, &str); 21] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -188,6 +188,9 @@ const COLLECTIONS: [(&str, &str); 18] = [
     ("object-classes/{class_id}/fields", "object_class_fields"),
     ("object-classes/{class_id}/owners", "object_class_owners"),
     ("object-classes/{class_id}/permission-sets", "object_class_permission_sets"),
+    ("object-classes/{class_id}/document-templates", "document_templates"),
+    ("object-records/{record_id}/documents", "document_templates"),
+    ("files", "files"),
     ("record-permission-sets", "record_permission_sets"),
     ("object-records", "records"),
     ("object-records/deleted", "deleted_records"),
@@ -206,6 +209,8 @@ struct Place {
     body: Option<Value>,
     /// Where the id is one.
     table: &'static str,
+    /// The path of the route, when the id is a uuid.
+    of_uuid: Option<&'static str>,
 }
 
 /// The table of the last collection that an address goes through, or of this name.
@@ -237,13 +242,14 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
             (json!({"owner": here}), "users"),
             (json!({"fields": {"person": here}}), "users"),
             (json!({"fields": {"above": here}}), "records"),
+            (json!({"fields": {"papers": [here]}}), "files"),
             (json!({"permission_sets": [{"permission_set": here}]}), "record_permission_sets"),
             (json!({"permission_sets": [{"permission_set": 1, "users": [here]}]}), "users"),
             (json!({"permission_sets": [{"permission_set": 1, "user_groups": [here]}]}), "user_groups"),
         ]
     };
     // A PATCH takes no assignees.
-    let of_patch = || bodies().into_iter().take(3);
+    let of_patch = || bodies().into_iter().take(4);
     let in_body = |(body, table)| ("", Some(body), table);
     match (route.method.as_str(), below) {
         ("POST", "object-records/") => bodies().into_iter().map(in_body).collect(),
@@ -263,6 +269,11 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
         ("DELETE", "object-records/batch/") => {
             [json!([here]), json!([1, here])].map(|ids| ("", Some(json!({"ids": ids})), "records")).to_vec()
         }
+        ("POST", "object-records/documents/") => {
+            let body = |record: Value, template: Value| json!({"object_record": record, "document_template": template});
+            let of_template = body(json!(1), here.clone());
+            [(body(here, json!(3)), "records"), (of_template, "document_templates")].map(in_body).to_vec()
+        }
         ("GET", "object-records/" | "object-records/export/") => vec![
             ("?owner=HERE", None, "users"),
             ("?created_by__in=HERE", None, "users"),
@@ -281,7 +292,10 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
 
 /// Every place of an operation that takes an id: in its path, its body, its filters.
 fn places(route: &Route) -> Vec<Place> {
-    let place = |path: String, body: Option<Value>, table| Place { method: route.method.clone(), path, body, table };
+    let place = |path: String, body: Option<Value>, table| {
+        let of_uuid = None;
+        Place { method: route.method.clone(), path, body, table, of_uuid }
+    };
     let plain = match route.body {
         Schema::Nothing | Schema::Form(_) => None,
         Schema::Ids => Some(json!([1])),
@@ -291,10 +305,12 @@ fn places(route: &Route) -> Vec<Place> {
     // What stands in the other places of a path exists.
     let own = with_ids(route.path, &[1, 3, 2]);
     let parts: Vec<&str> = route.path.split('/').collect();
-    for (at, _) in parts.iter().enumerate().filter(|(_, part)| part.starts_with('{')) {
+    for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.starts_with('{')) {
         let mut path: Vec<&str> = own.split('/').collect();
         path[at] = HERE;
-        places.push(place(path.join("/"), plain.clone(), collection(&parts[..at].join("/"))));
+        let of_uuid = (*part == "{uuid}").then_some(route.path);
+        let table = if of_uuid.is_some() { "files" } else { collection(&parts[..at].join("/")) };
+        places.push(Place { of_uuid, ..place(path.join("/"), plain.clone(), table) });
     }
     let here = json!(HERE);
     match &route.body {
@@ -325,7 +341,11 @@ fn places(route: &Route) -> Vec<Place> {
         places.push(place(format!("{own}{query}"), body, table));
     }
     for field in route.selects.iter().flat_map(|declared| &declared.fields) {
+        let is_other = |other: &&Field| other.name == field.name && !std::ptr::eq(*other, field);
+        let other = route.selects.iter().flat_map(|declared| &declared.fields).find(is_other);
         let table = match &field.kind {
+            // The name of a filter of another type.
+            _ if other.is_some_and(|other| other.filter) => continue,
             Kind::Reference { target } | Kind::References { target, .. } => collection(&target.table),
             Kind::User | Kind::UserId => "users",
             Kind::Integer { .. } if field.name == "id" => collection(route.path),
@@ -367,12 +387,11 @@ async fn callers(server: &Server) -> Vec<Client> {
 }
 
 /// Calls with an id at its place. What the answer repeats of it reads as if it were the place.
-async fn call_with(caller: &Client, place: &Place, id: i64) -> Reply {
-    let text = id.to_string();
-    let call = caller.call(place.method.as_str(), &place.path.replace(HERE, &text));
+async fn call_with(caller: &Client, place: &Place, text: &str) -> Reply {
+    let call = caller.call(place.method.as_str(), &place.path.replace(HERE, text));
     let call = match &place.body {
         Some(body) => {
-            call.body("application/json", body.to_string().replace(&json!(HERE).to_string(), &text).into_bytes())
+            call.body("application/json", body.to_string().replace(&json!(HERE).to_string(), text).into_bytes())
         }
         None => call,
     };
@@ -401,10 +420,20 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
     for route in table().routes().filter(|route| !is_of_no_build(route)) {
         let places = places(route);
         assert!(!places.is_empty() || !route.path.contains('{'), "{} {}", route.method, route.path);
-        for place in places {
-            let foreign = theirs[place.table].iter().copied().filter(|id| !own[place.table].contains(id));
+        for mut place in places {
+            if place.path.contains(UUID) {
+                place.path = place.path.replace(UUID, &uuids(&server, route.path).await[0]);
+            }
+            let foreign: Vec<String> = match place.of_uuid {
+                Some(path) => uuids(&other, path).await,
+                None => {
+                    let foreign = theirs[place.table].iter().filter(|id| !own[place.table].contains(id));
+                    foreign.map(ToString::to_string).collect()
+                }
+            };
             // The newest, or all of them in a long run.
-            let foreign: Vec<i64> = foreign.rev().take(if rounds(1) > 1 { usize::MAX } else { 1 }).collect();
+            let many = if rounds(1) > 1 { usize::MAX } else { 1 };
+            let foreign: Vec<String> = foreign.into_iter().rev().take(many).collect();
             assert!(!foreign.is_empty(), "{} has no row to be confused with", place.table);
             trials.push((route, place, foreign));
         }
@@ -415,7 +444,8 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
         tokio::spawn(async move {
             for (route, place, foreign) in trials.iter() {
                 let who = format!("{} {} {:?} by {}", place.method, place.path, place.body, caller.username);
-                let unknown = call_with(&caller, place, UNKNOWN).await;
+                let unknown = if place.of_uuid.is_some() { UUID.to_owned() } else { UNKNOWN.to_string() };
+                let unknown = call_with(&caller, place, &unknown).await;
                 // Whose rights are asked for is no filter.
                 let is_filter = place.path.contains('?') && !place.path.contains("/access/");
                 let expected = if is_filter { &[200, 403, 404] } else { &[400, 403, 404] };
@@ -424,7 +454,7 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
                 let is_free = route.access == Access::Public || is_without_history;
                 assert!(expected.contains(&unknown.status) || is_free, "{who}: {unknown:?}");
                 for id in foreign {
-                    assert_eq!(call_with(&caller, place, *id).await, unknown, "{who}: {id}");
+                    assert_eq!(call_with(&caller, place, id).await, unknown, "{who}: {id}");
                 }
             }
         })

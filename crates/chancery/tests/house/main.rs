@@ -14,15 +14,17 @@ use std::path::{Path, PathBuf};
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
 /// What a crate may import of ours, from the top down.
-const IMPORTS: [(&str, &[&str]); 14] = [
+const IMPORTS: [(&str, &[&str]); 16] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["platform", "history"]),
     ("hostile", &["platform", "history"]),
     ("bench", &["platform", "history"]),
-    ("platform", &["records", "identity", "administration", "events", "kit"]),
-    ("records", &["identity", "events", "kit"]),
+    ("platform", &["documents", "records", "identity", "administration", "files", "events", "kit"]),
+    ("documents", &["records", "identity", "administration", "files", "events", "kit"]),
+    ("records", &["identity", "files", "events", "kit"]),
     ("identity", &["administration", "events", "kit"]),
     ("administration", &["kit"]),
+    ("files", &["kit"]),
     ("events", &["kit"]),
     ("kit", &[]),
     ("history", &[]),

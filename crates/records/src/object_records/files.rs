@@ -8,11 +8,10 @@ use crate::classes::{Class, ClassField};
 use crate::field_type::FieldType;
 use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release, release_page_of_field};
 use files::uploads::{invalid_token, of_tokens};
-use http::Method;
 use kit::jobs::{self, JobKind, NewJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Pending, Route};
 use kit::snapshot;
 use resource::{Changes, Value, message};
 use serde_json::json;
@@ -25,12 +24,7 @@ use uuid::Uuid;
 const PAGE: i64 = 1_000;
 
 pub fn routes() -> Vec<Route> {
-    vec![
-        Route::new(Method::GET, "/api/object-records/{record_id}/files/{uuid}/", "Download", Handler::Async(download))
-            .answers(200, Schema::Binary)
-            .comes_compressed()
-            .instance("object_records.view"),
-    ]
+    vec![Route::download("/api/object-records/{record_id}/files/{uuid}/", download).instance("object_records.view")]
 }
 
 fn download(request: Arc<Request>) -> Pending {
@@ -49,11 +43,6 @@ fn of_record(conn: &mut Conn, record: i64, uuid: Uuid) -> Result<Option<File>, E
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(" FROM files f JOIN object_class_fields c ON c.id = f.field WHERE f.uuid = ");
     conn.opt(sql.bind(uuid.to_string()).push(" AND f.record = ").bind(record), |row| File::read(row, 0))
-}
-
-/// The path at which a file of a record is downloaded.
-pub fn path(record: i64, file: &File) -> String {
-    format!("/api/object-records/{record}/files/{}/", file.uuid)
 }
 
 fn fields(class: &Class) -> impl Iterator<Item = &ClassField> {

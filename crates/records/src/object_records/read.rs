@@ -338,7 +338,8 @@ impl LabelsOfFiles {
 
     fn write(&self, out: &mut Writer, record: i64, id: i64) {
         if let Some(file) = self.files.get(&id) {
-            file.write_label(out, &format!("{}{}", self.address, super::files::path(record, file)));
+            let url = format!("{}/api/object-records/{record}/files/{}/", self.address, file.uuid);
+            file.write_label(out, &url);
         }
     }
 }
