@@ -1,6 +1,7 @@
 //! What this version does with stored data that the version which made it did not.
 
 use super::*;
+use testkit::docx;
 use testkit::shown::page;
 
 /// The lines of the log that warn.
@@ -227,6 +228,45 @@ async fn classes_are_made_in_it_and_used_by_those_who_were_there() {
         assert_eq!(api.get(&record).await.ok()["fields"], json!({"title": "first"}));
         api.delete(&record).await.is_empty();
         api.delete(&class).await.is_empty();
+        process.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_and_documents_are_made_in_it() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class =
+            format!("/api/object-classes/{}/", api.post("/api/object-classes/", json!({"name": "Order"})).await.id());
+        for field in [json!({"label": "Title", "type": "string"}), json!({"label": "Papers", "type": "document"})] {
+            api.post(&format!("{class}fields/"), field).await.created();
+        }
+        let public = json!({"token": api.upload("a.csv", "a;b").await});
+        let public = api.post("/api/files/public-storage/", public).await.created();
+        let template = json!({"name": "Letter", "template_file": api.upload("a.docx", docx(["{{ title }}"])).await});
+        let template = api.post(&format!("{class}document-templates/"), template).await.id();
+        let record = api.post(&format!("{class}object-records/"), json!({"fields": {"title": "first"}})).await.id();
+        let body = json!({"object_record": record, "document_template": template, "object_record_field": "papers"});
+        api.post("/api/object-records/documents/", body).await.created();
+        process.stop();
+        // It is made by this process or the next one, which has all that there was.
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let path = format!("/api/object-records/{record}/documents/{template}/");
+        for round in 0.. {
+            let run = api.get(&path).await.ok()["generated_document"].clone();
+            if run["status"] == "field_updated" {
+                break;
+            }
+            assert!(round < 600 && run["status"] == "processing", "{run}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let shown = api.get(&format!("/api/object-records/{record}/")).await.ok();
+        assert_eq!(shown["fields"]["papers"].as_array().map(Vec::len), Some(1), "{shown}");
+        let anybody = api.anonymous();
+        let public = format!("/api/files/public-storage/{}/", public["uuid"].as_str().unwrap());
+        assert_eq!(anybody.get(&public).await.text, "a;b");
         process.stop();
     }
 }
