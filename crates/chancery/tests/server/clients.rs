@@ -30,8 +30,11 @@ const TYPESCRIPT_PROGRAMS: [(&str, &str); 3] = [
     ("users.ts", text!("examples/typescript/users.ts")),
     ("history.ts", text!("examples/typescript/history.ts")),
 ];
-const PYTHON_PROGRAMS: [(&str, &str); 2] =
-    [("users.py", text!("examples/python/users.py")), ("history.py", text!("examples/python/history.py"))];
+const PYTHON_PROGRAMS: [(&str, &str); 3] = [
+    ("users.py", text!("examples/python/users.py")),
+    ("history.py", text!("examples/python/history.py")),
+    ("client.yaml", text!("examples/python/client.yaml")),
+];
 
 /// The documents of both services for clients, each with the name of its TypeScript module.
 const DOCUMENTS: [(&str, &str); 2] =
@@ -94,7 +97,7 @@ fn python_has_typed_clients() {
     for (document, _) in DOCUMENTS {
         let mut generate = program("openapi-python-client");
         generate
-            .args(["generate", "--meta", "none", "--fail-on-warning", "--path"])
+            .args(["generate", "--meta", "none", "--config", "client.yaml", "--fail-on-warning", "--path"])
             .arg(Path::new(ROOT).join(document));
         is_silent(document, &run(&mut generate));
     }
