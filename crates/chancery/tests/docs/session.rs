@@ -14,6 +14,10 @@ use testkit::{API_KEY, Client, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Insta
 
 /// What requests to the history service have as their `Host`.
 const HISTORY: &str = "history.example";
+/// The first line of a body that is a Word document; its paragraphs follow.
+const WORD_DOCUMENT: &str = "(a Word document)\n";
+/// What is made in the background: the state of a generated document.
+const IN_THE_BACKGROUND: &str = "/documents/";
 const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
 
@@ -99,12 +103,13 @@ impl Session {
         Call { method: method.to_owned(), target: target.to_owned(), headers, body: body.trim_end().to_owned() }
     }
 
-    /// The answer to a request. One of the history service is asked for again for a while, since events come there in
-    /// the background.
+    /// The answer to a request. One of the history service, to which events come in the background, and one about a document
+    /// are asked for again for a while.
     async fn answer(&mut self, call: &Call, before: &str) -> String {
         let host = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let is_history = host.is_some_and(|(_, host)| host == HISTORY);
-        let attempts = if is_history && call.method == "GET" { 10 } else { 1 };
+        let is_later = is_history || call.target.contains(IN_THE_BACKGROUND);
+        let attempts = if is_later && call.method == "GET" { 10 } else { 1 };
         for attempt in 1.. {
             let (mut names, answer) = (self.names.clone(), self.send(call, is_history).await);
             let now = answers::shown(before, &answer, &mut names);
@@ -129,7 +134,11 @@ impl Session {
         }
         let content_type = call.headers.iter().find(|(name, _)| is_type(name)).map_or("", |(_, value)| value);
         let request = client.call(&call.method, &call.target);
-        let request = if call.body.is_empty() { request } else { request.body(content_type, call.body.clone()) };
+        let request = match call.body.strip_prefix(WORD_DOCUMENT) {
+            Some(paragraphs) => request.body(content_type, testkit::docx(paragraphs.lines())),
+            None if call.body.is_empty() => request,
+            None => request.body(content_type, call.body.clone()),
+        };
         let Reply { status, headers, text, .. } = request.send().await;
         Answer { status, headers, text }
     }
