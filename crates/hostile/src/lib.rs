@@ -7,7 +7,9 @@
 mod addresses;
 mod bodies;
 mod declared;
+mod documents;
 mod events;
+mod files;
 mod mails;
 mod queries;
 mod records;
@@ -15,7 +17,9 @@ mod tokens;
 
 pub use addresses::addresses;
 pub use bodies::bodies;
+pub use documents::documents;
 pub use events::events;
+pub use files::files;
 pub use mails::mails;
 pub use queries::queries;
 pub use records::records;
@@ -25,10 +29,12 @@ pub use tokens::tokens;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, which their seeds in `fuzz/seeds/` have too.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("addresses", addresses),
     ("bodies", bodies),
+    ("documents", documents),
     ("events", events),
+    ("files", files),
     ("mails", mails),
     ("queries", queries),
     ("records", records),

@@ -1,0 +1,109 @@
+//! Word documents that are uploaded as templates, and the tags in them.
+
+use platform::documents::docx::TemplateError;
+use platform::documents::merge::syntax::{find, parse};
+use platform::documents::merge::{Bounds, MergeError, Source, Value, merge, open, tags_of_part};
+use std::convert::Infallible;
+use std::io::{Cursor, Write};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+const TYPES: &str = "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\">\
+    <Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
+    <Override PartName=\"/word/document.xml\" \
+    ContentType=\"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/></Types>";
+const RELATIONS: &str = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/2006/relationships\">\
+    <Relationship Id=\"rId1\" Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument\" \
+    Target=\"word/document.xml\"/></Relationships>";
+const NAMESPACE: &str = "http://schemas.openxmlformats.org/wordprocessingml/2006/main";
+/// What is shown of every value: markup and tags that must stay text.
+const VALUE: &str = "a</w:t>&{{ b }}\n\u{0}";
+/// So few that a document is made at once.
+const REPETITIONS: usize = 50;
+
+/// A whole archive; the parts of a document; the XML of its body; the text of a paragraph, and what a tag says.
+pub fn documents(data: &[u8]) {
+    let _ = is_filled_or_refused(data.to_vec());
+    let Ok(text) = str::from_utf8(data) else { return };
+    let types = text.split_once('\u{1f}');
+    let [types, relations, document] = match types.and_then(|(types, rest)| Some((types, rest.split_once('\u{1f}')?))) {
+        Some((types, (relations, document))) => [types, relations, document],
+        None => [TYPES, RELATIONS, text],
+    };
+    let _ = is_filled_or_refused(archive(types, relations, document));
+    let _ = tags_of_part(text);
+    let body = |body: &str| format!("<w:document xmlns:w=\"{NAMESPACE}\"><w:body>{body}</w:body></w:document>");
+    let _ = is_filled_or_refused(archive(TYPES, RELATIONS, &body(text)));
+    is_read(text, &body);
+}
+
+/// What can be read as tags can be filled, and only that.
+fn is_read(text: &str, body: &impl Fn(&str) -> String) {
+    let _ = parse(text);
+    let is_plain = text.chars().all(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}'));
+    let found = find(text);
+    for tag in found.iter().flatten() {
+        assert!(text[tag.start..].starts_with("{{") && text[..tag.end].ends_with("}}"), "{text:?}");
+        assert_eq!(parse(&text[tag.start + 2..tag.end - 2]).as_ref(), Ok(&tag.syntax), "{text:?}");
+    }
+    if !is_plain {
+        return;
+    }
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let paragraph = format!("<w:p><w:r><w:t xml:space=\"preserve\">{escaped}</w:t></w:r></w:p>");
+    let opened = is_filled_or_refused(archive(TYPES, RELATIONS, &body(&paragraph)));
+    if let (Ok(()), Err(why)) = (&opened, &found) {
+        panic!("{text:?} is taken, of which tags are wrong: {why}");
+    }
+}
+
+fn archive(types: &str, relations: &str, document: &str) -> Vec<u8> {
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in [("[Content_Types].xml", types), ("_rels/.rels", relations), ("word/document.xml", document)] {
+        let begun = archive.start_file(name, SimpleFileOptions::default());
+        begun.and_then(|()| Ok(archive.write_all(text.as_bytes())?)).unwrap_or_else(|error| panic!("{error}"));
+    }
+    archive.finish().unwrap_or_else(|error| panic!("{error}")).into_inner()
+}
+
+/// Every value is the same text, and every loop has two children.
+struct Everything;
+
+impl Source for Everything {
+    type Child = ();
+    type Error = Infallible;
+
+    fn value(&self, _: &[String], _: Option<&()>) -> Result<Value, Infallible> {
+        Ok(Value::Text(VALUE.to_owned()))
+    }
+
+    fn children(&self, _: &[String]) -> impl Iterator<Item = Result<(), Infallible>> {
+        [Ok(()), Ok(())].into_iter()
+    }
+}
+
+/// A file is refused with a reason; else it is filled, and what is made of it is a document.
+fn is_filled_or_refused(file: Vec<u8>) -> Result<(), TemplateError> {
+    let mut template = open(Cursor::new(file)).inspect_err(|error| assert!(!error.reason.is_empty()))?;
+    let mut out = Cursor::new(Vec::new());
+    let mut time_left = || true;
+    let bounds = Bounds { repetitions: REPETITIONS, ..Bounds::usual(&mut time_left) };
+    match merge(&mut template, &Everything, &mut out, bounds) {
+        Ok(()) => {}
+        Err(MergeError::Io(error)) => panic!("memory failed: {error}"),
+        // Too many repetitions, or damage that shows when a part is copied.
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return Ok(());
+        }
+    }
+    // Values are text: a tag in one is read by nobody, until the document is a template itself.
+    let made = out.into_inner();
+    let parts = zip::ZipArchive::new(Cursor::new(made));
+    let mut parts = parts.unwrap_or_else(|error| panic!("what was made is no archive: {error}"));
+    for n in 0..parts.len() {
+        let mut part = parts.by_index(n).unwrap_or_else(|error| panic!("{error}"));
+        std::io::copy(&mut part, &mut std::io::sink()).unwrap_or_else(|error| panic!("{error}"));
+    }
+    Ok(())
+}
