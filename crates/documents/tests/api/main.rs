@@ -1,6 +1,8 @@
 //! The endpoints of document templates and generated documents (`docs/reference/document-templates.md`,
 //! `docs/reference/document-generation.md`).
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod generation;
 mod generation_faults;
 mod generation_history;

@@ -1,5 +1,7 @@
 //! The endpoints of files (`docs/reference/files.md`).
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod downloads;
 mod public_storage;
 mod removal;

@@ -1,0 +1,172 @@
+//! What the server answers about files while the disk is full or S3 is away, and that it recovers by itself: uploads and
+//! downloads are refused with 503, runs wait and end.
+
+use crate::BINARY;
+use crate::file_writers::{PUBLIC, RECORDS, TEMPLATES, content, prepare};
+use crate::files_crash::s3_files;
+use crate::message;
+use crate::workload::{admin, installed};
+use serde_json::{Value as Json, json};
+use std::time::{Duration, Instant};
+use testkit::{Client, Installation, Process, Reply, S3, docx};
+
+/// How many records there are, of each of which a document is asked for.
+const ASKED: usize = 3;
+/// What the database finds on a disk that has no room for a document.
+const ROOM: u64 = 1024 * 1024;
+/// How long a run waits at most when it can be made again: it is tried again after 10 and after 20 seconds.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// A template whose documents are longer than [`ROOM`].
+fn long_template() -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut letter = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        char::from(b'A' + (state >> 59) as u8)
+    };
+    let text: String = (0..3_000_000).map(|_| letter()).collect();
+    docx(&["{{ title }}", &text])
+}
+
+/// Records, a template, and the path of a public file of 100 KB.
+async fn prepared(admin: &Client) -> (Vec<i64>, i64, String) {
+    prepare(admin).await;
+    let template = upload(admin, "t.docx", long_template()).await.created()["token"].clone();
+    let template = admin.post(TEMPLATES, json!({"name": "t", "template_file": template})).await.id();
+    let mut records = Vec::new();
+    for n in 0..ASKED {
+        records.push(admin.post(RECORDS, json!({"fields": {"title": n.to_string()}})).await.id());
+    }
+    let token = upload(admin, "a.100000.txt", content("a.100000.txt")).await.created()["token"].clone();
+    let uuid = admin.post(PUBLIC, json!({"token": token})).await.created()["uuid"].clone();
+    (records, template, format!("{PUBLIC}{}/", uuid.as_str().unwrap()))
+}
+
+async fn upload(client: &Client, name: &str, content: Vec<u8>) -> Reply {
+    let call = client.call("POST", "/api/files/upload/");
+    let call = call.header("content-disposition", &format!("attachment; filename={name}"));
+    call.body("application/octet-stream", content).send().await
+}
+
+async fn generate(client: &Client, record: i64, template: i64) -> Reply {
+    let body = json!({"object_record": record, "document_template": template, "object_record_field": "papers"});
+    client.post("/api/object-records/documents/", body).await
+}
+
+async fn run(client: &Client, record: i64, template: i64) -> Json {
+    let path = format!("/api/object-records/{record}/documents/{template}/");
+    client.get(&path).await.ok()["generated_document"].clone()
+}
+
+/// Waits until every run has ended with its file in its field, once.
+async fn all_end(client: &Client, records: &[i64], template: i64) {
+    let begun = Instant::now();
+    for record in records {
+        while run(client, *record, template).await["status"] == "processing" {
+            assert!(begun.elapsed() < AGAIN, "a run does not end");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let run = run(client, *record, template).await;
+        let shown = client.get(&format!("/api/object-records/{record}/")).await.ok();
+        assert_eq!((&run["status"], &shown["fields"]["papers"]), (&json!("field_updated"), &json!([run["document"]])));
+    }
+}
+
+#[track_caller]
+fn is_unavailable(reply: &Reply, detail: &str) {
+    reply.is(503, message::detail(detail));
+    assert_eq!(reply.header("retry-after"), "1");
+}
+
+/// No answer was 500.
+#[track_caller]
+fn has_no_failures(process: &Process) {
+    let log = process.stderr();
+    let failures: Vec<&str> = log.lines().filter(|line| line.contains("\"status\":500")).collect();
+    assert!(log.contains("\"status\":503") && failures.is_empty(), "{failures:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
+    let installation = installed(Installation::embedded(BINARY).on_small_disk(48)).and_build();
+    let process = installation.serve();
+    let admin = admin(&process).await;
+    let (records, template, public) = prepared(&admin).await;
+
+    // There is room for rows alone: runs begin.
+    installation.disk().fill_but(ROOM);
+    let (asked, others) = records.split_at(ASKED - 1);
+    for record in asked {
+        generate(&admin, *record, template).await.created();
+    }
+    is_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, "The storage is full.");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // There is none at all.
+    installation.disk().fill();
+    is_unavailable(&generate(&admin, others[0], template).await, "The storage is full.");
+    for _ in 0..5 {
+        is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, "The storage is full.");
+        assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
+        for path in [RECORDS, TEMPLATES, PUBLIC, "/readyz"] {
+            admin.get(path).await.ok();
+        }
+    }
+    for record in asked {
+        assert_eq!(run(&admin, *record, template).await["status"], "processing");
+    }
+
+    installation.disk().free();
+    upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await.created();
+    let begun = Instant::now();
+    all_end(&admin, asked, template).await;
+    println!("{} runs waited for room, and ended {:.1?} after there was some", asked.len(), begun.elapsed());
+    has_no_failures(&process);
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_may_be_away_for_a_while() {
+    let mut s3 = S3::start();
+    let mut installation = installed(Installation::with_build(BINARY)).set("CHANCERY_FILES_URL", &s3.url("files"));
+    for (name, value) in s3.environment() {
+        installation = installation.set(&name, &value);
+    }
+    let process = installation.serve();
+    let admin = admin(&process).await;
+    let (records, template, public) = prepared(&admin).await;
+    let token = upload(&admin, "gone.1.txt", content("gone.1.txt")).await.created()["token"].clone();
+    let gone = admin.post(PUBLIC, json!({"token": token})).await.created()["uuid"].clone();
+    assert_eq!(s3_files(&s3).len(), 3);
+
+    s3.stop();
+    let asked = &records[..2];
+    for record in asked {
+        generate(&admin, *record, template).await.created();
+    }
+    admin.delete(&format!("{PUBLIC}{}/", gone.as_str().unwrap())).await.is_empty();
+    let begun = Instant::now();
+    is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, "The storage is not available.");
+    is_unavailable(&admin.get(&public).await, "The storage is not available.");
+    println!("S3 away: an upload and a download are refused within {:.1?}", begun.elapsed());
+    for path in [RECORDS, TEMPLATES, PUBLIC, "/readyz"] {
+        admin.get(path).await.ok();
+    }
+    for record in asked {
+        assert_eq!(run(&admin, *record, template).await["status"], "processing");
+    }
+
+    s3.restart();
+    let begun = Instant::now();
+    upload(&admin, "b.1000.txt", content("b.1000.txt")).await.created();
+    assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
+    all_end(&admin, asked, template).await;
+    // The template, the public file, the upload and two documents; what was deleted is removed by then or soon.
+    while s3_files(&s3).len() > 5 {
+        assert!(begun.elapsed() < AGAIN, "{:?}", s3_files(&s3));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    println!("S3 back: all is done after {:.1?}", begun.elapsed());
+    assert_eq!(s3_files(&s3).len(), 5);
+    has_no_failures(&process);
+    process.stop();
+}

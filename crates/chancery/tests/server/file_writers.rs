@@ -1,0 +1,307 @@
+//! Writers of files for `files_crash.rs`: they upload, make files public, put them into records and templates, ask for documents
+//! and cancel them, and note what of it was acknowledged.
+
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use testkit::{Client, Reply, docx};
+use tokio::task::JoinHandle;
+
+pub const WRITERS: usize = 16;
+pub const RECORDS: &str = "/api/object-classes/1/object-records/";
+pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";
+pub const PUBLIC: &str = "/api/files/public-storage/";
+const GENERATE: &str = "/api/object-records/documents/";
+/// How many files the field `papers` of a record takes; `contract` takes one.
+pub const PAPERS: usize = 3;
+
+/// Makes class 1, whose records have a title, papers and a contract.
+pub async fn prepare(admin: &Client) {
+    admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    for field in [
+        json!({"label": "Title", "type": "string"}),
+        json!({"label": "Papers", "type": "document", "max_num_of_files": PAPERS}),
+        json!({"label": "Contract", "type": "document"}),
+    ] {
+        admin.post("/api/object-classes/1/fields/", field).await.created();
+    }
+}
+
+/// What is in a file of this name: `….{length}.txt` is text, and what the name decides; a Word document is a template.
+pub fn content(name: &str) -> Vec<u8> {
+    if name.ends_with(".docx") {
+        return docx(&[&template_text(name)]);
+    }
+    let length = name.rsplit('.').nth(1).and_then(|length| length.parse().ok()).unwrap_or_else(|| panic!("{name}"));
+    name.bytes().cycle().zip(0..length).map(|(byte, at): (u8, usize)| byte ^ (at / name.len()) as u8).collect()
+}
+
+/// The paragraph of a template with this name of its file.
+pub fn template_text(name: &str) -> String {
+    format!("{{{{ title }}}} by {name}")
+}
+
+/// A record into which documents are put, and of which nothing else is changed.
+#[derive(Clone, Debug)]
+pub struct Documented {
+    pub template: i64,
+    /// The field into which the documents go.
+    pub field: Option<&'static str>,
+    /// The last run whose end was seen, and how many documents were in the field then.
+    pub seen: (i64, usize),
+    /// Whether a run was acknowledged.
+    pub is_asked: bool,
+    /// Whether the cancellation of the last run was acknowledged.
+    pub is_canceled: bool,
+}
+
+/// What was acknowledged, and not touched since.
+#[derive(Default)]
+pub struct Told {
+    pub acknowledged: usize,
+    /// Tokens of uploads with the names of their files.
+    pub tokens: BTreeMap<String, String>,
+    /// The names of public files, by their uuids.
+    pub public: BTreeMap<String, String>,
+    /// The names of files in papers and contract, by record.
+    pub records: BTreeMap<i64, [Vec<String>; 2]>,
+    /// Records that were deleted with these files.
+    pub deleted: BTreeMap<i64, [Vec<String>; 2]>,
+    /// The names of the files of templates.
+    pub templates: BTreeMap<i64, String>,
+    pub documented: BTreeMap<i64, Documented>,
+    /// What became of runs, as far as somebody saw it.
+    pub ends: BTreeMap<String, usize>,
+    /// Answers that nobody should get.
+    pub faults: Vec<String>,
+}
+
+pub fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The writers of a round.
+pub struct Writers {
+    told: Arc<Mutex<Told>>,
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Writers {
+    pub fn start(admin: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let task = |number: usize| {
+            let (client, told, stop) = (admin.clone(), told.clone(), stop.clone());
+            tokio::spawn(Writer { client, told, stop, round, number }.work())
+        };
+        Writers { told: told.clone(), tasks: (0..WRITERS).map(task).collect(), stop }
+    }
+
+    /// Waits until some more has been acknowledged.
+    pub async fn are_at_work(&self) {
+        let wanted = lock(&self.told).acknowledged + 20 * WRITERS;
+        let end = Instant::now() + Duration::from_secs(60);
+        while lock(&self.told).acknowledged < wanted {
+            let faults = lock(&self.told).faults.clone();
+            assert!(faults.is_empty() && Instant::now() < end, "nothing more is acknowledged; {faults:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends the round.
+    pub async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+struct Writer {
+    client: Client,
+    told: Arc<Mutex<Told>>,
+    stop: Arc<AtomicBool>,
+    round: usize,
+    number: usize,
+}
+
+impl Writer {
+    async fn work(self) {
+        for n in 0.. {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let name = format!("{}-{}-{n}", self.round, self.number);
+            let done = match self.number % 4 {
+                0 => self.public_file(&name, n).await,
+                1 => self.record(&name, n).await,
+                2 => self.template(&name, n).await,
+                _ => self.documents(&name, n).await,
+            };
+            if done.is_none() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        lock(&self.told)
+    }
+
+    /// Sends a request, which may be answered with this status, or with 503 by a server without its database; nothing else.
+    async fn call(&self, method: &str, path: &str, body: &Json, status: u16) -> Option<Reply> {
+        self.accepted(self.client.call(method, path).json(body).try_send().await?, &[status])
+    }
+
+    fn accepted(&self, reply: Reply, statuses: &[u16]) -> Option<Reply> {
+        let mut told = self.told();
+        if statuses.contains(&reply.status) {
+            told.acknowledged += 1;
+            return Some(reply);
+        }
+        if reply.status != 503 || !reply["detail"].is_string() {
+            told.faults.push(format!("{reply:?}"));
+        }
+        None
+    }
+
+    /// Uploads a file; its token, which is noted as unspent.
+    async fn upload(&self, name: &str) -> Option<String> {
+        let call = self.client.call("POST", "/api/files/upload/");
+        let call = call.header("content-disposition", &format!("attachment; filename={name}"));
+        let reply = self.accepted(call.body("application/octet-stream", content(name)).try_send().await?, &[201])?;
+        let token = reply["token"].as_str()?.to_owned();
+        self.told().tokens.insert(token.clone(), name.to_owned());
+        Some(token)
+    }
+
+    /// Uploads a file that is to be spent at once; its token.
+    async fn spend(&self, name: &str) -> Option<String> {
+        let token = self.upload(name).await?;
+        self.told().tokens.remove(&token);
+        Some(token)
+    }
+
+    /// Half of the public files are deleted again; every fifth upload is not used.
+    async fn public_file(&self, name: &str, n: usize) -> Option<()> {
+        // One in eight is long enough to be cut off in the middle.
+        let length = if n % 8 == 7 { 3_000_000 } else { 1 + n * 7919 % 60_000 };
+        let name = format!("{name}.{length}.txt");
+        let token = self.upload(&name).await?;
+        if n % 5 == 4 {
+            return Some(());
+        }
+        self.told().tokens.remove(&token);
+        let made = self.call("POST", PUBLIC, &json!({"token": token}), 201).await?;
+        let uuid = made["uuid"].as_str()?.to_owned();
+        self.told().public.insert(uuid.clone(), name);
+        if n.is_multiple_of(2) {
+            self.told().public.remove(&uuid);
+            self.call("DELETE", &format!("{PUBLIC}{uuid}/"), &json!({}), 204).await?;
+        }
+        Some(())
+    }
+
+    /// Makes a record with files, gives it others, and deletes it; one in three is restored, and one in three gone for good.
+    async fn record(&self, name: &str, n: usize) -> Option<()> {
+        let names: Vec<String> = (0..4).map(|at| format!("{name}-{at}.{}.txt", 1 + (n + at) * 6007 % 50_000)).collect();
+        let (first, second) = (self.spend(&names[0]).await?, self.spend(&names[1]).await?);
+        let fields = json!({"title": name, "papers": [first], "contract": [second]});
+        let made = self.call("POST", RECORDS, &json!({"fields": fields}), 201).await?;
+        let (id, path) = (made.id(), format!("/api/object-records/{}/", made["id"]));
+        self.told().records.insert(id, [vec![names[0].clone()], vec![names[1].clone()]]);
+        let (third, fourth) = (self.spend(&names[2]).await?, self.spend(&names[3]).await?);
+        let fields = json!({"papers": [third, made["fields"]["papers"][0]], "contract": [fourth]});
+        self.told().records.remove(&id);
+        self.call("PATCH", &path, &json!({"fields": fields}), 200).await?;
+        let files = [vec![names[2].clone(), names[0].clone()], vec![names[3].clone()]];
+        self.told().records.insert(id, files.clone());
+        if n % 4 == 3 {
+            return Some(());
+        }
+        self.told().records.remove(&id);
+        self.call("DELETE", &path, &json!({}), 204).await?;
+        self.told().deleted.insert(id, files.clone());
+        match n % 4 {
+            0 => {
+                self.told().deleted.remove(&id);
+                self.call("POST", &format!("{path}restore/"), &json!({}), 201).await?;
+                self.told().records.insert(id, files);
+            }
+            1 => {
+                self.told().deleted.remove(&id);
+                self.call("DELETE", &format!("{RECORDS}deleted/{id}/"), &json!({}), 204).await?;
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Makes a template, gives it another file, and mostly deletes it.
+    async fn template(&self, name: &str, n: usize) -> Option<()> {
+        let [first, second] = ["a", "b"].map(|which| format!("{name}{which}.docx"));
+        let token = self.spend(&first).await?;
+        let made = self.call("POST", TEMPLATES, &json!({"name": name, "template_file": token}), 201).await?;
+        let path = format!("{TEMPLATES}{}/", made["id"]);
+        self.told().templates.insert(made.id(), first);
+        let token = self.spend(&second).await?;
+        self.told().templates.remove(&made.id());
+        self.call("PATCH", &path, &json!({"template_file": token}), 200).await?;
+        self.told().templates.insert(made.id(), second);
+        if !n.is_multiple_of(4) {
+            self.told().templates.remove(&made.id());
+            self.call("DELETE", &path, &json!({}), 204).await?;
+        }
+        Some(())
+    }
+
+    /// Has documents made of a record: to a field with room for three, to one with room for one, and to none. Every third run
+    /// is canceled.
+    async fn documents(&self, name: &str, n: usize) -> Option<()> {
+        let token = self.spend(&format!("{name}.docx")).await?;
+        let made = self.call("POST", TEMPLATES, &json!({"name": name, "template_file": token}), 201).await?;
+        let template = made.id();
+        self.told().templates.insert(template, format!("{name}.docx"));
+        let record = self.call("POST", RECORDS, &json!({"fields": {"title": name}}), 201).await?.id();
+        let field = [Some("papers"), Some("contract"), None][(n + self.number) % 3];
+        let documented = Documented { template, field, seen: (0, 0), is_asked: false, is_canceled: false };
+        self.told().documented.insert(record, documented);
+        let note =
+            |change: &dyn Fn(&mut Documented)| self.told().documented.entry(record).and_modify(change).key().to_owned();
+        for run in 0..PAPERS + 2 {
+            let body = json!({"object_record": record, "document_template": template, "object_record_field": field});
+            note(&|noted| noted.is_canceled = false);
+            self.call("POST", GENERATE, &body, 201).await?;
+            note(&|noted| noted.is_asked = true);
+            if run % 3 == 1 {
+                let path = format!("/api/object-records/{record}/documents/{template}/cancel/");
+                // It may be over.
+                let reply = self.client.call("POST", &path).try_send().await?;
+                let is_canceled = self.accepted(reply, &[201, 400])?.status == 201;
+                note(&|noted| noted.is_canceled = is_canceled);
+            }
+            let run = self.ended(record, template).await?;
+            let mut told = self.told();
+            let status = run["status"].as_str()?.to_owned();
+            let seen = told.documented.get_mut(&record)?;
+            seen.seen = (run["id"].as_i64()?, seen.seen.1 + usize::from(status == "field_updated"));
+            *told.ends.entry(status).or_default() += 1;
+        }
+        Some(())
+    }
+
+    /// Waits until the last run has ended.
+    async fn ended(&self, record: i64, template: i64) -> Option<Json> {
+        let path = format!("/api/object-records/{record}/documents/{template}/");
+        while !self.stop.load(Ordering::Relaxed) {
+            let shown = self.call("GET", &path, &json!({}), 200).await?;
+            if shown["generated_document"]["status"] != "processing" {
+                return Some(shown["generated_document"].clone());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        None
+    }
+}

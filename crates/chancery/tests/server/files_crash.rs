@@ -1,0 +1,412 @@
+//! A server that is killed while many upload, use and give up files and ask for documents, and the database below it: no file
+//! that is referred to is lost, none that is not stays after a sweep, no run is lost, and none puts its file into a field twice.
+
+use crate::BINARY;
+use crate::file_writers::{
+    Documented, PAPERS, PUBLIC, RECORDS, TEMPLATES, Told, WRITERS, Writers, content, lock, prepare,
+};
+use crate::workload::{READY, admin, again, all, installed, is_served};
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use store::{Conn, Error, Sql};
+use testkit::{Client, Installation, PostgreSql, S3, paragraphs, rounds, test_database};
+
+/// What is stored, and the database that refers to it.
+struct Place {
+    installation: Installation,
+    /// `None`: the data directory.
+    s3: Option<S3>,
+}
+
+/// What of files the API shows: of each its id or, of a public one, its uuid.
+#[derive(Default)]
+struct Shown {
+    public: BTreeMap<String, String>,
+    records: BTreeMap<i64, [Vec<String>; 2]>,
+    templates: BTreeMap<i64, String>,
+    ids: BTreeSet<i64>,
+}
+
+/// How it went in all rounds.
+#[derive(Default)]
+struct Seen {
+    rounds: usize,
+    downloads: usize,
+    slowest: Duration,
+}
+
+impl Place {
+    async fn rows<T: Send + 'static>(
+        &self,
+        text: &'static str,
+        row: fn(&store::Row<'_>) -> Result<T, Error>,
+    ) -> Vec<T> {
+        let store = self.installation.store().await;
+        let found =
+            store.database("build_1").read::<_, Error>(move |conn| conn.all(&Sql::new(text), row)).await.unwrap();
+        store.close().await;
+        found
+    }
+
+    async fn number(&self, text: &'static str) -> i64 {
+        self.rows(text, |row| row.int(0)).await[0]
+    }
+
+    async fn change(&self, text: &'static str) {
+        let store = self.installation.store().await;
+        let change = move |conn: &mut Conn| conn.exec(&Sql::new(text));
+        store.database("build_1").write::<_, Error>(change).await.unwrap();
+        store.close().await;
+    }
+
+    /// The names of the stored files.
+    fn stored(&self) -> BTreeSet<String> {
+        if let Some(s3) = &self.s3 {
+            return s3_files(s3).into_iter().collect();
+        }
+        let groups = std::fs::read_dir(self.installation.data().join("files")).unwrap().flatten();
+        let groups =
+            groups.filter(|group| !group.file_name().to_string_lossy().starts_with('.') && group.path().is_dir());
+        let files = groups.flat_map(|group| std::fs::read_dir(group.path()).unwrap().flatten());
+        files.map(|file| file.file_name().into_string().unwrap()).collect()
+    }
+
+    /// What killed processes left of bodies that were arriving. It is removed when it is an hour old, by the next start.
+    fn arriving(&self) -> Vec<PathBuf> {
+        let directory = self.installation.data().join("files/.arriving");
+        std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    }
+
+    /// Has an hour pass for what a killed process left, and a minute for its leases.
+    async fn time_passes(&self) -> Vec<PathBuf> {
+        let left = self.arriving();
+        for path in &left {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            let now = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(now - Duration::from_secs(3601)).unwrap();
+        }
+        if test_database().is_some() {
+            self.change("UPDATE jobs SET held_until = 1 WHERE held_until IS NOT NULL").await;
+        }
+        left
+    }
+
+    /// What must hold when nobody writes any more. Afterwards nothing is left of the round.
+    async fn check(&self, client: &Client, told: &Mutex<Told>, seen: &mut Seen) {
+        let told = {
+            let mut told = lock(told);
+            let (acknowledged, ends) = (told.acknowledged, told.ends.clone());
+            std::mem::replace(&mut *told, Told { acknowledged, ends, ..Told::default() })
+        };
+        assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
+        self.has_no_run_in_process(client).await;
+        let mut shown = Shown::default();
+        let kept = |known: &Json, name: &String| assert_eq!(known, &json!(name), "an acknowledged file is lost");
+        for file in all(client, PUBLIC).await {
+            let (uuid, name) =
+                (text(&file["uuid"]), format!("{}{}", text(&file["filename"]), text(&file["extension"])));
+            is_whole(client, &name, &format!("{PUBLIC}{uuid}/"), seen).await;
+            shown.public.insert(uuid, name);
+        }
+        told.public.iter().for_each(|(uuid, name)| kept(&json!(shown.public.get(uuid)), name));
+        for template in all(client, TEMPLATES).await {
+            let id = template["id"].as_i64().unwrap();
+            let label = shown.label(&template, &template["template_file"]);
+            let name = text(&label["name"]);
+            is_whole(client, &name, &format!("{TEMPLATES}{id}/download/"), seen).await;
+            shown.templates.insert(id, name);
+        }
+        told.templates.iter().for_each(|(id, name)| kept(&json!(shown.templates.get(id)), name));
+        self.records(client, &mut shown, seen).await;
+        for (id, files) in &told.records {
+            assert_eq!(shown.records.get(id), Some(files), "record {id}: its files are lost");
+        }
+        for (record, documented) in &told.documented {
+            self.documents(client, *record, documented, &mut shown, seen).await;
+        }
+        // An upload that was acknowledged waits to be used.
+        for (token, name) in &told.tokens {
+            let made = client.post(PUBLIC, json!({"token": token})).await.created();
+            is_whole(client, name, &format!("{PUBLIC}{}/", text(&made["uuid"])), seen).await;
+            shown.public.insert(text(&made["uuid"]), name.clone());
+        }
+        self.is_swept(client, &shown).await;
+        for (id, files) in &told.deleted {
+            let restored = client.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.created();
+            assert_eq!(shown.record(&restored), *files, "deleted record {id}: its files are lost");
+            is_whole_record(client, &restored, seen).await;
+        }
+        self.clear(client).await;
+        seen.rounds += 1;
+    }
+
+    /// Waits until every run has ended. Those that failed meanwhile are not waited for as long as their jobs would.
+    async fn has_no_run_in_process(&self, client: &Client) {
+        let begun = Instant::now();
+        while self.number("SELECT count(*) FROM document_runs WHERE status = 'processing'").await > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(90), "a run does not end");
+            self.change("UPDATE jobs SET next_at = 0 WHERE held_until IS NULL AND kind = 'documents'").await;
+            wake(client).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let failed = self
+            .rows("SELECT error_message FROM document_runs WHERE status = 'failed'", |row| Ok(row.text(0)?.to_owned()));
+        assert_eq!(failed.await, Vec::<String>::new(), "runs that failed");
+    }
+
+    async fn records(&self, client: &Client, shown: &mut Shown, seen: &mut Seen) {
+        for record in all(client, RECORDS).await {
+            let files = shown.record(&record);
+            is_whole_record(client, &record, seen).await;
+            shown.records.insert(record["id"].as_i64().unwrap(), files);
+        }
+    }
+
+    /// Looks at the latest run of a record, and at what its runs put into the field.
+    async fn documents(&self, client: &Client, record: i64, of: &Documented, shown: &mut Shown, seen: &mut Seen) {
+        let path = format!("/api/object-records/{record}/documents/{}/", of.template);
+        let run = client.get(&path).await.ok()["generated_document"].clone();
+        let status = run["status"].as_str().unwrap_or("none");
+        assert!(!of.is_asked || status != "none", "record {record}: its run is lost, {of:?}");
+        let is_seen = run["id"] == of.seen.0;
+        assert!(
+            is_seen || !of.is_canceled || status == "canceled",
+            "record {record}: {status} though it was canceled, {of:?}"
+        );
+        let count = of.seen.1 + usize::from(!is_seen && status == "field_updated");
+        let [papers, contract] = &shown.records[&record];
+        let in_field = match of.field {
+            Some("papers") => papers.len(),
+            Some(_) => contract.len(),
+            None => 0,
+        };
+        assert_eq!((in_field, papers.len() + contract.len()), (count, count), "record {record}: {run}, {of:?}");
+        assert!(papers.len() <= PAPERS && contract.len() <= 1, "record {record}: {papers:?} {contract:?}");
+        if !run["document"].is_null() {
+            let label = &run["_meta"]["labels"]["document"];
+            is_whole_document(client, label, seen).await;
+            shown.ids.insert(run["document"].as_i64().unwrap());
+        }
+    }
+
+    /// When the time of all unused uploads is over, what is stored is what rows refer to, and rows are what is shown.
+    async fn is_swept(&self, client: &Client, shown: &Shown) {
+        self.change("UPDATE files SET kept_until = 1 WHERE kept_until IS NOT NULL").await;
+        wake(client).await;
+        let row = |row: &store::Row<'_>| Ok((row.int(0)?, row.text(1)?.to_owned()));
+        // Files of deleted records, and of runs, also of those that were not acknowledged.
+        let hidden = "SELECT f.id FROM files f JOIN deleted_records d ON d.id = f.record \
+                      UNION SELECT r.file FROM document_runs r WHERE r.file IS NOT NULL";
+        let hidden = self.rows(hidden, |row| row.int(0)).await;
+        let is_wanted =
+            |id: &i64, uuid: &String| shown.ids.contains(id) || hidden.contains(id) || shown.public.contains_key(uuid);
+        let begun = Instant::now();
+        loop {
+            let rows = self.rows("SELECT id, uuid FROM files", row).await;
+            let to_remove = self.number("SELECT count(*) FROM removed_files").await;
+            let (named, stored) = (rows.iter().map(|(_, uuid)| uuid.clone()).collect::<BTreeSet<_>>(), self.stored());
+            let strays: Vec<_> = rows.iter().filter(|(id, uuid)| !is_wanted(id, uuid)).collect();
+            if to_remove == 0 && named == stored && strays.is_empty() {
+                let ids: BTreeSet<i64> = rows.iter().map(|(id, _)| *id).collect();
+                assert!(
+                    ids.is_superset(&shown.ids) && hidden.iter().all(|id| ids.contains(id)),
+                    "rows of files are lost"
+                );
+                return;
+            }
+            let (lost, nobodys): (Vec<_>, Vec<_>) =
+                (named.difference(&stored).collect(), stored.difference(&named).collect());
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{to_remove} to remove; lost: {lost:?}; without a row: {nobodys:?}; nothing refers to: {strays:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Removes all that refers to files, after which none is stored.
+    async fn clear(&self, client: &Client) {
+        for file in all(client, PUBLIC).await {
+            client.delete(&format!("{PUBLIC}{}/", text(&file["uuid"]))).await.is_empty();
+        }
+        for record in all(client, RECORDS).await {
+            client.delete(&format!("/api/object-records/{}/", record["id"])).await.is_empty();
+        }
+        for record in all(client, &format!("{RECORDS}deleted/")).await {
+            client.delete(&format!("{RECORDS}deleted/{}/", record["id"])).await.is_empty();
+        }
+        for template in all(client, TEMPLATES).await {
+            client.delete(&format!("{TEMPLATES}{}/", template["id"])).await.is_empty();
+        }
+        self.is_swept(client, &Shown::default()).await;
+        assert_eq!(self.stored(), BTreeSet::new());
+        assert_eq!(self.number("SELECT count(*) FROM document_runs").await, 0);
+    }
+}
+
+impl Shown {
+    /// What labels tell of a file of a record or template.
+    fn label(&mut self, row: &Json, file: &Json) -> Json {
+        self.ids.insert(file.as_i64().unwrap());
+        row["_meta"]["labels"]["files"][file.to_string()].clone()
+    }
+
+    /// The names of the files in the fields of a record.
+    fn record(&mut self, record: &Json) -> [Vec<String>; 2] {
+        ["papers", "contract"].map(|field| {
+            let files: Vec<Json> = record["fields"][field].as_array().cloned().unwrap_or_default();
+            files.iter().map(|file| text(&self.label(record, file)["name"])).collect()
+        })
+    }
+}
+
+/// The names of the files of the main API on S3, where the history service has its own.
+pub fn s3_files(s3: &S3) -> Vec<String> {
+    let keys = s3.keys();
+    let of_main = keys.iter().filter(|key| key.contains("/main-files/"));
+    of_main.map(|key| key.rsplit('/').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// A commit after which jobs are looked at.
+async fn wake(client: &Client) {
+    let token = client.upload("wake.1.txt", content("wake.1.txt")).await;
+    let made = client.post(PUBLIC, json!({"token": token})).await.created();
+    client.delete(&format!("{PUBLIC}{}/", text(&made["uuid"]))).await.is_empty();
+}
+
+fn text(value: &Json) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+async fn is_whole(client: &Client, name: &str, path: &str, seen: &mut Seen) {
+    let reply = client.get(path).await;
+    assert!(
+        reply.status == 200 && reply.bytes == content(name),
+        "{name} at {path}: {}, {} bytes",
+        reply.status,
+        reply.bytes.len()
+    );
+    seen.downloads += 1;
+}
+
+/// All files of a record; Word documents are generated ones.
+async fn is_whole_record(client: &Client, record: &Json, seen: &mut Seen) {
+    for label in record["_meta"]["labels"]["files"].as_object().unwrap().values() {
+        match text(&label["name"]).ends_with(".docx") {
+            true => is_whole_document(client, label, seen).await,
+            false => is_whole(client, &text(&label["name"]), path(label), seen).await,
+        }
+    }
+}
+
+/// A document that was made of a template and a record of the same name.
+async fn is_whole_document(client: &Client, label: &Json, seen: &mut Seen) {
+    let (name, reply) = (text(&label["name"]), client.get(path(label)).await);
+    assert_eq!(reply.status, 200, "{name}: {reply:?}");
+    let title = name.strip_suffix(".docx").unwrap();
+    assert_eq!(paragraphs(&reply.bytes), [format!("{title} by {name}")]);
+    seen.downloads += 1;
+}
+
+/// The path in the address of a file.
+fn path(label: &Json) -> &str {
+    let url = label["url"].as_str().unwrap();
+    &url[url.find("/api/").unwrap()..]
+}
+
+impl Seen {
+    fn was_ready_after(&mut self, time: Duration) {
+        assert!(time < READY, "ready again after {time:?}");
+        self.slowest = self.slowest.max(time);
+    }
+
+    /// Prints a row of a table: what was killed, rounds, writers, acknowledged, downloads that were compared, runs, and the
+    /// slowest time until ready.
+    fn print(&self, what: &str, told: &Mutex<Told>) {
+        let told = lock(told);
+        let runs: usize = told.ends.values().sum();
+        println!("runs: {:?}", told.ends);
+        let (acknowledged, slowest) = (told.acknowledged, self.slowest.as_secs_f64());
+        println!(
+            "| {what} | {} | {WRITERS} | {acknowledged} | {} | {runs} | {slowest:.2} s |",
+            self.rounds, self.downloads
+        );
+    }
+}
+
+/// Kills the server in each round.
+async fn server_killed(what: &str, place: Place, rounds: usize) {
+    let mut process = place.installation.serve();
+    let mut admin = admin(&process).await;
+    prepare(&admin).await;
+    let (told, mut seen): (Arc<Mutex<Told>>, _) = (Arc::default(), Seen::default());
+    let mut left = 0;
+    for round in 0..rounds {
+        let writers = Writers::start(&admin, round, &told);
+        writers.are_at_work().await;
+        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        process.kill();
+        writers.stop().await;
+
+        let arriving = place.time_passes().await;
+        left += arriving.len();
+        let killed = Instant::now();
+        process = place.installation.serve();
+        admin = again(&process, &admin);
+        is_served(&admin).await;
+        seen.was_ready_after(killed.elapsed());
+        let still = arriving.iter().filter(|path| path.exists()).count();
+        assert!(place.s3.is_some() || still == 0, "{still} bodies that never arrived stay");
+        place.check(&admin, &told, &mut seen).await;
+    }
+    println!("{left} bodies were cut off");
+    seen.print(what, &told);
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_and_no_run_is_lost_when_the_server_is_killed() {
+    let what = if test_database().is_some() { "server on PostgreSQL" } else { "server on SQLite" };
+    let installation = installed(Installation::with_build(BINARY));
+    server_killed(what, Place { installation, s3: None }, rounds(3)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_and_no_run_is_lost_when_a_server_with_s3_is_killed() {
+    let s3 = S3::start();
+    let mut installation = installed(Installation::with_build(BINARY)).set("CHANCERY_FILES_URL", &s3.url("files"));
+    for (name, value) in s3.environment() {
+        installation = installation.set(&name, &value);
+    }
+    server_killed("server with S3", Place { installation, s3: Some(s3) }, rounds(2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
+    let Some(mut postgresql) = PostgreSql::start() else { return };
+    let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());
+    let place = Place { installation, s3: None };
+    let process = place.installation.serve();
+    let admin = admin(&process).await;
+    prepare(&admin).await;
+    let (told, mut seen): (Arc<Mutex<Told>>, _) = (Arc::default(), Seen::default());
+    for round in 0..rounds(1) {
+        let writers = Writers::start(&admin, round, &told);
+        writers.are_at_work().await;
+        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        postgresql.kill();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let accepts = postgresql.restart();
+        is_served(&admin).await;
+        seen.was_ready_after(accepts.elapsed());
+        // The same process goes on with the same writers.
+        writers.are_at_work().await;
+        writers.stop().await;
+        place.check(&admin, &told, &mut seen).await;
+    }
+    seen.print("PostgreSQL", &told);
+    process.stop();
+}
