@@ -1,8 +1,8 @@
 //! Word documents for tests.
 
-use std::io::{Cursor, Write};
-use zip::ZipWriter;
+use std::io::{Cursor, Read, Write};
 use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
 
 const TYPES: &str = "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\">\
     <Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
@@ -14,10 +14,10 @@ const RELATIONS: &str = "<Relationships xmlns=\"http://schemas.openxmlformats.or
 const NAMESPACE: &str = "http://schemas.openxmlformats.org/wordprocessingml/2006/main";
 
 /// A Word document with a paragraph of each of these texts.
-pub fn docx<'a>(paragraphs: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+pub fn docx(paragraphs: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<u8> {
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;");
-    let paragraph = |text| format!("<w:p><w:r><w:t xml:space=\"preserve\">{}</w:t></w:r></w:p>", escaped(text));
-    let body: String = paragraphs.into_iter().map(paragraph).collect();
+    let paragraph = |text: &str| format!("<w:p><w:r><w:t xml:space=\"preserve\">{}</w:t></w:r></w:p>", escaped(text));
+    let body: String = paragraphs.into_iter().map(|text| paragraph(text.as_ref())).collect();
     let document = format!("<w:document xmlns:w=\"{NAMESPACE}\"><w:body>{body}</w:body></w:document>");
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, text) in
@@ -27,4 +27,19 @@ pub fn docx<'a>(paragraphs: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
         archive.write_all(text.as_bytes()).expect("memory takes it");
     }
     archive.finish().expect("memory takes it").into_inner()
+}
+
+/// The texts of the paragraphs of a Word document.
+pub fn paragraphs(bytes: &[u8]) -> Vec<String> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).expect("a Word document");
+    let mut xml = String::new();
+    archive.by_name("word/document.xml").expect("a Word document").read_to_string(&mut xml).expect("a Word document");
+    let text = |paragraph: &str| -> String {
+        let texts = paragraph
+            .split("<w:t")
+            .skip(1)
+            .map(|rest| rest.split_once('>').expect("a Word document").1.split('<').next().expect("a Word document"));
+        texts.collect::<String>().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    };
+    xml.split("<w:p>").skip(1).map(text).collect()
 }

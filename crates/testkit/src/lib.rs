@@ -42,14 +42,13 @@ mod small_disk;
 mod stored;
 mod trace;
 mod waiting;
-mod word;
 
 pub use at_once::{at_once, one_wins, statuses};
 pub use certificates::Authority;
 pub use clickhouse::ClickHouse;
 pub use client::{Call, Client, Download};
 pub use database::{Database, test_database};
-pub use docx::docx;
+pub use docx::{docx, paragraphs};
 pub use fake_history::{Behaviour, FakeHistory, HistoryTenant};
 pub use fake_server::{Answers, FakeServer, takes_all};
 pub use forger::{Forger, State, parameters};
@@ -69,7 +68,6 @@ pub use server::{ADMIN, API_KEY, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tena
 pub use small_disk::SmallDisk;
 pub use stored::TextRow;
 pub use trace::{Call as SystemCall, Trace};
-pub use word::{docx, paragraphs};
 
 /// The same allocator as in the binary. The default one keeps the freed memory of each thread, which after a hundred
 /// servers is gigabytes.
