@@ -143,12 +143,16 @@ impl Place {
         seen.rounds += 1;
     }
 
-    /// Waits until every run has ended. Those that failed meanwhile are not waited for as long as their jobs would.
+    /// Waits until every run has ended. Those that failed meanwhile are not waited for as long as their jobs would, and leases
+    /// that could not be given back end after some seconds.
     async fn has_no_run_in_process(&self, client: &Client) {
         let begun = Instant::now();
         while self.number("SELECT count(*) FROM document_runs WHERE status = 'processing'").await > 0 {
             assert!(begun.elapsed() < Duration::from_secs(90), "a run does not end");
             self.change("UPDATE jobs SET next_at = 0 WHERE held_until IS NULL AND kind = 'documents'").await;
+            if begun.elapsed() > Duration::from_secs(5) {
+                self.change("UPDATE jobs SET held_until = 1 WHERE held_until IS NOT NULL AND kind = 'documents'").await;
+            }
             wake(client).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
