@@ -10,8 +10,12 @@
 //! | `bench builds DIRECTORY COUNT` | makes many builds, each with a super admin alone; writes `tokens` |
 //! | `bench visit ADDRESS DIRECTORY` | reads and writes in each of them |
 //! | `bench sorted ADDRESS DIRECTORY` | prints how long the first page of users takes in every order |
+//! | `bench merge TEMPLATE VALUES OUT COUNT` | measures merges of a document template without a server |
+//! | `bench contracts ADDRESS DIRECTORY TEMPLATE VALUES COUNT` | makes records and templates for so many documents |
+//! | `bench queue ADDRESS DIRECTORY COUNT PID CONNECTIONS PAUSE` | has them made while single records are read |
 //! | `bench table FILE` | prints the table of what was measured |
 
+mod documents;
 mod expected;
 mod failure;
 mod footprint;
@@ -46,6 +50,12 @@ fn main() -> ExitCode {
         ["builds", directory, count] => footprint::builds(directory, count),
         ["visit", address, directory] => footprint::visit(address, Path::new(directory)),
         ["sorted", address, directory] => footprint::sorted(address, Path::new(directory)),
+        ["merge", template, values, out, count] => documents::merge_alone(template, values, out, count),
+        ["contracts", address, directory, template, values, count] => {
+            documents::set_up(address, Path::new(directory), template, values, count)
+        }
+        ["queue", address, directory, count, pid, connections, pause] => documents::Reading::new(connections, pause)
+            .and_then(|reading| documents::queue(address, Path::new(directory), count, pid, &reading)),
         ["table", file] => table::print(Path::new(file)),
         _ => Err("see the top of bench/src/main.rs".into()),
     };
