@@ -13,6 +13,7 @@ use kit::route::{Pending, Route};
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
 use resource::{Changes, Field, Key, Kind, Resource, openapi};
+use serde_json::json;
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Error, Sql};
 
@@ -32,8 +33,8 @@ const COLLECTION: &str = "/api/files/public-storage/";
 const ONE: &str = "/api/files/public-storage/{uuid}/";
 
 static PUBLIC_FILE: LazyLock<Resource> = LazyLock::new(|| {
-    let [created_at, mut created_by, modified_at, modified_by] = Field::audit();
-    created_by.filter = false;
+    let [created_at, mut created_by, mut modified_at, mut modified_by] = Field::audit();
+    [&mut created_by, &mut modified_at, &mut modified_by].map(|field| field.filter = false);
     let mut creator = Field::new("created_by", Kind::text(255)).column("creator").filter_only();
     creator.folded = Some("creator_fold".into());
     Resource::new(
@@ -57,7 +58,7 @@ static PUBLIC_FILE: LazyLock<Resource> = LazyLock::new(|| {
     .limit(&PUBLIC_FILES)
     .shows(|_| {
         let mut meta = openapi::meta(["delete"]);
-        openapi::require(&mut meta, "labels", serde_json::json!({"type": "object"}));
+        openapi::require(&mut meta, "labels", json!({"type": "object"}));
         vec![("_meta", meta)]
     })
 });
@@ -85,6 +86,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
         // A user in answers, a username in filters.
         let of_texts = shown[1]["predicates"].clone();
         shown[5]["predicates"] = of_texts;
+        shown[5].as_object_mut().map(|column| column.shift_remove("autocomplete"));
         *columns = shown;
     }
     Ok(Answer::value(&document))
@@ -113,9 +115,11 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let by = request.caller()?.user;
     let id = rows::insert_row(conn, &PUBLIC_FILE, &values, &[("file", file.id.into())], request.now, Some(by))?;
-    log::write(request, conn, "create", &PUBLIC_FILE, None, &logged(&file), log::created(&PUBLIC_FILE, &values))?;
+    log::write(request, conn, "create", &PUBLIC_FILE, None, &logged(&file), made(&values))?;
     limits::take(conn, &PUBLIC_FILES)?;
-    rows::created(request, conn, &SHAPE, id)
+    // Its tag is that of the file, which is at its address.
+    let answer = rows::created(request, conn, &SHAPE, id)?;
+    Ok(Answer { tag: Some(tag(&file)), ..answer })
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -128,6 +132,11 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     limits::give_back(conn, &PUBLIC_FILES)?;
     log::write(request, conn, "delete", &PUBLIC_FILE, None, &logged(&file), log::Diff::new())?;
     Ok(Answer::empty())
+}
+
+/// What the administration log tells of a new file.
+fn made(values: &Changes) -> log::Diff {
+    values.iter().map(|(name, value)| (name.to_owned(), json!([null, value.to_json()]))).collect()
 }
 
 /// What the administration log calls a file.
