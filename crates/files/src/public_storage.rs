@@ -34,7 +34,9 @@ const ONE: &str = "/api/files/public-storage/{uuid}/";
 
 static PUBLIC_FILE: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, mut created_by, mut modified_at, mut modified_by] = Field::audit();
-    [&mut created_by, &mut modified_at, &mut modified_by].map(|field| field.filter = false);
+    for field in [&mut created_by, &mut modified_at, &mut modified_by] {
+        field.filter = false;
+    }
     let mut creator = Field::new("created_by", Kind::text(255)).column("creator").filter_only();
     creator.folded = Some("creator_fold".into());
     Resource::new(
