@@ -7,7 +7,7 @@ pub mod work;
 
 use crate::templates::merge_fields::{may_view, may_view_classes};
 use files::held::{FILE_COLUMNS, File};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::jobs;
 use kit::refusal::Refusal;
@@ -85,16 +85,9 @@ pub fn routes() -> Vec<Route> {
         .answers(201, Schema::Json(started_schema))
         .named_by_path()
         .instance(of_classes),
-        Route::new(
-            Method::GET,
-            "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/",
-            "Download",
-            Handler::Async(download),
-        )
-        .answers(200, Schema::Binary)
-        .comes_compressed()
-        .named_by_path()
-        .instance(of_classes),
+        Route::download("/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/", download)
+            .named_by_path()
+            .instance(of_classes),
         Route::list(FIELDS, &DOCUMENT_FIELD, fields).instance(viewer),
         Route::options_below(FIELDS, document_of_fields).reads(document_of_fields).instance(viewer),
     ]

@@ -10,14 +10,14 @@ use check::Read;
 use files::file_name::{extension, split};
 use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release};
 use files::uploads::{invalid_token, of_token, of_tokens};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Pending, Route};
 use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use kit::snapshot;
 use merge_fields::{Meaningless, Meanings, MergeField, may_view};
@@ -95,11 +95,7 @@ pub fn routes() -> Vec<Route> {
         Route::view(ONE, &TEMPLATE, view).instance(right),
         Route::edit(ONE, &TEMPLATE, |_, _| Err(Refusal::not_found())).steps(edit).instance(right),
         Route::delete(ONE, delete).instance(right),
-        Route::new(Method::GET, DOWNLOAD, "Download", Handler::Async(download))
-            .answers(200, Schema::Binary)
-            .comes_compressed()
-            .named_by_path()
-            .instance(right),
+        Route::download(DOWNLOAD, download).named_by_path().instance(right),
     ]
 }
 
@@ -159,8 +155,12 @@ fn edit(request: Arc<Request>) -> Pending {
 /// Reads the file whose token the body has, if the caller may change the class; what is wrong is told by the write.
 async fn read_sent(request: &Arc<Request>) -> Result<Option<Read>, Refusal> {
     let find = |request: &Request, conn: &mut Conn| {
-        may_write(request, conn)?;
-        match request.object()?.get(TEMPLATE_FILE.name()).and_then(|sent| sent.as_str()) {
+        match may_write(request, conn) {
+            Err(refusal) if refusal.is_by_rule() => return Ok(None),
+            checked => checked?,
+        }
+        let body = request.object().ok();
+        match body.and_then(|body| body.get(TEMPLATE_FILE.name()).and_then(|sent| Some(sent.as_str()?.into_owned()))) {
             Some(token) => of_token(request, conn, &token),
             None => Ok(None),
         }
