@@ -237,16 +237,15 @@ struct Found {
     is_on_demand: bool,
 }
 
-fn find_template(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Found>, Error> {
-    let mut sql = Sql::new("SELECT id, class_id, name, allow_on_demand_generation FROM document_templates WHERE id = ");
-    conn.opt(sql.bind(id).push(lock), |row| {
+fn find_template(conn: &mut Conn, id: i64) -> Result<Option<Found>, Error> {
+    let sql = Sql::new("SELECT id, class_id, name, allow_on_demand_generation FROM document_templates WHERE id = $1");
+    conn.opt(&sql.arg(id), |row| {
         Ok(Found { id: row.int(0)?, class: row.int(1)?, name: row.text(2)?.to_owned(), is_on_demand: row.flag(3)? })
     })
 }
 
 fn template_of(request: &Request, conn: &mut Conn, id: i64, errors: &mut Errors) -> Result<Option<Found>, Refusal> {
-    // Whoever deletes it waits, and ends the run.
-    let Some(found) = find_template(conn, id, " FOR SHARE")? else {
+    let Some(found) = find_template(conn, id)? else {
         errors.add(DOCUMENT_TEMPLATE, message::pk(id));
         return Ok(None);
     };
@@ -303,7 +302,7 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// The template of the path; 404 when it is none of the record's class.
 fn template_of_path(conn: &mut Conn, request: &Request, held: &Held) -> Result<Found, Refusal> {
-    let found = find_template(conn, request.second_id(), "")?;
+    let found = find_template(conn, request.second_id())?;
     found.filter(|found| found.class == held.class.id).ok_or_else(Refusal::not_found)
 }
 

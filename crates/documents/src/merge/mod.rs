@@ -9,8 +9,10 @@ pub mod pattern;
 mod regions;
 pub mod render;
 pub mod syntax;
+mod tag;
 pub mod template;
 
 pub use format::Value;
 pub use render::{Bounds, MergeError, Source, merge};
-pub use template::{Kind, Tag, Template, open, tags_of_part};
+pub use tag::{Kind, Tag};
+pub use template::{Template, open, tags_of_part};

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::paragraphs::{self, Placed};
 use super::regions::{self, Regions};
 use super::syntax::Syntax;
-use super::template::{Kind, Tag};
+use super::tag::{Kind, Tag};
 use crate::docx::TemplateError;
 use crate::docx::text::Text;
 

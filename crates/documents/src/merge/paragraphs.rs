@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::syntax::{self, Syntax};
-use super::template::Tag;
+use super::tag::Tag;
 use crate::docx::TemplateError;
 use crate::docx::text::Text;
 

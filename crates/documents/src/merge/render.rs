@@ -7,7 +7,8 @@ use zip::ZipWriter;
 
 use super::format::{Value, shown};
 use super::nodes::Node;
-use super::template::{Kind, Tag, TaggedPart, Template};
+use super::tag::{Kind, Tag};
+use super::template::{TaggedPart, Template};
 
 /// Where the values of a document come from: a record, its parents and its children.
 pub trait Source {

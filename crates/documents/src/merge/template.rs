@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 
 use super::nodes::{self, Node};
 use super::paragraphs;
-use super::syntax::Filter;
+use super::tag::Tag;
 use crate::docx::text::scan;
 use crate::docx::{Package, TemplateError};
 
@@ -20,26 +20,6 @@ pub(super) struct TaggedPart {
     pub index: usize,
     pub xml: String,
     pub nodes: Vec<Node>,
-}
-
-/// What a template says at one place; the end of a loop or a condition is no tag.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tag {
-    pub kind: Kind,
-    /// `supplier.name` as `["supplier", "name"]`.
-    pub path: Vec<String>,
-    /// The path of the loop around it.
-    pub within: Option<Vec<String>>,
-    pub filters: Vec<Filter>,
-    /// The part it stands in: document, header, footer, footnotes or endnotes.
-    pub place: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Value,
-    Loop,
-    Condition,
 }
 
 /// Reads a template and checks everything that can be checked without knowing the fields of a record.

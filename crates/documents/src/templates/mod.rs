@@ -152,18 +152,16 @@ fn edit(request: Arc<Request>) -> Pending {
     })
 }
 
-/// Reads the file whose token the body has, if the caller may change the class; what is wrong is told by the write.
+/// Reads the file whose token the body has, if the caller may change the class. What is wrong is told by the write, which
+/// first looks whether the caller may still write at all.
 async fn read_sent(request: &Arc<Request>) -> Result<Option<Read>, Refusal> {
-    let find = |request: &Request, conn: &mut Conn| {
-        match may_write(request, conn) {
-            Err(refusal) if refusal.is_by_rule() => return Ok(None),
-            checked => checked?,
-        }
-        let body = request.object().ok();
-        match body.and_then(|body| body.get(TEMPLATE_FILE.name()).and_then(|sent| Some(sent.as_str()?.into_owned()))) {
+    let find = |request: &Request, conn: &mut Conn| match may_write(request, conn).and_then(|()| request.object()) {
+        Ok(body) => match body.get(TEMPLATE_FILE.name()).and_then(|sent| sent.as_str()) {
             Some(token) => of_token(request, conn, &token),
             None => Ok(None),
-        }
+        },
+        Err(refusal) if refusal.cause.is_some() || refusal.is_outdated() => Err(refusal),
+        Err(_) => Ok(None),
     };
     match snapshot::read(request, find).await?.filter(|file| is_docx(&file.name)) {
         Some(file) => check::read(&request.app, &request.build, &file).await.map(Some),
