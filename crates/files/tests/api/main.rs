@@ -1,5 +1,7 @@
 //! The endpoints of files (`docs/reference/files.md`).
 
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
 mod downloads;
 mod public_storage;
 mod removal;
