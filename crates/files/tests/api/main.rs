@@ -1,6 +1,6 @@
 //! The endpoints of files (`docs/reference/files.md`).
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod downloads;
 mod public_storage;
