@@ -415,7 +415,7 @@ impl Scene {
 
 /// Uploads a document without merge fields; the token.
 async fn upload_template(client: &Client) -> String {
-    client.upload("letter.docx", testkit::docx(&["Dear Sir or Madam"])).await
+    client.upload("letter.docx", testkit::docx(["Dear Sir or Madam"])).await
 }
 
 /// Makes a record of a class, and a template of it.

@@ -286,7 +286,7 @@ async fn fill_class(admin: &Client, n: i64, user: i64, group: i64) {
         given["permission_set"] = admin.post(&format!("{class}record-permission-sets/"), set).await.id().into();
     }
     for name in ["Letter", "Invoice", "Reminder"] {
-        let token = admin.upload(&format!("{name}.docx"), docx(&["{{ title }} of {{ above.title }}"])).await;
+        let token = admin.upload(&format!("{name}.docx"), docx(["{{ title }} of {{ above.title }}"])).await;
         let template = json!({"name": name, "template_file": token});
         admin.post(&format!("{class}document-templates/"), template).await.created();
     }

@@ -135,7 +135,7 @@ impl Session {
         let content_type = call.headers.iter().find(|(name, _)| is_type(name)).map_or("", |(_, value)| value);
         let request = client.call(&call.method, &call.target);
         let request = match call.body.strip_prefix(WORD_DOCUMENT) {
-            Some(paragraphs) => request.body(content_type, testkit::docx(&paragraphs.lines().collect::<Vec<_>>())),
+            Some(paragraphs) => request.body(content_type, testkit::docx(paragraphs.lines())),
             None if call.body.is_empty() => request,
             None => request.body(content_type, call.body.clone()),
         };

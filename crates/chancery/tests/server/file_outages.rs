@@ -25,7 +25,7 @@ fn long_template() -> Vec<u8> {
         char::from(b'A' + (state >> 59) as u8)
     };
     let text: String = (0..3_000_000).map(|_| letter()).collect();
-    docx(&["{{ title }}", &text])
+    docx(["{{ title }}", &text])
 }
 
 /// Records, a template, and the path of a public file of 100 KB.

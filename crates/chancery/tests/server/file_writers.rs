@@ -32,7 +32,7 @@ pub async fn prepare(admin: &Client) {
 /// What is in a file of this name: `….{length}.txt` is text, and what the name decides; a Word document is a template.
 pub fn content(name: &str) -> Vec<u8> {
     if name.ends_with(".docx") {
-        return docx(&[&template_text(name)]);
+        return docx([&template_text(name)]);
     }
     let length = name.rsplit('.').nth(1).and_then(|length| length.parse().ok()).unwrap_or_else(|| panic!("{name}"));
     name.bytes().cycle().zip(0..length).map(|(byte, at): (u8, usize)| byte ^ (at / name.len()) as u8).collect()

@@ -141,7 +141,7 @@ async fn a_template_that_was_broken_shows_nothing_for_what_is_gone() {
 async fn hostile_templates_are_refused_and_others_served() {
     let server = Server::start().await;
     let api = with_classes(&server).await;
-    let mut bomb = docx(&["x"]);
+    let mut bomb = docx(["x"]);
     let half = bomb.len() / 2;
     bomb.truncate(half);
     let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});

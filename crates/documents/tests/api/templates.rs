@@ -16,7 +16,7 @@ async fn a_template_from_its_upload_to_its_end() {
     let body = json!({"name": " Invoice ", "description": "For customers", "template_file": token(&api, &["{{ number }}"]).await});
     let made = api.post(TEMPLATES, body).await;
     let creator = user(&api, "super_admin");
-    let size = docx(&["{{ number }}"]).len().to_string();
+    let size = docx(["{{ number }}"]).len().to_string();
     let label = json!({
         "name": "My template.docx", "url": "https://a.example/api/object-classes/1/document-templates/1/download/",
         "size": size, "type": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -37,7 +37,7 @@ async fn a_template_from_its_upload_to_its_end() {
     assert_eq!(file.header("content-type"), "application/force-download");
 
     server.advance(SECOND);
-    let second = api.upload("Second.DOCX", docx(&["{{ amount }}"])).await;
+    let second = api.upload("Second.DOCX", docx(["{{ amount }}"])).await;
     let body = json!({"name": "Bill", "template_file": second, "allow_on_demand_generation": false, "description": ""});
     let changed = api.patch(&format!("{TEMPLATES}1/"), body).await.ok();
     shown = changed;
@@ -157,7 +157,7 @@ async fn merge_fields_must_be_there() {
     let body =
         json!({"name": "Both", "template_file": token(&api, &["{{#line.second}}{{ text }}{{/line.second}}"]).await});
     api.post(TEMPLATES, body).await.created();
-    for bytes in [b"no document".to_vec(), docx(&["x"])[..300].to_vec()] {
+    for bytes in [b"no document".to_vec(), docx(["x"])[..300].to_vec()] {
         let body = json!({"name": "Wrong", "template_file": api.upload("a.docx", bytes).await});
         api.post(TEMPLATES, body).await.refuses(unreadable.clone());
     }
@@ -176,7 +176,7 @@ async fn templates_are_for_those_who_may_change_the_class() {
         for path in [TEMPLATES, &one, &format!("{one}download/")] {
             assert_eq!(client.get(path).await, read, "{path}");
         }
-        let token = client.upload("a.docx", docx(&["x"])).await;
+        let token = client.upload("a.docx", docx(["x"])).await;
         client.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.is(403, message::forbidden());
         client.patch(&one, json!({"name": "A"})).await.is(403, message::forbidden());
         client.delete(&one).await.is(403, message::forbidden());
@@ -193,17 +193,17 @@ async fn templates_are_for_those_who_may_change_the_class() {
     // Of another class it is unknown.
     api.get("/api/object-classes/2/document-templates/1/").await.is(404, message::not_found());
     // The editor of one class names fields of a class that he may not view.
-    let token = editor.upload("a.docx", docx(&["{{ customer.city }}"])).await;
+    let token = editor.upload("a.docx", docx(["{{ customer.city }}"])).await;
     editor.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.created();
     let owner = server.as_type("internal").await;
     api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created();
-    let token = owner.upload("a.docx", docx(&["{{ customer.city }}"])).await;
+    let token = owner.upload("a.docx", docx(["{{ customer.city }}"])).await;
     let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable.clone());
     // Its label is shown by the relation alone.
-    let token = owner.upload("a.docx", docx(&["{{ customer }}"])).await;
+    let token = owner.upload("a.docx", docx(["{{ customer }}"])).await;
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable);
-    let token = owner.upload("a.docx", docx(&["{{ number }}"])).await;
+    let token = owner.upload("a.docx", docx(["{{ number }}"])).await;
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.created();
 }
 
@@ -212,7 +212,7 @@ async fn lists_are_sorted_and_filtered() {
     let server = Server::start().await;
     let api = with_classes(&server).await;
     for (name, file) in [("b", "Two.docx"), ("A", "one.docx"), ("c", "three.docx")] {
-        let token = api.upload(file, docx(&["x"])).await;
+        let token = api.upload(file, docx(["x"])).await;
         api.post(TEMPLATES, json!({"name": name, "template_file": token, "allow_on_demand_generation": name == "c"}))
             .await
             .created();

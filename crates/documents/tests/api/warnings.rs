@@ -61,7 +61,7 @@ async fn a_new_file_takes_the_warning_away() {
     api.delete("/api/object-classes/1/fields/1/").await.is_empty();
     api.patch(&format!("{TEMPLATES}{id}/"), json!({"name": "Renamed"})).await.ok();
     assert_eq!(warning(&api, id).await, "Merge fields number do not exist.");
-    let token = api.upload("a.docx", crate::set_up::docx(&["{{ amount }}"])).await;
+    let token = api.upload("a.docx", crate::set_up::docx(["{{ amount }}"])).await;
     api.patch(&format!("{TEMPLATES}{id}/"), json!({"template_file": token})).await.ok();
     assert_eq!(warning(&api, id).await, "");
 }

@@ -244,7 +244,7 @@ async fn files_and_documents_are_made_in_it() {
         }
         let public = json!({"token": api.upload("a.csv", "a;b").await});
         let public = api.post("/api/files/public-storage/", public).await.created();
-        let template = json!({"name": "Letter", "template_file": api.upload("a.docx", docx(&["{{ title }}"])).await});
+        let template = json!({"name": "Letter", "template_file": api.upload("a.docx", docx(["{{ title }}"])).await});
         let template = api.post(&format!("{class}document-templates/"), template).await.id();
         let record = api.post(&format!("{class}object-records/"), json!({"fields": {"title": "first"}})).await.id();
         let body = json!({"object_record": record, "document_template": template, "object_record_field": "papers"});
