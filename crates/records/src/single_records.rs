@@ -1,10 +1,12 @@
 //! What other domains do with single records: look them up with what the caller may do, and change values of theirs.
 
 use crate::classes::{Class, ClassField};
+use crate::field_type::FieldType;
 use crate::object_records::{held, write};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::{Changes, Value};
+use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 
@@ -15,19 +17,19 @@ pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<
     held::for_change(request, conn, id)
 }
 
-/// The files that a record holds in a `document` field.
-pub fn files_in(conn: &mut Conn, class: &Class, record: i64, field: &ClassField) -> Result<Vec<i64>, Error> {
-    let mut files = Vec::new();
-    let is_wanted = |of_class: &ClassField| of_class.id == field.id;
+/// The files that a record holds in its `document` fields, by their aliases.
+pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<String, Vec<i64>>, Error> {
+    let mut files = HashMap::new();
+    let is_wanted = |field: &ClassField| field.kind == FieldType::Document;
     write::each_stored(conn, class, vec![record], is_wanted, |stored| {
-        files = stored.values.value(&field.alias).map(Value::ids).unwrap_or_default();
+        files.extend(stored.values.iter().map(|(alias, value)| (alias.to_owned(), value.ids())));
     })?;
     Ok(files)
 }
 
 /// Adds a file to a `document` field of a record whose row is locked, with the event of the change.
 pub fn add_file(request: &Request, conn: &mut Conn, held: &Held, field: &ClassField, file: i64) -> Result<(), Refusal> {
-    let mut files = files_in(conn, &held.class, held.id, field)?;
+    let mut files = files_of(conn, &held.class, held.id)?.remove(&field.alias).unwrap_or_default();
     files.push(file);
     let mut values = Changes::new();
     values.insert(field.alias.clone(), Value::List(files.into_iter().map(Value::Int).collect()));

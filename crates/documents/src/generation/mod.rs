@@ -5,7 +5,7 @@ pub mod runs;
 mod values;
 pub mod work;
 
-use crate::templates::merge_fields::{may_view, may_view_classes};
+use crate::templates::merge_fields::{hidden_classes, may_view, may_view_classes};
 use files::held::{FILE_COLUMNS, File};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -19,7 +19,7 @@ use records::classes::ClassField;
 use records::field_type::FieldType;
 use records::record_values::may_view_all;
 use records::rights::EDIT;
-use records::single_records::{Held, class_of, files_in, label, of_path, of_record};
+use records::single_records::{Held, class_of, files_of, label, of_path, of_record};
 use resource::json::{USER_REFERENCE, Writer, write_user};
 use resource::{Errors, Field, Kind, Object, Resource, Sent, message, openapi, options, pk, select};
 use runs::{CANCELED, PROCESSING, STATES, related_of_json};
@@ -389,16 +389,10 @@ fn write_run(out: &mut Writer, row: &Cell<'_>, at: usize, record: i64, address: 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let held = of_path(request, conn)?;
     let named = Sql::new(
-        "SELECT DISTINCT c.class_id FROM document_template_classes c JOIN document_templates t ON t.id = c.template \
-         WHERE t.class_id = $1",
+        "SELECT c.class_id FROM document_template_classes c JOIN document_templates d ON d.id = c.template \
+         WHERE d.class_id = $1",
     );
-    let named = conn.all(&named.arg(held.class.id), |row| row.int(0))?;
-    let mut hidden = Vec::new();
-    for class in named {
-        if !may_view(request, conn, class)? {
-            hidden.push(class);
-        }
-    }
+    let hidden = hidden_classes(request, conn, &named.arg(held.class.id))?;
     let mut scope = Sql::new("t.class_id = ");
     scope.bind(held.class.id);
     if !hidden.is_empty() {
@@ -451,11 +445,12 @@ fn fields(request: &Request, conn: &mut Conn) -> Outcome {
     let page = select(&DOCUMENT_FIELD, &request.query)?;
     let all: Vec<ClassField> =
         held.class.fields.iter().filter(|field| field.kind == FieldType::Document).cloned().collect();
+    let files = files_of(conn, &held.class, held.id)?;
     let mut out = Writer::with_capacity(512);
     out.raw("[");
     for field in all.iter().skip(page.offset as usize).take(page.limit as usize) {
         let most = field.max_num_of_files.unwrap_or(1);
-        let count = files_in(conn, &held.class, held.id, field)?.len() as i64;
+        let count = files.get(&field.alias).map_or(0, Vec::len) as i64;
         out.comma().raw("{").name("alias").text(&field.alias).name("label").text(&field.label);
         out.name("max_num_of_files").int(most).name("is_available").bool(held.may(EDIT) && count < most).raw("}");
     }

@@ -21,7 +21,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use records::record_values::may_view_all;
 use records::rights::EDIT;
-use records::single_records::{Held, add_file, files_in, for_change, of_record};
+use records::single_records::{Held, add_file, files_of, for_change, of_record};
 use serde_json::Value as Json;
 use std::io::{BufReader, BufWriter, Seek};
 use std::sync::Arc;
@@ -276,7 +276,8 @@ fn put_into_field(
     if !held.may(EDIT) {
         return Ok((FIELD_NOT_UPDATED, "You do not have permission to edit the record."));
     }
-    if files_in(conn, &held.class, held.id, field)?.len() as i64 >= field.max_num_of_files.unwrap_or(1) {
+    let count = files_of(conn, &held.class, held.id)?.get(&field.alias).map_or(0, Vec::len) as i64;
+    if count >= field.max_num_of_files.unwrap_or(1) {
         return Ok((FIELD_NOT_UPDATED, "The field is full."));
     }
     add_file(request, conn, held, field, file)?;

@@ -11,7 +11,7 @@ use records::rights;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql};
 
 /// A tag as it is stored with its template.
 #[derive(Clone, Debug, PartialEq)]
@@ -264,16 +264,13 @@ pub fn may_view(request: &Request, conn: &mut Conn, class: i64) -> Result<bool, 
 
 /// Whether the caller may view all other classes that the merge fields of a template name.
 pub fn may_view_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<bool, Refusal> {
-    for class in classes_of(conn, template)? {
-        if !may_view(request, conn, class)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let named = Sql::new("SELECT c.class_id FROM document_template_classes c WHERE c.template = $1").arg(template);
+    Ok(hidden_classes(request, conn, &named)?.is_empty())
 }
 
-/// The other classes that the merge fields of a template name.
-pub fn classes_of(conn: &mut Conn, template: i64) -> Result<Vec<i64>, Error> {
-    let sql = Sql::new("SELECT class_id FROM document_template_classes WHERE template = $1 ORDER BY class_id");
-    conn.all(&sql.arg(template), |row| row.int(0))
+/// Those of the classes whose ids a statement selects that the caller may not view.
+pub fn hidden_classes(request: &Request, conn: &mut Conn, named: &Sql) -> Result<Vec<i64>, Refusal> {
+    let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id IN (");
+    sql.append(named).push(") AND NOT (").append(&rights::visible_classes(request.caller()?)).push(")");
+    Ok(conn.all(&sql, |row| row.int(0))?)
 }
