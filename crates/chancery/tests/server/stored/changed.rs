@@ -235,7 +235,7 @@ async fn classes_are_made_in_it_and_used_by_those_who_were_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_and_documents_are_made_in_it() {
     for stored in Stored::all().await {
-        let process = stored.installation.serve_api();
+        let process = stored.installation.serve();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let class =
             format!("/api/object-classes/{}/", api.post("/api/object-classes/", json!({"name": "Order"})).await.id());
@@ -250,8 +250,8 @@ async fn files_and_documents_are_made_in_it() {
         let body = json!({"object_record": record, "document_template": template, "object_record_field": "papers"});
         api.post("/api/object-records/documents/", body).await.created();
         process.stop();
-        // It is made by this process or the next one, which has all that there was.
-        let process = stored.installation.serve_api();
+        // It is made by this process or the next one, which has all that there was, with a copy in the history.
+        let process = stored.installation.serve();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let path = format!("/api/object-records/{record}/documents/{template}/");
         for round in 0.. {
