@@ -53,6 +53,7 @@ async fn each_account_type_holds_its_permissions() {
             "company_details": {"view": rest, "edit": rest},
             "outbound_mail_setup": {"view": rest, "edit": rest},
             "administration_log": {"list": rest},
+            "files": {"store": rest, "list": rest, "delete": rest},
             // Everybody may list the classes that he may view.
             "object_classes": {
                 "list": true, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_perm_set": rest,
