@@ -16,6 +16,7 @@ use resource::openapi;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
+use store::blobs::NewBlob;
 use store::{Conn, Error, Sql};
 use web::clock::{hex, random_bytes, sha256_hex};
 
@@ -65,24 +66,24 @@ async fn receive(request: Arc<Request>, body: Upload) -> Outcome {
     let name = file_name::of_headers(&request.headers).ok_or_else(|| Refusal::bad(MISSING_NAME))?;
     let sent = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let (id, uuid) = write(&request, move |request, conn| announce(request, conn, &name, sent)).await?;
-    let arrived = arrive(&request, body, id, &uuid).await;
-    if arrived.is_err() {
-        // Its bytes may be stored although that was not known. If this fails, its time is over later.
+    let file = match read_body(&request, body).await {
+        Ok(file) => file,
+        Err(refusal) => {
+            // Nothing is stored. If this fails, its time is over later.
+            let forget = move |conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM files WHERE id = $1").arg(id));
+            let _ = request.build.db.write::<_, Error>(forget).await;
+            return Err(refusal);
+        }
+    };
+    let token = store_file(&request, file, id, &uuid).await;
+    if token.is_err() {
+        // Its bytes may be stored although that was not known.
         let expire =
             move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE files SET kept_until = 0 WHERE id = $1").arg(id));
         let _ = request.build.db.write::<_, Error>(expire).await;
         kit::jobs::wake(&request.app, &request.build);
     }
-    Ok(Answer::json(StatusCode::CREATED, json!({"token": arrived?}).to_string()))
-}
-
-/// Stores the bytes of a file, and returns its token.
-async fn arrive(request: &Arc<Request>, body: Upload, id: i64, uuid: &str) -> Result<String, Refusal> {
-    let size = store_body(request, body, uuid).await?;
-    let token = hex(&random_bytes::<16>());
-    let hash = sha256_hex(&token);
-    write(request, move |request, conn| finish(request, conn, id, size, &hash)).await?;
-    Ok(token)
+    Ok(Answer::json(StatusCode::CREATED, json!({"token": token?}).to_string()))
 }
 
 /// Checks what is known before the body, and makes the row of the file.
@@ -118,21 +119,25 @@ fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
     Err(Refusal::bad(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
 }
 
-/// Stores the body, and returns its size.
-async fn store_body(request: &Request, mut body: Upload, uuid: &str) -> Result<i64, Refusal> {
+/// Reads the body into a new file.
+async fn read_body(request: &Request, mut body: Upload) -> Result<NewBlob, Refusal> {
     let storage: &Storage = request.app.slot();
     storage.blobs.make_group(&request.build.uid).await.map_err(stored)?;
     let mut file = storage.blobs.begin().await.map_err(stored)?;
-    let mut size = 0;
     while let Some(chunk) = body.next().await.map_err(refused)? {
         file.write(&chunk).await.map_err(stored)?;
-        size += chunk.len() as i64;
     }
-    if size == 0 {
-        return Err(Refusal::bad(EMPTY));
-    }
+    if file.size() == 0 { Err(Refusal::bad(EMPTY)) } else { Ok(file) }
+}
+
+/// Stores a file that has arrived, and returns its token.
+async fn store_file(request: &Arc<Request>, file: NewBlob, id: i64, uuid: &str) -> Result<String, Refusal> {
+    let size = file.size() as i64;
     file.finish(&key(&request.build, uuid)).await.map_err(stored)?;
-    Ok(size)
+    let token = hex(&random_bytes::<16>());
+    let hash = sha256_hex(&token);
+    write(request, move |request, conn| finish(request, conn, id, size, &hash)).await?;
+    Ok(token)
 }
 
 fn refused(error: UploadError) -> Refusal {
