@@ -109,9 +109,12 @@ async fn long_files_take_little_memory() {
     let servers = [("data directory", Server::start().await), ("S3", with_s3.await)];
     for ((place, server), max_of_download) in servers.iter().zip([MAX_OF_ONE, MAX_FROM_S3]) {
         let api = server.admin().await;
-        // What the first file of all needs once.
-        let first = public(&api, &upload(api.clone()).await).await;
-        assert!(download(api.clone(), first).await > SIZE);
+        // What the first files of all need once.
+        let firsts: JoinSet<_> = (0..FILES).map(|_| upload(api.clone())).collect();
+        for token in firsts.join_all().await {
+            let path = public(&api, &token).await;
+            assert!(download(api.clone(), path).await > SIZE);
+        }
 
         let uploads: JoinSet<_> = (0..FILES).map(|_| upload(api.clone())).collect();
         let (tokens, of_uploads) = growth(uploads.join_all()).await;

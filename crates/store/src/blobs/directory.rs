@@ -42,13 +42,14 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory if it is missing, and removes what killed processes left.
+    /// Removes what killed processes left. A directory that is missing is made with its first file, since a process whose
+    /// start is refused leaves nothing.
     pub(super) fn open(root: PathBuf, clock: Clock) -> io::Result<Directory> {
-        for directory in [root.join(ARRIVING), root.join(DELETED)] {
-            make_directory(&directory)?;
-        }
         let now = clock.now();
-        sweep_or_log(&root, now);
+        if root.try_exists()? {
+            make(&root)?;
+            sweep_or_log(&root, now);
+        }
         Ok(Directory { root, clock, swept_at: AtomicI64::new(now) })
     }
 
@@ -56,8 +57,8 @@ impl Directory {
     /// after the group was removed.
     pub(super) async fn make_group(&self, group: &str) -> Result<(), BlobError> {
         self.sweep_if_due();
-        let home = self.home(group);
-        let made = blocking(move || match DirBuilder::new().mode(0o700).create(&home) {
+        let (root, home) = (self.root.clone(), self.home(group));
+        let made = blocking(move || match make(&root).and_then(|()| DirBuilder::new().mode(0o700).create(&home)) {
             // If it is no directory, it is the empty file that a removal leaves in its place, or is about to make.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(&home) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -71,7 +72,7 @@ impl Directory {
     pub(super) async fn begin(&self) -> Result<(File, Arriving), BlobError> {
         self.sweep_if_due();
         let root = self.root.clone();
-        blocking(move || new_file(&root)).await.map_err(BlobError::of_disk)
+        blocking(move || make(&root).and_then(|()| new_file(&root))).await.map_err(BlobError::of_disk)
     }
 
     pub(super) async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
@@ -149,7 +150,7 @@ impl Directory {
 
     pub(super) async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
         let (root, home) = (self.root.clone(), self.home(group));
-        blocking(move || remove_group(&root, &home)).await.map_err(BlobError::of_disk)
+        blocking(move || make(&root).and_then(|()| remove_group(&root, &home))).await.map_err(BlobError::of_disk)
     }
 
     /// The directory of a group.
@@ -181,6 +182,11 @@ impl Drop for Arriving {
 }
 
 /// Makes an empty file in the directory for those that are being written.
+/// Makes the directories that all files need.
+fn make(root: &Path) -> io::Result<()> {
+    [ARRIVING, DELETED].into_iter().try_for_each(|name| make_directory(&root.join(name)))
+}
+
 fn new_file(root: &Path) -> io::Result<(File, Arriving)> {
     let path = root.join(ARRIVING).join(unique_id());
     let file = private().read(true).write(true).create_new(true).open(&path)?;
@@ -222,6 +228,9 @@ fn sweep_or_log(root: &Path, now: i64) {
 /// Removes old leftovers: files that a killed process left, removals that it did not end, and the empty files in place of
 /// removed groups.
 fn sweep(root: &Path, now: i64) -> io::Result<()> {
+    if !root.try_exists()? {
+        return Ok(());
+    }
     empty(&root.join(DELETED))?;
     for directory in [root.to_owned(), root.join(ARRIVING)] {
         for entry in fs::read_dir(directory)? {
