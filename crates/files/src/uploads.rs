@@ -66,24 +66,23 @@ async fn receive(request: Arc<Request>, body: Upload) -> Outcome {
     let name = file_name::of_headers(&request.headers).ok_or_else(|| Refusal::bad(MISSING_NAME))?;
     let sent = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let (id, uuid) = write(&request, move |request, conn| announce(request, conn, &name, sent)).await?;
-    let file = match read_body(&request, body).await {
-        Ok(file) => file,
-        Err(refusal) => {
-            // Nothing is stored. If this fails, its time is over later.
-            let forget = move |conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM files WHERE id = $1").arg(id));
-            let _ = request.build.db.write::<_, Error>(forget).await;
-            return Err(refusal);
-        }
+    let arrived = match read_body(&request, body).await {
+        Ok(file) => store_file(&request, file, id, &uuid).await,
+        Err(refusal) => Err(refusal),
     };
-    let token = store_file(&request, file, id, &uuid).await;
-    if token.is_err() {
-        // Its bytes may be stored although that was not known.
-        let expire =
-            move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE files SET kept_until = 0 WHERE id = $1").arg(id));
-        let _ = request.build.db.write::<_, Error>(expire).await;
-        kit::jobs::wake(&request.app, &request.build);
+    if arrived.is_err() {
+        forget(&request, id, &uuid).await;
     }
-    Ok(Answer::json(StatusCode::CREATED, json!({"token": token?}).to_string()))
+    Ok(Answer::json(StatusCode::CREATED, json!({"token": arrived?}).to_string()))
+}
+
+/// Removes what is there of a file whose token nobody got to know. What fails of it, the job that removes files does.
+async fn forget(request: &Request, id: i64, uuid: &str) {
+    let is_gone = request.app.slot::<Storage>().blobs.remove(&key(&request.build, uuid)).await.is_ok();
+    let sql = if is_gone { "DELETE FROM files WHERE id = $1" } else { "UPDATE files SET kept_until = 0 WHERE id = $1" };
+    let forget = move |conn: &mut Conn| conn.exec(&Sql::new(sql).arg(id));
+    let _ = request.build.db.write::<_, Error>(forget).await;
+    kit::jobs::wake(&request.app, &request.build);
 }
 
 /// Checks what is known before the body, and makes the row of the file.
