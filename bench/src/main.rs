@@ -13,6 +13,10 @@
 //! | `bench merge TEMPLATE VALUES OUT COUNT` | measures merges of a document template without a server |
 //! | `bench contracts ADDRESS DIRECTORY TEMPLATE VALUES COUNT` | makes records and templates for so many documents |
 //! | `bench queue ADDRESS DIRECTORY COUNT PID CONNECTIONS PAUSE` | has them made while single records are read |
+//! | `bench tasks DIRECTORY [URL]` | makes a build with 200,000 open tasks; writes `token-1` to `token-10` |
+//! | `bench task-lists ADDRESS DIRECTORY` | prints how long lists of them take |
+//! | `bench tasks-due DIRECTORY SECONDS [URL]` | adds 10,000 reminders and 10,000 expiries that are due in so many seconds |
+//! | `bench tasks-beside ADDRESS DIRECTORY [URL]` | reads and writes tasks while that happens |
 //! | `bench table FILE` | prints the table of what was measured |
 
 mod documents;
@@ -25,6 +29,7 @@ mod records;
 mod request;
 mod seed;
 mod table;
+mod tasks;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -56,6 +61,13 @@ fn main() -> ExitCode {
         }
         ["queue", address, directory, count, pid, connections, pause] => documents::Reading::new(connections, pause)
             .and_then(|reading| documents::queue(address, Path::new(directory), count, pid, &reading)),
+        ["tasks", directory] => tasks::seed(directory, None),
+        ["tasks", directory, url] => tasks::seed(directory, Some(url)),
+        ["task-lists", address, directory] => tasks::lists(address, Path::new(directory)),
+        ["tasks-due", directory, seconds] => tasks::due(directory, seconds, None),
+        ["tasks-due", directory, seconds, url] => tasks::due(directory, seconds, Some(url)),
+        ["tasks-beside", address, directory] => tasks::beside(address, directory, None),
+        ["tasks-beside", address, directory, url] => tasks::beside(address, directory, Some(url)),
         ["table", file] => table::print(Path::new(file)),
         _ => Err("see the top of bench/src/main.rs".into()),
     };

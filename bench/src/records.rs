@@ -160,7 +160,7 @@ fn insert_rights(conn: &mut Conn, teams: &[Line], members: &[Line]) -> Result<()
 }
 
 /// Makes a class with its fields, and gives everyone these actions on it.
-fn declare(
+pub fn declare(
     conn: &mut Conn,
     class: i64,
     name: &'static str,

@@ -125,13 +125,17 @@ pub fn run(directory: &str, users: &str, url: Option<&str>) -> Result<(), Failur
     })
 }
 
-/// What the servers are started with, too.
-pub fn config(directory: &str, url: Option<&str>) -> Settings {
-    let engine = match url {
+/// The database of a directory, or the one of this address.
+pub fn engine(directory: &str, url: Option<&str>) -> Engine {
+    match url {
         Some(url) => Engine::Postgres { url: url.to_owned() },
         None => Engine::Sqlite { directory: directory.into() },
-    };
-    let mut settings: Settings = settings::Settings::new(engine, directory.into(), SECRET).into();
+    }
+}
+
+/// What the servers are started with, too.
+pub fn config(directory: &str, url: Option<&str>) -> Settings {
+    let mut settings: Settings = settings::Settings::new(engine(directory, url), directory.into(), SECRET).into();
     settings.base_url = "http://localhost".to_owned();
     settings.identity.address_attempts = 0;
     (settings.identity.access_token_seconds, settings.identity.refresh_token_seconds) = (86_400, 86_400);
@@ -164,7 +168,7 @@ struct Person {
 impl Person {
     /// The same one for the same id, every time.
     fn made_up(id: i64) -> Person {
-        let mut dice = Dice::new(id.unsigned_abs() * 0x9e37_79b9_7f4a_7c15);
+        let mut dice = Dice::new(id.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (first, last) = (dice.of(&FIRST_NAMES), dice.of(&LAST_NAMES));
         let account_type = match dice.roll(100) {
             0..30 => "internal",
@@ -247,6 +251,12 @@ impl Person {
         conn.exec(&sql.arg(optional(self.modified_at)).arg(optional(self.modified_by)))?;
         Ok(())
     }
+}
+
+/// Inserts the same person for the same id every time, with this account type.
+pub fn insert_person(conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Error> {
+    let person = Person { account_type: account_type.to_owned(), status: "active", ..Person::made_up(id) };
+    person.insert(conn)
 }
 
 /// What stands beside the users: the counters, limits that leave room, roles for the users of type `full`.

@@ -9,7 +9,7 @@ use platform::kit::request::Request;
 use platform::kit::route::{Handler, Pending, Route, Schema};
 use platform::kit::serve;
 use platform::kit::table::Table;
-use platform::kit::upload::Upload;
+use platform::kit::upload::{Chunks, Upload};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -3,10 +3,15 @@
 //! (`removal.rs`).
 
 use crate::file_name::media_type;
+use kit::app::App;
+use kit::build::Build;
 use kit::reactions::Removal;
 use kit::request::Request;
 use resource::json::Writer;
+use resource::openapi;
+use serde_json::{Value as Json, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 use store::{Conn, Error, Sql};
 use uuid::Uuid;
 
@@ -44,6 +49,17 @@ impl File {
     }
 }
 
+/// The schema of what labels tell of a file.
+pub fn label_schema() -> Json {
+    let file = openapi::object(["name", "url", "size", "type"].map(|name| (name, json!({"type": "string"}))));
+    openapi::titled("FileLabel", file)
+}
+
+/// The schema of what labels tell of files, each under its id.
+pub fn labels_schema() -> Json {
+    json!({"type": "object", "description": "By the id of the file", "additionalProperties": label_schema()})
+}
+
 /// What refers to a file. A generated document may be held by its run and by a record, other files have one holder.
 #[derive(Clone, Copy, Debug)]
 pub enum Holder {
@@ -53,6 +69,8 @@ pub enum Holder {
     Template(i64),
     /// A run that generates a document.
     Run(i64),
+    /// The response of a task.
+    Task(i64),
     /// Public storage.
     Public,
 }
@@ -74,6 +92,26 @@ pub fn announce(
     Ok((conn.one(&sql, |row| row.int(0))?, uuid))
 }
 
+/// Removes a file that was announced before its time is over, unless something refers to it by now. Its bytes, as far as
+/// they are there, are removed by the job that removes files; so is the row, in time, if this fails.
+pub async fn forget(app: &App, build: &Arc<Build>, file: i64, uuid: &str) {
+    let uuid = uuid.to_owned();
+    let forget = move |conn: &mut Conn| {
+        let sql = Sql::new("DELETE FROM files WHERE id = $1 AND kept_until IS NOT NULL").arg(file);
+        match conn.exec(&sql)? {
+            0 => Ok(()),
+            _ => remember_bytes(conn, &uuid),
+        }
+    };
+    let _ = build.db.write::<_, Error>(forget).await;
+    kit::jobs::wake(app, build);
+}
+
+/// Notes that the bytes of a file whose row is gone are still to be removed.
+pub(crate) fn remember_bytes(conn: &mut Conn, uuid: &str) -> Result<(), Error> {
+    conn.exec(&Sql::new("INSERT INTO removed_files(uuid) VALUES ($1)").arg(uuid)).map(drop)
+}
+
 /// Has a holder refer to a file that waited for one. [`Error::NotFound`]: it waited for too long and is removed.
 pub fn hold(conn: &mut Conn, file: i64, holder: Holder) -> Result<(), Error> {
     let mut sql = Sql::new("UPDATE files SET token = NULL, kept_until = NULL");
@@ -81,6 +119,8 @@ pub fn hold(conn: &mut Conn, file: i64, holder: Holder) -> Result<(), Error> {
         Holder::Record { record, field } => sql.push(", record = ").bind(record).push(", field = ").bind(field),
         Holder::Template(template) => sql.push(", template = ").bind(template),
         Holder::Run(run) => sql.push(", run = ").bind(run),
+        // Processes of the former version, which know no tasks, keep it for its record.
+        Holder::Task(task) => sql.push(", record = COALESCE(record, 0), task = ").bind(task),
         Holder::Public => sql.push(", is_public = 1"),
     };
     match conn.exec(sql.push(" WHERE id = ").bind(file))? {
@@ -99,9 +139,17 @@ pub enum Ending {
     OfTemplates(Vec<i64>),
     /// Those of runs.
     OfRuns(Vec<i64>),
+    /// Those of a task to these files.
+    OfTask { task: i64, files: Vec<i64> },
+    /// Those of tasks.
+    OfTasks(Vec<i64>),
     /// That of public storage to this file.
     OfPublic(i64),
 }
+
+/// No record holds a file any more; one that a task holds has 0 for its record.
+const NO_RECORD: &str = "record = CASE WHEN task IS NULL THEN NULL ELSE 0 END, field = NULL";
+const NO_TASK: &str = "task = NULL, record = CASE WHEN record = 0 THEN NULL ELSE record END";
 
 /// Ends references. Files to which nothing refers then are removed after the commit.
 pub fn release(request: &Request, conn: &mut Conn, ending: Ending) -> Result<(), Error> {
@@ -114,11 +162,15 @@ pub fn release_by_job(conn: &mut Conn, ending: Ending) -> Result<(), Error> {
     let mut sql = Sql::new("UPDATE files SET ");
     match ending {
         Ending::OfRecord { record, files } => {
-            sql.push("record = NULL, field = NULL WHERE record = ").bind(record).push(" AND id").any(files)
+            sql.push(NO_RECORD).push(" WHERE record = ").bind(record).push(" AND id").any(files)
         }
-        Ending::OfRecords(records) => sql.push("record = NULL, field = NULL WHERE record").any(records),
+        Ending::OfRecords(records) => sql.push(NO_RECORD).push(" WHERE record").any(records),
         Ending::OfTemplates(templates) => sql.push("template = NULL WHERE template").any(templates),
         Ending::OfRuns(runs) => sql.push("run = NULL WHERE run").any(runs),
+        Ending::OfTask { task, files } => {
+            sql.push(NO_TASK).push(" WHERE task = ").bind(task).push(" AND id").any(files)
+        }
+        Ending::OfTasks(tasks) => sql.push(NO_TASK).push(" WHERE task").any(tasks),
         Ending::OfPublic(file) => sql.push("is_public = 0 WHERE id = ").bind(file),
     };
     conn.exec(&sql).map(drop)
@@ -130,9 +182,13 @@ pub const RECORDS_REMOVED: Removal =
 
 /// Ends the references of some records to the files of a field that is gone; `false`: there are no more.
 pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<bool, Error> {
-    let mut sql =
-        Sql::new("UPDATE files SET record = NULL, field = NULL WHERE id IN (SELECT f.id FROM files f WHERE f.field = ");
-    sql.bind(field).push(" ORDER BY f.id LIMIT ").bind(most).push(")");
+    let mut sql = Sql::new("UPDATE files SET ");
+    sql.push(NO_RECORD)
+        .push(" WHERE id IN (SELECT f.id FROM files f WHERE f.field = ")
+        .bind(field)
+        .push(" ORDER BY f.id LIMIT ")
+        .bind(most)
+        .push(")");
     Ok(conn.exec(&sql)? > 0)
 }
 

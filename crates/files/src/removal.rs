@@ -1,6 +1,7 @@
 //! Removes files to which nothing refers any more, and uploads that nobody used in time. A process may die at any moment of
 //! it: the row of a file goes first and leaves its name in `removed_files`, until its bytes are gone, too.
 
+use crate::held::remember_bytes;
 use crate::storage::{Storage, key, stored};
 use kit::app::App;
 use kit::build::Build;
@@ -12,7 +13,8 @@ use store::{Conn, Error, Sql};
 const PAGE: i64 = 200;
 
 /// Which files nothing refers to; the partial index `files_unheld` has the same words.
-const UNHELD: &str = "kept_until IS NULL AND is_public = 0 AND record IS NULL AND template IS NULL AND run IS NULL";
+const UNHELD: &str = "kept_until IS NULL AND is_public = 0 AND record IS NULL AND template IS NULL AND run IS NULL \
+    AND task IS NULL";
 
 pub static REMOVAL: StandingJob = StandingJob { name: "files", at_a_time: 4, due, run };
 
@@ -52,7 +54,7 @@ fn take_page(conn: &mut Conn, now: i64) -> Result<Vec<String>, Error> {
     sql.bind(now).push(") f LIMIT ").bind(PAGE).push(") AND (").push(UNHELD).push(" OR kept_until <= ").bind(now);
     let gone = conn.all(sql.push(") RETURNING uuid"), |row| Ok(row.text(0)?.to_owned()))?;
     for uuid in &gone {
-        conn.exec(&Sql::new("INSERT INTO removed_files(uuid) VALUES ($1)").arg(uuid))?;
+        remember_bytes(conn, uuid)?;
     }
     let sql = Sql::new("SELECT uuid FROM removed_files LIMIT $1").arg(PAGE);
     conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))

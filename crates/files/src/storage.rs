@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Error;
-use store::blobs::{BlobError, BlobKey, Blobs};
+use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
 
 /// What the keys of the main API's files begin with on S3. No tenant of the history service can have the name.
 const PREFIX: &str = "main-files";
@@ -48,11 +48,7 @@ impl Storage {
     /// names the setting.
     pub(crate) fn open(settings: &kit::settings::Settings) -> Result<Storage, String> {
         let Settings { files_url, upload_seconds, environment } = settings.domains.get();
-        let environment = environment.unwrap_or_else(|| {
-            std::env::vars_os()
-                .filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()))
-                .collect()
-        });
+        let environment = environment.unwrap_or_else(|| process_environment().collect());
         let directory = directory(&settings.data);
         let blobs = Blobs::open(environment, files_url.as_deref(), PREFIX, directory.clone(), settings.clock.clone())?;
         Ok(Storage { blobs, upload_us: upload_seconds * 1_000_000, directory })

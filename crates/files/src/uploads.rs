@@ -5,13 +5,13 @@ use crate::file_name::{self, extension};
 use crate::held::{self, FILE_COLUMNS, File};
 use crate::storage::{Storage, key, stored};
 use http::{StatusCode, header};
-use kit::answer::{Answer, Outcome};
+use kit::answer::Answer;
 use kit::commit::write;
 use kit::limits::file_extensions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Pending, Route, Schema};
-use kit::upload::{Upload, UploadError};
+use kit::upload::{Chunks, Upload, UploadError};
 use resource::openapi;
 use serde_json::json;
 use std::collections::HashMap;
@@ -26,6 +26,8 @@ pub const MAX_BYTES: u64 = 50 * 1024 * 1024;
 const ARRIVAL_US: i64 = 2 * 3_600_000_000;
 /// How many unspent uploads a user may have.
 const MAX_UNSPENT: i64 = 100;
+/// How many in a session that is narrowed to a task.
+const MAX_UNSPENT_OF_TASK: i64 = 25;
 /// The most bytes of the unspent uploads of a build.
 const MAX_UNSPENT_BYTES: i64 = 10 * 1024 * 1024 * 1024;
 
@@ -53,36 +55,55 @@ pub fn routes() -> Vec<Route> {
             .answers(201, Schema::Json(token))
             .parameters(disposition)
             .answers_secret()
-            .named_by_path(),
+            .named_by_path()
+            .for_narrowed(),
     ]
 }
 
-fn upload(request: Arc<Request>, body: Upload) -> Pending {
-    Box::pin(receive(request, body))
+fn upload(request: Arc<Request>, mut body: Upload) -> Pending {
+    Box::pin(async move {
+        let name = file_name::of_headers(&request.headers).ok_or_else(|| Refusal::bad(MISSING_NAME))?;
+        let length = request.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let token = receive(&request, name, length, &mut body).await?;
+        Ok(Answer::json(StatusCode::CREATED, json!({"token": token}).to_string()))
+    })
 }
 
-/// Receives a file. Its row is made first, by which it is counted, and by which it is removed if this process dies.
-async fn receive(request: Arc<Request>, body: Upload) -> Outcome {
-    let name = file_name::of_headers(&request.headers).ok_or_else(|| Refusal::bad(MISSING_NAME))?;
-    let sent = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let (id, uuid) = write(&request, move |request, conn| announce(request, conn, &name, sent)).await?;
-    let arrived = match read_body(&request, body).await {
-        Ok(file) => store_file(&request, file, id, &uuid).await,
+/// Receives a file of this name, of which it may be known how long it is, as an upload of the caller; its token. Its row is
+/// made first, by which it is counted, and by which it is removed if this process dies.
+pub async fn receive(
+    request: &Arc<Request>,
+    name: String,
+    length: Option<u64>,
+    chunks: &mut impl Chunks,
+) -> Result<String, Refusal> {
+    let (id, uuid) = write(request, move |request, conn| announce(request, conn, &name, length)).await?;
+    let arrived = match read_chunks(request, chunks).await {
+        Ok(file) => store_file(request, file, id, &uuid).await,
         Err(refusal) => Err(refusal),
     };
     if arrived.is_err() {
-        forget(&request, id, &uuid).await;
+        // Nobody got to know its token.
+        held::forget(&request.app, &request.build, id, &uuid).await;
     }
-    Ok(Answer::json(StatusCode::CREATED, json!({"token": arrived?}).to_string()))
+    arrived
 }
 
-/// Removes what is there of a file whose token nobody got to know. What fails of it, the job that removes files does.
-async fn forget(request: &Request, id: i64, uuid: &str) {
-    let is_gone = request.app.slot::<Storage>().blobs.remove(&key(&request.build, uuid)).await.is_ok();
-    let sql = if is_gone { "DELETE FROM files WHERE id = $1" } else { "UPDATE files SET kept_until = 0 WHERE id = $1" };
-    let forget = move |conn: &mut Conn| conn.exec(&Sql::new(sql).arg(id));
-    let _ = request.build.db.write::<_, Error>(forget).await;
-    kit::jobs::wake(&request.app, &request.build);
+/// Gives up uploads of the caller that are not used; the files of those that were used meanwhile stay.
+pub async fn give_up(request: &Arc<Request>, tokens: Vec<String>) -> Result<(), Refusal> {
+    if tokens.is_empty() {
+        return Ok(());
+    }
+    write(request, move |request, conn| {
+        let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+        let ids: Vec<i64> = of_tokens(request, conn, &tokens)?.values().map(|file| file.id).collect();
+        let mut sql = Sql::new("UPDATE files SET kept_until = 0 WHERE kept_until IS NOT NULL AND id");
+        conn.exec(sql.any(ids))?;
+        request.effects.after_commit(kit::jobs::wake);
+        Ok(())
+    })
+    .await
 }
 
 /// Checks what is known before the body, and makes the row of the file.
@@ -93,12 +114,13 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
         Some(size) if size > MAX_BYTES => return Err(Refusal::bad(TOO_LARGE)),
         _ => {}
     }
-    let (user, size) = (request.caller()?.user, size.unwrap_or(MAX_BYTES) as i64);
+    let (caller, size) = (request.caller()?, size.unwrap_or(MAX_BYTES) as i64);
+    let most = if caller.narrowed_to.is_some() { MAX_UNSPENT_OF_TASK } else { MAX_UNSPENT };
     // Uploads that begin at the same time count each other.
     conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'uploads' FOR UPDATE"), |row| row.int(0))?;
     let own = Sql::new("SELECT count(*) FROM files WHERE created_by = $1 AND kept_until > $2");
-    if conn.one(&own.arg(user).arg(request.now), |row| row.int(0))? >= MAX_UNSPENT {
-        return Err(Refusal::bad(format!("Limit of {MAX_UNSPENT} uploads has been exceeded.")));
+    if conn.one(&own.arg(caller.user).arg(request.now), |row| row.int(0))? >= most {
+        return Err(Refusal::bad(format!("Limit of {most} uploads has been exceeded.")));
     }
     let all = Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
     if conn.one(&all, |row| row.int(0))? + size > MAX_UNSPENT_BYTES {
@@ -106,7 +128,7 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
     }
     // The job that removes what is not used learns when it is due.
     request.effects.after_commit(kit::jobs::wake);
-    Ok(held::announce(conn, name, size, Some(user), [request.now, request.now + ARRIVAL_US])?)
+    Ok(held::announce(conn, name, size, Some(caller.user), [request.now, request.now + ARRIVAL_US])?)
 }
 
 fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
@@ -118,12 +140,12 @@ fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
     Err(Refusal::bad(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
 }
 
-/// Reads the body into a new file.
-async fn read_body(request: &Request, mut body: Upload) -> Result<NewBlob, Refusal> {
+/// Reads what arrives into a new file.
+async fn read_chunks(request: &Request, chunks: &mut impl Chunks) -> Result<NewBlob, Refusal> {
     let storage: &Storage = request.app.slot();
     storage.blobs.make_group(&request.build.uid).await.map_err(stored)?;
     let mut file = storage.blobs.begin().await.map_err(stored)?;
-    while let Some(chunk) = body.next().await.map_err(refused)? {
+    while let Some(chunk) = chunks.next().await.map_err(refused)? {
         file.write(&chunk).await.map_err(stored)?;
     }
     if file.size() == 0 { Err(Refusal::bad(EMPTY)) } else { Ok(file) }
@@ -159,8 +181,12 @@ fn finish(request: &Request, conn: &mut Conn, id: i64, size: i64, hash: &str) ->
 
 /// The text that tells that a token is none that the caller may use.
 pub fn invalid_token(token: &str) -> String {
-    format!("Invalid token {token}.")
+    let shown: String = token.chars().take(MAX_SHOWN).collect();
+    format!("Invalid token {shown}.")
 }
+
+/// How many characters of a wrong token are repeated.
+const MAX_SHOWN: usize = 1_000;
 
 /// The files of these tokens, as far as they are unspent and the caller's own. They are kept for the caller's transaction,
 /// which spends them by [`held::hold`].

@@ -66,6 +66,7 @@ pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, Error> {
         user,
         session: 0,
         account_type,
+        narrowed_to: None,
         permissions: Permissions::of_account(account_type).union(permissions_of_roles(conn, user)?),
         version: 0,
         password_expires_at: None,

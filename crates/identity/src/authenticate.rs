@@ -82,13 +82,14 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Err
     let sql = Sql::new(
         "SELECT u.id, u.account_type, u.is_ip_restriction_enabled, u.allowed_ip_ranges, u.password_set_at, \
          (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1), s.last_used_at, \
-         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at \
+         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at, s.task \
          FROM sessions s JOIN users u ON u.id = s.user_id \
          WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND u.is_deleted = 0 AND u.status = 'active'",
     )
     .arg(claims.session)
     .arg(now);
-    let [user, account_type, is_restricted, ranges, set_at, rotation, used_at, by_password, expires_at] = columns();
+    let [user, account_type, is_restricted, ranges, set_at, rotation, used_at, by_password, expires_at, task] =
+        columns();
     let found = conn.opt(&sql, |row| {
         let account_type = read_account_type(row.text(account_type)?)?;
         let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
@@ -101,6 +102,7 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Err
             session: claims.session,
             permissions: Permissions::of_account(account_type),
             account_type,
+            narrowed_to: row.opt_int(task)?,
             version,
             password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
             ranges,

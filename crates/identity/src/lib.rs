@@ -4,7 +4,7 @@
 pub mod access_tokens;
 mod account;
 pub mod assignees;
-mod attempts;
+pub mod attempts;
 mod authenticate;
 mod fair_queue;
 pub mod hasher;

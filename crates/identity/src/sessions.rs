@@ -5,6 +5,8 @@ use crate::access_tokens::AccessTokens;
 use crate::account::Account;
 use crate::settings::Settings;
 use crate::single_sign_on::configuration::is_enabled;
+use crate::system_events::{self, Event};
+use kit::commit;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -13,15 +15,57 @@ use serde_json::{Value as Json, json};
 use store::{Conn, Error, Sql};
 use web::clock::{random_token, sha256_hex};
 
-/// Begins a session, by password or by a single sign-on configuration, and returns its first tokens.
-pub fn begin(request: &Request, conn: &mut Conn, user: i64, single_sign_on: Option<i64>) -> Result<Json, Error> {
+/// How many sessions of a link there are at most.
+const MAX_OF_LINK: i64 = 20;
+
+/// How a session begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    Password,
+    /// By the single sign-on configuration with this id.
+    SingleSignOn(i64),
+    /// By the link to the task with this id, to which the session is narrowed.
+    TaskLink(i64),
+}
+
+impl Way {
+    /// The configuration or the task as `sessions` has it: `single_sign_on_id`, `task`.
+    fn stored(self) -> [Option<i64>; 2] {
+        match self {
+            Way::Password => [None, None],
+            Way::SingleSignOn(id) => [Some(id), None],
+            Way::TaskLink(task) => [None, Some(task)],
+        }
+    }
+
+    fn of_stored([single_sign_on, task]: [Option<i64>; 2]) -> Way {
+        match (single_sign_on, task) {
+            (_, Some(task)) => Way::TaskLink(task),
+            (Some(id), None) => Way::SingleSignOn(id),
+            (None, None) => Way::Password,
+        }
+    }
+}
+
+/// What the domain of tasks tells of the links to them.
+pub struct TaskLinks {
+    /// Whether a user may still come to a task by a link.
+    pub holds: fn(&mut Conn, i64, i64) -> Result<bool, Error>,
+    /// Ends the links of a user that were mailed.
+    pub delete_tokens: fn(&mut Conn, i64) -> Result<(), Error>,
+}
+
+/// Begins a session and returns its first tokens.
+pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: Way) -> Result<Json, Error> {
     let now = request.now;
     let expires_at = now + request.app.slot::<Settings>().refresh_token_seconds * 1_000_000;
     let sql = Sql::new(
-        "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, single_sign_on_id) VALUES ($1, $2, $2, $3, $4, $5, $6) RETURNING id",
+        "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, single_sign_on_id, task) \
+         VALUES ($1, $2, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
     let sql = sql.arg(user).arg(now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent());
-    let sql = sql.arg(single_sign_on);
+    let [single_sign_on, task] = way.stored();
+    let sql = sql.arg(single_sign_on).arg(task);
     let session = conn.one(&sql, |row| row.int(0))?;
     issue_tokens(request, conn, user, session, expires_at)
 }
@@ -51,13 +95,14 @@ pub enum Redeemed {
 pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeemed, Refusal> {
     let (now, hash) = (request.now, sha256_hex(token));
     let sql = Sql::new(
-        "SELECT r.session_id, r.used_at, s.user_id, s.single_sign_on_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
+        "SELECT r.session_id, r.used_at, s.user_id, s.single_sign_on_id, s.task FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
     let found = conn.opt(&sql.arg(&hash).arg(now), |row| {
-        Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?, row.opt_int(3)?))
+        let way = Way::of_stored([row.opt_int(3)?, row.opt_int(4)?]);
+        Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?, way))
     })?;
-    let Some((session, mut is_used, user, single_sign_on)) = found else { return Ok(Redeemed::Refused) };
+    let Some((session, mut is_used, user, way)) = found else { return Ok(Redeemed::Refused) };
     // Every transaction locks a session before its tokens, so that no two deadlock.
     let lock = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
     if conn.opt(&lock, |_| Ok(()))?.is_none() {
@@ -72,7 +117,7 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeeme
     match account {
         _ if is_used => return end_misused(request, conn, session),
         None => return Ok(Redeemed::Refused),
-        Some(account) if !could_begin(conn, &account, single_sign_on)? => return end_misused(request, conn, session),
+        Some(account) if !could_begin(request, conn, &account, way)? => return end_misused(request, conn, session),
         Some(_) => {}
     }
     let expires_at = now + request.app.slot::<Settings>().refresh_token_seconds * 1_000_000;
@@ -92,11 +137,32 @@ fn end_misused(request: &Request, conn: &mut Conn, session: i64) -> Result<Redee
 }
 
 /// Whether a session could still begin in the way it began.
-fn could_begin(conn: &mut Conn, account: &Account, single_sign_on: Option<i64>) -> Result<bool, Error> {
-    match single_sign_on {
-        None => Ok(account.may_use_password()),
-        Some(id) => Ok(account.may_use_single_sign_on() && is_enabled(conn, id)?),
+fn could_begin(request: &Request, conn: &mut Conn, account: &Account, way: Way) -> Result<bool, Error> {
+    match way {
+        Way::Password => Ok(account.may_use_password()),
+        Way::SingleSignOn(id) => Ok(account.may_use_single_sign_on() && is_enabled(conn, id)?),
+        Way::TaskLink(task) => (request.app.slot::<TaskLinks>().holds)(conn, account.id, task),
     }
+}
+
+/// Whether the account of a user may come in by a link now, from the request's address: `lock` keeps its row as it is.
+pub fn may_use_link(request: &Request, conn: &mut Conn, user: i64, lock: bool) -> Result<bool, Error> {
+    let account = if lock { Account::by_id_for_change(conn, user)? } else { Account::by_id(conn, user)? };
+    Ok(account.is_some_and(|account| account.is_active && account.may_call_from(request)))
+}
+
+/// Begins a session that is narrowed to a task, as a sign-in. The oldest of too many ends.
+pub fn begin_by_link(request: &Request, conn: &mut Conn, user: i64, task: i64) -> Result<Json, Refusal> {
+    let sql = Sql::new(
+        "SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.task = $2 AND s.ended_at IS NULL ORDER BY s.id DESC LIMIT 100 OFFSET $3",
+    );
+    for session in conn.all(&sql.arg(user).arg(task).arg(MAX_OF_LINK - 1), |row| row.int(0))? {
+        end(conn, session, request.now)?;
+        rights::changed(request, conn)?;
+    }
+    conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
+    system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("task_link"))?;
+    Ok(begin(request, conn, user, Way::TaskLink(task))?)
 }
 
 /// The session of a refresh token, whether the token was used or not.
@@ -126,6 +192,39 @@ pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result
         "DELETE FROM refresh_tokens WHERE session_id IN (SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.id <> $2)",
     );
     conn.exec(&sql.arg(user).arg(but)).map(|_| ())
+}
+
+/// Ends the sessions that are narrowed to one of these tasks: of these users, or of all.
+pub fn end_of_tasks(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
+    let mut narrowed = Sql::new("s.task");
+    narrowed.any(tasks);
+    if let Some(users) = users {
+        narrowed.push(" AND s.user_id").any(users.to_vec());
+    }
+    end_narrowed(request, conn, &narrowed)
+}
+
+/// Ends the narrowed sessions of a user.
+pub fn end_narrowed_of(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+    end_narrowed(request, conn, Sql::new("s.task IS NOT NULL AND s.user_id = ").bind(user))
+}
+
+fn end_narrowed(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<(), Refusal> {
+    let mut sql = Sql::new("SELECT s.id FROM sessions s WHERE s.ended_at IS NULL AND ");
+    let sessions = conn.all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))?;
+    if sessions.is_empty() {
+        return Ok(());
+    }
+    if request.caller.as_ref().is_some_and(|caller| sessions.contains(&caller.session)) {
+        commit::check_caller_again(request, conn)?;
+    }
+    for sessions in sessions.chunks(1_000) {
+        let mut ended = Sql::new("UPDATE sessions SET ended_at = ");
+        conn.exec(ended.bind(request.now).push(" WHERE id").any(sessions))?;
+        let mut tokens = Sql::new("DELETE FROM refresh_tokens WHERE session_id");
+        conn.exec(tokens.any(sessions))?;
+    }
+    Ok(rights::changed(request, conn)?)
 }
 
 /// The schema of an answer with tokens, for OpenAPI.

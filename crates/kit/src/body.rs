@@ -22,7 +22,7 @@ use web::room::Taken;
 /// The maximum size of a body that is not an upload, in bytes.
 const MAX_BODY: usize = 2 * 1024 * 1024;
 /// The maximum size of a body on a public route, in bytes.
-const MAX_PUBLIC_BODY: usize = 16 * 1024;
+pub(crate) const MAX_PUBLIC_BODY: usize = 16 * 1024;
 /// The maximum number of values in a body on a public route.
 const MAX_PUBLIC_VALUES: usize = 1000;
 /// By how many bytes the buffer of a long body grows at a time.
@@ -30,7 +30,7 @@ const BUFFER_STEP: usize = 64 * 1024;
 /// The largest body, in bytes, that is parsed on the thread of its request. A larger one would block other requests.
 const MAX_PARSED_INLINE: usize = 64 * 1024;
 /// How long a body or an answer waits for memory.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const ROOM_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest answer, in bytes, that is sent without reserving memory.
 const MAX_UNRESERVED_ANSWER: usize = 64 * 1024;
 

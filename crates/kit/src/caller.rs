@@ -29,6 +29,8 @@ pub struct Requirement {
     pub access: Access,
     /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
+    /// Whether sessions that are narrowed to one object may call it ([`Caller::narrowed_to`]).
+    pub for_narrowed: bool,
 }
 
 /// The claims of a credential: what it says without a look into the database.
@@ -50,6 +52,9 @@ pub struct Caller {
     /// The session's id.
     pub session: i64,
     pub account_type: AccountType,
+    /// The id of the one object for which the session is, where it may do nothing else: the handlers of the few routes that it
+    /// may call compare it.
+    pub narrowed_to: Option<i64>,
     /// The global permissions of its account type and its roles.
     pub permissions: Permissions,
     /// The version of the build's rights under which this was read.
@@ -88,8 +93,15 @@ impl Caller {
     pub fn must_change_password(&self, now: i64) -> bool {
         self.password_expires_at.is_some_and(|expires_at| expires_at <= now)
     }
+    /// 403 when the session is narrowed to another object.
+    pub fn reaches(&self, id: i64) -> Result<(), Refusal> {
+        if self.narrowed_to.is_none_or(|only| only == id) { Ok(()) } else { Err(Refusal::forbidden()) }
+    }
     /// 403 unless the caller meets a route's requirement. The handler checks rights on the instance.
     pub fn fulfils(&self, requirement: Requirement, now: i64) -> Result<(), Refusal> {
+        if !requirement.for_narrowed && self.narrowed_to.is_some() {
+            return Err(Refusal::forbidden());
+        }
         if !requirement.while_expired && self.must_change_password(now) {
             return Err(Refusal::detail(StatusCode::FORBIDDEN, "Password change required."));
         }

@@ -79,11 +79,12 @@ fn attempt<T>(
     }
     let started = Instant::now();
     let (readmitted, object_rights) = readmit(request, conn)?;
+    request.effects.set_object_rights(object_rights);
     let admitted = readmitted.as_ref().unwrap_or(request);
     let done = script(admitted, conn)?;
     // On PostgreSQL it may have waited for a transaction that took away a right by which it was decided.
     let has_waited = !request.app.store.is_embedded() && started.elapsed() > MIN_WAIT;
-    if has_waited && has_other_rights(admitted, object_rights, conn)? {
+    if has_waited && !request.effects.caller_was_checked() && has_other_rights(admitted, conn)? {
         return Err(Refusal::outdated());
     }
     if request.effects.ends_object_rights() && !rights::raise_object_rights(conn)? {
@@ -92,10 +93,20 @@ fn attempt<T>(
     Ok(done)
 }
 
+/// Checks the caller again now instead of at the end, in a write that ends his session.
+pub fn check_caller_again(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    if !request.app.store.is_embedded() && has_other_rights(request, conn)? {
+        return Err(Refusal::outdated());
+    }
+    request.effects.set_caller_was_checked();
+    Ok(())
+}
+
 /// Whether a caller's rights are others than those with which he was admitted, or may be: on single objects, when their
-/// version was `object_rights`.
-fn has_other_rights(admitted: &Request, object_rights: i64, conn: &mut Conn) -> Result<bool, Refusal> {
+/// version is another one.
+fn has_other_rights(admitted: &Request, conn: &mut Conn) -> Result<bool, Refusal> {
     let (readmitted, object_rights_now) = readmit(admitted, conn)?;
+    let object_rights = admitted.effects.object_rights();
     let Some(caller) = &admitted.caller else { return Ok(false) };
     let is_other = |now: &Caller| now.account_type != caller.account_type || now.permissions != caller.permissions;
     let is_other = readmitted.and_then(|request| request.caller).is_some_and(|now| is_other(&now));

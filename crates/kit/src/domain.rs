@@ -81,9 +81,10 @@ static DOMAINS: OnceLock<&'static [&'static Domain]> = OnceLock::new();
 pub fn register(domains: &'static [&'static Domain]) {
     DOMAINS.get_or_init(|| domains);
     permissions::register(domains.iter().flat_map(|domain| domain.permissions));
-    let (reactions, removals) =
-        (|domain: &&'static Domain| domain.reactions, |domain: &&'static Domain| domain.removals);
-    reactions::register(domains.iter().flat_map(reactions), domains.iter().flat_map(removals));
+    reactions::register(
+        domains.iter().flat_map(|domain| domain.reactions),
+        domains.iter().flat_map(|domain| domain.removals),
+    );
     secret::register(domains.iter().flat_map(|domain| domain.sealed_columns));
 }
 

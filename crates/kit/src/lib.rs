@@ -18,6 +18,7 @@ pub mod html;
 pub mod jobs;
 pub mod limits;
 pub mod log;
+pub mod multipart;
 pub mod openapi;
 pub mod origin;
 #[doc(hidden)]

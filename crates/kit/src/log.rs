@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use resource::{Access, Changes, Field, Kind, Resource, Source, Value};
 use serde_json::{Map, Value as Json, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Error, Sql, Value as SqlValue};
 
 /// The changed fields of a row, each as `[old, new]`.
 pub type Diff = Map<String, Json>;
@@ -36,7 +36,7 @@ pub fn write_by(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    insert(conn, request.now, by, &request.address.to_string(), action, resource, id.into(), name, &changes)?;
+    insert(conn, request.now, by, &request.address.to_string(), action, resource, &[(id.into(), name, &changes)])?;
     Ok(())
 }
 
@@ -50,12 +50,29 @@ pub fn write_by_operator(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    insert(conn, now, None, "", action, resource, id.into(), name, &changes)?;
+    insert(conn, now, None, "", action, resource, &[(id.into(), name, &changes)])?;
     Ok(())
 }
 
-/// Inserts an entry, unless changes of the resource are not logged.
-#[allow(clippy::too_many_arguments, reason = "the columns of the row")]
+/// Writes an entry of the same action for each of these rows: their ids, names and changes.
+pub fn write_many(
+    request: &Request,
+    conn: &mut Conn,
+    action: &str,
+    resource: &Resource,
+    entries: &[(i64, String, Diff)],
+) -> Result<(), Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let entries: Vec<Entry<'_>> =
+        entries.iter().map(|(id, name, changes)| (Some(*id), name.as_str(), changes)).collect();
+    insert(conn, request.now, by, &request.address.to_string(), action, resource, &entries)?;
+    Ok(())
+}
+
+/// The id of a row, its name, and its changes.
+type Entry<'a> = (Option<i64>, &'a str, &'a Diff);
+
+/// Inserts entries, unless changes of the resource are not logged.
 fn insert(
     conn: &mut Conn,
     at: i64,
@@ -63,21 +80,35 @@ fn insert(
     ip: &str,
     action: &str,
     resource: &Resource,
-    id: Option<i64>,
-    name: &str,
-    changes: &Diff,
+    entries: &[Entry<'_>],
 ) -> Result<(), Error> {
     if !resource.is_logged {
         return Ok(());
     }
-    let changes = serde_json::to_string(changes).map_err(|error| Error::Db(error.to_string()))?;
-    let sql = Sql::new(
-        "INSERT INTO administration_log(at, by_user, ip, action, resource, object_id, object_name, object_name_fold, changes) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-    );
-    let sql =
-        sql.arg(at).arg(by).arg(ip).arg(action).arg(resource.name.as_ref()).arg(id).arg(name).arg(resource::fold(name));
-    conn.exec(&sql.arg(changes)).map(|_| ())
+    let mut texts = Vec::with_capacity(entries.len());
+    for (_, name, changes) in entries {
+        let changes = serde_json::to_string(changes).map_err(|error| Error::Db(error.to_string()))?;
+        texts.push((resource::fold(name), changes));
+    }
+    let by = by.map_or(SqlValue::Null, SqlValue::Int);
+    let rows: Vec<_> = (entries.iter().zip(&texts))
+        .map(|((id, name, _), (folded, changes))| {
+            [
+                SqlValue::Int(at),
+                by,
+                SqlValue::Text(ip),
+                SqlValue::Text(action),
+                SqlValue::Text(&resource.name),
+                id.map_or(SqlValue::Null, SqlValue::Int),
+                SqlValue::Text(name),
+                SqlValue::Text(folded),
+                SqlValue::Text(changes),
+            ]
+        })
+        .collect();
+    let columns =
+        ["at", "by_user", "ip", "action", "resource", "object_id", "object_name", "object_name_fold", "changes"];
+    conn.insert_rows("administration_log", &columns, &rows, "").map(drop)
 }
 
 /// Anonymizes the entries about a row: its name becomes `nobody`, and the old and new values of personal fields null.
@@ -126,7 +157,7 @@ pub fn changed(resource: &Resource, before: &Changes, changes: &Changes) -> Diff
     for (name, value) in changes.iter() {
         let Some(field) = logged(resource, name) else { continue };
         let old = before.value(name);
-        if is_secret(field) || old.unwrap_or(&Value::Null) != value {
+        if is_secret(field) || !is_same(old.unwrap_or(&Value::Null), value) {
             // The log does not even tell whether there was a secret before.
             let old =
                 if is_secret(field) { "***".into() } else { old.map_or(Json::Null, |old| logged_value(field, old)) };
@@ -134,6 +165,14 @@ pub fn changed(resource: &Resource, before: &Changes, changes: &Changes) -> Diff
         }
     }
     diff
+}
+
+/// Whether two values are the same, be one of them JSON as its text and the other one a tree.
+fn is_same(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::JsonText(_), Value::Json(_)) | (Value::Json(_), Value::JsonText(_)) => old.to_json() == new.to_json(),
+        _ => old == new,
+    }
 }
 
 /// The field of a name, if its changes are logged: writable fields, except those that are neither stored nor shown.
@@ -152,6 +191,9 @@ fn logged_value(field: &Field, value: &Value) -> Json {
         Value::Null => Json::Null,
         _ if is_secret(field) => "***".into(),
         _ if matches!(field.kind, Kind::DateTime) => value.to_json_datetime(),
+        Value::JsonText(text) if field.max_logged_bytes.is_some_and(|most| text.len() > most) => {
+            format!("{} bytes", text.len()).into()
+        }
         _ => value.to_json(),
     }
 }
@@ -177,5 +219,22 @@ mod tests {
         shown.insert("name", "a".into());
         sent.insert("key", "other".into());
         assert_eq!(Json::Object(changed(&thing, &shown, &sent)), json!({"key": ["***", "***"]}));
+    }
+
+    #[test]
+    fn of_long_json_the_size_is_told() {
+        let kind = Kind::Json { max_bytes: 100, max_depth: 9 };
+        let thing = Resource::new("things", "Thing", "things", [Field::new("data", kind).logged_up_to(9)]);
+        let with = |value: Value| {
+            let mut changes = Changes::new();
+            changes.insert("data", value);
+            changes
+        };
+        let text = |text: &str| Value::JsonText(text.to_owned());
+        let (short, long) = (with(text("{\"a\":1}")), with(text("[1,2,3,4,5]")));
+        assert_eq!(Json::Object(created(&thing, &long)), json!({"data": [null, "11 bytes"]}));
+        assert_eq!(Json::Object(changed(&thing, &short, &long)), json!({"data": [{"a": 1}, "11 bytes"]}));
+        assert_eq!(Json::Object(changed(&thing, &long, &long)), json!({}));
+        assert_eq!(Json::Object(changed(&thing, &short, &with(Value::Json(json!({"a": 1}))))), json!({}));
     }
 }

@@ -96,7 +96,7 @@ pub fn document_of(
 
 /// Whether a route is none that clients call: a schema document, or a page for people.
 fn is_internal(route: &Route) -> bool {
-    let is_page = |schema: &Schema| matches!(schema, Schema::Html | Schema::Form(_));
+    let is_page = |schema: &Schema| matches!(schema, Schema::Html | Schema::Form(_) | Schema::Multipart(_));
     let answers = || std::iter::once(&route.answer).chain(route.otherwise.iter().map(|(_, schema)| schema));
     route.is_internal || route.method == Method::OPTIONS || is_page(&route.body) || answers().any(is_page)
 }
@@ -139,6 +139,7 @@ fn operation(table: &Table, route: &Route) -> Json {
     }
     let content_type = match route.body {
         Schema::Form(_) => "application/x-www-form-urlencoded",
+        Schema::Multipart(_) => "multipart/form-data",
         Schema::Binary => "application/octet-stream",
         _ => "application/json",
     };
@@ -168,7 +169,7 @@ fn operation_id(route: &Route) -> String {
     let names = words(route.path).filter(|word| !word.starts_with('{'));
     let names = names.map(|word| word.trim_end_matches(".json").replace(['-', '.'], "_"));
     let of = if is_of_api(route.path) { None } else { Some("pages".to_owned()) };
-    let action = route.action.or(matches!(route.body, Schema::Form(_)).then_some("submit"));
+    let action = route.action.or(matches!(route.body, Schema::Form(_) | Schema::Multipart(_)).then_some("submit"));
     of.into_iter().chain(names).chain(action.map(str::to_owned)).collect::<Vec<_>>().join(".")
 }
 

@@ -89,6 +89,8 @@ pub type AfterCommit = fn(&App, &Arc<Build>);
 pub struct Effects {
     rights: AtomicI64,
     ends_object_rights: AtomicBool,
+    caller_was_checked: AtomicBool,
+    object_rights: AtomicI64,
     after_commit: Mutex<Vec<AfterCommit>>,
 }
 
@@ -109,6 +111,22 @@ impl Effects {
     pub fn ends_object_rights(&self) -> bool {
         self.ends_object_rights.load(Ordering::Relaxed)
     }
+    /// Notes that the caller was checked again before the write ended his session, so that he cannot be afterwards.
+    pub(crate) fn set_caller_was_checked(&self) {
+        self.caller_was_checked.store(true, Ordering::Relaxed);
+    }
+    /// Notes the version of the rights on single objects with which the write begins.
+    pub(crate) fn set_object_rights(&self, version: i64) {
+        self.object_rights.store(version, Ordering::Relaxed);
+    }
+    /// The version of the rights on single objects with which the write began.
+    pub(crate) fn object_rights(&self) -> i64 {
+        self.object_rights.load(Ordering::Relaxed)
+    }
+    /// Whether the caller was checked again.
+    pub(crate) fn caller_was_checked(&self) -> bool {
+        self.caller_was_checked.load(Ordering::Relaxed)
+    }
     /// Registers a function to be called after the commit: once, even if it is registered several times.
     pub fn after_commit(&self, work: AfterCommit) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +138,7 @@ impl Effects {
     pub(crate) fn take(&self) -> (i64, Vec<AfterCommit>) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
         self.ends_object_rights.store(false, Ordering::Relaxed);
+        self.caller_was_checked.store(false, Ordering::Relaxed);
         (self.rights.swap(0, Ordering::Relaxed), std::mem::take(&mut *all))
     }
 }
@@ -139,10 +158,14 @@ impl Request {
     /// What a job does for an account, as if that had sent a request now. Its rights are those that were read; there is no
     /// session that could end.
     pub fn of_job(app: &App, build: &Arc<Build>, caller: Caller) -> Request {
+        Request::of_system(app, build).by(Arc::new(caller))
+    }
+    /// What happens by itself, without a caller, as if a request did it now.
+    pub fn of_system(app: &App, build: &Arc<Build>) -> Request {
         let received = Received {
             app: app.clone(),
             build: build.clone(),
-            requirement: Requirement { access: Access::Authenticated, while_expired: true },
+            requirement: Requirement { access: Access::Authenticated, while_expired: true, for_narrowed: true },
             declared_names: None,
             path_values: Vec::new(),
             method: Method::POST,
@@ -157,7 +180,7 @@ impl Request {
             admission: None,
             effects: Effects::default(),
         };
-        Request::new(Some(Arc::new(caller)), received)
+        Request::new(None, received)
     }
     /// The same request with its caller read again.
     pub fn by(&self, caller: Arc<Caller>) -> Request {

@@ -79,6 +79,8 @@ pub enum Schema {
     Refusal,
     /// The names of the fields of an HTML form.
     Form(&'static [&'static str]),
+    /// An HTML form of several parts, whose fields are not known here but for these names.
+    Multipart(&'static [&'static str]),
 }
 
 impl Schema {
@@ -102,7 +104,7 @@ impl Schema {
             Schema::Records(declared) => list(openapi::response(declared, Form::List)),
             Schema::Ids => list(json!({"type": "integer"})),
             Schema::Json(schema) => schema(),
-            Schema::Form(fields) => {
+            Schema::Form(fields) | Schema::Multipart(fields) => {
                 let properties: serde_json::Map<_, _> =
                     fields.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
                 json!({"type": "object", "properties": properties})
@@ -173,6 +175,8 @@ pub struct Route {
     names: OnceLock<Option<Vec<String>>>,
     /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
+    /// Whether sessions that are narrowed to one object may call it; its handler compares the object.
+    pub for_narrowed: bool,
     /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
     /// See [`Route::is_compressed`].
@@ -221,6 +225,7 @@ impl Route {
             action,
             names: OnceLock::new(),
             while_expired: false,
+            for_narrowed: false,
             optional_sign_in: false,
             stays_as_it_is: false,
             tags_itself: false,
@@ -255,7 +260,14 @@ impl Route {
     }
     /// A POST that creates an instance.
     pub fn create(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-        Route::new(Method::POST, path, "Create", Handler::Write(handler))
+        Route::create_by(path, of, Handler::Write(handler))
+    }
+    /// A POST that creates an instance, with work before its transaction.
+    pub fn create_async(path: &'static str, of: Declared, handler: fn(Arc<Request>) -> Pending) -> Route {
+        Route::create_by(path, of, Handler::Async(handler))
+    }
+    fn create_by(path: &'static str, of: Declared, handler: Handler) -> Route {
+        Route::new(Method::POST, path, "Create", handler)
             .takes(Schema::Body(of, true))
             .answers(201, Schema::One(of))
             .action("create")
@@ -266,9 +278,14 @@ impl Route {
     }
     /// A PATCH of one instance.
     pub fn edit(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-        Route::new(Method::PATCH, path, "Change", Handler::Write(handler))
-            .takes(Schema::Body(of, false))
-            .answers(200, Schema::One(of))
+        Route::edit_by(path, of, Handler::Write(handler))
+    }
+    /// A PATCH of one instance, with work before its transaction.
+    pub fn edit_async(path: &'static str, of: Declared, handler: fn(Arc<Request>) -> Pending) -> Route {
+        Route::edit_by(path, of, Handler::Async(handler))
+    }
+    fn edit_by(path: &'static str, of: Declared, handler: Handler) -> Route {
+        Route::new(Method::PATCH, path, "Change", handler).takes(Schema::Body(of, false)).answers(200, Schema::One(of))
     }
     /// A DELETE of one instance.
     pub fn delete(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
@@ -345,11 +362,6 @@ impl Route {
         self.otherwise.push((status, answer));
         self
     }
-    /// Sets an asynchronous handler.
-    pub fn steps(mut self, steps: fn(Arc<Request>) -> Pending) -> Route {
-        self.handler = Handler::Async(steps);
-        self
-    }
     /// Restricts it to operators with the deployment's API key. The path names the build, if any.
     pub fn of_deployment(mut self) -> Route {
         self.access = Access::ApiKey;
@@ -362,7 +374,7 @@ impl Route {
     }
     /// The requirement that its caller must meet.
     pub fn requirement(&self) -> Requirement {
-        Requirement { access: self.access, while_expired: self.while_expired }
+        Requirement { access: self.access, while_expired: self.while_expired, for_narrowed: self.for_narrowed }
     }
     /// Whether its answers are lists or instances, which may be cached (`answer_cache.rs`).
     pub fn is_cacheable(&self) -> bool {
@@ -389,7 +401,7 @@ impl Route {
     }
     /// Whether people see what it answers, refusals too, as pages.
     pub fn answers_pages(&self) -> bool {
-        matches!(self.answer, Schema::Html) || matches!(self.body, Schema::Form(_))
+        matches!(self.answer, Schema::Html) || matches!(self.body, Schema::Form(_) | Schema::Multipart(_))
     }
     /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
     /// tell how much they have in common; so would that of a page, which carries the token of a link.
@@ -417,6 +429,13 @@ impl Route {
     /// Allows calls while the password must be changed.
     pub fn while_expired(mut self) -> Route {
         self.while_expired = true;
+        self
+    }
+    /// Allows calls of sessions that are narrowed to one object. The handler refuses other objects ([`Caller::reaches`]).
+    ///
+    /// [`Caller::reaches`]: crate::caller::Caller::reaches
+    pub fn for_narrowed(mut self) -> Route {
+        self.for_narrowed = true;
         self
     }
     /// Sets the guard that may refuse a request before its body is read.

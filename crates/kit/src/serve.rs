@@ -244,7 +244,7 @@ async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incomi
         Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
         Handler::Async(handler) => detached(handler(request)).await,
         Handler::Upload(most, handler) => {
-            let upload = Upload::begin(&request, most, unread)?;
+            let upload = Upload::begin(&request, most, unread).await?;
             detached(handler(request, upload)).await
         }
     }
@@ -305,12 +305,14 @@ async fn readiness(app: &App) -> Outcome {
     Ok(Answer::value(&body))
 }
 
-/// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody; of
-/// a file, and of an answer in pieces, there is never much in memory.
+/// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody, but for
+/// pages, which show what a link opens; of a file, and of an answer in pieces, there is never much in memory.
 async fn make_room(app: &App, seen: &Seen, method: &Method, outcome: Outcome) -> Result<(Answer, Taken), Refusal> {
     let answer = outcome?;
     let taken = match (&seen.build, seen.user) {
-        (Some(build), Some(_)) => body::of_answer(app, build, answer.body.whole().len(), method == Method::GET).await?,
+        (Some(build), user) if user.is_some() || seen.answers_pages => {
+            body::of_answer(app, build, answer.body.whole().len(), method == Method::GET).await?
+        }
         _ => Taken::default(),
     };
     Ok((answer, taken))

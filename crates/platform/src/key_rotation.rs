@@ -132,7 +132,13 @@ fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) ->
         unopened += seal_again(conn, column, uid, old, new)?;
     }
     conn.exec(&Sql::new("UPDATE sessions SET ended_at = $1 WHERE ended_at IS NULL").arg(now))?;
-    for text in ["DELETE FROM refresh_tokens", "DELETE FROM link_tokens", "DELETE FROM single_sign_on_tickets"] {
+    for text in [
+        "DELETE FROM refresh_tokens",
+        "DELETE FROM link_tokens",
+        // Those that are still to be mailed get their tokens then.
+        "UPDATE task_links SET hash = 'unsent-' || CAST(job AS TEXT)",
+        "DELETE FROM single_sign_on_tickets",
+    ] {
         conn.exec(&Sql::new(text))?;
     }
     rights::raise_version(conn)?;

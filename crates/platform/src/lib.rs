@@ -5,7 +5,7 @@ mod description;
 pub mod key_rotation;
 pub mod limits;
 
-pub use {administration, documents, events, files, identity, kit, records};
+pub use {administration, documents, events, files, identity, kit, records, tasks};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Domain};
@@ -16,8 +16,15 @@ use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
 /// All domains. A domain uses only those before it.
-pub static DOMAINS: [&Domain; 6] =
-    [&events::DOMAIN, &files::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &records::DOMAIN, &documents::DOMAIN];
+pub static DOMAINS: [&Domain; 7] = [
+    &events::DOMAIN,
+    &files::DOMAIN,
+    &administration::DOMAIN,
+    &identity::DOMAIN,
+    &records::DOMAIN,
+    &documents::DOMAIN,
+    &tasks::DOMAIN,
+];
 
 /// The migrations of the control database and of builds, in order. Each is portable SQL, some with a step in Rust.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -43,6 +50,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0010_object_rights", include_str!("../migrations/build/0010_object_rights.sql")),
         Migration::sql("0011_files", include_str!("../migrations/build/0011_files.sql")),
         Migration::sql("0012_documents", include_str!("../migrations/build/0012_documents.sql")),
+        Migration::sql("0013_forms", include_str!("../migrations/build/0013_forms.sql")),
+        Migration::sql("0014_tasks", include_str!("../migrations/build/0014_tasks.sql")),
     ],
 };
 

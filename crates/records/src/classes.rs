@@ -5,6 +5,7 @@
 //! that changes a class need tell nobody.
 
 use crate::field_type::FieldType;
+pub use crate::object_classes::raise_version;
 use kit::app::App;
 use kit::build::Build;
 use kit::rows::{Declaration, Shape};
@@ -39,6 +40,8 @@ pub struct Class {
     pub version: i64,
     pub name: String,
     pub alias: String,
+    /// Whether the domain of tasks makes tasks for its new records.
+    pub makes_tasks: bool,
     /// The fields in their order, which is also that of [`Class::record`]'s group.
     pub fields: Vec<ClassField>,
     /// The field by whose value a record is named.
@@ -186,7 +189,7 @@ impl Class {
     pub(crate) fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, Error> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS).push(
-            ", c.version, c.name, c.alias, c.label_field FROM object_classes c \
+            ", c.version, c.name, c.alias, c.label_field, c.makes_tasks FROM object_classes c \
              LEFT JOIN object_class_fields f ON f.class_id = c.id WHERE c.id = ",
         );
         sql.bind(id).push(" ORDER BY f.position, f.id");
@@ -194,14 +197,17 @@ impl Class {
         conn.each(&sql, |row| {
             let at = FIELD_COLUMNS.split(',').count();
             let label = row.opt_text(at + 3)?.map(str::to_owned);
-            class = Some((row.int(at)?, row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned(), label));
+            let names = [row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned()];
+            class = Some((row.int(at)?, names, label, row.flag(at + 4)?));
             if row.opt_int(0)?.is_some() {
                 fields.push(read_field(row)?);
             }
             Ok(())
         })?;
-        let Some((version, name, alias, label_alias)) = class else { return Ok(None) };
-        Ok(Some(Class::new(id, version, name, alias, label_alias.as_deref(), fields)))
+        let Some((version, [name, alias], label_alias, makes_tasks)) = class else { return Ok(None) };
+        let mut class = Class::new(id, version, name, alias, label_alias.as_deref(), fields);
+        class.makes_tasks = makes_tasks;
+        Ok(Some(class))
     }
 
     fn new(
@@ -220,7 +226,19 @@ impl Class {
         let record = Arc::new(record(id, &fields));
         let shape = Arc::new(Shape::plain(Declaration::from(record.clone())));
         let bytes_of_options = fields.iter().map(ClassField::bytes_of_options).sum();
-        Class { id, version, name, alias, fields, label_field, record, shape, by_alias, bytes_of_options }
+        Class {
+            id,
+            version,
+            name,
+            alias,
+            makes_tasks: false,
+            fields,
+            label_field,
+            record,
+            shape,
+            by_alias,
+            bytes_of_options,
+        }
     }
 
     /// The field by whose value a record is named, as records have it.

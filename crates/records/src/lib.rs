@@ -6,6 +6,7 @@ mod bitmap;
 pub mod classes;
 mod counts;
 pub mod field_type;
+mod forms;
 mod history_events;
 mod object_classes;
 mod object_records;
@@ -15,7 +16,7 @@ pub mod record_values;
 pub mod rights;
 pub mod single_records;
 pub mod tables;
-mod visible_records;
+pub mod visible_records;
 
 use classes::KnownClasses;
 use kit::account_type::AccountType;
@@ -31,11 +32,13 @@ const CLASS_ACTIONS: &[&str] = &["list", "view", "create", "edit", "delete", "ed
 pub static DOMAIN: Domain = Domain {
     name: "records",
     routes: || {
-        let routes = [object_classes::routes(), record_permission_sets::routes(), object_records::routes()];
+        let routes =
+            [object_classes::routes(), record_permission_sets::routes(), object_records::routes(), forms::routes()];
         routes.into_iter().flatten().collect()
     },
     tags: &[
         ("object-classes", "Kinds of records that tenants declare: their fields, owners and permission sets."),
+        ("object-class-forms", "Forms of object classes, whose looks are the front end's."),
         ("object-records", "Single records, who owns them, who is assigned to them, and what happened to them."),
     ],
     permissions: &[
@@ -73,6 +76,7 @@ pub static DOMAIN: Domain = Domain {
         &object_records::assignees::RECORD_SET_USERS,
         &object_records::assignees::RECORD_SET_GROUPS,
         &object_records::owners::RECORD_OWNERS,
+        &forms::FORMS,
     ],
     reactions: &[
         object_classes::ON_LEAVING,
@@ -80,6 +84,7 @@ pub static DOMAIN: Domain = Domain {
         object_classes::owners::ON_USER_LEAVING,
         object_classes::assignees::ON_GROUP_LEAVING,
         record_permission_sets::ON_LEAVING,
+        forms::ON_CLASS_LEAVING,
         object_records::leaving::ON_USER_LEAVING,
         object_records::leaving::ON_GROUP_LEAVING,
     ],
@@ -96,6 +101,7 @@ pub static DOMAIN: Domain = Domain {
         slots.put(KnownClasses::default());
         slots.put(KnownSets::default());
         slots.put(Exports::default());
+        slots.put(single_records::RecordHooks::default());
         Ok(())
     },
     standing_jobs: &[&object_records::deleted::REMOVAL],

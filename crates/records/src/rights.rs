@@ -36,7 +36,7 @@ pub const RECORD_ALL: i64 = ALL & !(CLASS_VIEW | CLASS_EDIT | CLASS_DELETE | CLA
 /// Actions of which each opens the class to its holder.
 const OPENS_CLASS: i64 = CLASS_VIEW | CREATE | VIEW;
 // The SQL of this file has both as numbers.
-const _: () = assert!(ALL == 65535 && OPENS_CLASS == 81);
+const _: () = assert!(ALL == 65535 && OPENS_CLASS == 81 && TASKS_VIEW == 4096);
 
 /// The actions on a class.
 pub const CLASS_ACTIONS: PermissionKey = PermissionKey {
@@ -151,6 +151,14 @@ const CLASSES_OF_RECORDS: &str = concat!(
 const CLASSES_OF_SETS: &str = concat!(
     "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {caller} \
      UNION ALL SELECT s.class_id FROM object_class_permission_sets s WHERE (s.permissions & 81) <> 0 AND ",
+    counts_for_caller!()
+);
+
+/// SQL for the ids of the classes of which `{caller}` may view the tasks of all records, as their owner or by their class
+/// permission sets.
+pub(crate) const CLASSES_OF_TASKS: &str = concat!(
+    "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {caller} \
+     UNION ALL SELECT s.class_id FROM object_class_permission_sets s WHERE (s.permissions & 4096) <> 0 AND ",
     counts_for_caller!()
 );
 

@@ -1,16 +1,20 @@
 //! What other domains do with single records: look them up with what the caller may do, and change values of theirs.
 
-use crate::classes::{Class, ClassField};
+use crate::classes::{Class, ClassField, table};
 use crate::field_type::FieldType;
-use crate::object_records::{held, write};
+use crate::object_records::{change, held, read, write};
+use crate::rights::{ClassRights, EDIT, VIEW, select_held};
+use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Value};
-use std::collections::HashMap;
+use resource::{Changes, Errors, Object, Value};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 
-pub use crate::object_records::held::{Held, of_path, of_record};
+pub use crate::object_records::held::{Held, look_up, of_path, of_record};
+pub use crate::object_records::write::{Change, Made, RecordHooks};
 
 /// The record of this id with its row locked, when the caller may view it.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
@@ -37,6 +41,41 @@ pub fn add_file(request: &Request, conn: &mut Conn, held: &Held, field: &ClassFi
     write::update(request, conn, &held.class, &[change])
 }
 
+/// Checks new values of a record whose row is locked (`{"fields": {…}}`), as if the caller wrote them, who needs no right for
+/// that here. They may name these files by their ids.
+pub fn check_values(
+    request: &Request,
+    conn: &mut Conn,
+    held: &Held,
+    body: Object<'_>,
+    files: &[i64],
+) -> Result<Result<Change, Errors>, Refusal> {
+    let class = held.class.clone();
+    let held = Held { actions: VIEW | EDIT, ..held.clone() };
+    let checked = change::check_edits(request, conn, &class, &[(held, body)], files)?;
+    Ok(match checked {
+        Ok(changes) => changes.into_iter().next().ok_or_else(Errors::new),
+        Err(wrong) => Err(wrong.into_iter().next().map(|(_, errors)| errors).unwrap_or_default()),
+    })
+}
+
+/// Writes values that were checked, with the event of the change, whose source is the caller.
+pub fn write_values(request: &Request, conn: &mut Conn, held: &Held, change: Change) -> Result<(), Refusal> {
+    write::update(request, conn, &held.class, &[change])
+}
+
+/// What a record holds in some fields: `values`, and `labels` as its `_meta` has them, as JSON.
+pub fn shown_values(
+    request: &Request,
+    conn: &mut Conn,
+    held: &Held,
+    aliases: &[String],
+) -> Result<(Json, Json), Refusal> {
+    let shown = read::some_fields(request, conn, held, &aliases.join(","))?;
+    let mut shown: Json = serde_json::from_slice(&shown).unwrap_or_default();
+    Ok((shown["fields"].take(), shown["_meta"]["labels"].take()))
+}
+
 /// Whether a record of this id is there, in whatever class, and of which.
 pub fn class_of(conn: &mut Conn, record: i64) -> Result<Option<i64>, Error> {
     conn.opt(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
@@ -49,4 +88,27 @@ pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String,
     select_label(&mut sql, class, "t");
     join_label(sql.push(" FROM ").name(&class.table()).push(" t"), class, "t");
     conn.one(sql.push(" WHERE t.id = ").bind(record), |row| Ok(row.text(0)?.to_owned()))
+}
+
+/// What the caller may do with each of these records, by class and id, though that be nothing.
+pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> Result<HashMap<i64, i64>, Error> {
+    let mut by_class: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for (class, record) in records {
+        by_class.entry(*class).or_default().push(*record);
+    }
+    let mut actions = HashMap::new();
+    if by_class.is_empty() {
+        return Ok(actions);
+    }
+    let mut sql = Sql::new("SELECT t.id, ");
+    select_held(&mut sql, caller);
+    sql.push(" FROM object_classes t WHERE t.id").any(by_class.keys().copied().collect::<Vec<_>>());
+    for (class, on_class) in conn.all(&sql, |row| Ok((row.int(0)?, ClassRights::of(caller, row.int(1)?))))? {
+        let ids = by_class.remove(&class).unwrap_or_default();
+        let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
+        sql.name(&table(class)).push(" t WHERE t.id").any(ids);
+        let owners = conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+        actions.extend(held::actions(conn, caller, on_class, &owners)?);
+    }
+    Ok(actions)
 }

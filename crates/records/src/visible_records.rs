@@ -7,7 +7,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
-use crate::rights::{ClassRights, VIEW, principals, select_held};
+use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principals, select_held};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
@@ -93,8 +93,8 @@ pub struct VisibleClass {
 /// The sets that a process keeps of all builds.
 pub struct KnownSets(Cache<Key, Entry, InBytes>);
 
-/// The uid of a build, a class and a principal.
-type Key = (String, i64, i64);
+/// The uid of a build, a class, a principal, and the action that sets must give.
+type Key = (String, i64, i64, i64);
 
 #[derive(Clone)]
 struct Entry {
@@ -102,7 +102,7 @@ struct Entry {
     numbers: Arc<Bitmap>,
 }
 
-/// What a set was made of: the version of its principal, and the permission sets that give `view`.
+/// What a set was made of: the version of its principal, and the permission sets that give the action.
 #[derive(Clone, PartialEq)]
 struct State {
     version: i64,
@@ -148,29 +148,34 @@ pub fn visible(request: &Request, conn: &mut Conn, class: i64, rights: ClassRigh
     if rights.has(VIEW) {
         return Ok(Visible::All);
     }
-    Ok(visible_in(request, conn, &[class])?.remove(&class).unwrap_or_else(|| Visible::Some(Arc::new(none()))))
+    Ok(visible_in(request, conn, &[class], VIEW)?.remove(&class).unwrap_or_else(|| Visible::Some(Arc::new(none()))))
 }
 
 fn none() -> Bitmap {
     Bitmap::Numbers(Vec::new())
 }
 
-/// Which records of each of these classes the caller may view by sets and as an owner. The number of statements does not
-/// grow with that of the classes.
-fn visible_in(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<HashMap<i64, Visible>, Refusal> {
+/// On which records of each of these classes the caller may take an action by sets and as an owner. The number of statements
+/// does not grow with that of the classes.
+fn visible_in(
+    request: &Request,
+    conn: &mut Conn,
+    classes: &[i64],
+    action: i64,
+) -> Result<HashMap<i64, Visible>, Refusal> {
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
     let user = request.caller()?.user;
     let known: &KnownSets = request.app.slot();
-    let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal);
+    let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal, action);
     // What a write sees may not be committed, or be of another moment in its next statement.
     let is_kept = request.method == http::Method::GET;
     let mut sql = Sql::new(
         "SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s \
-         WHERE s.permissions <> 0 AND s.class_id",
+         WHERE (s.permissions & ",
     );
-    sql.any(classes.to_vec()).push(
+    sql.bind(action).push(") <> 0 AND s.class_id").any(classes.to_vec()).push(
         " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
          FROM record_viewers v WHERE v.principal IN ",
     );
@@ -226,7 +231,7 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
     sql.push(" FROM object_classes t WHERE t.id").any(ids);
     let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
     let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(id, _, _)| *id).collect();
-    let mut visible = visible_in(request, conn, &by_sets)?;
+    let mut visible = visible_in(request, conn, &by_sets, VIEW)?;
     let mut classes = Vec::with_capacity(found.len());
     for (id, version, on_class) in found {
         let visible = visible.remove(&id).unwrap_or(Visible::All);
@@ -235,6 +240,22 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
         }
     }
     Ok(classes)
+}
+
+/// The classes of which the caller may view tasks of records, each with these records; of a super admin it need not be asked.
+pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, Visible)>, Refusal> {
+    let caller = [("{caller}", request.caller()?.user)];
+    let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
+    tokens(&mut sql, CLASSES_OF_TASKS, &caller);
+    let whole = conn.all(sql.push(") c ORDER BY c.class_id"), |row| row.int(0))?;
+    let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
+    tokens(&mut sql, principals!(), &caller);
+    let mut some = conn.all(sql.push(" ORDER BY v.class_id"), |row| row.int(0))?;
+    some.retain(|class| !whole.contains(class));
+    let mut visible = visible_in(request, conn, &some, TASKS_VIEW)?;
+    let whole = whole.into_iter().map(|class| (class, Visible::All));
+    let some = some.into_iter().filter_map(|class| Some((class, visible.remove(&class)?)));
+    Ok(whole.chain(some.filter(|(_, visible)| !visible.is_none())).collect())
 }
 
 /// A class, a principal whose set is not known, what it is to be made of, and how many records the user owns.
@@ -296,7 +317,7 @@ pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<Has
     let rights = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
     let by_sets: Vec<i64> =
         rights.iter().filter(|(_, _, rights)| !rights.has(VIEW)).map(|(class, _, _)| *class).collect();
-    let visible = visible_in(request, conn, &by_sets)?;
+    let visible = visible_in(request, conn, &by_sets, VIEW)?;
     let count = |(class, all, _): (i64, i64, ClassRights)| {
         (class, visible.get(&class).map_or(all, |visible| visible.count().unwrap_or(all)))
     };
@@ -349,7 +370,7 @@ mod tests {
         let known = KnownSets::default();
         let state = || State { version: 1, sets: Arc::default() };
         let keep = |build: &str, principal: i64, bytes: usize| {
-            let key = (build.to_owned(), 1, principal);
+            let key = (build.to_owned(), 1, principal, VIEW);
             known.0.insert(key.clone(), Entry { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
             known.get(&key, &state()).is_some()
         };
@@ -361,7 +382,7 @@ mod tests {
         assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&known.0.weight()), "{}", known.0.weight());
         assert!(keep("d", 1, 12_500_000));
         assert!(known.0.weight() <= MAX_KEPT_BYTES);
-        let key = ("d".to_owned(), 1, 1);
+        let key = ("d".to_owned(), 1, 1, VIEW);
         assert!(known.get(&key, &State { version: 2, sets: Arc::default() }).is_none());
         assert!(known.get(&key, &State { version: 1, sets: [7].into() }).is_none());
     }

@@ -117,6 +117,10 @@ pub mod message {
     pub fn too_long(max: usize) -> String {
         format!("Ensure this field has no more than {max} characters.")
     }
+    /// A list has too many items, where a field names them so.
+    pub fn list_too_long(max: usize) -> String {
+        format!("Ensure this list has at most {max} items.")
+    }
     /// A text has too few characters.
     pub fn too_short(min: usize) -> String {
         format!("Ensure this field has at least {min} characters.")

@@ -124,7 +124,8 @@ pub enum Kind {
     Files {
         max_items: usize,
     },
-    /// Any JSON.
+    /// Any JSON, stored in its canonical spelling ([`Sent::canonical`](crate::Sent::canonical)) of at most `max_bytes`, in
+    /// which lists and objects nest at most `max_depth` levels. It is [`Value::JsonText`], and no tree is made of it.
     Json {
         max_bytes: usize,
         max_depth: usize,
@@ -240,6 +241,8 @@ pub struct Field {
     pub filter: bool,
     /// Whether `in` is among the predicates, which those of the kind do not have.
     pub also_in: bool,
+    /// Whether a reference is filtered as a set is: by `exact` and `in` alone.
+    pub filters_as_set: bool,
     /// Whether a filter value of the wrong type is refused with the message for choices, instead of that of the type.
     pub filters_by_choice: bool,
     pub sort: bool,
@@ -247,6 +250,8 @@ pub struct Field {
     pub in_list: bool,
     pub in_detail: bool,
     pub is_personal: bool,
+    /// Of JSON with more bytes the administration log tells the size alone.
+    pub max_logged_bytes: Option<usize>,
     pub source: Source,
     /// The table that its columns stand in: 0 is that of the resource, `n` the `n`th of [`Resource::further_tables`].
     ///
@@ -292,12 +297,14 @@ impl Field {
             is_unique_exactly: false,
             filter: false,
             also_in: false,
+            filters_as_set: false,
             filters_by_choice: false,
             sort: false,
             isnull: false,
             in_list: true,
             in_detail: true,
             is_personal: false,
+            max_logged_bytes: None,
             source,
             table: 0,
             folded: None,
@@ -391,6 +398,11 @@ impl Field {
         self.filters_by_choice = true;
         self.filter()
     }
+    /// Lists may be filtered by it, a reference, as by a set: by `exact` and `in` alone.
+    pub fn filter_as_set(mut self) -> Field {
+        self.filters_as_set = true;
+        self.filter()
+    }
     /// The predicate `in` is allowed, too.
     pub fn also_in(mut self) -> Field {
         self.also_in = true;
@@ -419,6 +431,11 @@ impl Field {
     /// It holds personal data, which is removed with the person, also from the administration log.
     pub fn personal(mut self) -> Field {
         self.is_personal = true;
+        self
+    }
+    /// Of JSON with more bytes the administration log tells the size alone.
+    pub fn logged_up_to(mut self, bytes: usize) -> Field {
+        self.max_logged_bytes = Some(bytes);
         self
     }
     /// It is only a filter, and shown nowhere.

@@ -90,7 +90,7 @@ fn column(field: &Field, resource: &Resource) -> Json {
         field.predicates().into_iter().filter(|_| is_selectable).map(|predicate| predicate.name()).collect();
     let mut column = json!({
         "alias": field.name,
-        "type": field.kind.type_name(),
+        "type": if field.filters_as_set { "set" } else { field.kind.type_name() },
         "predicates": predicates,
         "sort_ok": field.sort && is_selectable,
     });
@@ -102,7 +102,7 @@ fn column(field: &Field, resource: &Resource) -> Json {
 }
 
 /// The entry of a field of a group, which a tenant declares: what it is for stands nowhere else.
-fn declared_schema(field: &Field) -> Json {
+pub fn declared_schema(field: &Field) -> Json {
     let mut schema = schema(field);
     describe_declared(&mut schema, field);
     schema

@@ -98,6 +98,7 @@ impl Field {
             return Vec::new();
         }
         let of_type = match &self.kind {
+            _ if self.filters_as_set => CHOSEN,
             Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => TEXT,
             Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Date | Kind::DateTime | Kind::Reference { .. } => {
                 ORDERED
@@ -201,6 +202,11 @@ impl SelectError {
 pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> bool) -> Result<(), SelectError> {
     let is_over = query.pairs().filter(|(name, _)| is_filter(name)).nth(most).is_some();
     if is_over { Err(SelectError::TooManyFilters(most)) } else { Ok(()) }
+}
+
+/// Whether a parameter filters a list of a resource by a field of its own.
+pub fn is_filter(resource: &Resource, parameter: &str) -> bool {
+    filtered(resource, &|_| None, parameter).is_some()
 }
 
 /// Checks the parameters of a list. All wrong ones are reported.

@@ -41,6 +41,11 @@ impl Body {
         Body(value.to_string())
     }
 
+    /// The body with this text, which was checked to be JSON.
+    pub fn of_text(text: String) -> Body {
+        Body(text)
+    }
+
     /// The value of the body.
     pub fn sent(&self) -> Sent<'_> {
         Sent(self.0.trim_matches(is_space))

@@ -1,7 +1,10 @@
-//! Installs npm packages that tests need, once below the target directory, from lock files in this crate.
+//! Installs npm packages that tests need, once below the target directory, from lock files in this crate, and starts their
+//! programs.
 
+use serde_json::Value as Json;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
 /// Installs a program unless it is installed, and returns its directory. `sources` are the names and contents of its
@@ -37,4 +40,44 @@ fn install(directory: &Path, sources: &[(&str, &str)]) {
         .output()
         .unwrap_or_else(|error| panic!("npm does not start (it must be installed): {error}"));
     assert!(npm.status.success(), "npm: {}", String::from_utf8_lossy(&npm.stderr));
+}
+
+/// A server on Node.js in a separate process.
+pub(crate) struct Node {
+    process: Child,
+    pub port: u16,
+    /// Its standard output, kept open since a program may end when it cannot write.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Node {
+    /// Starts a program, which gets its settings as JSON and tells its port in the first line of its output.
+    pub fn start(program: &Path, settings: &Json) -> Node {
+        let mut process = Command::new("node")
+            .arg(program)
+            .arg(settings.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
+        let mut line = String::new();
+        let mut output = BufReader::new(process.stdout.take().expect("its output is ours"));
+        output.read_line(&mut line).expect("a line");
+        let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("{} says {line:?}", program.display()));
+        Node { process, port, _output: output }
+    }
+
+    /// Ends the process: connections to its port are refused.
+    pub fn stop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }

@@ -4,13 +4,11 @@
 //! It is installed once below the target directory, by npm, from the lock file in `crates/testkit/openid/`.
 
 use crate::client::{encode, http};
-use crate::npm;
+use crate::npm::{self, Node};
 use crate::reply::Reply;
 use crate::server::Tenant;
 use serde_json::json;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The client id at providers in tests.
 pub const CLIENT_ID: &str = "chancery";
@@ -27,10 +25,7 @@ const SOURCES: [(&str, &str); 3] = [
 
 /// A running provider. Dropping it ends its process.
 pub struct OpenIdProvider {
-    process: Child,
-    port: u16,
-    /// Its standard output, kept open since the provider would end when it cannot write.
-    _output: BufReader<ChildStdout>,
+    node: Node,
 }
 
 impl OpenIdProvider {
@@ -44,44 +39,23 @@ impl OpenIdProvider {
             "post_logout_redirect_uris": [format!("{address}/logout/")],
         });
         let config = json!({"path": format!("/{TENANT_ID}"), "clients": [client], "claims_in_token": claims_in_token});
-        let mut process = Command::new("node")
-            .arg(directory.join("provider.mjs"))
-            .arg(config.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
-        let mut line = String::new();
-        let stdout = process.stdout.take().expect("its output is ours");
-        let mut output = BufReader::new(stdout);
-        output.read_line(&mut line).expect("a line");
-        let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
-        let port = port.unwrap_or_else(|| panic!("the provider says {line:?}"));
-        OpenIdProvider { process, port, _output: output }
+        OpenIdProvider { node: Node::start(&directory.join("provider.mjs"), &config) }
     }
 
     /// The value for `CHANCERY_SSO_PROVIDER_A_ISSUER`.
     pub fn issuer_setting(&self) -> String {
-        format!("http://127.0.0.1:{}/{{tenant_id}}", self.port)
+        format!("http://127.0.0.1:{}/{{tenant_id}}", self.node.port)
     }
 
     /// The issuer of [`TENANT_ID`].
     pub fn issuer(&self) -> String {
-        format!("http://127.0.0.1:{}/{TENANT_ID}", self.port)
+        format!("http://127.0.0.1:{}/{TENANT_ID}", self.node.port)
     }
 
     /// Makes the provider sign with a new key.
     pub async fn rotate(&self) {
-        let done = http().post(format!("http://127.0.0.1:{}/rotate", self.port)).send().await;
+        let done = http().post(format!("http://127.0.0.1:{}/rotate", self.node.port)).send().await;
         assert!(done.is_ok_and(|reply| reply.status().is_success()), "the provider does not change its key");
-    }
-}
-
-impl Drop for OpenIdProvider {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

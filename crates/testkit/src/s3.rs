@@ -1,11 +1,9 @@
 //! An S3 server in a separate process: a maintained fork of the npm package `s3rver`, which checks signatures of
 //! version 4 and their expiry.
 
-use crate::npm;
+use crate::npm::{self, Node};
 use serde_json::json;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// The name of the server's only bucket.
@@ -21,8 +19,7 @@ const SOURCES: [(&str, &str); 3] = [
 
 /// A running S3 server. Dropping it ends the process and deletes its objects.
 pub struct S3 {
-    process: Child,
-    port: u16,
+    node: Node,
     directory: TempDir,
 }
 
@@ -30,19 +27,17 @@ impl S3 {
     /// Starts a server with an empty bucket.
     pub fn start() -> S3 {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let (process, port) = run(directory.path(), 0);
-        S3 { process, port, directory }
+        S3 { node: run(directory.path(), 0), directory }
     }
 
     /// Ends the process: connections to its port are refused.
     pub fn stop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.node.stop();
     }
 
     /// Starts the process after [`S3::stop`], at the same port and with the same objects.
     pub fn restart(&mut self) {
-        (self.process, self.port) = run(self.directory.path(), self.port);
+        self.node = run(self.directory.path(), self.node.port);
     }
 
     /// The value for `CHANCERY_FILES_URL` with a prefix of keys.
@@ -52,7 +47,7 @@ impl S3 {
 
     /// The environment variables that a client of the server needs.
     pub fn environment(&self) -> Vec<(String, String)> {
-        let endpoint = format!("http://127.0.0.1:{}", self.port);
+        let endpoint = format!("http://127.0.0.1:{}", self.node.port);
         [
             ("AWS_ACCESS_KEY_ID", "S3RVER"),
             ("AWS_SECRET_ACCESS_KEY", "S3RVER"),
@@ -73,28 +68,10 @@ impl S3 {
     }
 }
 
-impl Drop for S3 {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 /// Runs the server at a port, or at any (0).
-fn run(directory: &Path, port: u16) -> (Child, u16) {
+fn run(directory: &Path, port: u16) -> Node {
     let program = npm::installed("s3-server", &SOURCES).join("server.mjs");
-    let mut process = Command::new("node")
-        .arg(program)
-        .arg(json!({"directory": directory, "bucket": BUCKET, "port": port}).to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
-    let mut line = String::new();
-    let stdout = process.stdout.take().expect("its output is ours");
-    BufReader::new(stdout).read_line(&mut line).expect("a line");
-    let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
-    (process, port.unwrap_or_else(|| panic!("the server says {line:?}")))
+    Node::start(&program, &json!({"directory": directory, "bucket": BUCKET, "port": port}))
 }
 
 /// Collects the keys of the objects below a directory.

@@ -102,6 +102,12 @@ pub fn put(request: &Request, conn: &mut Conn, mail: &Mail) -> Result<Option<i64
     Ok(Some(jobs::put(request, conn, &job)?))
 }
 
+/// Adds messages of a kind to the queue, in the transaction of their cause: one of each payload.
+pub fn put_many(request: &Request, conn: &mut Conn, kind: &MailKind, payloads: Vec<Json>) -> Result<(), Refusal> {
+    let payloads = payloads.into_iter().map(|payload| json!({kind.name: payload})).collect();
+    Ok(jobs::put_many(request, conn, &MAIL, payloads)?)
+}
+
 /// Makes all waiting messages due now, in the transaction of a change that may let them succeed.
 pub fn hurry(request: &Request, conn: &mut Conn) -> Result<(), Error> {
     jobs::hurry(request, conn, &MAIL)

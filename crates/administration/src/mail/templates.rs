@@ -41,6 +41,23 @@ const RENAMED: Template = Template {
            If you did not expect this, tell your administrator.\n",
 };
 
+const REMINDER: Template = Template {
+    subject: "Reminder: {task}",
+    text: "Hello {first_name},\n\n\
+           this is a reminder of a task at {domain}: {task}\n\n\
+           Due: {due_at}\n\
+           Expires: {expires_at}\n",
+};
+
+const TASK_LINK: Template = Template {
+    subject: "A task for you: {task}",
+    text: "Hello {first_name},\n\n\
+           a task at {domain} was assigned to you: {task}\n\n\
+           You complete it here, without a password:\n\n\
+           {link}\n\n\
+           The link is for you alone. It works until the task has ended, or is assigned to somebody else.\n",
+};
+
 const GIVEN_UP: Template = Template {
     subject: "A message of {domain} was not delivered",
     text: "Hello,\n\n\
@@ -83,6 +100,16 @@ pub fn reset(to: String, fields: &Fields) -> Message {
 /// The mail to the former address of an account with a new username: `domain`, `first_name`.
 pub fn renamed(to: String, fields: &Fields) -> Message {
     message(&RENAMED, to, fields)
+}
+
+/// The mail that reminds somebody of a task: `domain`, `first_name`, `task`, `due_at`, `expires_at`.
+pub fn reminder(to: String, fields: &Fields) -> Message {
+    message(&REMINDER, to, fields)
+}
+
+/// The mail with the link by which a one-time account comes to a task: `domain`, `first_name`, `task`, `link`.
+pub fn task_link(to: String, fields: &Fields) -> Message {
+    message(&TASK_LINK, to, fields)
 }
 
 /// The mail that tests the settings: `domain`.

@@ -8,6 +8,9 @@ import { chromium } from 'playwright-core'
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const LOOKS = ['light', 'dark'].flatMap((colorScheme) => [1280, 320].map((width) => ({ colorScheme, width })))
 
+// Chromium says this where a journey types before the page has given its own field the focus.
+const AUTOFOCUS = /^Autofocus processing was blocked/
+
 /** What the Rust test hands over. */
 export const settings = JSON.parse(process.argv[2])
 
@@ -41,7 +44,7 @@ class Tab {
 
   constructor(page, name) {
     Object.assign(this, { page, name })
-    page.on('console', (message) => this.console.push(message.text()))
+    page.on('console', (message) => AUTOFOCUS.test(message.text()) || this.console.push(message.text()))
     page.on('pageerror', (error) => this.console.push(`${error}`))
     page.on('request', (request) => this.requests.push(request))
   }

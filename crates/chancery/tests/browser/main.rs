@@ -13,12 +13,13 @@ use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process, npm, test_da
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 6] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
     ("pages.mjs", include_str!("pages.mjs")),
     ("docs.mjs", include_str!("docs.mjs")),
+    ("task.mjs", include_str!("task.mjs")),
 ];
 
 /// Runs a script; what it says if it fails.
@@ -67,6 +68,42 @@ async fn people_sign_in_activate_and_reset() {
         "pages.mjs",
         json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "activation": activation, "reset": reset}),
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_one_time_account_completes_a_task() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let guest = json!({"username": "guest@example.com", "account_type": "one_time_completion", "first_name": "G", "last_name": "G"});
+    let guest = admin.post("/api/users/", guest).await.id();
+    let options = json!([{"value": "all", "text": "Everything"}, {"value": "vegan", "text": "Vegan"}]);
+    let questions = json!([
+        {"name": "city", "label": "City", "required": true, "help": "Where you live"}, {"name": "why", "type": "longtext"},
+        {"name": "many", "type": "integer"}, {"name": "meal", "type": "choice", "options": options},
+        {"name": "meals", "type": "choices", "options": options}, {"name": "day", "type": "date"},
+        {"name": "at", "type": "datetime"}, {"name": "proof", "label": "Proof", "type": "file"},
+    ]);
+    let config = json!({"task_type": "tt_form", "prompt": "Tell us.", "configuration": {"questions": questions}});
+    let template = json!({"name": "Visit", "complete_by": "asap", "plugin_config": config});
+    let template = admin.post("/api/task-templates/", template).await.id();
+    let task = admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.id();
+    let mails = || Mail::all(&installation.data(), "localhost");
+    wait_until("a mail", async || mails().len() == 1).await;
+    run("task.mjs", json!({"api": address(&server), "link": mails()[0].token()}));
+    let done = admin.get(&format!("/api/tasks/{task}/")).await.ok();
+    let uuid = done["response"]["proof"]["file"].as_str().unwrap().to_owned();
+    let answers = json!({
+        "city": "Basel \"&\" <Bern>", "why": "one\ntwo", "many": 3, "meal": "vegan", "meals": ["vegan"],
+        "day": "2026-02-28", "at": "2026-02-28T12:30:00.000000Z", "proof": {"file": uuid},
+    });
+    assert_eq!((&done["response"], &done["comment"]), (&answers, &json!("Well.")));
+    let file = admin.get(&format!("/api/files/response/file/{uuid}/")).await;
+    assert_eq!(file.text, "a;b");
+    assert!(file.header("content-disposition").contains("%22b%22"), "{}", file.header("content-disposition"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

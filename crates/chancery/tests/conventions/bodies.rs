@@ -39,6 +39,12 @@ async fn a_stranger_sends_16_kib_of_at_most_1000_values() {
     let stranger = server.anonymous();
     for route in public_posts() {
         let post = |body: String| stranger.call("POST", route.path).body(JSON, body).send();
+        if matches!(route.body, Schema::Multipart(_)) {
+            // A form that is read in a stream, within the same bound until its token was found good: `tests/api/one_time_multipart.rs` of `tasks`.
+            let detail = "Unsupported media type \"application/json\" in request.";
+            is_refused(route, &post("{}".to_owned()).await, 415, detail);
+            continue;
+        }
         let padded = |bytes: usize| format!("{{\"pad\": \"{}\"}}", "x".repeat(bytes - 11));
         is_refused(route, &post(padded(16 * 1024 + 1)).await, 413, "Request body is too large.");
         assert_ne!(post(padded(16 * 1024)).await.status, 413, "{}", route.path);
@@ -93,7 +99,11 @@ async fn a_public_body_is_json_or_what_the_page_sends() {
     for route in public_posts() {
         for kind in ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"] {
             let reply = stranger.call("POST", route.path).body(kind, "username=x&id=1").send().await;
-            let is_form = matches!(route.body, Schema::Form(_)) && kind.ends_with("urlencoded");
+            let is_form = match route.body {
+                Schema::Form(_) => kind.ends_with("urlencoded"),
+                Schema::Multipart(_) => kind.starts_with("multipart"),
+                _ => false,
+            };
             if is_form {
                 assert_ne!(reply.status, 415, "{} {kind}: {reply:?}", route.path);
             } else {

@@ -307,6 +307,10 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
         [
             "GET /api/docs/",
             "GET /api/docs/{name}/",
+            "GET /api/files/response/file/{uuid}/",
+            "POST /api/auth/task/",
+            "GET /task/",
+            "POST /task/",
             "GET /api/object-classes/{class_id}/document-templates/{template_id}/download/",
             "GET /api/object-records/{record_id}/documents/{template_id}/download/{uuid}/",
             "POST /api/object-classes/{class_id}/object-records/export/link/",

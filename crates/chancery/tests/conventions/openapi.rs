@@ -297,6 +297,26 @@ fn openapi_json_is_up_to_date() {
 
 const NAMES: &str = "
 GET /api/openapi.json openapi.retrieve
+GET /api/task-templates/ task_templates.list
+POST /api/task-templates/ task_templates.create
+GET /api/task-templates/{id}/ task_templates.retrieve
+PATCH /api/task-templates/{id}/ task_templates.update
+DELETE /api/task-templates/{id}/ task_templates.delete
+GET /api/object-records/{record_id}/task-templates/ object_records.task_templates.list
+GET /api/tasks/ tasks.list
+POST /api/tasks/ tasks.create
+GET /api/tasks/{task_id}/ tasks.retrieve
+PATCH /api/tasks/{task_id}/ tasks.update
+DELETE /api/tasks/{task_id}/ tasks.delete
+POST /api/tasks/{task_id}/send-link/ tasks.send_link
+POST /api/tasks/{task_id}/complete/ tasks.complete
+POST /api/tasks/{task_id}/approve/ tasks.approve
+POST /api/tasks/{task_id}/reject/ tasks.reject
+POST /api/tasks/{task_id}/cancel/ tasks.cancel
+POST /api/tasks/{task_id}/reopen/ tasks.reopen
+GET /api/tasks/{task_id}/log/ tasks.log.list
+GET /api/files/response/file/{uuid}/ files.response.file.retrieve
+POST /api/auth/task/ auth.task
 GET /api/object-classes/{class_id}/document-templates/ object_classes.document_templates.list
 POST /api/object-classes/{class_id}/document-templates/ object_classes.document_templates.create
 GET /api/object-classes/{class_id}/document-templates/{template_id}/ object_classes.document_templates.retrieve
@@ -367,6 +387,12 @@ GET /api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-grou
 POST /api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/ object_records.permission_sets.assignees.user_groups.add
 DELETE /api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/ object_records.permission_sets.assignees.user_groups.remove
 GET /api/object-records/{record_id}/access/ object_records.access.retrieve
+GET /api/object-class-forms/ object_class_forms.list
+POST /api/object-class-forms/ object_class_forms.create
+GET /api/object-class-forms/{uuid}/ object_class_forms.retrieve
+PATCH /api/object-class-forms/{uuid}/ object_class_forms.update
+DELETE /api/object-class-forms/{uuid}/ object_class_forms.delete
+GET /api/object-class-forms/{uuid}/configuration/ object_class_forms.configuration.retrieve
 POST /api/auth/login/ auth.login
 POST /api/auth/refresh/ auth.refresh
 POST /api/auth/logout/ auth.logout

@@ -97,7 +97,7 @@ async fn a_foreign_page_is_refused_by_every_public_post_before_anything_is_count
 #[tokio::test]
 async fn pages_let_browsers_tell_where_a_form_comes_from() {
     let server = server().await;
-    for path in ["/sign-in/", "/activate/?token=x", "/password-reset/", "/api/docs/"] {
+    for path in ["/sign-in/", "/activate/?token=x", "/password-reset/", "/task/?token=x", "/api/docs/"] {
         // `no-referrer` would make browsers send `Origin: null`.
         assert_eq!(server.anonymous().get(path).await.header("referrer-policy"), "same-origin", "{path}");
     }

@@ -23,8 +23,8 @@ const OWN_SESSION: &str = "/api/users/me/sessions/{id}/";
 
 /// Where a caller begins to link an identity.
 const LINK_IDENTITY: &str = "/api/single-sign-on/{id}/link/";
-/// Where a record that is hidden from the caller is an unknown id.
-const UNKNOWN_TO_HIM: [&str; 2] = ["/api/object-records/{record}/owners/", GENERATE];
+/// Where a record or a class that is hidden from the caller is an unknown id.
+const UNKNOWN_TO_HIM: [&str; 3] = ["/api/object-records/{record}/owners/", GENERATE, "/api/object-class-forms/"];
 /// Where a job begins that goes on when the answer is there.
 const GENERATE: &str = "/api/object-records/documents/";
 
@@ -110,6 +110,7 @@ impl Scene {
         });
         let object = json!({"name": format!("Object {n}"), "provider": "basic"});
         let name = json!({"name": format!("Name {n}")});
+        let task_template = json!({"name": "Task", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
         let settings = json!({
             "host": "127.0.0.1", "port": self.mail.address.port(), "tls": false, "username": "u", "password": "p",
             "from_email": "no-reply@a.example", "failure_email": "ops@a.example",
@@ -156,12 +157,32 @@ impl Scene {
                 let (record, template) = record_with_template(admin, make("/api/object-classes/", &name).await).await;
                 json!({"object_record": record, "document_template": template})
             }
+            (method, path) if path.starts_with("/api/object-class-forms/") => {
+                let class = make("/api/object-classes/", &name).await;
+                let form = json!({"name": "Form", "object_class": class, "type": "create", "configuration": {}});
+                if method == "POST" {
+                    return (path.to_owned(), form);
+                }
+                let form = admin.post("/api/object-class-forms/", form).await.created();
+                let body = if method == "PATCH" { json!({"name": "Changed"}) } else { json!({}) };
+                return (path.replace("{uuid}", form["uuid"].as_str().unwrap()), body);
+            }
             ("POST", "/api/files/upload/") => json!("the content of a file"),
             ("POST", "/api/files/public-storage/") => json!({"token": caller.upload("a.csv", "a;b").await}),
             ("DELETE", "/api/files/public-storage/{uuid}/") => {
                 let token = json!({"token": admin.upload("a.csv", "a;b").await});
                 let file = admin.post("/api/files/public-storage/", token).await.created();
                 return (route.path.replace("{uuid}", file["uuid"].as_str().unwrap()), json!({}));
+            }
+            ("POST", "/api/task-templates/") => task_template,
+            ("PATCH", "/api/task-templates/{id}/") => {
+                return (single("/api/task-templates/", &task_template).await, changed);
+            }
+            ("DELETE", "/api/task-templates/{id}/") => {
+                return (single("/api/task-templates/", &task_template).await, json!({}));
+            }
+            (_, path) if path.starts_with("/api/tasks/") => {
+                return self.example_of_task(route, admin, make("/api/task-templates/", &task_template).await).await;
             }
             ("PATCH", "/api/security/") => json!({"password_complexity": {"min_length": 7}}),
             ("PATCH", "/api/administration/company-details/") => json!({"admin_last_name": "Changed"}),
@@ -184,6 +205,37 @@ impl Scene {
             (method, path) => panic!("{method} {path} is new: say here how a call of it succeeds"),
         };
         (route.path.to_owned(), body)
+    }
+
+    /// The same of a task of its own, of this template.
+    async fn example_of_task(&self, route: &Route, admin: &Client, template: i64) -> (String, Value) {
+        let below = route.path.trim_start_matches("/api/tasks/");
+        if below.is_empty() {
+            return (route.path.to_owned(), json!({"task_template": template}));
+        }
+        let template = if ["{task_id}/approve/", "{task_id}/reject/"].contains(&below) {
+            let config = json!({"task_type": "tt_form", "approval_required": true});
+            let approved = json!({"name": "Task", "complete_by": "asap", "plugin_config": config});
+            admin.post("/api/task-templates/", approved).await.id()
+        } else {
+            template
+        };
+        let guest = json!({
+            "username": format!("guest.{template}@example.com"), "account_type": "one_time_completion",
+            "first_name": "G", "last_name": "T",
+        });
+        let guest = admin.post("/api/users/", guest).await.id();
+        let task = admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.id();
+        let here = format!("/api/tasks/{task}/");
+        if ["{task_id}/approve/", "{task_id}/reject/", "{task_id}/reopen/"].contains(&below) {
+            admin.post(&format!("{here}complete/"), json!({"response": 1})).await.ok();
+        }
+        let body = match (route.method.as_str(), below) {
+            ("PATCH", _) => json!({"name": "Changed"}),
+            (_, "{task_id}/complete/") => json!({"response": 1}),
+            _ => json!({}),
+        };
+        (route.path.replace("/api/tasks/{task_id}/", &here), body)
     }
 
     /// The same below a group of its own.

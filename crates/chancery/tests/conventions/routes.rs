@@ -45,15 +45,17 @@ pub fn with_ids(path: &str, ids: &[i64]) -> String {
 
 /// The uuids that a build has where the path of a route takes one.
 pub async fn uuids(tenant: &Tenant, path: &str) -> Vec<String> {
-    let files = match path {
-        "/api/files/public-storage/{uuid}/" => "is_public = 1",
-        "/api/object-records/{record_id}/files/{uuid}/" => "record IS NOT NULL",
-        "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/" => "run IS NOT NULL",
+    let rows = match path {
+        "/api/files/public-storage/{uuid}/" => "files WHERE is_public = 1",
+        "/api/object-records/{record_id}/files/{uuid}/" => "files WHERE record > 0",
+        "/api/files/response/file/{uuid}/" => "files WHERE task IS NOT NULL",
+        "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/" => "files WHERE run IS NOT NULL",
+        path if path.starts_with("/api/object-class-forms/{uuid}/") => "object_class_forms",
         path => panic!("{path} is new: say here which uuids it takes"),
     };
     let read = move |conn: &mut Conn| {
-        let mut sql = Sql::new("SELECT uuid FROM files WHERE ");
-        conn.all(sql.push(files).push(" ORDER BY id"), |row| Ok(row.text(0)?.to_owned()))
+        let mut sql = Sql::new("SELECT uuid FROM ");
+        conn.all(sql.push(rows).push(" ORDER BY id"), |row| Ok(row.text(0)?.to_owned()))
     };
     tenant.build.db.read::<_, Error>(read).await.unwrap()
 }
@@ -162,6 +164,9 @@ async fn public_endpoints_need_no_token() {
         "GET /api/openapi.json",
         "GET /api/docs/",
         "GET /api/docs/{name}/",
+        "POST /api/auth/task/",
+        "GET /task/",
+        "POST /task/",
         "GET /api/object-classes/{class_id}/object-records/export/download/",
         "POST /api/auth/login/",
         "POST /api/auth/refresh/",
@@ -228,6 +233,26 @@ pub async fn fill(tenant: &Tenant, count: i64) {
         let sets = format!("/api/user-groups/{n}/permission-sets/");
         admin.post(&sets, json!({"name": "Readers", "permissions": {"user_groups": ["view"]}})).await.created();
         fill_class(&admin, n, user, group).await;
+        let update =
+            json!({"task_type": "tt_object_record_update", "configuration": {"object_class": n, "fields": ["title"]}});
+        for config in [json!({"task_type": "tt_form"}), update] {
+            let template = json!({"name": format!("Task {n}"), "complete_by": "asap", "plugin_config": config});
+            admin.post("/api/task-templates/", template).await.created();
+        }
+        let task = json!({
+            "task_template": 2 * n, "object_record": n, "assignees": [user], "assignee_groups": [group],
+        });
+        admin.post("/api/tasks/", task).await.created();
+        let task = admin.post("/api/tasks/", json!({"task_template": 2 * n - 1})).await.id();
+        let answer = json!({"response": {"file": admin.upload("answer.csv", "a;b").await}});
+        admin.post(&format!("/api/tasks/{task}/complete/"), answer).await.ok();
+        // They have no endpoints yet.
+        let component = Sql::new("INSERT INTO custom_components(name, is_enabled) VALUES ('Component', 1)");
+        tenant.build.db.write::<_, Error>(move |conn| conn.exec(&component)).await.unwrap();
+        let form = json!({
+            "name": "Form", "object_class": n, "type": "create", "configuration": {}, "custom_components": [n],
+        });
+        admin.post("/api/object-class-forms/", form).await.created();
         let token = admin.upload("public.csv", "a;b").await;
         admin.post("/api/files/public-storage/", json!({"token": token})).await.created();
         tenant.admin().await;
@@ -327,6 +352,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
     fill(&server, 1).await;
     let (admin, external) = (server.admin().await, server.as_type("external").await);
     let external = external.with_header("x-api-key", API_KEY);
+    admin.patch("/api/tasks/1/", json!({"assignees": [external.id]})).await.ok();
     // What is below a class is for those who may view it.
     let everyone = json!({"permissions": {"object_records": ["view"]}});
     admin.patch("/api/object-classes/1/permission-sets/1/", everyone).await.ok();

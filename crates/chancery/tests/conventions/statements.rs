@@ -18,7 +18,7 @@ async fn statements(server: &Server, admin: &Client, route: &'static Route, quer
 
 /// Lists that cost more than three statements, and the most that each takes, whatever its page: what classes and records
 /// show beside their rows (counts, rights, labels) is asked for a page at a time.
-const DEARER: [(&str, u64); 9] = [
+const DEARER: [(&str, u64); 12] = [
     ("/api/object-classes/", 5),
     ("/api/object-classes/{class_id}/object-records/", 10),
     ("/api/object-classes/{class_id}/object-records/deleted/", 4),
@@ -26,6 +26,10 @@ const DEARER: [(&str, u64); 9] = [
     // A record is found before what is below it.
     ("/api/object-records/{record_id}/documents/", 5),
     ("/api/object-records/{record_id}/document-fields/", 3),
+    ("/api/object-records/{record_id}/task-templates/", 4),
+    // Rights on the records of the tasks, and tasks by the twenty-five, since their responses may be long.
+    ("/api/tasks/", 9),
+    ("/api/tasks/{task_id}/log/", 6),
     ("/api/object-records/{record}/owners/", 4),
     ("/api/object-records/{record_id}/permission-sets/{set_id}/assignees/", 7),
     ("/api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/", 7),

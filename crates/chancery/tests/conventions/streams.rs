@@ -12,7 +12,7 @@ use platform::kit::request::Request;
 use platform::kit::route::{Handler, Pending, Route, Schema};
 use platform::kit::serve;
 use platform::kit::table::Table;
-use platform::kit::upload::{Upload, UploadError};
+use platform::kit::upload::{Chunks, Upload, UploadError};
 use serde_json::json;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

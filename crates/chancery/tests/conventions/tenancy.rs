@@ -175,7 +175,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// What a collection's address ends with, and the table of its ids. Of those that fit, the longest one counts.
-const COLLECTIONS: [(&str, &str); 21] = [
+const COLLECTIONS: [(&str, &str); 24] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -190,6 +190,9 @@ const COLLECTIONS: [(&str, &str); 21] = [
     ("object-classes/{class_id}/permission-sets", "object_class_permission_sets"),
     ("object-classes/{class_id}/document-templates", "document_templates"),
     ("object-records/{record_id}/documents", "document_templates"),
+    ("task-templates", "task_templates"),
+    ("tasks", "tasks"),
+    ("custom-components", "custom_components"),
     ("files", "files"),
     ("record-permission-sets", "record_permission_sets"),
     ("object-records", "records"),
@@ -232,8 +235,8 @@ fn sent_ids(route: &Route) -> &'static str {
     }
 }
 
-/// What takes an id in calls about records, whose fields tenants declare: a query or a body, and the table of the ids. The
-/// class has the fields of [`fill`].
+/// What takes an id in calls about records, whose fields tenants declare, and inside of JSON: a query or a body, and the table
+/// of the ids. The class has the fields of [`fill`].
 fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'static str)> {
     let here = json!(HERE);
     let below = route.path.trim_start_matches("/api/object-classes/{class_id}/").trim_start_matches("/api/");
@@ -273,6 +276,12 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
             let body = |record: Value, template: Value| json!({"object_record": record, "document_template": template});
             let of_template = body(json!(1), here.clone());
             [(body(here, json!(3)), "records"), (of_template, "document_templates")].map(in_body).to_vec()
+        }
+        ("POST", "task-templates/") => {
+            let configuration = json!({"object_class": here, "fields": []});
+            let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
+            let body = json!({"name": "T", "complete_by": "asap", "plugin_config": config});
+            vec![in_body((body, "object_classes"))]
         }
         ("GET", "object-records/" | "object-records/export/") => vec![
             ("?owner=HERE", None, "users"),

@@ -66,11 +66,14 @@ fn text<'a>(field: &'a Json, member: &str) -> &'a str {
     field[member].as_str().unwrap_or("")
 }
 
-/// A row for each field, those of a group with its name in front.
+/// A row for each field, those of a group with its name in front. They are columns of the list only if the group is none, and no
+/// list of objects.
 fn fields(schema: &Json, group: &str, columns: &[Json], rows: &mut Vec<(String, [String; 3])>) {
     for field in schema.as_array().into_iter().flatten() {
         let name = format!("{group}{}", text(field, "alias"));
         if field["schema"].is_array() {
+            let is_column = columns.iter().any(|column| column["alias"] == field["alias"]);
+            let columns = if is_column || field["type"] == "list" { &[] } else { columns };
             fields(&field["schema"], &format!("{name}."), columns, rows);
             continue;
         }

@@ -4,11 +4,11 @@
 use crate::BINARY;
 use crate::file_writers::{PUBLIC, RECORDS, TEMPLATES, content, prepare};
 use crate::files_crash::s3_files;
-use crate::message;
+use crate::outages::{has_no_failures, is_unavailable};
 use crate::workload::{admin, installed};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, Installation, Process, Reply, S3, docx};
+use testkit::{Client, Installation, Reply, S3, docx};
 
 /// How many records there are, of each of which a document is asked for.
 const ASKED: usize = 3;
@@ -72,20 +72,6 @@ async fn all_end(client: &Client, records: &[i64], template: i64) {
     }
 }
 
-#[track_caller]
-fn is_unavailable(reply: &Reply, detail: &str) {
-    reply.is(503, message::detail(detail));
-    assert_eq!(reply.header("retry-after"), "1");
-}
-
-/// No answer was 500.
-#[track_caller]
-fn has_no_failures(process: &Process) {
-    let log = process.stderr();
-    let failures: Vec<&str> = log.lines().filter(|line| line.contains("\"status\":500")).collect();
-    assert!(log.contains("\"status\":503") && failures.is_empty(), "{failures:#?}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
     let installation = installed(Installation::embedded(BINARY).on_small_disk(48)).and_build();
@@ -99,13 +85,13 @@ async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
     for record in asked {
         generate(&admin, *record, template).await.created();
     }
-    is_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, "The storage is full.");
+    is_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, &["The storage is full."]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     // There is none at all.
     installation.disk().fill();
-    is_unavailable(&generate(&admin, others[0], template).await, "The storage is full.");
+    is_unavailable(&generate(&admin, others[0], template).await, &["The storage is full."]);
     for _ in 0..5 {
-        is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, "The storage is full.");
+        is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, &["The storage is full."]);
         assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
         for path in [RECORDS, TEMPLATES, PUBLIC, "/readyz"] {
             admin.get(path).await.ok();
@@ -145,8 +131,8 @@ async fn s3_may_be_away_for_a_while() {
     }
     admin.delete(&format!("{PUBLIC}{}/", gone.as_str().unwrap())).await.is_empty();
     let begun = Instant::now();
-    is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, "The storage is not available.");
-    is_unavailable(&admin.get(&public).await, "The storage is not available.");
+    is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, &["The storage is not available."]);
+    is_unavailable(&admin.get(&public).await, &["The storage is not available."]);
     println!("S3 away: an upload and a download are refused within {:.1?}", begun.elapsed());
     for path in [RECORDS, TEMPLATES, PUBLIC, "/readyz"] {
         admin.get(path).await.ok();

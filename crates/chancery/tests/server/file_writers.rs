@@ -1,13 +1,13 @@
 //! Writers of files for `files_crash.rs`: they upload, make files public, put them into records and templates, ask for documents
 //! and cancel them, and note what of it was acknowledged.
 
+use crate::writers::{Notes, Writer, Writers, lock};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use testkit::{Client, Reply, docx};
-use tokio::task::JoinHandle;
 
 pub const WRITERS: usize = 16;
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
@@ -78,48 +78,27 @@ pub struct Told {
     pub faults: Vec<String>,
 }
 
-pub fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
-}
+impl Notes for Told {
+    const AT_WORK: usize = 20 * WRITERS;
 
-/// The writers of a round.
-pub struct Writers {
-    told: Arc<Mutex<Told>>,
-    stop: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<()>>,
-}
-
-impl Writers {
-    pub fn start(admin: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers {
-        let stop = Arc::new(AtomicBool::new(false));
-        let task = |number: usize| {
-            let (client, told, stop) = (admin.clone(), told.clone(), stop.clone());
-            tokio::spawn(Writer { client, told, stop, round, number }.work())
-        };
-        Writers { told: told.clone(), tasks: (0..WRITERS).map(task).collect(), stop }
+    fn acknowledged(&self) -> usize {
+        self.acknowledged
     }
 
-    /// Waits until some more has been acknowledged.
-    pub async fn are_at_work(&self) {
-        let wanted = lock(&self.told).acknowledged + 20 * WRITERS;
-        let end = Instant::now() + Duration::from_secs(60);
-        while lock(&self.told).acknowledged < wanted {
-            let faults = lock(&self.told).faults.clone();
-            assert!(faults.is_empty() && Instant::now() < end, "nothing more is acknowledged; {faults:?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    /// Ends the round.
-    pub async fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            task.await.unwrap();
-        }
+    fn faults(&self) -> &[String] {
+        &self.faults
     }
 }
 
-struct Writer {
+/// Begins a round.
+pub fn start(admin: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers<Told> {
+    Writers::start(WRITERS, told, |number, stop| {
+        let (client, told, stop) = (admin.clone(), told.clone(), stop.clone());
+        FileWriter { client, told, stop, round, number }
+    })
+}
+
+struct FileWriter {
     client: Client,
     told: Arc<Mutex<Told>>,
     stop: Arc<AtomicBool>,
@@ -127,25 +106,19 @@ struct Writer {
     number: usize,
 }
 
-impl Writer {
-    async fn work(self) {
-        for n in 0.. {
-            if self.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            let name = format!("{}-{}-{n}", self.round, self.number);
-            let done = match self.number % 4 {
-                0 => self.public_file(&name, n).await,
-                1 => self.record(&name, n).await,
-                2 => self.template(&name, n).await,
-                _ => self.documents(&name, n).await,
-            };
-            if done.is_none() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+impl Writer for FileWriter {
+    async fn write(&self, n: usize) -> Option<()> {
+        let name = format!("{}-{}-{n}", self.round, self.number);
+        match self.number % 4 {
+            0 => self.public_file(&name, n).await,
+            1 => self.record(&name, n).await,
+            2 => self.template(&name, n).await,
+            _ => self.documents(&name, n).await,
         }
     }
+}
 
+impl FileWriter {
     fn told(&self) -> MutexGuard<'_, Told> {
         lock(&self.told)
     }

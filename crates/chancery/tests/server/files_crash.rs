@@ -2,10 +2,9 @@
 //! that is referred to is lost, none that is not stays after a sweep, no run is lost, and none puts its file into a field twice.
 
 use crate::BINARY;
-use crate::file_writers::{
-    Documented, PAPERS, PUBLIC, RECORDS, TEMPLATES, Told, WRITERS, Writers, content, lock, prepare,
-};
+use crate::file_writers::{Documented, PAPERS, PUBLIC, RECORDS, TEMPLATES, Told, WRITERS, content, prepare, start};
 use crate::workload::{READY, admin, again, all, installed, is_served};
+use crate::writers::lock;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -349,7 +348,7 @@ async fn server_killed(what: &str, place: Place, rounds: usize) {
     let (told, mut seen): (Arc<Mutex<Told>>, _) = (Arc::default(), Seen::default());
     let mut left = 0;
     for round in 0..rounds {
-        let writers = Writers::start(&admin, round, &told);
+        let writers = start(&admin, round, &told);
         writers.are_at_work().await;
         tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
         process.kill();
@@ -398,7 +397,7 @@ async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
     prepare(&admin).await;
     let (told, mut seen): (Arc<Mutex<Told>>, _) = (Arc::default(), Seen::default());
     for round in 0..rounds(1) {
-        let writers = Writers::start(&admin, round, &told);
+        let writers = start(&admin, round, &told);
         writers.are_at_work().await;
         tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
         postgresql.kill();

@@ -3,13 +3,12 @@
 
 use crate::BINARY;
 use crate::workload::{READY, WRITERS};
+use crate::writers::{Notes, Writer, Writers};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use testkit::{ClickHouse, Client, HISTORY_KEY, Installation, Process, rounds};
-use tokio::task::JoinHandle;
 
 const BATCH: usize = 50;
 
@@ -62,54 +61,38 @@ fn history_event(id: &str) -> Json {
     })
 }
 
-/// The writers of a round: one half sends batches, the other single events, one after the other.
-struct Writers {
-    stop: Arc<AtomicBool>,
-    told: Arc<Mutex<Told>>,
-    tasks: Vec<JoinHandle<()>>,
+impl Notes for Told {
+    const AT_WORK: usize = 1000;
+
+    fn acknowledged(&self) -> usize {
+        self.acknowledged.len()
+    }
+
+    fn faults(&self) -> &[String] {
+        &self.faults
+    }
 }
 
-impl Writers {
-    fn start(client: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers {
-        let stop = Arc::new(AtomicBool::new(false));
-        let tasks = (0..WRITERS)
-            .map(|writer| {
-                let (client, told, stop) = (client.clone(), told.clone(), stop.clone());
-                let number = round * WRITERS + writer;
-                tokio::spawn(async move {
-                    for n in 0.. {
-                        if stop.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let done = if writer % 2 == 0 {
-                            send_batch(&client, number, n, &told).await
-                        } else {
-                            send_event(&client, number, n, &told).await
-                        };
-                        if done.is_none() {
-                            tokio::time::sleep(Duration::from_millis(20)).await;
-                        }
-                    }
-                })
-            })
-            .collect();
-        Writers { stop, told: told.clone(), tasks }
-    }
+/// Begins a round: one half of the writers sends batches, the other single events, one after the other.
+fn start(client: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers<Told> {
+    Writers::start(WRITERS, told, |writer, _| {
+        let (client, told) = (client.clone(), told.clone());
+        Sender { client, told, number: round * WRITERS + writer, in_batches: writer % 2 == 0 }
+    })
+}
 
-    /// Waits until some more has been acknowledged.
-    async fn are_at_work(&self) {
-        let wanted = self.told.lock().unwrap().acknowledged.len() + 1000;
-        let end = Instant::now() + Duration::from_secs(60);
-        while self.told.lock().unwrap().acknowledged.len() < wanted {
-            assert!(Instant::now() < end, "nothing more is acknowledged: {:?}", self.told.lock().unwrap().faults);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
+struct Sender {
+    client: Client,
+    told: Arc<Mutex<Told>>,
+    number: usize,
+    in_batches: bool,
+}
 
-    async fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            task.await.unwrap();
+impl Writer for Sender {
+    async fn write(&self, n: usize) -> Option<()> {
+        match self.in_batches {
+            true => send_batch(&self.client, self.number, n, &self.told).await,
+            false => send_event(&self.client, self.number, n, &self.told).await,
         }
     }
 }
@@ -227,7 +210,7 @@ async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
     let client_id = tenant(&process).await;
     let (told, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
     for round in 0..rounds {
-        let writers = Writers::start(&caller(&process, &client_id), round, &told);
+        let writers = start(&caller(&process, &client_id), round, &told);
         writers.are_at_work().await;
         tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
         process.kill();
@@ -254,7 +237,7 @@ async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
     let client = caller(&process, &tenant(&process).await);
     let (told, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
     for round in 0..rounds {
-        let writers = Writers::start(&client, round, &told);
+        let writers = start(&client, round, &told);
         writers.are_at_work().await;
         tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
         clickhouse.kill();

@@ -25,8 +25,11 @@ mod processes;
 mod record_writers;
 mod sign_in_burst;
 mod stored;
+mod task_forms;
+mod tasks_crash;
 mod warnings;
 mod workload;
+mod writers;
 
 use testkit::message;
 

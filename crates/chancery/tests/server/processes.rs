@@ -8,10 +8,55 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process};
 
 /// What another process may go without seeing.
 const A_SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_links_of_tasks_work_and_end_in_every_process() {
+    let Some(installation) = Installation::postgresql(BINARY).map(Installation::and_build) else { return };
+    let (one, two) = (installation.serve_api(), installation.serve_api());
+    let admin = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let guest = json!({"username": "guest@example.com", "account_type": "one_time_completion", "first_name": "G", "last_name": "G"});
+    let guest = admin.post("/api/users/", guest).await.id();
+    let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
+    let template = admin.post("/api/task-templates/", template).await.id();
+    for end in ["cancel", "complete"] {
+        let before = Mail::all(&installation.data(), "localhost").len();
+        let task = admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.id();
+        let mut mails = Vec::new();
+        for _ in 0..500 {
+            mails = Mail::all(&installation.data(), "localhost");
+            if mails.len() > before {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let token = json!({"token": mails.last().unwrap().token()});
+        let here = one.client("localhost");
+        let here = here.with_pair("", &here.post("/api/auth/task/", token.clone()).await.ok());
+        let there = two.client("localhost");
+        let there = there.with_pair("", &there.post("/api/auth/task/", token.clone()).await.ok());
+        let path = format!("/api/tasks/{task}/");
+        for client in [&here, &there] {
+            assert_eq!(client.get(&path).await.ok()["status"], "open");
+        }
+        match end {
+            "cancel" => admin.post(&format!("{path}cancel/"), json!({})).await.ok(),
+            _ => here.post(&format!("{path}complete/"), json!({"response": {}})).await.ok(),
+        };
+        here.get(&path).await.is(401, message::bad_token());
+        let refused = json!({"token": ["Invalid token."]});
+        there.post("/api/auth/task/", token).await.is(400, refused);
+        // A write looks at once, a read within a second.
+        there.post(&format!("{path}complete/"), json!({"response": {}})).await.is(401, message::bad_token());
+        tokio::time::sleep(A_SECOND).await;
+        there.get(&path).await.is(401, message::bad_token());
+        let refresh = json!({"refresh_token": there.refresh_token});
+        there.post("/api/auth/refresh/", refresh).await.is(401, message::bad_token());
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_sessions_and_accounts_end_in_every_process() {

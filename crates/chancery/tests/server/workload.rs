@@ -2,14 +2,13 @@
 //! "an acknowledged write survives" and "no event is lost").
 
 use crate::record_writers::{self, Happened, Place, RECORDS, Step};
+use crate::writers::{Notes, Writer, Writers, lock};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process, Reply};
-use tokio::task::JoinHandle;
 
 /// How many write at once.
 pub const WRITERS: usize = 50;
@@ -28,7 +27,7 @@ pub fn installed(installation: Installation) -> Installation {
 
 /// What was tried and what was acknowledged, over all rounds.
 #[derive(Default)]
-struct Told {
+pub struct Told {
     /// Acknowledged writes, as the log tells them: `roles create 1-2-3`.
     writes: BTreeSet<String>,
     /// The addresses from which somebody tried to sign in; each is used once.
@@ -42,9 +41,15 @@ struct Told {
     faults: Vec<String>,
 }
 
-impl Told {
+impl Notes for Told {
+    const AT_WORK: usize = 3 * WRITERS;
+
     fn acknowledged(&self) -> usize {
         self.writes.len() + self.signed_in.len() + self.refused.len() + self.records.count()
+    }
+
+    fn faults(&self) -> &[String] {
+        &self.faults
     }
 }
 
@@ -56,13 +61,6 @@ pub struct Workload {
     slowest: Duration,
 }
 
-/// The writers of a round.
-pub struct Writers {
-    told: Arc<Mutex<Told>>,
-    stop: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<()>>,
-}
-
 impl Workload {
     /// Makes what the writers of records need.
     pub async fn prepare(admin: &Client) -> Workload {
@@ -71,15 +69,12 @@ impl Workload {
     }
 
     /// Begins a round.
-    pub fn start(&mut self, admin: &Client) -> Writers {
+    pub fn start(&mut self, admin: &Client) -> Writers<Told> {
         self.rounds += 1;
-        let stop = Arc::new(AtomicBool::new(false));
-        let task = |number: usize| {
-            let (client, told, stop) = (admin.clone(), self.told.clone(), stop.clone());
-            tokio::spawn(Writer { client, told, stop, place: self.place, round: self.rounds, number }.work())
-        };
-        let tasks = (0..WRITERS).map(task).collect();
-        Writers { told: self.told.clone(), stop, tasks }
+        Writers::start(WRITERS, &self.told, |number, _| {
+            let (client, told) = (admin.clone(), self.told.clone());
+            Caller { client, told, place: self.place, round: self.rounds, number }
+        })
     }
 
     /// A moment of its own for each round, so that not all end at the same step.
@@ -138,65 +133,37 @@ impl Workload {
     }
 }
 
-impl Writers {
-    /// Waits until some more has been acknowledged.
-    pub async fn are_at_work(&self) {
-        let wanted = lock(&self.told).acknowledged() + 3 * WRITERS;
-        let end = Instant::now() + Duration::from_secs(60);
-        while lock(&self.told).acknowledged() < wanted {
-            let faults = lock(&self.told).faults.clone();
-            assert!(faults.is_empty() && Instant::now() < end, "nothing more is acknowledged; {faults:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Ends the round.
-    pub async fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            task.await.unwrap();
-        }
-    }
-}
-
 /// Makes things and removes them again, since there may be 100 roles at a time; the log keeps them all. What is not
 /// acknowledged is left as it is.
-struct Writer {
+struct Caller {
     client: Client,
     told: Arc<Mutex<Told>>,
-    stop: Arc<AtomicBool>,
     place: Place,
     round: usize,
     number: usize,
 }
 
-impl Writer {
-    async fn work(self) {
-        for n in 0.. {
-            if self.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            let name = format!("{}-{}-{n}", self.round, self.number);
-            let done = match self.number % 10 {
-                0 | 1 => self.role(&name).await,
-                2 | 3 => self.user(&name).await,
-                4 | 5 => self.group(&name).await,
-                6 | 7 => self.record(&name).await,
-                8 => self.records(&name).await,
-                _ => self.sign_in(n).await,
-            };
-            if done.is_none() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+impl Writer for Caller {
+    async fn write(&self, n: usize) -> Option<()> {
+        let name = format!("{}-{}-{n}", self.round, self.number);
+        match self.number % 10 {
+            0 | 1 => self.role(&name).await,
+            2 | 3 => self.user(&name).await,
+            4 | 5 => self.group(&name).await,
+            6 | 7 => self.record(&name).await,
+            8 => self.records(&name).await,
+            _ => self.sign_in(n as u16).await,
         }
     }
+}
 
+impl Caller {
     async fn role(&self, name: &str) -> Option<()> {
         let body = json!({"name": name, "permissions": {"users": ["view"]}});
-        let role = self.write("POST", "/api/roles/", body, &[&format!("roles create {name}")]).await?;
+        let role = self.logged("POST", "/api/roles/", body, &[&format!("roles create {name}")]).await?;
         let path = format!("/api/roles/{}/", role.id());
-        self.write("PATCH", &path, json!({"description": "x"}), &[&format!("roles edit {name}")]).await?;
-        self.write("DELETE", &path, json!({}), &[&format!("roles delete {name}")]).await.map(drop)
+        self.logged("PATCH", &path, json!({"description": "x"}), &[&format!("roles edit {name}")]).await?;
+        self.logged("DELETE", &path, json!({}), &[&format!("roles delete {name}")]).await.map(drop)
     }
 
     async fn user(&self, name: &str) -> Option<()> {
@@ -204,19 +171,19 @@ impl Writer {
         let body = json!({
             "username": name, "account_type": "internal", "first_name": "A", "last_name": "B", "delay_activation": true,
         });
-        let user = self.write("POST", "/api/users/", body, &[&format!("users create {name}")]).await?;
+        let user = self.logged("POST", "/api/users/", body, &[&format!("users create {name}")]).await?;
         let path = format!("/api/users/{}/", user.id());
-        self.write("PATCH", &path, json!({"first_name": "C"}), &[&format!("users edit {name}")]).await?;
-        self.write("DELETE", &path, json!({}), &[&format!("users delete {name}")]).await.map(drop)
+        self.logged("PATCH", &path, json!({"first_name": "C"}), &[&format!("users edit {name}")]).await?;
+        self.logged("DELETE", &path, json!({}), &[&format!("users delete {name}")]).await.map(drop)
     }
 
     async fn group(&self, name: &str) -> Option<()> {
         let made = [format!("user_groups create {name}"), format!("user_groups add_owners {name}")];
-        let group = self.write("POST", "/api/user-groups/", json!({"name": name}), &[&made[0], &made[1]]).await?;
+        let group = self.logged("POST", "/api/user-groups/", json!({"name": name}), &[&made[0], &made[1]]).await?;
         let path = format!("/api/user-groups/{}/", group.id());
         let (members, added) = (format!("{path}members/users/"), format!("user_groups add_members {name}"));
-        self.write("POST", &members, json!([self.client.id]), &[&added]).await?;
-        self.write("DELETE", &path, json!({}), &[&format!("user_groups delete {name}")]).await.map(drop)
+        self.logged("POST", &members, json!([self.client.id]), &[&added]).await?;
+        self.logged("DELETE", &path, json!({}), &[&format!("user_groups delete {name}")]).await.map(drop)
     }
 
     /// Half of the writers leave the record assigned; the others delete and restore it.
@@ -272,7 +239,7 @@ impl Writer {
     }
 
     /// What was acknowledged goes into the log under these names.
-    async fn write(&self, method: &str, path: &str, body: Json, entries: &[&String]) -> Option<Reply> {
+    async fn logged(&self, method: &str, path: &str, body: Json, entries: &[&String]) -> Option<Reply> {
         let reply = self.client.call(method, path).json(&body).try_send().await?;
         let mut told = lock(&self.told);
         if !matches!(reply.status, 200 | 201 | 204) {
@@ -464,8 +431,4 @@ pub async fn all(client: &Client, path: &str) -> Vec<Json> {
 
 fn text(row: &Json, name: &str) -> String {
     row[name].as_str().unwrap_or_else(|| panic!("{name} is no text: {row}")).to_owned()
-}
-
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@ mod values;
 pub mod work;
 
 use crate::templates::merge_fields::{hidden_classes, may_view, may_view_classes};
-use files::held::{FILE_COLUMNS, File};
+use files::held::{FILE_COLUMNS, File, label_schema};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::jobs;
@@ -127,8 +127,7 @@ fn started_schema() -> Json {
 }
 
 fn run_schema() -> Json {
-    let label = openapi::object(["name", "url", "size", "type"].map(|name| (name, json!({"type": "string"}))));
-    let labels = json!({"type": "object", "properties": {"document": label}});
+    let labels = json!({"type": "object", "properties": {"document": label_schema()}});
     let run = openapi::object([
         ("id", json!({"type": "integer"})),
         ("status", json!({"type": "string", "enum": STATES})),

@@ -10,7 +10,7 @@ use events::file_copies::put_copy;
 use events::outbox::put_history;
 use events::record_events::{Event, GeneratedDocument, Source};
 use files::file_name;
-use files::held::{FILE_COLUMNS, File, Holder, announce, hold};
+use files::held::{FILE_COLUMNS, File, Holder, announce, forget, hold};
 use files::{Storage, storage_key, stored};
 use identity::as_caller;
 use kit::app::App;
@@ -137,27 +137,34 @@ async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let requester = run.requester;
     let announced = build.db.write(move |conn| announce(conn, &name, size as i64, None, [now, until]));
     let (file, uuid) = announced.await.map_err(|error: Error| NoFile::from(error))?;
-    storage.blobs.make_group(&build.uid).await.map_err(stored)?;
-    blob.finish(&storage_key(build, &uuid)).await.map_err(stored)?;
-    let related = values.related;
-    let caller = build.db.read(move |conn| as_caller(conn, requester)).await?;
-    let request = Arc::new(Request::of_job(app, build, caller));
-    let ended = commit::write(&request, move |request, conn| {
-        let ending = Ending { run: id, file, copy: copy.as_deref(), related: &related };
-        match finish(request, conn, &ending) {
-            // Nothing of it may be kept.
-            Err(NoFile::Refused(refusal)) => Err(refusal),
-            ended => Ok(ended),
-        }
-    });
-    let ended = ended.await.map_err(NoFile::from).and_then(|ended| ended);
+    let ending = Ending { run: id, file, copy, related: values.related };
+    let ended = end(app, build, requester, blob, &uuid, ending).await;
     if ended.is_err() {
-        let expire = move |conn: &mut Conn| {
-            conn.exec(&Sql::new("UPDATE files SET kept_until = 0 WHERE id = $1 AND kept_until IS NOT NULL").arg(file))
-        };
-        let _ = build.db.write::<_, Error>(expire).await;
+        forget(app, build, file, &uuid).await;
     }
     ended
+}
+
+/// Stores the file of a run, and ends the run with it.
+async fn end(
+    app: &App,
+    build: &Arc<Build>,
+    requester: i64,
+    blob: NewBlob,
+    uuid: &str,
+    ending: Ending,
+) -> Result<(), NoFile> {
+    let storage: &Storage = app.slot();
+    storage.blobs.make_group(&build.uid).await.map_err(stored)?;
+    blob.finish(&storage_key(build, uuid)).await.map_err(stored)?;
+    let caller = build.db.read(move |conn| as_caller(conn, requester)).await?;
+    let request = Arc::new(Request::of_job(app, build, caller));
+    let ended = commit::write(&request, move |request, conn| match finish(request, conn, &ending) {
+        // Nothing of it may be kept.
+        Err(NoFile::Refused(refusal)) => Err(refusal),
+        ended => Ok(ended),
+    });
+    ended.await?
 }
 
 /// Puts a copy of a file into the history service. There is none where nothing is delivered.
@@ -226,24 +233,24 @@ fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(N
 }
 
 /// How a run ends.
-struct Ending<'a> {
+struct Ending {
     run: i64,
     file: i64,
     /// The copy in the history service.
-    copy: Option<&'a str>,
-    related: &'a runs::Related,
+    copy: Option<String>,
+    related: runs::Related,
 }
 
 /// Ends a run with its file, if the requester may still see what it shows. Whatever else than a refusal is returned as an error,
 /// is so before anything is written.
-fn finish(request: &Request, conn: &mut Conn, ending: &Ending<'_>) -> Result<(), NoFile> {
+fn finish(request: &Request, conn: &mut Conn, ending: &Ending) -> Result<(), NoFile> {
     let run = runs::processing(conn, ending.run, " FOR UPDATE")?.ok_or(NoFile::Over)?;
     let request = &request.by(requester(&request.app, &request.build, conn, &run)?.caller.ok_or_else(no_record)?);
     let held = for_change(request, conn, run.record)?.ok_or_else(no_record)?;
     if !may_view_classes(request, conn, run.template)? {
         return Err(no_class());
     }
-    for (class, ids) in ending.related {
+    for (class, ids) in &ending.related {
         if !may_view_all(request, conn, *class, ids)? {
             // What is left out, and what makes the run fail, is decided when the values are read again.
             return Err(NoFile::Later("a related record may not be viewed any more".to_owned()));
@@ -251,9 +258,9 @@ fn finish(request: &Request, conn: &mut Conn, ending: &Ending<'_>) -> Result<(),
     }
     hold(conn, ending.file, Holder::Run(run.id))?;
     let outcome = put_into_field(request, conn, &run, &held, ending.file)?;
-    runs::end_with_file(request, conn, &run, outcome, ending.file, ending.related)?;
+    runs::end_with_file(request, conn, &run, outcome, ending.file, &ending.related)?;
     request.effects.after_commit(kit::jobs::wake);
-    let Some(file_id) = ending.copy else { return Ok(()) };
+    let Some(file_id) = ending.copy.as_deref() else { return Ok(()) };
     let name = Sql::new("SELECT full_name FROM users WHERE id = $1").arg(run.requester);
     let name = conn.one(&name, |row| Ok(row.text(0)?.to_owned()))?;
     let document = GeneratedDocument { document_template_id: run.template, field_id: run.field.unwrap_or(0), file_id };

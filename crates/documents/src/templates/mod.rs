@@ -8,7 +8,7 @@ pub mod warnings;
 use crate::generation::runs;
 use check::Read;
 use files::file_name::{extension, split};
-use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release};
+use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, labels_schema, release};
 use files::uploads::{invalid_token, of_token, of_tokens};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -25,7 +25,6 @@ use records::record_values::class_of_id;
 use records::rights::{CLASS_EDIT, lock_class, on_class};
 use resource::json::{Cells, Form, Writer};
 use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, fold, message, openapi};
-use serde_json::json;
 use std::sync::{Arc, LazyLock};
 use store::{Arg, Conn, Error, Sql};
 
@@ -70,14 +69,8 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit_items(TEMPLATES.default)
-    .shows(|_| vec![("_meta", openapi::object([("labels", openapi::object([("files", files_schema())]))]))])
+    .shows(|_| vec![("_meta", openapi::object([("labels", openapi::object([("files", labels_schema())]))]))])
 });
-
-/// The schema of what labels tell of files.
-pub fn files_schema() -> serde_json::Value {
-    let file = openapi::object(["name", "url", "size", "type"].map(|name| (name, json!({"type": "string"}))));
-    json!({"type": "object", "description": "By the id of the file", "additionalProperties": openapi::titled("FileLabel", file)})
-}
 
 static SHAPE: Shape = Shape::new(
     Declaration::Static(&TEMPLATE),
@@ -90,10 +83,10 @@ pub fn routes() -> Vec<Route> {
     let right = "object_classes.edit";
     vec![
         Route::list(COLLECTION, &TEMPLATE, list).instance(right),
-        Route::create(COLLECTION, &TEMPLATE, |_, _| Err(Refusal::not_found())).steps(create).instance(right),
+        Route::create_async(COLLECTION, &TEMPLATE, create).instance(right),
         Route::options_below(COLLECTION, document),
         Route::view(ONE, &TEMPLATE, view).instance(right),
-        Route::edit(ONE, &TEMPLATE, |_, _| Err(Refusal::not_found())).steps(edit).instance(right),
+        Route::edit_async(ONE, &TEMPLATE, edit).instance(right),
         Route::delete(ONE, delete).instance(right),
         Route::download(DOWNLOAD, download).named_by_path().instance(right),
     ]

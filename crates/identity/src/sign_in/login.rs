@@ -5,7 +5,7 @@ use crate::account::{Account, sign_in_refused};
 use crate::attempts::{self, Attempt, check_address, count_failure};
 use crate::hasher::{Hasher, QueuePath};
 use crate::passwords;
-use crate::sessions::{self, Redeemed};
+use crate::sessions::{self, Redeemed, Way};
 use crate::single_sign_on::logout;
 use crate::system_events::{self, Event};
 use kit::answer::{Answer, Outcome};
@@ -120,7 +120,7 @@ fn decide_login(
         );
         conn.exec(&sql.arg(request.now).arg(account.id))?;
         system_events::write(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
-        return Ok(Kept::Done(sessions::begin(request, conn, account.id, None)?));
+        return Ok(Kept::Done(sessions::begin(request, conn, account.id, Way::Password)?));
     }
     let (event, reason) = failure_event(request, account.as_ref(), is_right);
     system_events::write(request, conn, event, account.as_ref().map(|account| account.id), Some(reason))?;

@@ -11,7 +11,7 @@ use super::tickets::{invalid_ticket, make_ticket, redirect};
 use super::transaction::Transaction;
 use crate::account::sign_in_refused;
 use crate::attempts::check_address;
-use crate::sessions;
+use crate::sessions::{self, Way};
 use crate::sign_in::pages;
 use crate::system_events::{self, Event};
 use http::{Method, StatusCode};
@@ -218,7 +218,7 @@ fn carry_out(
 fn begin_session(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
     system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
-    Ok(sessions::begin(request, conn, user, Some(single_sign_on))?)
+    Ok(sessions::begin(request, conn, user, Way::SingleSignOn(single_sign_on))?)
 }
 
 fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {

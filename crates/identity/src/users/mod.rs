@@ -39,7 +39,7 @@ use view::{LIST, instance, load, scope};
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::list("/api/users/", &USER, list).summary("The users whom the caller may list"),
-        Route::create("/api/users/", &USER, |_, _| Err(Refusal::not_found())).steps(create).needs("users", "create"),
+        Route::create_async("/api/users/", &USER, create).needs("users", "create"),
         Route::options_below("/api/users/", schema_document),
         Route::new(
             http::Method::GET,
@@ -49,7 +49,7 @@ pub fn routes() -> Vec<Route> {
         )
         .answers(200, Schema::Json(permissions_schema)),
         Route::view("/api/users/{id}/", &USER, view).needs("users", "view"),
-        Route::edit("/api/users/{id}/", &USER, |_, _| Err(Refusal::not_found())).steps(edit).needs("users", "edit"),
+        Route::edit_async("/api/users/{id}/", &USER, edit).needs("users", "edit"),
         Route::delete("/api/users/{id}/", delete).needs("users", "delete"),
     ];
     routes.extend(actions::routes());

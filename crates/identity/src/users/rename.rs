@@ -7,7 +7,7 @@ use super::create::type_in;
 use super::user::{FIRST_NAME, USERNAME};
 use crate::account::permissions_of_roles;
 use crate::mailed_links;
-use crate::sessions;
+use crate::sessions::{self, TaskLinks};
 use administration::company_details;
 use administration::mail::queue::{self, Mail, MailKind};
 use administration::mail::templates;
@@ -51,6 +51,8 @@ pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -
 /// address. The caller of this function raises the version of the rights.
 pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {
     mailed_links::delete_links(conn, id)?;
+    (request.app.slot::<TaskLinks>().delete_tokens)(conn, id)?;
+    sessions::end_narrowed_of(request, conn, id)?;
     let sql = Sql::new(
         "SELECT CASE WHEN u.activated_at IS NOT NULL OR u.password_set_at IS NOT NULL OR EXISTS \
          (SELECT 1 FROM single_sign_on_identities i WHERE i.user_id = u.id) THEN 1 ELSE 0 END, u.status FROM users u WHERE u.id = $1",

@@ -419,10 +419,12 @@ async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
         "/api/auth/login/",
         "/api/auth/password-reset/",
         "/api/auth/password-reset/confirm/",
+        "/api/auth/task/",
         "/api/single-sign-on/login/",
         "/password-reset/",
         "/sign-in/",
         "/sign-in/single-sign-on/",
+        "/task/",
     ];
     assert_eq!(paths, expected);
     assert_eq!(events(&server).await, before);

@@ -43,6 +43,7 @@ async fn each_account_type_holds_its_permissions() {
                 "list": users[0], "view": users[1], "create": users[2], "edit": users[3], "delete": users[4],
             },
             "roles": crud,
+            "task_templates": crud,
             "single_sign_on": crud,
             "authentication_objects": crud,
             "user_groups": {

@@ -6,9 +6,9 @@
 //! jobs: a job runs at least once. A [`StandingJob`] has no rows; it says by itself when it is due.
 //!
 //! Each process has one task for each build. The task sleeps until a commit wakes it or a job is due, and then starts
-//! every kind that has due jobs; the kinds run concurrently. In one process a build runs few jobs of a kind at a time, mostly one, and
-//! each kind bounds how many of its jobs run over all builds; builds queue for these places. A process that does not
-//! serve requests (a command) runs no jobs, since it may end at any time.
+//! every kind that has due jobs; the kinds run concurrently. In one process a build runs few jobs of a kind at a time,
+//! mostly one, and each kind bounds how many of its jobs run over all builds; builds queue for these places. A process
+//! that does not serve requests (a command) runs no jobs, since it may end at any time.
 
 mod rows;
 mod work;
@@ -193,6 +193,12 @@ impl Default for Settings {
 pub fn put(request: &Request, conn: &mut Conn, job: &NewJob) -> Result<i64, Error> {
     request.effects.after_commit(wake);
     insert(&request.app, &request.build, conn, job, request.now)
+}
+
+/// Puts jobs of a kind that are due now, one of each payload, without keys.
+pub fn put_many(request: &Request, conn: &mut Conn, kind: &JobKind, payloads: Vec<Json>) -> Result<(), Error> {
+    request.effects.after_commit(wake);
+    rows::insert_many(&request.app, &request.build, conn, kind, payloads, request.now)
 }
 
 /// Cancels a job, in the transaction that makes it unnecessary. A running job is aborted.

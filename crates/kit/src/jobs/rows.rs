@@ -4,9 +4,10 @@ use super::{Job, JobFailure, JobKind, NewJob, growing};
 use crate::app::App;
 use crate::build::Build;
 use crate::secret::{Column, Context};
+use serde_json::Value as Json;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
+use store::{Conn, Error, Sql, Value};
 use web::clock::random_token;
 
 /// The column of sealed payloads.
@@ -44,6 +45,29 @@ pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64)
     let sql =
         sql.arg(job.not_before).arg(job.not_before.max(now + MAX_WAIT_WHEN_PUT_AGAIN_US)).arg(job.kind.runs_again);
     conn.one(&sql, |row| row.int(0))
+}
+
+/// Puts jobs that are due now, one of each payload, without keys. The caller must wake the build after the commit.
+pub fn insert_many(
+    app: &App,
+    build: &Build,
+    conn: &mut Conn,
+    kind: &JobKind,
+    payloads: Vec<Json>,
+    now: i64,
+) -> Result<(), Error> {
+    let sealed = |payload: Json| {
+        let row = random_token();
+        let sealed = app.keys.seal(&place(build, &row), payload.to_string().as_bytes());
+        (row, sealed)
+    };
+    let jobs: Vec<_> = payloads.into_iter().map(sealed).collect();
+    let due = Value::Int(now);
+    let mut rows = Vec::with_capacity(jobs.len());
+    for (row, sealed) in &jobs {
+        rows.push([Value::Text(kind.name), Value::Text(row), Value::Text(sealed), due, due]);
+    }
+    conn.insert_rows("jobs", &["kind", "row_key", "payload", "created_at", "next_at"], &rows, "").map(drop)
 }
 
 /// The state of a job that is moved from a table of an earlier version.

@@ -103,7 +103,8 @@ pub fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error>
             Value::List(items.into_iter().map(item).collect())
         }
         Kind::Decimal { scale, .. } => row.opt_text(at)?.map(|text| resource::decimal::decode(text, *scale)).into(),
-        Kind::Json { .. } | Kind::Object => {
+        Kind::Json { .. } => row.opt_text(at)?.map_or(Value::Null, |text| Value::JsonText(text.to_owned())),
+        Kind::Object | Kind::List => {
             row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()).map_or(Value::Null, Value::Json)
         }
         _ => row.opt_text(at)?.map(str::to_owned).into(),

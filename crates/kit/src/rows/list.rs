@@ -4,11 +4,20 @@ use super::shape::{Cell, Shape};
 use super::sql::{OWN, Relations, conditions, is_of_the_moment, joins, order};
 use super::view::show;
 use crate::answer::{Answer, Outcome};
+use crate::refusal::Refusal;
 use crate::request::Request;
 use http::StatusCode;
 use resource::json::{Form, Writer};
 use resource::{Field, Filter, RelatedRows, Resource, Select, select_related};
 use store::{Conn, Error, Sql};
+
+/// The bytes of a page whose rows may be large. What is beyond it is refused, but for a single row.
+pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
+
+/// The refusal of a page of more than [`MAX_PAGE_BYTES`].
+pub fn page_too_large() -> Refusal {
+    Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
+}
 
 /// The rows of a list that the caller may see.
 pub struct Scope {
@@ -22,6 +31,8 @@ pub struct Scope {
     pub from: Option<Sql>,
     /// What filters may look into over relations.
     pub relations: Relations,
+    /// Whether a page of more than [`MAX_PAGE_BYTES`] is refused.
+    pub is_bounded: bool,
 }
 
 /// How long a list stays the same if nothing is written, for `answer_cache.rs`.
@@ -40,7 +51,7 @@ impl Scope {
     /// All rows that fulfil a condition. The list is not cached.
     pub fn of(condition: impl Into<Sql>) -> Scope {
         let (condition, relations) = (condition.into(), Relations::new());
-        Scope { condition, total: None, cacheable: Cacheable::Never, from: None, relations }
+        Scope { condition, total: None, cacheable: Cacheable::Never, from: None, relations, is_bounded: false }
     }
 
     /// All rows of a subselect that stands in place of the resource's table.
@@ -52,6 +63,11 @@ impl Scope {
     pub fn cacheable(self) -> Scope {
         Scope { cacheable: Cacheable::Always, ..self }
     }
+
+    /// Refuses a page of more than [`MAX_PAGE_BYTES`]: a row may be so large that a thousand of them do not fit into memory.
+    pub fn bounded(self) -> Scope {
+        Scope { is_bounded: true, ..self }
+    }
 }
 
 /// Answers a page of a list in its envelope, by at most three statements.
@@ -61,10 +77,20 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
     let mut out = Writer::with_capacity(1024 + 900 * select.limit.min(100) as usize);
     out.raw("[");
     let sql = page(request, shape, &scope, &select);
-    conn.each(&sql, |row| {
+    let most = if scope.is_bounded { MAX_PAGE_BYTES } else { usize::MAX };
+    let (mut rows, mut is_too_large) = (0, false);
+    let read = conn.each(&sql, |row| {
         out.comma();
-        show(&mut out, shape, Form::List, &Cell(row), 0, request)
-    })?;
+        show(&mut out, shape, Form::List, &Cell(row), 0, request)?;
+        rows += 1;
+        is_too_large = rows > 1 && out.bytes().len() > most;
+        // Any error ends the reading.
+        if is_too_large { Err(Error::NotFound) } else { Ok(()) }
+    });
+    if is_too_large {
+        return Err(page_too_large());
+    }
+    read?;
     out.raw("]");
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
     let body = envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());

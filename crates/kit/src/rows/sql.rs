@@ -386,7 +386,11 @@ pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: 
                 column(sql, alias, order.field, name);
                 sql.push(direction);
             }
-            None => {}
+            None => {
+                if let Source::Sql(expression) = &order.field.source {
+                    sql.push(expression).push(direction);
+                }
+            }
         }
     }
     let descending = ordering.last().map_or(resource.is_newest_first, |order| order.descending);
@@ -461,6 +465,16 @@ mod tests {
             sql("date__gt=2026-01-01&ordering=date"),
             "FROM r12 t LEFT JOIN r12_2 t2 ON t2.id = t.id WHERE 1 = 1 AND t2.f6 > $1 ORDER BY t2.f6 NULLS FIRST, t.id"
         );
+    }
+
+    #[test]
+    fn lists_may_be_sorted_by_what_the_database_computes() {
+        let pages = Field::new("pages", Kind::Integer { min: 0, max: 9 }).sql("(SELECT count(*) FROM pages p)").sort();
+        let books = Resource::new("books", "Book", "books", [Field::id(), pages.nullable()]);
+        let select = resource::select(&books, &Query::parse("ordering=-pages")).ok().unwrap();
+        let mut sql = Sql::new("");
+        order(&mut sql, OWN, &books, &select.ordering);
+        assert_eq!(sql.text(), " ORDER BY (SELECT count(*) FROM pages p) DESC NULLS LAST, t.id DESC");
     }
 
     #[test]

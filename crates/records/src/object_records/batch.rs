@@ -138,7 +138,7 @@ fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let mut bodies: HashMap<usize, Object<'_>> = bodies.into_iter().collect();
     let (places, all): (Vec<usize>, Vec<(Held, Object<'_>)>) =
         held.into_iter().filter_map(|(place, held)| Some((place, (held, bodies.remove(&place)?)))).unzip();
-    let checked = match change::check_edits(request, conn, &class, &all) {
+    let checked = match change::check_edits(request, conn, &class, &all, &[]) {
         // That an id is not known is told before that another change is not allowed.
         Err(refusal) if refusal.status == StatusCode::FORBIDDEN && hides => Err(of_items(errors.clone())),
         checked => checked,

@@ -74,7 +74,8 @@ pub fn check_new(
 ) -> Outcome<Vec<New>> {
     on_class.needs(CREATE)?;
     let caller = request.caller()?;
-    let sent: Vec<Sent<'_>> = bodies.into_iter().map(|body| Sent { body, id: None, takes_owner: true }).collect();
+    let sent: Vec<Sent<'_>> =
+        bodies.into_iter().map(|body| Sent { body, id: None, takes_owner: true, files: &[] }).collect();
     let mut all = check::check(request, conn, class, &sent)?;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
@@ -117,18 +118,20 @@ fn split(all: Vec<Checked>) -> (Vec<Changes>, ByPlace) {
 
 /// Changes records of one class, which the caller may view. Their rows get locked.
 pub fn edit(request: &Request, conn: &mut Conn, class: &Class, all: &[(Held, Object<'_>)]) -> Outcome<()> {
-    Ok(match check_edits(request, conn, class, all)? {
+    Ok(match check_edits(request, conn, class, all, &[])? {
         Ok(changes) => Ok(write::update(request, conn, class, &changes)?),
         Err(wrong) => Err(wrong),
     })
 }
 
-/// Checks changes of records, and writes nothing. Their rows get locked.
+/// Checks changes of records, and writes nothing. Their rows get locked. They may name these files by their ids, beside those
+/// that their fields hold.
 pub fn check_edits(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
     all: &[(Held, Object<'_>)],
+    files: &[i64],
 ) -> Outcome<Vec<Change>> {
     let caller = request.caller()?;
     if all.iter().any(|(held, _)| !held.may(EDIT)) {
@@ -136,7 +139,7 @@ pub fn check_edits(
     }
     let sent: Vec<Sent<'_>> = all
         .iter()
-        .map(|(held, body)| Sent { body: body.clone(), id: Some(held.id), takes_owner: held.may(EDIT_OWNERS) })
+        .map(|(held, body)| Sent { body: body.clone(), id: Some(held.id), takes_owner: held.may(EDIT_OWNERS), files })
         .collect();
     let mut checked = check::check(request, conn, class, &sent)?;
     let mut owns_class = None;

@@ -29,6 +29,8 @@ pub struct Sent<'a> {
     pub id: Option<i64>,
     /// Whether `owner` in it counts.
     pub takes_owner: bool,
+    /// Files that nothing else names, which it may name by their ids.
+    pub files: &'a [i64],
 }
 
 /// The name of the member with the values.

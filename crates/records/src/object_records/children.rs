@@ -4,7 +4,7 @@
 use super::change::relations_to;
 use super::held;
 use super::list::{advised, fields_parameter};
-use super::read::{Beside, MAX_PAGE_BYTES, Records, View, page_too_large};
+use super::read::{Beside, Records, View};
 use crate::classes::{ClassField, table, table_of};
 use crate::visible_records::{VisibleClass, classes_with_visible};
 use http::StatusCode;
@@ -13,7 +13,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::sql::{OWN, conditions};
-use kit::rows::{self, Relations};
+use kit::rows::{self, MAX_PAGE_BYTES, Relations, page_too_large};
 use resource::json::Writer;
 use resource::{Field, Filter, Kind, Resource, options, select};
 use std::collections::{BTreeMap, HashMap};

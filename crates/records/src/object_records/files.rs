@@ -50,7 +50,7 @@ fn fields(class: &Class) -> impl Iterator<Item = &ClassField> {
 }
 
 /// Puts the ids of files in the place of the tokens that bodies name them by. A token serves one place; an id is of a file
-/// that the field holds already.
+/// that the field holds already, or that was sent beside the body.
 pub fn check(
     request: &Request,
     conn: &mut Conn,
@@ -75,7 +75,8 @@ pub fn check(
     for ((checked, one), values) in all.iter_mut().zip(sent).zip(&all_values) {
         let before = one.id.and_then(|id| stored.get(&id));
         for (alias, items) in values {
-            let held = before.map(|values| ids(values, alias)).unwrap_or_default();
+            let mut held = before.map(|values| ids(values, alias)).unwrap_or_default();
+            held.extend(one.files);
             let (mut files, mut is_right) = (Vec::new(), true);
             for item in items {
                 let (file, wrong) = match item {

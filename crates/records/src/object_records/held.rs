@@ -37,12 +37,12 @@ impl Held {
 
 /// The record of this id with what the caller may do; `None` when there is none that he may view.
 pub fn of_record(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
-    look_up(request, conn, id, false)
+    Ok(look_up(request, conn, id, false)?.filter(|held| held.may(VIEW)))
 }
 
 /// The record of this id for a change, with its row locked; `None` when there is none that the caller may view.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
-    look_up(request, conn, id, true)
+    Ok(look_up(request, conn, id, true)?.filter(|held| held.may(VIEW)))
 }
 
 /// The record of the path; 404 when there is none that the caller may view.
@@ -50,7 +50,8 @@ pub fn of_path(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
     of_record(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }
 
-fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Result<Option<Held>, Refusal> {
+/// The record of this id with what the caller may do, though that be nothing; with its row locked for a change.
+pub fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Result<Option<Held>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
@@ -78,8 +79,7 @@ fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Res
     if for_change && actions != RECORD_ALL {
         actions |= by_sets(conn, caller, &[id])?.remove(&id).unwrap_or(0);
     }
-    let held = Held { id, n, owner, class, actions };
-    Ok(Some(held).filter(|held| held.may(VIEW)))
+    Ok(Some(Held { id, n, owner, class, actions }))
 }
 
 /// SQL for the assignments to records, with their sets. The sums keep SQLite from reading all that the caller is assigned

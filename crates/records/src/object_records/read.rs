@@ -12,16 +12,13 @@ use kit::answer::{Answer, Outcome, Tag, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, joins, value};
-use kit::rows::{Cell, Declaration, Shape};
+use kit::rows::{Cell, Declaration, MAX_PAGE_BYTES, Shape, page_too_large};
 use resource::json::{Form, Writer, write_fields};
 use resource::{Query, Resource, time};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{Conn, Row, Sql};
-
-/// The bytes of a page of records. What is beyond it is refused, but for a single record.
-pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
 
 /// The parameter that names the fields that are shown.
 pub const FIELDS: &str = "fields";
@@ -89,11 +86,6 @@ fn subset(class: &Class, shown: &[usize]) -> Resource {
     Resource::new(of.name.clone(), of.title.clone(), of.table.clone(), all)
         .group("fields", FIRST_FIELD..FIRST_FIELD + shown.len())
         .further_tables(of.further_tables.clone())
-}
-
-/// The refusal of a page of more than [`MAX_PAGE_BYTES`].
-pub fn page_too_large() -> Refusal {
-    Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
 }
 
 /// Records that were read: their JSON without the end, and what their labels are made of.
@@ -421,6 +413,12 @@ pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &H
     }
     let some = one(request, conn, status, View::of(request, held.class.clone()), held)?;
     Ok(Answer { tag: whole.tag, ..some })
+}
+
+/// The JSON of a record with some of its fields, named as in the parameter [`FIELDS`].
+pub fn some_fields(request: &Request, conn: &mut Conn, held: &Held, aliases: &str) -> Result<Vec<u8>, Refusal> {
+    let view = View::of_query(&Query::parse(&format!("{FIELDS}={aliases}")), held.class.clone());
+    Ok(one(request, conn, StatusCode::OK, view, held)?.body.whole().to_vec())
 }
 
 /// A record as a view shows it, with the tag of what is shown.

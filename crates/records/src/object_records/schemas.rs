@@ -3,6 +3,7 @@
 
 use super::held::SHOWN;
 use crate::rights::TASK_ACTIONS;
+use files::held::labels_schema;
 use resource::openapi;
 use serde_json::{Value as Json, json};
 
@@ -20,7 +21,7 @@ pub fn record_schema() -> Json {
     let labels = openapi::object([
         ("object_class", json!({"type": "string"})),
         ("fields", json!({"type": "object", "additionalProperties": true})),
-        ("files", json!({"type": "object", "additionalProperties": true})),
+        ("files", labels_schema()),
     ]);
     let nullable_user = json!({"anyOf": [user, {"type": "null"}]});
     let record = openapi::object([

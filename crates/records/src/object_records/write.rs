@@ -38,6 +38,27 @@ pub struct Former {
     pub created_by: Option<i64>,
 }
 
+/// What domains above do in the transactions in which records are made and deleted. A restored record is not made.
+#[derive(Default)]
+pub struct RecordHooks {
+    pub created: Vec<OnCreated>,
+    /// They run before anything of the records is deleted.
+    pub deleted: Vec<OnDeleted>,
+}
+
+/// What is done with the new records of a class.
+pub type OnCreated = fn(&Request, &mut Conn, &Class, &[Made]) -> Result<(), Refusal>;
+/// What is done with records that are deleted, by their ids.
+pub type OnDeleted = fn(&Request, &mut Conn, &[i64]) -> Result<(), Refusal>;
+
+/// A record that was made just now.
+pub struct Made {
+    pub id: i64,
+    /// Its number within the class.
+    pub n: i64,
+    pub owner: Option<i64>,
+}
+
 /// A stored record, with those of its values that were asked for.
 pub struct Stored {
     pub id: i64,
@@ -88,6 +109,12 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
         }
     }
     insert_assignments(request, conn, &assigned)?;
+    let made = new.iter().zip(&ids).zip(&numbers).filter(|((new, _), _)| new.former.is_none());
+    let made: Vec<Made> = made.map(|((new, id), n)| Made { id: *id, n: *n, owner: new.owner }).collect();
+    if !made.is_empty() {
+        let hooks = &request.app.slot::<RecordHooks>().created;
+        hooks.iter().try_for_each(|created| created(request, conn, class, &made))?;
+    }
     events.put(request, conn)?;
     changed.note(conn, class.id)?;
     counts::take(conn, class.id, new.len() as i64)?;
@@ -439,6 +466,9 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -
     let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn, [])?);
     let ids: Vec<i64> = all.iter().map(|record| record.id).collect();
     let numbers: Vec<i64> = all.iter().map(|record| record.n).collect();
+    for deleted in &request.app.slot::<RecordHooks>().deleted {
+        deleted(request, conn, &ids)?;
+    }
     for some in ids.chunks(at_once(class.fields.iter())) {
         keep(request, conn, class, some)?;
     }

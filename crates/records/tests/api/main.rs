@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod access;
+mod forms;
 mod object_class_fields;
 mod object_class_fields_races;
 mod object_classes;

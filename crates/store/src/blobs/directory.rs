@@ -181,12 +181,12 @@ impl Drop for Arriving {
     }
 }
 
-/// Makes an empty file in the directory for those that are being written.
 /// Makes the directories that all files need.
 fn make(root: &Path) -> io::Result<()> {
     [ARRIVING, DELETED].into_iter().try_for_each(|name| make_directory(&root.join(name)))
 }
 
+/// Makes an empty file in the directory for those that are being written.
 fn new_file(root: &Path) -> io::Result<(File, Arriving)> {
     let path = root.join(ARRIVING).join(unique_id());
     let file = private().read(true).write(true).create_new(true).open(&path)?;

@@ -270,3 +270,53 @@ async fn files_and_documents_are_made_in_it() {
         process.stop();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_are_made_in_it() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
+        let form = json!({"name": "New", "object_class": class, "type": "create", "configuration": {"rows": []}});
+        let form = api.post("/api/object-class-forms/", form).await.created();
+        process.stop();
+        // They are there after the next start, and go with their class.
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let form = format!("/api/object-class-forms/{}/configuration/", form["uuid"].as_str().unwrap());
+        api.get(&form).await.is(200, json!({"configuration": {"rows": []}}));
+        api.delete(&format!("/api/object-classes/{class}/")).await.is_empty();
+        api.get(&form).await.is(404, json!({"detail": "Not found."}));
+        process.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_are_made_in_it() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
+        let class = format!("/api/object-classes/{class}/");
+        api.post(&format!("{class}fields/"), json!({"label": "Title", "type": "string"})).await.created();
+        let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
+        let template = api.post("/api/task-templates/", template).await.id();
+        let record = api.post(&format!("{class}object-records/"), json!({})).await.id();
+        let body = json!({"task_template": template, "object_record": record, "assignees": [1]});
+        let task = api.post("/api/tasks/", body).await.id();
+        process.stop();
+        // They are there after the next start, with the files of their answers, and go with their records.
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let answer = json!({"response": {"file": api.upload("answer.csv", "a;b").await}});
+        let done = api.post(&format!("/api/tasks/{task}/complete/"), answer).await.ok();
+        let file = format!("/api/files/response/file/{}/", done["response"]["file"].as_str().unwrap());
+        assert_eq!(api.get(&file).await.bytes, "a;b");
+        assert_eq!(api.get("/api/tasks/?assignees=me&status=completed").await.ids(), [task]);
+        api.delete(&format!("/api/object-records/{record}/")).await.is_empty();
+        for path in [file, format!("/api/tasks/{task}/")] {
+            api.get(&path).await.is(404, json!({"detail": "Not found."}));
+        }
+        process.stop();
+    }
+}

@@ -1,0 +1,55 @@
+//! Forms of the page of a task that bring long files: these go to their place while they arrive, not into memory.
+
+use crate::BINARY;
+use serde_json::json;
+use std::time::Duration;
+use testkit::{ADMIN, Installation, Mail, PASSWORD, at_once};
+
+/// How many forms come at once, and how long the file of each is.
+const FORMS: usize = 8;
+const FILE: usize = 30 * 1024 * 1024;
+/// MiB by which the process may grow.
+const MAX_GROWTH: u64 = 64;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_of_forms_are_never_in_memory() {
+    let installation = Installation::with_build(BINARY);
+    let process = installation.serve_api();
+    let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let guest = json!({"username": "guest@example.com", "account_type": "one_time_completion", "first_name": "G", "last_name": "G"});
+    let guest = admin.post("/api/users/", guest).await.id();
+    let questions = json!([{"name": "f", "type": "file"}, {"name": "n", "type": "integer"}]);
+    let config = json!({"task_type": "tt_form", "configuration": {"questions": questions}});
+    let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": config});
+    let template = admin.post("/api/task-templates/", template).await.id();
+    admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.created();
+    let mut mails = Vec::new();
+    for _ in 0..500 {
+        mails = Mail::all(&installation.data(), "localhost");
+        if !mails.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let token = mails[0].token();
+    let part = |head: &str, content: &[u8]| {
+        [format!("--x\r\nContent-Disposition: form-data; {head}\r\n\r\n").as_bytes(), content, b"\r\n"].concat()
+    };
+    // The integer is wrong, so that no form completes the task and each is read to its end.
+    let body = [
+        part("name=\"token\"", token.as_bytes()),
+        part("name=\"q0\"; filename=\"a.csv\"", &vec![b'x'; FILE]),
+        part("name=\"q1\"", b"many"),
+        b"--x--\r\n".to_vec(),
+    ];
+    let body = body.concat();
+    let form =
+        || process.client("localhost").call("POST", "/task/").body("multipart/form-data; boundary=x", body.clone());
+    let before = process.peak_memory();
+    let replies = at_once((0..FORMS).map(|_| form())).await;
+    for reply in &replies {
+        assert!(reply.status == 400 && reply.text.contains("A valid integer is required."), "{}", reply.text);
+    }
+    let growth = process.peak_memory() - before;
+    assert!(growth <= MAX_GROWTH, "the process has grown by {growth} MiB");
+}

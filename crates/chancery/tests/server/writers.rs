@@ -1,0 +1,77 @@
+//! Writers who write at once, on and on, until they are stopped: what the tests of crashes and outages have in common.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// What writers note together.
+pub trait Notes: Send + 'static {
+    /// Writers are at work when so much more has been acknowledged.
+    const AT_WORK: usize;
+    /// How much was acknowledged.
+    fn acknowledged(&self) -> usize;
+    /// Answers that nobody should get.
+    fn faults(&self) -> &[String];
+}
+
+/// One of the writers.
+pub trait Writer: Send + Sync + 'static {
+    /// Writes for the `n`th time; `None` when something was not acknowledged, after which the writer rests.
+    fn write(&self, n: usize) -> impl Future<Output = Option<()>> + Send;
+}
+
+/// Writers at work, and what they note.
+pub struct Writers<T> {
+    told: Arc<Mutex<T>>,
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl<T: Notes> Writers<T> {
+    /// Starts so many writers, each made of a number and of the flag that says that they are to stop.
+    pub fn start<W: Writer>(
+        count: usize,
+        told: &Arc<Mutex<T>>,
+        writer: impl Fn(usize, &Arc<AtomicBool>) -> W,
+    ) -> Writers<T> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let task = |number: usize| {
+            let (writer, stop) = (writer(number, &stop), stop.clone());
+            tokio::spawn(async move {
+                for n in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if writer.write(n).await.is_none() {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                }
+            })
+        };
+        Writers { told: told.clone(), tasks: (0..count).map(task).collect(), stop }
+    }
+
+    /// Waits until some more has been acknowledged.
+    pub async fn are_at_work(&self) {
+        let wanted = lock(&self.told).acknowledged() + T::AT_WORK;
+        let end = Instant::now() + Duration::from_secs(60);
+        while lock(&self.told).acknowledged() < wanted {
+            let faults = lock(&self.told).faults().to_vec();
+            assert!(faults.is_empty() && Instant::now() < end, "nothing more is acknowledged; {faults:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends the round.
+    pub async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+pub fn lock<T>(told: &Mutex<T>) -> MutexGuard<'_, T> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,285 @@
+//! Forms of several parts (`multipart/form-data`), which browsers send where a form takes files. They are read in a stream, of
+//! which little is in memory: [`multer`] finds the parts, and gets a piece of the body when it needs one.
+//!
+//! On a public route no more is read than of any other body there, until the handler knows who sends the form
+//! ([`Form::admit`]). A part is read before the next one is asked for.
+
+use crate::app::App;
+use crate::bodies::{busy, refuse};
+use crate::body::{MAX_PUBLIC_BODY, ROOM_TIMEOUT};
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::upload::{Chunks, Upload, UploadError};
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, Stream, StreamExt, unfold};
+use http::{HeaderMap, StatusCode, header};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use web::listener::BodyError;
+use web::room::Taken;
+
+/// The most bytes of all names and texts of a form together.
+pub const MAX_TEXTS: usize = 1 << 20;
+/// The most parts of a form.
+pub const MAX_PARTS: usize = 5_000;
+/// The most bytes before the content of a part: its boundary and its headers.
+const MAX_HEADERS: usize = 16 * 1024;
+/// The most bytes of a piece of the body.
+const PIECE: usize = 64 * 1024;
+/// The longest boundary (RFC 2046).
+const MAX_BOUNDARY: usize = 70;
+
+/// A form whose parts arrive one after the other.
+pub struct Form {
+    app: App,
+    build: Arc<crate::build::Build>,
+    /// `None` where there is no body.
+    parts: Option<multer::Multipart<'static>>,
+    gate: Arc<Gate>,
+    count: usize,
+    /// The bytes of names and texts that have come.
+    texts: usize,
+    room: Taken,
+}
+
+/// A part of a form.
+pub struct Part {
+    field: multer::Field<'static>,
+    gate: Arc<Gate>,
+    /// How many bytes it may still have.
+    left: u64,
+}
+
+impl Form {
+    /// The form in the body of a request: 415 when it is another type of body, 400 when it has no boundary. No
+    /// body needs no type, and has no part.
+    pub fn of(request: &Request, body: Upload) -> Result<Form, Refusal> {
+        let gate = Arc::new(Gate(Mutex::new(State { left: MAX_PUBLIC_BODY, ..State::default() })));
+        let (app, build) = (request.app.clone(), request.build.clone());
+        let mut form = Form { app, build, parts: None, gate, count: 0, texts: 0, room: Taken::default() };
+        let sent = request.headers.get(header::CONTENT_TYPE);
+        if sent.is_none() && body.is_empty() {
+            return Ok(form);
+        }
+        let media_type = sent.map_or("", |value| value.to_str().unwrap_or("?"));
+        let boundary = multer::parse_boundary(media_type).map_err(|error| match error {
+            multer::Error::NoBoundary => malformed(&error),
+            _ => {
+                let detail = format!("Unsupported media type \"{media_type}\" in request.");
+                Refusal::detail(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
+            }
+        })?;
+        if boundary.is_empty() || boundary.len() > MAX_BOUNDARY {
+            return Err(malformed(&multer::Error::NoBoundary));
+        }
+        let body = Body { pieces: pieces(body, form.gate.clone()).boxed(), gate: form.gate.clone() };
+        form.parts = Some(multer::Multipart::new(body, boundary));
+        Ok(form)
+    }
+
+    /// Lets the form be as long as the route allows, since it is known who sends it.
+    pub fn admit(&self) {
+        self.gate.state().is_admitted = true;
+    }
+
+    /// The next part; `None` at the end of the form.
+    pub async fn next(&mut self) -> Result<Option<Part>, Refusal> {
+        self.gate.allow(MAX_HEADERS);
+        let (Some(parts), gate) = (&mut self.parts, self.gate.clone()) else { return Ok(None) };
+        let next = poll_fn(|cx| gate.feed(cx, |cx| parts.poll_next_field(cx))).await;
+        let Some(field) = next.map_err(|error| self.gate.refusal(&error))? else { return Ok(None) };
+        self.count += 1;
+        let part = Part { field, gate: self.gate.clone(), left: u64::MAX };
+        self.take_text(part.name().len()).await?;
+        if self.count > MAX_PARTS { Err(refuse(BodyError::TooLarge)) } else { Ok(Some(part)) }
+    }
+
+    /// The content of a part as text.
+    pub async fn text(&mut self, mut part: Part) -> Result<String, Refusal> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = part.next().await? {
+            self.take_text(chunk.len()).await?;
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Counts bytes of names and texts: 413 beyond the bound. As much as a public body has takes no room.
+    async fn take_text(&mut self, bytes: usize) -> Result<(), Refusal> {
+        self.texts += bytes;
+        if self.texts > MAX_TEXTS {
+            return Err(refuse(BodyError::TooLarge));
+        }
+        let taken = (self.texts - bytes).next_power_of_two();
+        let needed = self.texts.next_power_of_two();
+        if self.texts > MAX_PUBLIC_BODY && needed > taken {
+            for room in [&self.build.bodies.long, &self.app.bodies.long] {
+                if !room.take(needed - taken, ROOM_TIMEOUT, &mut self.room).await {
+                    return Err(busy());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// The name of the field, empty where it has none.
+    pub fn name(&self) -> &str {
+        self.field.name().unwrap_or("")
+    }
+
+    /// Whether it is the content of a field for files; without a chosen file it has neither name nor content.
+    pub fn is_file(&self) -> bool {
+        self.field.file_name().is_some()
+    }
+
+    /// The headers of the part.
+    pub fn headers(&self) -> &HeaderMap {
+        self.field.headers()
+    }
+
+    /// The same part, which may have so many bytes.
+    pub fn at_most(self, bytes: u64) -> Part {
+        Part { left: bytes, ..self }
+    }
+
+    /// The next bytes of its content; `None` at its end.
+    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+        self.gate.allow(PIECE);
+        let (field, gate) = (&mut self.field, self.gate.clone());
+        let chunk = poll_fn(|cx| gate.feed(cx, |cx| Pin::new(&mut *field).poll_next(cx))).await.transpose();
+        let chunk = chunk.map_err(|error| UploadError::Refused(self.gate.refusal(&error)))?;
+        let length = chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        self.left = self.left.checked_sub(length).ok_or(UploadError::TooLarge)?;
+        Ok(chunk)
+    }
+}
+
+impl Chunks for Part {
+    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+        Part::next(self).await
+    }
+}
+
+fn malformed(error: &multer::Error) -> Refusal {
+    Refusal::bad(format!("Multipart form parse error - {error}"))
+}
+
+/// What stands between the body and the parser, which would take in all that there is of it.
+struct Gate(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Whether the parser may have a piece.
+    is_open: bool,
+    /// Whether it is known who sends the form.
+    is_admitted: bool,
+    /// How many bytes the parser may still have.
+    left: usize,
+    /// Why the body ended early.
+    refused: Option<Refusal>,
+}
+
+impl Gate {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allows so many bytes from now on. Before the form is admitted, what is left of its first bytes stays the bound.
+    fn allow(&self, bytes: usize) {
+        let mut state = self.state();
+        if state.is_admitted {
+            state.left = bytes;
+        }
+    }
+
+    /// Asks the parser, and again with a piece of the body if what it has is not enough.
+    fn feed<T>(&self, cx: &mut Context<'_>, mut parse: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        self.state().is_open = false;
+        let parsed = parse(cx);
+        if parsed.is_ready() {
+            return parsed;
+        }
+        self.state().is_open = true;
+        parse(cx)
+    }
+
+    /// Why the parser failed: because the body ended early, or by what is in it.
+    fn refusal(&self, error: &multer::Error) -> Refusal {
+        self.state().refused.take().unwrap_or_else(|| malformed(error))
+    }
+}
+
+/// The body as the parser gets it.
+struct Body {
+    pieces: BoxStream<'static, Result<Bytes, Stopped>>,
+    gate: Arc<Gate>,
+}
+
+impl Stream for Body {
+    type Item = Result<Bytes, Stopped>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !self.gate.state().is_open {
+            return Poll::Pending;
+        }
+        let piece = self.pieces.poll_next_unpin(cx);
+        if piece.is_ready() {
+            self.gate.state().is_open = false;
+            // If it is not enough, the parser is asked again.
+            cx.waker().wake_by_ref();
+        }
+        piece
+    }
+}
+
+/// The error with which a body ends early; the gate knows why.
+#[derive(Debug)]
+struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the body ended early")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// The pieces of a body, as far as the gate allows.
+fn pieces(body: Upload, gate: Arc<Gate>) -> impl Stream<Item = Result<Bytes, Stopped>> + Send {
+    unfold(Some((body, Bytes::new(), gate)), |state| async move {
+        let (mut body, mut rest, gate) = state?;
+        match piece(&mut body, &mut rest, &gate).await {
+            Ok(None) => None,
+            Ok(Some(piece)) => Some((Ok(piece), Some((body, rest, gate)))),
+            Err(refusal) => {
+                gate.state().refused = Some(refusal);
+                Some((Err(Stopped), None))
+            }
+        }
+    })
+}
+
+async fn piece(body: &mut Upload, rest: &mut Bytes, gate: &Gate) -> Result<Option<Bytes>, Refusal> {
+    let is_admitted = gate.state().is_admitted;
+    if is_admitted {
+        body.admit()?;
+    }
+    while rest.is_empty() {
+        match body.next().await? {
+            Some(chunk) => *rest = chunk,
+            None => return Ok(None),
+        }
+    }
+    let mut state = gate.state();
+    let length = rest.len().min(state.left).min(PIECE);
+    if length == 0 {
+        return Err(refuse(BodyError::TooLarge));
+    }
+    state.left -= length;
+    Ok(Some(rest.split_to(length)))
+}

@@ -1,0 +1,52 @@
+//! The domain of tasks: templates of tasks, tasks that people complete, what happens to these in time, and the links by which
+//! one-time accounts come to theirs (`docs/reference/task-templates.md`, `docs/reference/tasks.md`).
+
+pub mod moments;
+mod one_time;
+mod reminders;
+mod schedule;
+pub mod task_templates;
+mod tasks;
+
+use administration::mail::queue::MailKinds;
+use identity::sessions::TaskLinks;
+use kit::domain::Domain;
+use records::single_records::RecordHooks;
+use tasks::per_record::KnownBlocks;
+
+/// What this domain hands over to `platform`.
+pub static DOMAIN: Domain = Domain {
+    name: "tasks",
+    routes: || [task_templates::routes(), tasks::routes(), one_time::routes()].into_iter().flatten().collect(),
+    tags: &[
+        (
+            "task-templates",
+            "What tasks are made of: what whoever completes one sees, by when it is due, and what is done with the answer.",
+        ),
+        ("tasks", "What people are to do: assigned, completed, approved, and what became of it."),
+    ],
+    permissions: &[task_templates::PERMISSIONS],
+    limits: &[
+        &task_templates::TASK_TEMPLATES,
+        &tasks::task::ASSIGNEES_LIMIT,
+        &tasks::task::GROUPS_LIMIT,
+        &tasks::response::STRING_LENGTH,
+    ],
+    reactions: &[
+        task_templates::ON_CLASS_LEAVING,
+        tasks::assignees::ON_USER_LEAVING,
+        tasks::assignees::ON_GROUP_LEAVING,
+    ],
+    jobs: &[&tasks::assignees::UNASSIGN],
+    standing_jobs: &[&schedule::MOMENTS],
+    slots: |_, _, slots| {
+        slots.put(KnownBlocks::default());
+        slots.entry::<MailKinds>().0.extend([&reminders::REMINDER, &one_time::TASK_LINK]);
+        slots.put(TaskLinks { holds: one_time::holds, delete_tokens: one_time::delete_tokens_of });
+        let hooks = slots.entry::<RecordHooks>();
+        hooks.created.push(tasks::create::for_new_records);
+        hooks.deleted.push(tasks::of_deleted_records);
+        Ok(())
+    },
+    ..Domain::EMPTY
+};

@@ -1,0 +1,267 @@
+//! When a task is due and expires, when it reminds and is renewed (`docs/reference/task-templates.md`): arithmetic alone, in
+//! microseconds since 1970, UTC. A date is its last microsecond, and a moment beyond the year 9999 is the last one of it.
+
+use jiff::Span;
+use jiff::civil::{self, Date, DateTime};
+use serde::{Deserialize, Serialize};
+
+const EPOCH: DateTime = civil::date(1970, 1, 1).at(0, 0, 0, 0);
+const LAST: DateTime = DateTime::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    Days,
+    Weeks,
+    Months,
+}
+
+/// A number of days, weeks or months.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeFrame {
+    pub unit: Unit,
+    pub value: i64,
+}
+
+impl TimeFrame {
+    /// So long after a moment. A month later is the same day, else the last one of that month.
+    pub fn after(self, moment: i64) -> i64 {
+        self.from(moment, 1)
+    }
+
+    /// So long before a moment.
+    pub fn before(self, moment: i64) -> i64 {
+        self.from(moment, -1)
+    }
+
+    fn from(self, moment: i64, sign: i64) -> i64 {
+        let value = self.value.saturating_mul(sign);
+        let span = match self.unit {
+            Unit::Days => Span::new().try_days(value),
+            Unit::Weeks => Span::new().try_weeks(value),
+            Unit::Months => Span::new().try_months(value),
+        };
+        let end = if sign < 0 { DateTime::MIN } else { LAST };
+        micros(span.and_then(|span| datetime(moment).checked_add(span)).unwrap_or(end))
+    }
+}
+
+/// What a reminder counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notice {
+    BeforeDue,
+    AfterDue,
+    BeforeExpiry,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reminder {
+    pub notice_type: Notice,
+    #[serde(flatten)]
+    pub time: TimeFrame,
+}
+
+/// By when a task is to be completed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CompleteBy {
+    Asap,
+    Date(Date),
+    TimeFrame(TimeFrame),
+}
+
+/// When a task expires.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Expiry {
+    AfterAssignment(TimeFrame),
+    AfterCompletion(TimeFrame),
+    Date(Date),
+    /// The next such day of a month.
+    Monthly(i64),
+    /// The next such day of a year: month and day.
+    Annually(i64, i64),
+}
+
+/// What a task keeps of its template for later.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// How long after its completion it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after: Option<TimeFrame>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reminders: Vec<Reminder>,
+    /// How long before its expiry it is renewed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renewals: Vec<TimeFrame>,
+}
+
+/// When a task that is made now is due.
+pub fn due_at(complete_by: CompleteBy, now: i64) -> i64 {
+    match complete_by {
+        CompleteBy::Asap => now,
+        CompleteBy::Date(date) => end_of(date),
+        CompleteBy::TimeFrame(time) => time.after(now),
+    }
+}
+
+/// When a task that is made now expires; `None`: never, or not before it is completed.
+pub fn expires_at(expiry: Expiry, now: i64) -> Option<i64> {
+    match expiry {
+        Expiry::AfterAssignment(time) => Some(time.after(now)),
+        Expiry::AfterCompletion(_) => None,
+        Expiry::Date(date) => Some(end_of(date)),
+        Expiry::Monthly(day) => Some(next_day(now, |date| day_of_month(date, day), 1)),
+        Expiry::Annually(month, day) => {
+            let such_day = |date: Date| {
+                let first = civil::date(date.year(), i8::try_from(month.clamp(1, 12)).unwrap_or(1), 1);
+                day_of_month(first, day)
+            };
+            Some(next_day(now, such_day, 12))
+        }
+    }
+}
+
+/// This day of the date's month; of a shorter month the last one.
+fn day_of_month(date: Date, day: i64) -> Date {
+    let last = i64::from(date.days_in_month());
+    let day = i8::try_from(day.clamp(1, last)).unwrap_or(1);
+    date.with().day(day).build().unwrap_or(date)
+}
+
+/// The end of the next such day behind today: that of this month or year, or of the next one.
+fn next_day(now: i64, such_day: impl Fn(Date) -> Date, months: i32) -> i64 {
+    let today = datetime(now).date();
+    let this = such_day(today);
+    if this > today {
+        return end_of(this);
+    }
+    let next = today.first_of_month().checked_add(Span::new().months(months));
+    next.map_or(micros(LAST), |next| end_of(such_day(next)))
+}
+
+/// Whether a date lies in the future: today does not.
+pub fn is_future(date: Date, now: i64) -> bool {
+    date > datetime(now).date()
+}
+
+/// The last microsecond of a date.
+pub fn end_of(date: Date) -> i64 {
+    micros(date.at(23, 59, 59, 999_999_000))
+}
+
+fn datetime(micros: i64) -> DateTime {
+    let since = jiff::SignedDuration::from_micros(micros);
+    EPOCH.checked_add(since).unwrap_or(if micros < 0 { DateTime::MIN } else { LAST })
+}
+
+fn micros(at: DateTime) -> i64 {
+    let since = at.duration_since(EPOCH);
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> i64 {
+        resource::time::parse(text).unwrap()
+    }
+
+    fn shown(micros: i64) -> String {
+        resource::time::show(micros)
+    }
+
+    fn time(unit: Unit, value: i64) -> TimeFrame {
+        TimeFrame { unit, value }
+    }
+
+    #[test]
+    fn time_frames_end_at_exact_moments() {
+        for (from, unit, value, after) in [
+            ("2026-01-31T09:30:00.123456Z", Unit::Days, 0, "2026-01-31T09:30:00.123456Z"),
+            ("2026-01-31T09:30:00.123456Z", Unit::Days, 1, "2026-02-01T09:30:00.123456Z"),
+            ("2026-01-31T09:30:00Z", Unit::Weeks, 2, "2026-02-14T09:30:00.000000Z"),
+            ("2026-01-31T09:30:00Z", Unit::Months, 1, "2026-02-28T09:30:00.000000Z"),
+            ("2028-01-31T09:30:00Z", Unit::Months, 1, "2028-02-29T09:30:00.000000Z"),
+            ("2026-01-31T09:30:00Z", Unit::Months, 2, "2026-03-31T09:30:00.000000Z"),
+            ("2026-03-31T09:30:00Z", Unit::Months, 1, "2026-04-30T09:30:00.000000Z"),
+            ("2028-02-29T00:00:00Z", Unit::Months, 12, "2029-02-28T00:00:00.000000Z"),
+            ("2026-12-31T23:59:59.999999Z", Unit::Months, 2, "2027-02-28T23:59:59.999999Z"),
+            // A change of the clocks somewhere changes nothing: days are those of UTC.
+            ("2026-03-28T12:00:00Z", Unit::Days, 1, "2026-03-29T12:00:00.000000Z"),
+            ("2026-10-24T23:30:00Z", Unit::Weeks, 1, "2026-10-31T23:30:00.000000Z"),
+            ("9999-12-31T00:00:00Z", Unit::Months, 100, "9999-12-31T23:59:59.999999Z"),
+        ] {
+            assert_eq!(shown(time(unit, value).after(at(from))), after, "{value} {unit:?} after {from}");
+        }
+        for (from, unit, value, before) in [
+            ("2026-03-31T23:59:59.999999Z", Unit::Months, 1, "2026-02-28T23:59:59.999999Z"),
+            ("2026-03-01T00:00:00Z", Unit::Days, 1, "2026-02-28T00:00:00.000000Z"),
+            ("2028-03-01T00:00:00Z", Unit::Days, 1, "2028-02-29T00:00:00.000000Z"),
+            ("2026-01-05T00:00:00Z", Unit::Weeks, 1, "2025-12-29T00:00:00.000000Z"),
+        ] {
+            assert_eq!(shown(time(unit, value).before(at(from))), before, "{value} {unit:?} before {from}");
+        }
+    }
+
+    #[test]
+    fn a_task_is_due_as_its_template_says() {
+        let now = at("2026-11-23T15:00:00Z");
+        assert_eq!(shown(due_at(CompleteBy::Asap, now)), "2026-11-23T15:00:00.000000Z");
+        let date = civil::date(2026, 12, 24);
+        assert_eq!(shown(due_at(CompleteBy::Date(date), now)), "2026-12-24T23:59:59.999999Z");
+        let due = due_at(CompleteBy::TimeFrame(time(Unit::Weeks, 2)), now);
+        assert_eq!(shown(due), "2026-12-07T15:00:00.000000Z");
+    }
+
+    #[test]
+    fn a_task_expires_at_the_next_such_day() {
+        for (now, expiry, expires) in [
+            ("2026-11-23T15:00:00Z", Expiry::Monthly(24), "2026-11-24T23:59:59.999999Z"),
+            // Today is not in the future.
+            ("2026-11-23T15:00:00Z", Expiry::Monthly(23), "2026-12-23T23:59:59.999999Z"),
+            ("2026-11-23T00:00:00Z", Expiry::Monthly(1), "2026-12-01T23:59:59.999999Z"),
+            ("2026-12-31T23:59:59.999999Z", Expiry::Monthly(31), "2027-01-31T23:59:59.999999Z"),
+            ("2026-01-31T12:00:00Z", Expiry::Monthly(31), "2026-02-28T23:59:59.999999Z"),
+            ("2026-02-28T12:00:00Z", Expiry::Monthly(31), "2026-03-31T23:59:59.999999Z"),
+            ("2028-02-28T12:00:00Z", Expiry::Monthly(30), "2028-02-29T23:59:59.999999Z"),
+            ("2026-04-30T12:00:00Z", Expiry::Monthly(31), "2026-05-31T23:59:59.999999Z"),
+            ("2026-11-23T15:00:00Z", Expiry::Annually(12, 31), "2026-12-31T23:59:59.999999Z"),
+            ("2026-11-23T15:00:00Z", Expiry::Annually(11, 23), "2027-11-23T23:59:59.999999Z"),
+            ("2026-11-23T15:00:00Z", Expiry::Annually(11, 22), "2027-11-22T23:59:59.999999Z"),
+            ("2026-11-23T15:00:00Z", Expiry::Annually(2, 29), "2027-02-28T23:59:59.999999Z"),
+            ("2027-11-23T15:00:00Z", Expiry::Annually(2, 29), "2028-02-29T23:59:59.999999Z"),
+            ("2028-02-29T15:00:00Z", Expiry::Annually(2, 29), "2029-02-28T23:59:59.999999Z"),
+            ("2026-06-30T15:00:00Z", Expiry::Annually(6, 31), "2027-06-30T23:59:59.999999Z"),
+            ("2026-11-23T15:00:00Z", Expiry::Date(civil::date(2027, 1, 1)), "2027-01-01T23:59:59.999999Z"),
+            ("2026-01-30T15:00:00Z", Expiry::AfterAssignment(time(Unit::Months, 1)), "2026-02-28T15:00:00.000000Z"),
+        ] {
+            assert_eq!(shown(expires_at(expiry, at(now)).unwrap()), expires, "{expiry:?} from {now}");
+        }
+        assert_eq!(expires_at(Expiry::AfterCompletion(time(Unit::Days, 1)), 0), None);
+    }
+
+    #[test]
+    fn a_date_is_in_the_future_from_tomorrow_on() {
+        let now = at("2026-11-23T23:59:59.999999Z");
+        assert!(is_future(civil::date(2026, 11, 24), now));
+        assert!(!is_future(civil::date(2026, 11, 23), now));
+        assert!(!is_future(civil::date(2025, 12, 31), now));
+    }
+
+    #[test]
+    fn a_plan_is_kept_as_json() {
+        let plan = Plan {
+            expires_after: Some(time(Unit::Months, 6)),
+            reminders: vec![Reminder { notice_type: Notice::BeforeDue, time: time(Unit::Days, 3) }],
+            renewals: vec![time(Unit::Weeks, 1)],
+        };
+        let kept = serde_json::to_string(&plan).unwrap();
+        assert_eq!(
+            kept,
+            r#"{"expires_after":{"unit":"months","value":6},"reminders":[{"notice_type":"before_due","unit":"days","value":3}],"renewals":[{"unit":"weeks","value":1}]}"#
+        );
+        assert_eq!(serde_json::from_str::<Plan>(&kept).unwrap(), plan);
+        assert_eq!(serde_json::from_str::<Plan>("{}").unwrap(), Plan::default());
+    }
+}

@@ -1,0 +1,283 @@
+//! What was typed into the page of a link, as the body with which the API completes a task.
+
+use super::inputs::{Input, Kind};
+use resource::{Body, Field, Kind as FieldKind, check_value, message, time};
+use serde_json::{Map, Value as Json, json};
+use std::collections::HashMap;
+use web::clock::sha256_hex;
+
+/// The name of the input for the comment.
+pub const COMMENT: &str = "comment";
+/// What stands before the name of an input in the name of the one that tells what it showed at first.
+const WAS: &str = "was.";
+/// What a hidden input tells of a value, in characters.
+const DIGEST: usize = 32;
+
+/// What came of a form of the page.
+#[derive(Default)]
+pub struct Typed {
+    texts: HashMap<String, Vec<String>>,
+    /// The tokens of the files that were uploaded with it.
+    files: HashMap<String, Vec<String>>,
+    /// What is wrong with inputs, by their names.
+    pub errors: HashMap<String, Vec<String>>,
+    /// Whether files came with it, which have to be chosen again.
+    pub had_files: bool,
+}
+
+impl Typed {
+    /// Adds a text.
+    pub fn add_text(&mut self, name: &str, text: &str) {
+        self.texts.entry(name.to_owned()).or_default().push(with_plain_breaks(text).replace('\0', ""));
+    }
+
+    /// Adds the token of a file.
+    pub fn add_file(&mut self, name: &str, token: String) {
+        self.files.entry(name.to_owned()).or_default().push(token);
+    }
+
+    /// Adds what is wrong with an input.
+    pub fn add_error(&mut self, name: &str, message: impl Into<String>) {
+        self.errors.entry(name.to_owned()).or_default().push(message.into());
+    }
+
+    /// Every token of a file.
+    pub fn tokens(&self) -> Vec<String> {
+        self.files.values().flatten().cloned().collect()
+    }
+
+    /// The texts of an input.
+    pub fn all(&self, name: &str) -> &[String] {
+        self.texts.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    fn first(&self, name: &str) -> &str {
+        self.all(name).first().map_or("", String::as_str)
+    }
+
+    /// What an input of a record showed at first.
+    pub fn was(&self, input: &Input) -> String {
+        self.first(&was_name(input)).to_owned()
+    }
+
+    /// The body that completes the task; `None` when an input is wrong.
+    pub fn body(&mut self, inputs: &[Input], is_update: bool, allows_comment: bool) -> Option<Json> {
+        let mut answers = Map::new();
+        for input in inputs {
+            match self.answer(input, is_update) {
+                Ok(Some(answer)) => drop(answers.insert(input.of.clone(), answer)),
+                Ok(None) => {}
+                Err(message) => self.add_error(&input.name, message),
+            }
+        }
+        let response = if is_update { json!({"fields": answers}) } else { Json::Object(answers) };
+        let comment = self.first(COMMENT).trim();
+        let comment = (allows_comment && !comment.is_empty()).then_some(comment);
+        self.errors.is_empty().then(|| json!({"response": response, COMMENT: comment}))
+    }
+
+    /// The answer to an input; `None` where it changes nothing.
+    fn answer(&self, input: &Input, is_update: bool) -> Result<Option<Json>, String> {
+        let (typed, files) = (self.all(&input.name), self.files.get(&input.name));
+        if input.kind == Kind::Fixed {
+            return Ok(None);
+        }
+        // What others changed meanwhile stays, unless something was typed over it.
+        if is_update && files.is_none() && self.was(input) == digest(typed) {
+            return Ok(None);
+        }
+        let answer =
+            if input.kind.takes_files() { self.files_of(input, is_update) } else { value(input, typed, is_update)? };
+        match answer {
+            Json::Null if input.is_required => Err(message::REQUIRED.to_owned()),
+            answer => Ok(Some(answer)),
+        }
+    }
+
+    /// The files of an input: those that stay, and those that came. A question has one.
+    fn files_of(&self, input: &Input, is_update: bool) -> Json {
+        let new = self.files.get(&input.name).into_iter().flatten();
+        let typed = self.all(&input.name);
+        let mut kept = input.files.iter().filter(|file| typed.contains(&file.value)).map(|file| file.answer.clone());
+        if is_update {
+            let all: Vec<Json> = kept.chain(new.map(|token| token.as_str().into())).collect();
+            return if all.is_empty() { Json::Null } else { all.into() };
+        }
+        new.last().map(|token| json!({"file": token})).or(kept.next_back()).unwrap_or(Json::Null)
+    }
+}
+
+/// The name of the input that tells what another one showed at first.
+pub fn was_name(input: &Input) -> String {
+    format!("{WAS}{}", input.name)
+}
+
+/// What tells two values of an input apart.
+pub fn digest(values: &[String]) -> String {
+    let mut values: Vec<String> = values.iter().map(|value| with_plain_breaks(value)).collect();
+    values.retain(|value| !value.is_empty());
+    values.sort_unstable();
+    sha256_hex(&values.join("\n"))[..DIGEST].to_owned()
+}
+
+/// A text whose line breaks are one character each: browsers send two.
+fn with_plain_breaks(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// The value of an input without files: of a record as the API takes it, which checks it, of a question as it is.
+fn value(input: &Input, typed: &[String], is_update: bool) -> Result<Json, String> {
+    let first = typed.first().map_or("", String::as_str);
+    let text = first.trim();
+    if input.kind == Kind::Choices {
+        let known: HashMap<&str, &Json> =
+            input.choices.iter().rev().map(|choice| (choice.value.as_str(), &choice.answer)).collect();
+        let of = |one: &String| {
+            known.get(one.as_str()).map(|answer| (*answer).clone()).ok_or_else(|| message::choice(one.as_str()))
+        };
+        let all: Result<Vec<Json>, String> = typed.iter().filter(|one| !one.is_empty()).map(of).collect();
+        return all.map(|all| if all.is_empty() { Json::Null } else { all.into() });
+    }
+    if text.is_empty() {
+        return Ok(Json::Null);
+    }
+    let checked =
+        |is_right: bool, wrong: &str| if is_right || is_update { Ok(text.into()) } else { Err(wrong.to_owned()) };
+    match input.kind {
+        Kind::Choice => chosen(input, text),
+        Kind::Boolean => match text {
+            "true" => Ok(true.into()),
+            "false" => Ok(false.into()),
+            _ => Err(message::BOOLEAN.to_owned()),
+        },
+        Kind::Integer => text.parse::<i64>().map(Json::from).map_err(|_| message::INTEGER.to_owned()),
+        Kind::Decimal => checked(is_decimal(text), message::DECIMAL),
+        Kind::Date => checked(time::parse_date(text).is_some(), message::DATE),
+        Kind::Datetime if is_update => Ok(text.into()),
+        Kind::Datetime => time::parse(text).map(|at| time::show(at).into()).ok_or_else(|| message::DATETIME.to_owned()),
+        _ => Ok(first.into()),
+    }
+}
+
+fn is_decimal(text: &str) -> bool {
+    let any = Field::new("value", FieldKind::Decimal { precision: 40, scale: 20 });
+    check_value(&any, Body::of(&Json::from(text)).sent()).is_ok()
+}
+
+fn chosen(input: &Input, typed: &str) -> Result<Json, String> {
+    let choice = input.choices.iter().find(|choice| choice.value == typed);
+    choice.map(|choice| choice.answer.clone()).ok_or_else(|| message::choice(typed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inputs::of_task;
+    use super::*;
+
+    fn typed(texts: &[(&str, &str)]) -> Typed {
+        let mut typed = Typed::default();
+        texts.iter().for_each(|(name, text)| typed.add_text(name, text));
+        typed
+    }
+
+    fn questions() -> Vec<Input> {
+        let options = json!([{"value": 1, "text": "One"}, {"value": "b", "text": "B"}]);
+        let questions = json!([
+            {"name": "line", "required": true}, {"name": "long", "type": "longtext"},
+            {"name": "n", "type": "integer"}, {"name": "d", "type": "decimal"}, {"name": "yes", "type": "boolean"},
+            {"name": "day", "type": "date"}, {"name": "at", "type": "datetime"},
+            {"name": "one", "type": "choice", "options": options}, {"name": "all", "type": "choices", "options": options},
+            {"name": "f", "type": "file"},
+        ]);
+        let form = json!({"task_type": "tt_form", "configuration": {"questions": questions}});
+        of_task(&json!({"form": form, "response": null}), &HashMap::new())
+    }
+
+    #[test]
+    fn questions_are_answered_by_their_types() {
+        let mut typed = typed(&[
+            ("q0", " a "),
+            ("q1", "a\r\nb\0"),
+            ("q2", "7"),
+            ("q3", "12.50"),
+            ("q4", "false"),
+            ("q5", "2026-01-31"),
+            ("q6", "2026-01-31T09:30"),
+            ("q7", "1"),
+            ("q8", "b"),
+            ("q8", "1"),
+            ("comment", " Well. "),
+        ]);
+        typed.add_file("q9", "t1".to_owned());
+        typed.add_file("q9", "t2".to_owned());
+        let answers = json!({
+            "line": " a ", "long": "a\nb", "n": 7, "d": "12.50", "yes": false, "day": "2026-01-31",
+            "at": "2026-01-31T09:30:00.000000Z", "one": 1, "all": ["b", 1], "f": {"file": "t2"},
+        });
+        let body = typed.body(&questions(), false, true);
+        assert_eq!(body, Some(json!({"response": answers, "comment": "Well."})));
+        let mut tokens = typed.tokens();
+        tokens.sort();
+        assert_eq!(tokens, ["t1", "t2"]);
+    }
+
+    #[test]
+    fn what_is_left_empty_is_null_and_what_is_wrong_is_told() {
+        let mut empty = typed(&[("q0", "x"), ("comment", "no")]);
+        let all = ["long", "n", "d", "yes", "day", "at", "one", "all", "f"];
+        let mut answers = json!({"line": "x"});
+        all.iter().for_each(|name| answers[name] = Json::Null);
+        assert_eq!(empty.body(&questions(), false, false), Some(json!({"response": answers, "comment": null})));
+
+        let mut wrong = typed(&[
+            ("q0", " "),
+            ("q2", "7.5"),
+            ("q3", "1,5"),
+            ("q4", "maybe"),
+            ("q5", "31.1.2026"),
+            ("q6", "soon"),
+            ("q7", "c"),
+            ("q8", "c"),
+        ]);
+        assert_eq!(wrong.body(&questions(), false, true), None);
+        for (name, message) in [
+            ("q0", "This field is required."),
+            ("q2", "A valid integer is required."),
+            ("q3", "A valid number is required."),
+            ("q4", "Must be a valid boolean."),
+            ("q5", "Enter a valid date."),
+            ("q6", "Enter a valid date/time."),
+            ("q7", "c is not a valid choice."),
+            ("q8", "c is not a valid choice."),
+        ] {
+            assert_eq!(wrong.errors[name], [message], "{name}");
+        }
+        assert_eq!(wrong.errors.len(), 8);
+    }
+
+    #[test]
+    fn a_field_of_a_record_that_was_not_changed_is_not_sent() {
+        let field =
+            |alias: &str, kind: &str| json!({"alias": alias, "type": kind, "required": false, "editable": true});
+        let form = json!({
+            "fields": [field("title", "string"), field("day", "date"), field("papers", "file"), field("boss", "user")],
+            "values": {"title": "a\r\nb", "day": "2026-01-31", "papers": [7, 8], "boss": 3},
+            "labels": {"fields": {"boss": "Anna"}, "files": {"7": {"name": "x.pdf"}}},
+        });
+        let inputs = of_task(&json!({"form": form}), &HashMap::new());
+        let was: Vec<(String, String)> = inputs.iter().map(|input| (was_name(input), digest(&input.current))).collect();
+        let shown = |texts: &[(&str, &str)]| {
+            let mut typed = typed(texts);
+            was.iter().for_each(|(name, text)| typed.add_text(name, text));
+            typed
+        };
+        let same =
+            [("f.title", "a\nb"), ("f.day", "2026-01-31"), ("f.papers", "8"), ("f.papers", "7"), ("f.boss", "9")];
+        let fields = |typed: &mut Typed| typed.body(&inputs, true, true).unwrap()["response"]["fields"].clone();
+        assert_eq!(fields(&mut shown(&same)), json!({}));
+        let mut changed = shown(&[("f.title", ""), ("f.day", "x"), ("f.papers", "8")]);
+        changed.add_file("f.papers", "t".to_owned());
+        assert_eq!(fields(&mut changed), json!({"title": null, "day": "x", "papers": [8, "t"]}));
+        assert_eq!(fields(&mut shown(&[])), json!({"title": null, "day": null, "papers": null}));
+    }
+}

@@ -1,0 +1,163 @@
+//! How the page of a link shows a task and its inputs. Every text is a tenant's or a visitor's, and escaped.
+
+use super::answers::{COMMENT, Typed, digest, was_name};
+use super::inputs::{Input, Kind};
+use kit::html::{alert, alert_list, escape};
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+
+/// What is shown of a task above its form.
+pub fn of_task(task: &Json) -> String {
+    let text = |value: &Json| paragraphs(value.as_str().unwrap_or(""));
+    let due = task["due_at"].as_str().map_or_else(String::new, |at| format!("<p>Due: {}</p>", escape(&moment(at))));
+    let texts = [&task["description"], &task["instructions"], &task["form"]["configuration"]["instructions"]];
+    let mut shown: Vec<String> = texts.map(text).into();
+    // An update has its instructions from its configuration.
+    shown.dedup();
+    format!("{}{due}{}", shown.concat(), text(&task["form"]["prompt"]))
+}
+
+/// A moment for people.
+fn moment(at: &str) -> String {
+    let minutes = at.get(.."2026-01-31T09:30".len()).unwrap_or(at);
+    format!("{} UTC", minutes.replace('T', " "))
+}
+
+/// A text with its line breaks; nothing when it is empty.
+fn paragraphs(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(escape).collect();
+    if text.is_empty() { String::new() } else { format!("<p>{}</p>", lines.join("<br>")) }
+}
+
+/// The form of the page, with what was typed, if it comes back, and what is wrong with it.
+pub fn form(token: &str, task: &Json, inputs: &[Input], typed: Option<&Typed>, errors: &[String]) -> String {
+    let form = &task["form"];
+    let was = |input| if form["fields"].is_array() { was(input, typed) } else { String::new() };
+    let fields: String = inputs.iter().map(|input| field(input, typed) + &was(input)).collect();
+    let comment = if form["allow_comment"] == true { comment(typed) } else { String::new() };
+    let approval = match form["approval_required"] == true {
+        true => "<p>Somebody else will approve or reject your answer.</p>",
+        false => "",
+    };
+    let files = match typed.is_some_and(|typed| typed.had_files) {
+        true => vec!["The files were not kept. Please choose them again.".to_owned()],
+        false => Vec::new(),
+    };
+    let all: Vec<String> = errors.iter().cloned().chain(files).collect();
+    let is_wrong = typed.is_some_and(|typed| !typed.errors.is_empty());
+    let failed = match all.is_empty() {
+        true if is_wrong => alert("The task was not completed. What is wrong stands below."),
+        _ => alert_list("The task was not completed.", &all),
+    };
+    format!(
+        "{failed}<form method=\"post\" action=\"/task/\" enctype=\"multipart/form-data\">\
+         <input name=\"token\" type=\"hidden\" value=\"{}\">{fields}{comment}{approval}\
+         <p><button>Complete the task</button></p></form>",
+        escape(token)
+    )
+}
+
+fn comment(typed: Option<&Typed>) -> String {
+    let text = typed.and_then(|typed| typed.all(COMMENT).first()).map_or("", String::as_str);
+    let errors = errors_of(COMMENT, typed);
+    format!("{errors}<label>Comment <textarea name=\"{COMMENT}\" rows=\"3\">\n{}</textarea></label>", escape(text))
+}
+
+/// What is wrong with an input, above it.
+fn errors_of(name: &str, typed: Option<&Typed>) -> String {
+    let errors = typed.and_then(|typed| typed.errors.get(name)).into_iter().flatten();
+    let lines: Vec<String> = errors.map(|error| escape(error)).collect();
+    if lines.is_empty() { String::new() } else { format!("<p role=\"alert\">{}</p>", lines.join("<br>")) }
+}
+
+/// An input with its label, what is wrong with it, and what it is for.
+fn field(input: &Input, typed: Option<&Typed>) -> String {
+    let values = typed.map_or(input.current.as_slice(), |typed| typed.all(&input.name));
+    let first = values.first().map_or("", String::as_str);
+    let (name, mut label, help) = (escape(&input.name), escape(&input.label), paragraphs(&input.help));
+    if input.kind == Kind::Datetime {
+        label += " (UTC)";
+    }
+    if input.kind == Kind::Fixed {
+        let text = input.current.first().map_or("", String::as_str);
+        return format!("<p>{label}: <strong>{}</strong></p>{help}", escape(text));
+    }
+    let required = if input.is_required { " required" } else { "" };
+    let mark = if input.is_required { " *" } else { "" };
+    let line = |kind: &str| {
+        format!("<label>{label}{mark} <input name=\"{name}\" {kind} value=\"{}\"{required}></label>", escape(first))
+    };
+    let body = match input.kind {
+        Kind::LongText => format!(
+            "<label>{label}{mark} <textarea name=\"{name}\" rows=\"5\"{required}>\n{}</textarea></label>",
+            escape(first)
+        ),
+        Kind::Email => line("type=\"email\""),
+        Kind::Url => line("type=\"url\""),
+        Kind::Integer => line("type=\"text\" inputmode=\"numeric\""),
+        Kind::Decimal => line("type=\"text\" inputmode=\"decimal\""),
+        Kind::Date => line("type=\"date\""),
+        Kind::Datetime => line("type=\"datetime-local\" step=\"any\""),
+        Kind::Boolean => {
+            let answers = [("true", "Yes"), ("false", "No")];
+            select(&format!("{label}{mark}"), &name, required, answers.into_iter(), first)
+        }
+        Kind::Choice => {
+            let choices = input.choices.iter().map(|choice| (choice.value.as_str(), choice.text.as_str()));
+            select(&format!("{label}{mark}"), &name, required, choices, first)
+        }
+        Kind::Choices => {
+            let chosen: BTreeSet<&str> = values.iter().map(String::as_str).collect();
+            let boxes = input.choices.iter().map(|choice| checkbox(&name, &choice.value, &choice.text, &chosen));
+            format!("<fieldset><legend>{label}{mark}</legend>{}</fieldset>", boxes.collect::<String>())
+        }
+        Kind::File | Kind::Files => files(input, &format!("{label}{mark}"), &name, typed),
+        Kind::Line | Kind::Fixed => line("type=\"text\""),
+    };
+    format!("{}{body}{help}", errors_of(&input.name, typed))
+}
+
+/// The input that tells what a field of a record showed at first, so that what was not changed is not written.
+fn was(input: &Input, typed: Option<&Typed>) -> String {
+    let was = typed.map_or_else(|| digest(&input.current), |typed| typed.was(input));
+    format!("<input name=\"{}\" type=\"hidden\" value=\"{}\">", escape(&was_name(input)), escape(&was))
+}
+
+fn select<'a>(
+    label: &str,
+    name: &str,
+    required: &str,
+    choices: impl Iterator<Item = (&'a str, &'a str)>,
+    chosen: &str,
+) -> String {
+    let option = |(value, text): (&str, &str)| {
+        let selected = if value == chosen { " selected" } else { "" };
+        format!("<option value=\"{}\"{selected}>{}</option>", escape(value), escape(text))
+    };
+    let options: String = std::iter::once(("", "")).chain(choices).map(option).collect();
+    format!("<label>{label} <select name=\"{name}\"{required}>{options}</select></label>")
+}
+
+fn checkbox(name: &str, value: &str, text: &str, chosen: &BTreeSet<&str>) -> String {
+    let checked = if chosen.contains(value) { " checked" } else { "" };
+    format!(
+        "<label><input name=\"{name}\" type=\"checkbox\" value=\"{}\"{checked}> {}</label>",
+        escape(value),
+        escape(text)
+    )
+}
+
+/// The files that are there, each with a box that keeps it, and an input for new ones.
+fn files(input: &Input, label: &str, name: &str, typed: Option<&Typed>) -> String {
+    let kept: BTreeSet<&str> = match typed {
+        None => input.files.iter().map(|file| file.value.as_str()).collect(),
+        Some(typed) => typed.all(&input.name).iter().map(String::as_str).collect(),
+    };
+    let boxes: String =
+        input.files.iter().map(|file| checkbox(name, &file.value, &format!("Keep {}", file.name), &kept)).collect();
+    let multiple = if input.kind == Kind::Files { " multiple" } else { "" };
+    let required = if input.is_required && input.files.is_empty() { " required" } else { "" };
+    format!(
+        "<fieldset><legend>{label}</legend>{boxes}<input name=\"{name}\" type=\"file\" aria-label=\"{label}\"{multiple}{required}></fieldset>"
+    )
+}

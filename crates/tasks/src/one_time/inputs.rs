@@ -1,0 +1,294 @@
+//! What the page of a link asks for: the fields of a record that a task changes, or the questions of a form, as inputs. The
+//! configuration of a form is any JSON; one of this kind has questions for people (`docs/reference/task-links.md`):
+//!
+//! `{"questions": [{"name", "label", "type", "options": [{"value", "text"}], "required", "help"}]}`
+
+use serde_json::Value as Json;
+use std::collections::{BTreeSet, HashMap};
+
+/// The most questions of a form that the page asks.
+const MAX_QUESTIONS: usize = 500;
+/// Longer texts are written into a field of several lines.
+const MAX_LINE: u64 = 255;
+
+/// An input of the page.
+#[derive(Debug, PartialEq)]
+pub struct Input {
+    /// Its name in the form of the page.
+    pub name: String,
+    /// The name of the question, or the alias of the field.
+    pub of: String,
+    pub label: String,
+    pub help: String,
+    pub kind: Kind,
+    pub is_required: bool,
+    pub choices: Vec<Choice>,
+    /// What is there now, as the page shows it.
+    pub current: Vec<String>,
+    /// The files that are there now.
+    pub files: Vec<Kept>,
+}
+
+/// The kind of an input, by which it is shown and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Line,
+    LongText,
+    Email,
+    Url,
+    Integer,
+    Decimal,
+    Boolean,
+    Date,
+    Datetime,
+    /// One of the choices.
+    Choice,
+    /// Any number of them.
+    Choices,
+    File,
+    Files,
+    /// Nothing that can be changed here.
+    Fixed,
+}
+
+/// One of several values.
+#[derive(Debug, PartialEq)]
+pub struct Choice {
+    /// What stands in the form of the page.
+    pub value: String,
+    pub text: String,
+    /// What stands in the answer.
+    pub answer: Json,
+}
+
+/// A file that is there already.
+#[derive(Debug, PartialEq)]
+pub struct Kept {
+    /// What stands in the form of the page.
+    pub value: String,
+    pub name: String,
+    /// What stands in the answer.
+    pub answer: Json,
+}
+
+impl Kind {
+    pub fn takes_files(self) -> bool {
+        matches!(self, Kind::File | Kind::Files)
+    }
+}
+
+/// The inputs for a task as the API shows it; `files` are the names of those of its response, by their uuids.
+pub fn of_task(task: &Json, files: &HashMap<String, String>) -> Vec<Input> {
+    let form = &task["form"];
+    if let Some(fields) = form["fields"].as_array() {
+        return fields.iter().map(|field| of_field(field, form)).collect();
+    }
+    let response = &task["response"];
+    let Some(questions) = form["configuration"]["questions"].as_array() else { return vec![free_text(response)] };
+    let mut known = BTreeSet::new();
+    let read = |(n, question): (usize, &Json)| of_question(n, question, response, files);
+    let all = questions.iter().enumerate().filter_map(read);
+    all.filter(|input| known.insert(input.of.clone())).take(MAX_QUESTIONS).collect()
+}
+
+/// The answer to a form without questions that the page knows.
+fn free_text(response: &Json) -> Input {
+    let current = response["text"].as_str().map(str::to_owned).into_iter().collect();
+    Input { current, ..empty("q0".to_owned(), "text", "Your answer", Kind::LongText) }
+}
+
+fn empty(name: String, of: &str, label: &str, kind: Kind) -> Input {
+    Input {
+        name,
+        of: of.to_owned(),
+        label: label.to_owned(),
+        help: String::new(),
+        kind,
+        is_required: false,
+        choices: Vec::new(),
+        current: Vec::new(),
+        files: Vec::new(),
+    }
+}
+
+/// A value as a text: a string without its quotation marks, nothing for null.
+fn plain(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn choices(options: &Json) -> Vec<Choice> {
+    let choice = |option: &Json| {
+        let value = if option.is_object() { &option["value"] } else { option };
+        let text = option["text"].as_str().map_or_else(|| plain(value), str::to_owned);
+        (!value.is_null()).then(|| Choice { value: plain(value), text, answer: value.clone() })
+    };
+    options.as_array().into_iter().flatten().filter_map(choice).collect()
+}
+
+/// The texts of the chosen values among the choices.
+fn chosen(value: &Json, choices: &[Choice]) -> Vec<String> {
+    let known: HashMap<String, &str> =
+        choices.iter().rev().map(|choice| (choice.answer.to_string(), choice.value.as_str())).collect();
+    let of = |value: &Json| known.get(&value.to_string()).map(|value| (*value).to_owned());
+    match value {
+        Json::Array(items) => items.iter().filter_map(of).collect::<BTreeSet<_>>().into_iter().collect(),
+        other => of(other).into_iter().collect(),
+    }
+}
+
+fn of_question(n: usize, question: &Json, response: &Json, files: &HashMap<String, String>) -> Option<Input> {
+    let name = question["name"].as_str().filter(|name| !name.is_empty())?;
+    let kind = match question["type"].as_str().unwrap_or("text") {
+        "longtext" => Kind::LongText,
+        "integer" => Kind::Integer,
+        "decimal" => Kind::Decimal,
+        "boolean" => Kind::Boolean,
+        "date" => Kind::Date,
+        "datetime" => Kind::Datetime,
+        "choice" => Kind::Choice,
+        "choices" => Kind::Choices,
+        "file" => Kind::File,
+        _ => Kind::Line,
+    };
+    let mut input = empty(format!("q{n}"), name, question["label"].as_str().unwrap_or(name), kind);
+    input.help = question["help"].as_str().unwrap_or("").to_owned();
+    input.is_required = question["required"] == true;
+    input.choices = choices(&question["options"]);
+    let value = &response[name];
+    if kind == Kind::File {
+        let uuid = value["file"].as_str().unwrap_or("");
+        let kept = |name: &String| Kept { value: uuid.to_owned(), name: name.clone(), answer: value.clone() };
+        input.files = files.get(uuid).map(kept).into_iter().collect();
+    } else {
+        input.current = current(kind, value, &input.choices);
+    }
+    Some(input)
+}
+
+/// What is there, as an input of this kind shows it.
+fn current(kind: Kind, value: &Json, choices: &[Choice]) -> Vec<String> {
+    match kind {
+        _ if value.is_null() => Vec::new(),
+        Kind::Choice | Kind::Choices => chosen(value, choices),
+        Kind::Datetime => vec![local(&plain(value))],
+        _ => vec![plain(value)],
+    }
+}
+
+/// A moment without its offset and the parts of its seconds, which inputs for moments do not take.
+fn local(moment: &str) -> String {
+    let whole = moment.split(['.', 'Z']).next().unwrap_or("");
+    whole.strip_suffix(":00").filter(|short| short.len() == "2026-01-31T09:30".len()).unwrap_or(whole).to_owned()
+}
+
+/// The input for a field of a record: an entry of its schema.
+fn of_field(field: &Json, form: &Json) -> Input {
+    let alias = field["alias"].as_str().unwrap_or("");
+    let (value, label) = (&form["values"][alias], &form["labels"]["fields"][alias]);
+    let longest = field["validators"].as_array().into_iter().flatten();
+    let longest = longest.filter(|entry| entry["name"] == "max_length").find_map(|entry| entry["value"].as_u64());
+    let is_long = longest.is_none_or(|longest| longest > MAX_LINE) || plain(value).contains(['\n', '\r']);
+    let kind = match field["type"].as_str().unwrap_or("") {
+        _ if field["editable"] != true => Kind::Fixed,
+        "string" if is_long => Kind::LongText,
+        "string" => Kind::Line,
+        "email" => Kind::Email,
+        "url" => Kind::Url,
+        // The id of another record.
+        "integer" if field.get("autocomplete").is_some() => Kind::Fixed,
+        "integer" => Kind::Integer,
+        "decimal" => Kind::Decimal,
+        "boolean" => Kind::Boolean,
+        "date" => Kind::Date,
+        "datetime" => Kind::Datetime,
+        "enum" => Kind::Choice,
+        "set" => Kind::Choices,
+        "file" => Kind::Files,
+        _ => Kind::Fixed,
+    };
+    let mut input = empty(format!("f.{alias}"), alias, field["label"].as_str().unwrap_or(alias), kind);
+    input.help = field["description"].as_str().unwrap_or("").to_owned();
+    input.is_required = field["required"] == true;
+    input.choices = choices(&field["values"]);
+    match kind {
+        Kind::Files => {
+            let name = |id: &Json| form["labels"]["files"][plain(id)]["name"].as_str().unwrap_or("?").to_owned();
+            let kept = |id: &Json| Kept { value: plain(id), name: name(id), answer: id.clone() };
+            input.files = value.as_array().into_iter().flatten().map(kept).collect();
+            input.current = input.files.iter().map(|file| file.value.clone()).collect();
+        }
+        Kind::Fixed => input.current = vec![plain(if label.is_null() { value } else { label })],
+        _ => input.current = current(kind, value, &input.choices),
+    }
+    input
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn inputs(configuration: Json, response: Json) -> Vec<Input> {
+        let task = json!({"form": {"task_type": "tt_form", "configuration": configuration}, "response": response});
+        of_task(&task, &HashMap::from([("u1".to_owned(), "a.pdf".to_owned())]))
+    }
+
+    #[test]
+    fn a_form_without_questions_asks_for_a_text() {
+        for configuration in [json!({}), json!(null), json!([]), json!({"questions": "?"}), json!("x")] {
+            let found = inputs(configuration, json!({"text": "before"}));
+            assert_eq!((found.len(), found[0].of.as_str(), found[0].kind), (1, "text", Kind::LongText));
+            assert_eq!(found[0].current, ["before"]);
+        }
+        assert_eq!(inputs(json!({"questions": []}), json!(null)), []);
+    }
+
+    #[test]
+    fn what_is_no_question_is_left_out() {
+        let questions = json!([
+            {"name": "a"}, {"name": "a", "label": "Again"}, {"name": ""}, {"label": "Nameless"}, 5, null, [],
+            {"name": "b", "type": "unheard of", "label": 7, "options": 3, "required": "yes"},
+        ]);
+        let found = inputs(json!({"questions": questions}), json!([1]));
+        let names: Vec<_> = found.iter().map(|input| (input.name.as_str(), input.of.as_str())).collect();
+        assert_eq!(names, [("q0", "a"), ("q7", "b")]);
+        assert_eq!((found[1].kind, found[1].label.as_str(), found[1].is_required), (Kind::Line, "b", false));
+    }
+
+    #[test]
+    fn what_was_answered_is_there_again() {
+        let questions = json!([
+            {"name": "n", "type": "integer"},
+            {"name": "one", "type": "choice", "options": [{"value": 1, "text": "One"}, {"value": "1"}, "two", {}]},
+            {"name": "many", "type": "choices", "options": [{"value": "a"}, {"value": "b"}, {"value": "c"}]},
+            {"name": "at", "type": "datetime"},
+            {"name": "f", "type": "file"},
+            {"name": "g", "type": "file"},
+        ]);
+        let response = json!({
+            "n": 7, "one": 1, "many": ["c", "x", "a"], "at": "2026-01-31T09:30:00.000000Z", "f": {"file": "u1"},
+            "g": {"file": "u2"},
+        });
+        let found = inputs(json!({"questions": questions}), response);
+        let current: Vec<_> = found.iter().map(|input| input.current.join(",")).collect();
+        assert_eq!(current, ["7", "1", "c,a", "2026-01-31T09:30", "", ""]);
+        assert_eq!(found[1].choices.len(), 3);
+        let file = Kept { value: "u1".into(), name: "a.pdf".into(), answer: json!({"file": "u1"}) };
+        assert_eq!((&found[4].files, &found[5].files), (&vec![file], &vec![]));
+    }
+
+    #[test]
+    fn moments_are_shown_without_what_their_inputs_do_not_take() {
+        for (moment, shown) in [
+            ("2026-01-31T09:30:00.000000Z", "2026-01-31T09:30"),
+            ("2026-01-31T09:00:00.000000Z", "2026-01-31T09:00"),
+            ("2026-01-31T09:30:05.123456Z", "2026-01-31T09:30:05"),
+        ] {
+            assert_eq!(local(moment), shown);
+        }
+    }
+}

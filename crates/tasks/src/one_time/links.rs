@@ -1,0 +1,132 @@
+//! The links to tasks. A one-time account has a link to each task that is assigned to it, by itself and not through a group.
+//!
+//! The row of a link is made with the job of its mail. Its token is made when the mail is sent, so that only the mail has it,
+//! and again when the job is tried again. A link whose row is gone has no mail either.
+
+use crate::tasks::task::{IN_APPROVAL, OPEN};
+use administration::company_details;
+use administration::mail::message::Message;
+use administration::mail::queue::{self, Mail, MailKind, Making};
+use administration::mail::templates;
+use identity::sessions;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+use store::{Conn, Error, Sql, Value};
+use web::clock::{random_token, sha256_hex};
+
+/// A link that opens a task for an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub task: i64,
+    pub user: i64,
+}
+
+/// The mail with a link. Its payload is the ids of the task and of the user.
+pub static TASK_LINK: MailKind = MailKind { name: "task_link", make };
+
+/// Mails a link to each one-time account among those to whom tasks are assigned now: tasks with principals.
+pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> Result<(), Refusal> {
+    let mut tasks: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
+    for (task, user) in assigned.into_iter().filter(|(_, principal)| *principal > 0) {
+        tasks.entry(user).or_default().insert(task);
+    }
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let mut sql = Sql::new("SELECT id FROM users WHERE account_type = 'one_time_completion' AND id");
+    sql.any(tasks.keys().copied().collect::<Vec<_>>()).push(" ORDER BY id");
+    for user in conn.all(&sql, |row| row.int(0))? {
+        for task in tasks.remove(&user).unwrap_or_default() {
+            let mail = Mail { kind: &TASK_LINK, payload: json!([task, user]), once_for: None };
+            let Some(job) = queue::put(request, conn, &mail)? else { continue };
+            let (hash, now) = (unsent(job), Value::Int(request.now));
+            let row = [Value::Text(&hash), Value::Int(task), Value::Int(user), now, Value::Int(job)];
+            conn.insert_rows("task_links", &["hash", "task", "user_id", "created_at", "job"], &[row], "")?;
+        }
+    }
+    Ok(())
+}
+
+/// What stands in the place of the hash while a link has no token.
+fn unsent(job: i64) -> String {
+    format!("unsent-{job}")
+}
+
+/// Ends the links to tasks, and the sessions that began by them: of these users, or of all.
+pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
+    let mut sql = Sql::new("DELETE FROM task_links WHERE task");
+    sql.any(tasks);
+    if let Some(users) = users {
+        sql.push(" AND user_id").any(users.to_vec());
+    }
+    conn.exec(&sql)?;
+    sessions::end_of_tasks(request, conn, tasks, users)
+}
+
+/// Ends all links of an account that is deleted or anonymized; its sessions end with it.
+pub fn delete_all_of(conn: &mut Conn, user: i64) -> Result<(), Error> {
+    conn.exec(&Sql::new("DELETE FROM task_links WHERE user_id = $1").arg(user)).map(drop)
+}
+
+/// Ends the links of an account that were mailed. Those that are still to be mailed go to the address that it has then.
+pub fn delete_tokens_of(conn: &mut Conn, user: i64) -> Result<(), Error> {
+    let sql = Sql::new("UPDATE task_links SET hash = 'unsent-' || CAST(job AS TEXT) WHERE user_id = $1");
+    conn.exec(&sql.arg(user)).map(drop)
+}
+
+/// What must hold for a link besides its token: the task has not ended, and is assigned to the account, which is active.
+const HOLDS: &str = "SELECT 1 FROM tasks t JOIN task_assignees a ON a.task = t.id JOIN users u ON u.id = a.principal \
+    WHERE u.account_type = 'one_time_completion' AND u.is_deleted = 0 AND u.status = 'active' AND t.status IN (";
+
+/// Whether a user may still come to a task by a link.
+pub fn holds(conn: &mut Conn, user: i64, task: i64) -> Result<bool, Error> {
+    let mut sql = Sql::new(HOLDS);
+    sql.bind(OPEN).push(", ").bind(IN_APPROVAL).push(") AND t.id = ").bind(task).push(" AND u.id = ").bind(user);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
+/// The link of a token, if it works from the address of the request.
+pub fn find(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<Link>, Error> {
+    let Some(link) = by_token(conn, token)? else { return Ok(None) };
+    let works = sessions::may_use_link(request, conn, link.user, false)? && holds(conn, link.user, link.task)?;
+    Ok(Some(link).filter(|_| works))
+}
+
+/// As [`find`], with the rows of the task and of the account locked, so that the link works until the end of the transaction.
+pub fn find_for_change(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<Link>, Error> {
+    let Some(link) = by_token(conn, token)? else { return Ok(None) };
+    // In the order in which a change of the task's assignees locks them.
+    conn.opt(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR SHARE").arg(link.task), |_| Ok(()))?;
+    let works = sessions::may_use_link(request, conn, link.user, true)?
+        && by_token(conn, token)? == Some(link)
+        && holds(conn, link.user, link.task)?;
+    Ok(Some(link).filter(|_| works))
+}
+
+fn by_token(conn: &mut Conn, token: &str) -> Result<Option<Link>, Error> {
+    let sql = Sql::new("SELECT task, user_id FROM task_links WHERE hash = $1").arg(sha256_hex(token));
+    conn.opt(&sql, |row| Ok(Link { task: row.int(0)?, user: row.int(1)? }))
+}
+
+fn make(making: &Making, conn: &mut Conn, payload: &Json) -> Result<Option<Message>, Error> {
+    let (Some(task), Some(user)) = (payload[0].as_i64(), payload[1].as_i64()) else { return Ok(None) };
+    let token = random_token();
+    let sql = Sql::new("UPDATE task_links SET hash = $1 WHERE task = $2 AND user_id = $3 AND job = $4");
+    let made = conn.exec(&sql.arg(sha256_hex(&token)).arg(task).arg(user).arg(making.job))?;
+    if made == 0 || !holds(conn, user, task)? {
+        return Ok(None);
+    }
+    let sql =
+        Sql::new("SELECT u.username, u.first_name, t.name FROM users u JOIN tasks t ON t.id = $1 WHERE u.id = $2");
+    let [to, first_name, name] = conn.one(&sql.arg(task).arg(user), |row| {
+        // The name stands in the subject, too, which is one line.
+        let text = |at: usize| Ok::<_, Error>(row.text(at)?.replace(char::is_control, " "));
+        Ok([text(0)?, text(1)?, text(2)?])
+    })?;
+    let base = making.app.front_end_of(making.build).unwrap_or_else(|| making.app.address_of(making.build));
+    let fields = company_details::merge_fields(conn)?.with("domain", &making.build.domain);
+    let fields = fields.with("first_name", first_name).with("task", name);
+    Ok(Some(templates::task_link(to, &fields.with("link", format!("{base}/task/?token={token}")))))
+}

@@ -1,0 +1,17 @@
+//! One-time accounts: the mailed links by which they come to the tasks that are assigned to them, and what these open
+//! (`docs/reference/task-links.md`).
+
+mod answers;
+mod html;
+mod inputs;
+mod links;
+mod page;
+mod sign_in;
+
+pub use links::{TASK_LINK, delete_all_of, delete_tokens_of, end, holds, invite};
+
+use kit::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    [sign_in::routes(), page::routes()].into_iter().flatten().collect()
+}

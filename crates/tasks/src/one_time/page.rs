@@ -1,0 +1,307 @@
+//! `/task/`: the page of a link, which shows the task and completes it, without scripts, without a session and without a cookie
+//! (`docs/reference/task-links.md`). Its form has several parts, of which the first is the token of the link.
+
+use super::answers::{COMMENT, Typed};
+use super::html;
+use super::inputs::{self, Input};
+use super::links::{self, Link};
+use super::sign_in::{find, invalid_token};
+use crate::task_templates::form::TT_UPDATE;
+use crate::tasks::acting::complete_with;
+use crate::tasks::held;
+use crate::tasks::response::{RESPONSE, of_task as files_of_task};
+use crate::tasks::task::{self, IN_APPROVAL, OPEN};
+use files::file_name;
+use files::uploads::{self, MAX_BYTES};
+use http::{Method, StatusCode};
+use identity::{as_caller, attempts, sessions};
+use kit::answer::{Answer, Outcome};
+use kit::caller::Caller;
+use kit::commit::write;
+use kit::html::{alert, escape, messages, page};
+use kit::multipart::{Form, MAX_TEXTS, Part};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use kit::upload::{Chunks, Upload};
+use resource::openapi::query;
+use resource::{Body, message};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use store::Conn;
+
+/// The path of the page, and the name of the token in its address and its form.
+const PATH: &str = "/task/";
+const TOKEN: &str = "token";
+/// The most files of a form.
+const MAX_FILES: usize = 25;
+/// The most bytes of a task, as the API shows it, that is shown as a page.
+const MAX_TASK: usize = 256 * 1024;
+/// The most choices of all inputs of a page together.
+const MAX_CHOICES: usize = 2_000;
+/// The most bytes of a form: its files, its texts, and what stands around them.
+const MAX_FORM: u64 = MAX_FILES as u64 * MAX_BYTES + 8 * MAX_TEXTS as u64;
+
+pub fn routes() -> Vec<Route> {
+    let parameters = || vec![query(TOKEN, "The token of the link in the mail", json!({"type": "string"}))];
+    vec![
+        Route::new(Method::GET, PATH, "Page of the link to a task", Handler::Async(open))
+            .public()
+            .parameters(parameters)
+            .answers(200, Schema::Html)
+            .or(400, Schema::Html)
+            .or(429, Schema::Html),
+        Route::upload(PATH, MAX_FORM, send)
+            .summary("Complete a task from its page")
+            .public()
+            .guarded(attempts::guard)
+            .takes(Schema::Multipart(&[TOKEN, COMMENT]))
+            .answers(200, Schema::Html)
+            .or(400, Schema::Html),
+    ]
+}
+
+/// What a link opens.
+struct Opened {
+    token: String,
+    link: Link,
+    /// The account of the link, narrowed to the task.
+    caller: Arc<Caller>,
+    /// What the page shows of the task, as the API has it; null where that is too much for a page.
+    task: Json,
+    inputs: Vec<Input>,
+}
+
+impl Opened {
+    fn is_open(&self) -> bool {
+        self.task["status"] == OPEN
+    }
+
+    fn is_update(&self) -> bool {
+        self.task["form"]["task_type"] == TT_UPDATE
+    }
+
+    /// The page with its form.
+    fn page(&self, request: &Request, status: StatusCode, typed: Option<&Typed>, errors: &[String]) -> Answer {
+        if self.task.is_null() {
+            let note = alert("This task is too large for this page. Ask whoever sent you the link.");
+            return page(&request.build, StatusCode::BAD_REQUEST, "Task", &note);
+        }
+        let form = match self.is_open() {
+            true => html::form(&self.token, &self.task, &self.inputs, typed, errors),
+            false => "<p>This task was completed, and waits for somebody to approve the answer.</p>".to_owned(),
+        };
+        let name = self.task["name"].as_str().unwrap_or("");
+        page(&request.build, status, &escape(name), &format!("{}{form}", html::of_task(&self.task)))
+    }
+}
+
+/// The page of a link that does not work. It tells nothing about the task, which is over for whoever comes by the link.
+fn ended(request: &Request) -> Answer {
+    let note = alert("This link does not work. It is not complete, or the task has ended or is not yours any more.");
+    let body = format!("{note}<p>If you expected to find a task here, ask whoever sent you the link.</p>");
+    page(&request.build, StatusCode::BAD_REQUEST, "Task", &body)
+}
+
+fn open(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let token = request.query.last(TOKEN).unwrap_or("").to_owned();
+        if token.is_empty() {
+            return Ok(page(&request.build, StatusCode::OK, "Task", "<p>Open the link from your mail.</p>"));
+        }
+        Ok(match opened(&request, token).await? {
+            Some(opened) => opened.page(&request, StatusCode::OK, None, &[]),
+            None => ended(&request),
+        })
+    })
+}
+
+/// What the link of a token opens; `None` when it does not work, which counts as a failed attempt of the address.
+async fn opened(request: &Arc<Request>, token: String) -> Result<Option<Opened>, Refusal> {
+    match find(request, &token).await {
+        Ok(_) => {}
+        Err(refusal) if refusal.status == StatusCode::BAD_REQUEST => return Ok(None),
+        Err(refusal) => return Err(refusal),
+    }
+    let shared = request.clone();
+    request.build.db.read(move |conn| load(&shared, conn, token.clone())).await
+}
+
+fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Opened>, Refusal> {
+    let Some(link) = links::find(request, conn, &token)? else { return Ok(None) };
+    let caller = Arc::new(Caller { narrowed_to: Some(link.task), ..as_caller(conn, link.user)? });
+    let request = request.by(caller.clone());
+    let Some(held) = held::look_up(&request, conn, link.task)? else { return Ok(None) };
+    let answer = task::answer(&request, conn, StatusCode::OK, held.id, held.actions)?;
+    // One in pieces is longer than any page.
+    let bytes = Some(answer.body.whole()).filter(|bytes| bytes.len() <= MAX_TASK);
+    let mut task: Json = bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
+    let files = files_of_task(conn, link.task)?.into_iter().map(|(uuid, held)| (uuid, held.file.name)).collect();
+    let mut inputs = inputs::of_task(&task, &files);
+    if inputs.iter().map(|input| input.choices.len()).sum::<usize>() > MAX_CHOICES {
+        (task, inputs) = (Json::Null, Vec::new());
+    }
+    Ok(Some(Opened { token, link, caller, task: without_inputs(task), inputs }))
+}
+
+/// A task without what its inputs hold, since it is kept while a form arrives.
+fn without_inputs(mut task: Json) -> Json {
+    if let Some(task) = task.as_object_mut() {
+        task.retain(|name, _| {
+            ["name", "description", "instructions", "due_at", "status", "form"].contains(&name.as_str())
+        });
+    }
+    if let Some(form) = task.get_mut("form").and_then(Json::as_object_mut) {
+        form.retain(|name, _| !["values", "labels", "approval_conditions"].contains(&name.as_str()));
+        form.entry("fields").and_modify(|fields| *fields = json!([]));
+        form.entry("configuration").and_modify(|configuration| {
+            *configuration = json!({"instructions": configuration["instructions"]});
+        });
+    }
+    task
+}
+
+fn send(request: Arc<Request>, body: Upload) -> Pending {
+    Box::pin(async move {
+        let mut form = Form::of(&request, body)?;
+        let token = match form.next().await? {
+            Some(part) if part.name() == TOKEN && !part.is_file() => form.text(part).await?,
+            _ => String::new(),
+        };
+        let Some(opened) = opened(&request, token).await? else { return Ok(ended(&request)) };
+        if !opened.is_open() {
+            return Ok(opened.page(&request, StatusCode::BAD_REQUEST, None, &[]));
+        }
+        form.admit();
+        let caller = Arc::new(request.by(opened.caller.clone()));
+        let mut typed = Typed::default();
+        let outcome = match read(&caller, &mut form, &opened, &mut typed).await {
+            Ok(()) => complete(&caller, &opened, &mut typed).await,
+            Err(refusal) => Err(refusal),
+        };
+        if !matches!(outcome, Ok(Some(_))) {
+            uploads::give_up(&caller, typed.tokens()).await?;
+        }
+        match outcome {
+            Ok(Some(status)) => Ok(done(&request, &status)),
+            Ok(None) => Ok(opened.page(&request, StatusCode::BAD_REQUEST, Some(&typed), &[])),
+            Err(refusal) => refused(&request, &opened, typed, refusal),
+        }
+    })
+}
+
+/// Reads the form behind its token, files into uploads of the account. What is wrong with a file is told beside its input.
+async fn read(request: &Arc<Request>, form: &mut Form, opened: &Opened, typed: &mut Typed) -> Result<(), Refusal> {
+    let mut files = 0;
+    while let Some(part) = form.next().await? {
+        let name = part.name().to_owned();
+        let takes_files = opened.inputs.iter().any(|input| input.name == name && input.kind.takes_files());
+        if !part.is_file() {
+            let text = form.text(part).await?;
+            typed.add_text(&name, &text);
+            continue;
+        }
+        let mut part = part.at_most(MAX_BYTES);
+        let file_name = file_name::of_headers(part.headers()).map(|name| name.replace("%22", "\""));
+        let (Some(file_name), true) = (file_name, takes_files) else {
+            drain(part).await?;
+            continue;
+        };
+        typed.had_files = true;
+        files += 1;
+        if files > MAX_FILES {
+            typed.add_error(&name, message::too_many(MAX_FILES));
+            drain(part).await?;
+            continue;
+        }
+        // Somebody may have ended it since the form began.
+        works(request, opened).await?;
+        match uploads::receive(request, file_name, None, &mut part).await {
+            Ok(token) => typed.add_file(&name, token),
+            Err(refusal) if refusal.is_by_rule() && refusal.status == StatusCode::BAD_REQUEST => {
+                messages(&refusal).into_iter().for_each(|message| typed.add_error(&name, message));
+                drain(part).await?;
+            }
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(())
+}
+
+/// Reads the rest of a part that is not kept.
+async fn drain(part: Part) -> Result<(), Refusal> {
+    let mut part = part.at_most(u64::MAX);
+    while Chunks::next(&mut part).await?.is_some() {}
+    Ok(())
+}
+
+/// Refuses the token of a link that has ended meanwhile.
+async fn works(request: &Arc<Request>, opened: &Opened) -> Result<(), Refusal> {
+    let (shared, token) = (request.clone(), opened.token.clone());
+    let found = request.build.db.read(move |conn| links::find(&shared, conn, &token)).await?;
+    if found == Some(opened.link) { Ok(()) } else { Err(invalid_token()) }
+}
+
+/// Completes the task, and returns its status; `None` when something that was typed is wrong.
+async fn complete(request: &Arc<Request>, opened: &Opened, typed: &mut Typed) -> Result<Option<String>, Refusal> {
+    let allows_comment = opened.task["form"]["allow_comment"] == true;
+    let Some(body) = typed.body(&opened.inputs, opened.is_update(), allows_comment) else { return Ok(None) };
+    let (body, link, token) = (Body::of(&body), opened.link, opened.token.clone());
+    let completed = write(request, move |request, conn| {
+        // The record, the task and the account are locked, in this order, before the link is looked at for the last time.
+        held::lock(request, conn, link.task)?;
+        sessions::may_use_link(request, conn, link.user, true)?;
+        if links::find(request, conn, &token)? != Some(link) {
+            return Err(invalid_token());
+        }
+        let body = body.sent().as_object(|_| true).ok_or_else(|| Refusal::field(RESPONSE, message::VALUE));
+        Ok(complete_with(request, conn, link.task, body)?.status)
+    });
+    completed.await.map(Some)
+}
+
+/// The page of a task that is completed.
+fn done(request: &Request, status: &str) -> Answer {
+    let body = match status {
+        IN_APPROVAL => "<p>Thank you. Your answer waits for somebody to approve it.</p>",
+        _ => "<p>Thank you. The task is completed.</p>",
+    };
+    page(&request.build, StatusCode::OK, "Done", body)
+}
+
+/// The page again, with what is wrong beside the inputs, or above them all; what is no fault of the form is a page of its own.
+fn refused(request: &Request, opened: &Opened, mut typed: Typed, refusal: Refusal) -> Outcome {
+    if !refusal.is_by_rule() || refusal.status != StatusCode::BAD_REQUEST {
+        return Err(refusal);
+    }
+    let Json::Object(errors) = &refusal.body else { return Err(refusal) };
+    if errors.contains_key(TOKEN) {
+        return Ok(ended(request));
+    }
+    let mut others = Vec::new();
+    for (name, wrong) in errors {
+        match wrong {
+            Json::Object(nested) if name == RESPONSE => {
+                let of_fields =
+                    nested.iter().filter(|(name, _)| *name == "fields").filter_map(|(_, all)| all.as_object());
+                for (alias, wrong) in of_fields.flatten() {
+                    let input = opened.inputs.iter().find(|input| input.of == *alias);
+                    texts(wrong).into_iter().for_each(|text| match input {
+                        Some(input) => typed.add_error(&input.name, text),
+                        None => others.push(text),
+                    });
+                }
+            }
+            wrong if name == COMMENT => texts(wrong).into_iter().for_each(|text| typed.add_error(COMMENT, text)),
+            wrong => others.extend(texts(wrong)),
+        }
+    }
+    Ok(opened.page(request, StatusCode::BAD_REQUEST, Some(&typed), &others))
+}
+
+/// The messages in what a refusal says of a field.
+fn texts(wrong: &Json) -> Vec<String> {
+    let mut refusal = Refusal::bad("");
+    refusal.body = wrong.clone();
+    messages(&refusal)
+}

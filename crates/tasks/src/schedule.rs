@@ -1,0 +1,297 @@
+//! What happens to tasks by itself (`docs/reference/tasks.md`): they expire, remind and are renewed. Each such moment is a row
+//! of `task_moments`, which any process takes when it has come, once. What is due while no process runs is done when one does.
+
+use crate::moments::{Notice, Plan};
+use crate::one_time;
+use crate::reminders::{self, Mail};
+use crate::tasks::counts;
+use crate::tasks::create::renew;
+use crate::tasks::held::{self, HeldTask};
+use crate::tasks::log::{self, Source};
+use crate::tasks::task::{COMPLETED, EXPIRED, IN_APPROVAL, OPEN};
+use kit::app::App;
+use kit::build::Build;
+use kit::commit;
+use kit::jobs::{self, Pending, StandingJob};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use serde_json::{Map, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Error, Sql, Value};
+use tokio::time::Instant;
+
+const EXPIRE: &str = "expire";
+const REMIND: &str = "remind";
+const RENEW: &str = "renew";
+
+/// How many tasks one transaction looks at.
+const PAGE: i64 = 50;
+/// How many mails one transaction puts into the queue.
+const MAILS: usize = 1_000;
+/// The longest pause behind what some tasks took.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+/// How long to wait for tasks that somebody else has locked.
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// A kind of moment, and which reminder or renewal of the plan it is.
+type Key = (&'static str, i64);
+
+/// The moments of a task in this state.
+fn moments(plan: &Plan, status: &str, due_at: Option<i64>, expires_at: Option<i64>) -> BTreeMap<Key, i64> {
+    let mut moments = BTreeMap::new();
+    if let Some(at) = expires_at.filter(|_| [OPEN, IN_APPROVAL, COMPLETED].contains(&status)) {
+        moments.insert((EXPIRE, 0), at);
+    }
+    for (n, reminder) in (0..).zip(&plan.reminders) {
+        let at = match reminder.notice_type {
+            Notice::BeforeDue if status == OPEN => due_at.map(|due| reminder.time.before(due)),
+            Notice::AfterDue if status == OPEN => due_at.map(|due| reminder.time.after(due)),
+            Notice::BeforeExpiry if [OPEN, COMPLETED].contains(&status) => {
+                expires_at.map(|expires| reminder.time.before(expires))
+            }
+            _ => None,
+        };
+        let is_told = |at: &i64| moments.iter().any(|((kind, _), other)| *kind == REMIND && other == at);
+        let at = at.filter(|at| !is_told(at));
+        moments.extend(at.map(|at| ((REMIND, n), at)));
+    }
+    if status == COMPLETED {
+        let renewals = (0..).zip(&plan.renewals);
+        moments.extend(renewals.filter_map(|(n, time)| Some(((RENEW, n), time.before(expires_at?)))));
+    }
+    moments
+}
+
+/// Whether what was to happen at a moment is left out when its task learns of it only now: a reminder that comes too late.
+fn is_past((kind, _): Key, at: i64, now: i64) -> bool {
+    kind == REMIND && at < now
+}
+
+/// Sets the moments of tasks that were made just now, with the same plan.
+pub fn begin(
+    request: &Request,
+    conn: &mut Conn,
+    tasks: &[i64],
+    plan: &Plan,
+    due_at: Option<i64>,
+    expires_at: Option<i64>,
+) -> Result<(), Error> {
+    let moments: Vec<_> = moments(plan, OPEN, due_at, expires_at)
+        .into_iter()
+        .filter(|(key, at)| !is_past(*key, *at, request.now))
+        .collect();
+    let of_task = |task: &i64| moments.iter().map(|(key, at)| row(*task, *key, *at)).collect::<Vec<_>>();
+    let rows: Vec<_> = tasks.iter().flat_map(of_task).collect();
+    insert(request, conn, &rows, "")
+}
+
+fn row(task: i64, (kind, n): Key, at: i64) -> [Value<'static>; 5] {
+    [Value::Int(task), Value::Text(kind), Value::Int(n), Value::Int(at), Value::Int(0)]
+}
+
+fn insert(request: &Request, conn: &mut Conn, rows: &[[Value<'static>; 5]], then: &'static str) -> Result<(), Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    request.effects.after_commit(jobs::wake);
+    conn.insert_rows("task_moments", &["task", "kind", "n", "at", "is_done"], rows, then).map(drop)
+}
+
+/// Sets the moments of a task anew that has another state now, or is due or expires at another time. What was done for a
+/// moment that stays is not done again.
+pub fn reset(request: &Request, conn: &mut Conn, task: &HeldTask) -> Result<(), Error> {
+    let mut wanted = moments(&task.plan, &task.status, task.due_at, task.expires_at);
+    let sql = Sql::new("SELECT kind, n, at, is_done FROM task_moments WHERE task = $1").arg(task.id);
+    let stored = conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?, row.int(2)?, row.flag(3)?)))?;
+    let mut gone = Vec::new();
+    for (kind, n, at, is_done) in stored {
+        let Some(kind) = [EXPIRE, REMIND, RENEW].into_iter().find(|known| *known == kind) else { continue };
+        // What has expired and is open again expires again.
+        let is_over = kind == EXPIRE && is_done;
+        let is_wanted = wanted.get(&(kind, n)).map(|wanted| *wanted == at && !is_over);
+        if is_wanted == Some(true) {
+            wanted.remove(&(kind, n));
+        }
+        // What is done and is not wanted now may be wanted again.
+        if is_wanted == Some(false) || (is_wanted.is_none() && !is_done) {
+            gone.push((kind, n));
+        }
+    }
+    for (kind, n) in gone {
+        let sql = Sql::new("DELETE FROM task_moments WHERE task = $1 AND kind = $2 AND n = $3");
+        conn.exec(&sql.arg(task.id).arg(kind).arg(n))?;
+    }
+    wanted.retain(|key, at| !is_past(*key, *at, request.now));
+    let rows: Vec<_> = wanted.into_iter().map(|(key, at)| row(task.id, key, at)).collect();
+    insert(request, conn, &rows, "")
+}
+
+/// Does what is due of all tasks of a build.
+pub static MOMENTS: StandingJob = StandingJob {
+    name: "tasks",
+    at_a_time: 8,
+    due: |_, _, conn, _| {
+        conn.one(&Sql::new("SELECT min(at) FROM task_moments WHERE is_done = 0"), |row| row.opt_int(0))
+    },
+    run: |app, build| Box::pin(run(app, build)) as Pending<_>,
+};
+
+async fn run(app: App, build: Arc<Build>) -> Result<(), Error> {
+    loop {
+        let place = jobs::place(&app, MOMENTS.name).await;
+        let request = Arc::new(Request::of_system(&app, &build));
+        let started = Instant::now();
+        let done = commit::write(&request, some_due).await;
+        drop(place);
+        match done.map_err(|refusal| refusal.cause.map_or(Error::Busy, |cause| *cause))? {
+            Done::All => return Ok(()),
+            // Where very much is due at once, others have their turn.
+            Done::Some => tokio::time::sleep(started.elapsed().min(LONGEST_TURN)).await,
+            Done::Busy => tokio::time::sleep(BUSY_PAUSE).await,
+        }
+    }
+}
+
+/// How far a transaction came.
+enum Done {
+    /// Nothing is due.
+    All,
+    Some,
+    /// What is due is of tasks that somebody else has locked.
+    Busy,
+}
+
+/// Does what is due of some tasks. A task is locked first, as in requests, and before it the records of those that may be
+/// renewed, as in their deletion.
+fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
+    let now = request.now;
+    let sql = Sql::new(
+        "SELECT d.task, CASE WHEN EXISTS (SELECT 1 FROM task_moments r WHERE r.task = d.task AND r.kind = 'renew' \
+         AND r.is_done = 0 AND r.at <= $1) THEN t.record END FROM (SELECT task, min(at) AS at FROM (SELECT task, at \
+         FROM task_moments WHERE is_done = 0 AND at <= $1 ORDER BY at, task LIMIT $2) m GROUP BY task) d \
+         JOIN tasks t ON t.id = d.task ORDER BY d.at, d.task",
+    );
+    let due = conn.all(&sql.arg(now).arg(PAGE), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    if due.is_empty() {
+        return Ok(Done::All);
+    }
+    let records: BTreeSet<i64> = due.iter().filter_map(|(_, record)| *record).collect();
+    let mut sql = Sql::new("SELECT id FROM records WHERE id");
+    sql.any(records.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
+    conn.each(&sql, |_| Ok(()))?;
+    let ids: Vec<i64> = due.iter().map(|(task, _)| *task).collect();
+    let mut tasks = held::unlocked(conn, ids)?;
+    if tasks.is_empty() {
+        return Ok(Done::Busy);
+    }
+    let ids: Vec<i64> = tasks.keys().copied().collect();
+    let mut sql = Sql::new("SELECT task, kind, n, reminded_to FROM task_moments WHERE is_done = 0 AND at <= ");
+    sql.bind(now).push(" AND task").any(ids.as_slice()).push(" ORDER BY at, task, kind DESC, n");
+    // At the same moment a task is renewed first, then reminds, and expires last.
+    let due = conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.int(2)?, row.int(3)?)))?;
+    let mut sql = Sql::new("UPDATE task_moments SET is_done = 1 WHERE is_done = 0 AND at <= ");
+    conn.exec(sql.bind(now).push(" AND task").any(ids))?;
+    let (mut expiring, mut mails) = (Vec::new(), Vec::new());
+    let mut later = Later::default();
+    for (id, kind, n, reminded_to) in due {
+        let Some(task) = tasks.get_mut(&id) else { continue };
+        if later.tasks.contains(&id) {
+            later.put(id, kind, n, reminded_to);
+            continue;
+        }
+        match kind.as_str() {
+            _ if task.status == EXPIRED => undo(conn, id, &kind, n)?,
+            EXPIRE => {
+                if let Some(former) = expire(task, now) {
+                    expiring.push((id, former));
+                }
+            }
+            REMIND => {
+                let room = MAILS - mails.len();
+                let mut to = reminders::receivers(conn, id, reminded_to, room + 1)?;
+                if to.len() > room {
+                    to.truncate(room);
+                    later.put(id, kind, n, to.last().copied().unwrap_or(reminded_to));
+                }
+                let reminder = usize::try_from(n).ok().and_then(|n| task.plan.reminders.get(n));
+                let of_expiry = reminder.is_some_and(|reminder| reminder.notice_type == Notice::BeforeExpiry);
+                mails.extend(to.into_iter().map(|user| Mail { task: id, user, of_expiry }));
+            }
+            // It has become due since the records were locked.
+            _ if task.status == COMPLETED && task.record.is_some_and(|record| !records.contains(&record)) => {
+                later.put(id, kind, n, reminded_to);
+            }
+            _ if task.status == COMPLETED => {
+                // What has expired before is not open any more.
+                write_expired(request, conn, std::mem::take(&mut expiring))?;
+                renew(request, conn, task)?;
+            }
+            _ => {}
+        }
+    }
+    later.store(conn)?;
+    write_expired(request, conn, expiring)?;
+    reminders::put(request, conn, &mails)?;
+    Ok(Done::Some)
+}
+
+/// What a transaction leaves to a later one: it has put enough mails into the queue, or has not locked a record.
+#[derive(Default)]
+struct Later {
+    tasks: BTreeSet<i64>,
+    /// Moments with the last user who is reminded.
+    moments: Vec<(i64, String, i64, i64)>,
+}
+
+impl Later {
+    fn put(&mut self, task: i64, kind: String, n: i64, reminded_to: i64) {
+        self.tasks.insert(task);
+        self.moments.push((task, kind, n, reminded_to));
+    }
+
+    fn store(self, conn: &mut Conn) -> Result<(), Error> {
+        let rows = self.moments.iter().map(|(task, kind, n, reminded_to)| {
+            [Value::Int(*reminded_to), Value::Int(*task), Value::Text(kind), Value::Int(*n)]
+        });
+        let text = "UPDATE task_moments SET is_done = 0, reminded_to = $1 WHERE task = $2 AND kind = $3 AND n = $4";
+        conn.exec_each(text, rows, |_| {})
+    }
+}
+
+/// Removes a moment that came behind the expiry of its task.
+fn undo(conn: &mut Conn, task: i64, kind: &str, n: i64) -> Result<(), Error> {
+    let sql = Sql::new("DELETE FROM task_moments WHERE task = $1 AND kind = $2 AND n = $3");
+    conn.exec(&sql.arg(task).arg(kind).arg(n)).map(drop)
+}
+
+/// Expires a task whose time has come; returns its former status.
+fn expire(task: &mut HeldTask, now: i64) -> Option<String> {
+    let is_due = task.expires_at.is_some_and(|at| at <= now);
+    let expires = is_due && [OPEN, IN_APPROVAL, COMPLETED].contains(&task.status.as_str());
+    expires.then(|| std::mem::replace(&mut task.status, EXPIRED.to_owned()))
+}
+
+/// Writes that tasks have expired, each with its former status. An expired task has no moments to come.
+fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(i64, String)>) -> Result<(), Refusal> {
+    let ids: Vec<i64> = expired.iter().map(|(id, _)| *id).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let change = |former: String| Map::from_iter([("status".to_owned(), json!([former, EXPIRED]))]);
+    let entries = expired.into_iter().map(|(id, former)| (id, change(former))).collect();
+    log::write_many(request, conn, Source::System, "expire", entries)?;
+    counts::remove(conn, &ids)?;
+    let mut tasks = Sql::new("UPDATE tasks SET modified_by = NULL, modified_at = ");
+    tasks.bind(request.now).push(", status = ").bind(EXPIRED).push(" WHERE id").any(ids.as_slice());
+    let mut assigned = Sql::new("UPDATE task_assignees SET status = ");
+    assigned.bind(EXPIRED).push(" WHERE task").any(ids.as_slice());
+    let mut moments = Sql::new("DELETE FROM task_moments WHERE is_done = 0 AND task");
+    moments.any(ids.as_slice());
+    for sql in [tasks, assigned, moments] {
+        conn.exec(&sql)?;
+    }
+    counts::add(conn, &ids)?;
+    one_time::end(request, conn, &ids, None)
+}

@@ -1,0 +1,65 @@
+//! The form of a template, which its tasks share: what a completer sees, and what is done with the answer. It never changes,
+//! and stays while the template or one of its tasks is there.
+
+use serde_json::Value as Json;
+use store::{Conn, Error, Sql};
+
+/// The type of a task whose answer is kept with it.
+pub const TT_FORM: &str = "tt_form";
+/// The type of a task whose answer changes a record.
+pub const TT_UPDATE: &str = "tt_object_record_update";
+
+pub struct Form {
+    pub task_type: String,
+    /// The class whose records are changed.
+    pub class: Option<i64>,
+    pub prompt: String,
+    pub allow_comment: bool,
+    pub approval_required: bool,
+    pub approval_conditions: Vec<String>,
+    /// JSON.
+    pub configuration: String,
+}
+
+impl Form {
+    pub fn load(conn: &mut Conn, id: i64) -> Result<Form, Error> {
+        let sql = Sql::new(
+            "SELECT task_type, class_id, prompt, allow_comment, approval_required, approval_conditions, configuration \
+             FROM task_forms WHERE id = $1",
+        );
+        conn.one(&sql.arg(id), |row| {
+            Ok(Form {
+                task_type: row.text(0)?.to_owned(),
+                class: row.opt_int(1)?,
+                prompt: row.text(2)?.to_owned(),
+                allow_comment: row.flag(3)?,
+                approval_required: row.flag(4)?,
+                approval_conditions: serde_json::from_str(row.text(5)?).unwrap_or_default(),
+                configuration: row.text(6)?.to_owned(),
+            })
+        })
+    }
+
+    /// Whether the answer changes a record.
+    pub fn is_update(&self) -> bool {
+        self.task_type == TT_UPDATE
+    }
+
+    /// The aliases of the fields that an update changes, in its order.
+    pub fn aliases(&self) -> Vec<String> {
+        let configuration: Json = serde_json::from_str(&self.configuration).unwrap_or_default();
+        let aliases = configuration["fields"].as_array().into_iter().flatten();
+        aliases.filter_map(|alias| alias.as_str().map(str::to_owned)).collect()
+    }
+}
+
+/// Removes those of these forms to which neither a template nor a task refers.
+pub fn remove_unused(conn: &mut Conn, forms: Vec<i64>) -> Result<(), Error> {
+    // Of two transactions that give up a form the second one sees what the first has deleted.
+    let mut lock = Sql::new("SELECT 1 FROM task_forms WHERE id");
+    conn.each(lock.any(forms.clone()).push(" ORDER BY id FOR UPDATE"), |_| Ok(()))?;
+    let mut sql = Sql::new("DELETE FROM task_forms WHERE id");
+    sql.any(forms).push(" AND NOT EXISTS (SELECT 1 FROM task_templates t WHERE t.form = task_forms.id)");
+    sql.push(" AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.form = task_forms.id)");
+    conn.exec(&sql).map(drop)
+}

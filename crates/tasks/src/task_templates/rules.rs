@@ -1,0 +1,140 @@
+//! The rules of task templates over several fields, and those of the items of their lists
+//! (`docs/reference/task-templates.md`).
+
+use super::items::{accept_items, item, list_schema, schema_of};
+use super::plugin_config::PLUGIN_CONFIG;
+use super::{COMPLETE_BY, EXPIRY, TASK_CREATION, TEMPLATE, UNITS};
+use crate::moments;
+use jiff::civil::Date;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows;
+use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, message};
+use serde_json::{Map, Value as Json};
+use std::sync::LazyLock;
+use store::{Conn, Sql};
+
+pub const REMINDERS: &str = "reminders";
+pub const RENEWALS: &str = "renewals";
+/// How many reminders a template may have, and how many renewals.
+pub const MAX_ITEMS: usize = 10;
+
+pub const AUTOMATIC: &str = "automatic";
+pub const MANUAL: &str = "manual";
+/// How many templates may make tasks for the new records of one class.
+const MAX_AUTOMATIC: i64 = 10;
+
+const NOTICE_TYPES: &[(&str, &str)] =
+    &[("before_due", "Before due"), ("after_due", "After due"), ("before_expiry", "Before expiry")];
+
+/// When a mail reminds of a task.
+pub static REMINDER: LazyLock<Resource> = LazyLock::new(|| {
+    item(
+        "TaskReminder",
+        [
+            Field::new("notice_type", Kind::choices(NOTICE_TYPES)).required(),
+            Field::new("time_unit", Kind::choices(UNITS)).required(),
+            Field::new("time_value", Kind::Integer { min: 0, max: 100 }).required(),
+        ],
+    )
+});
+
+/// How long before its expiry a task is made anew.
+pub static RENEWAL: LazyLock<Resource> = LazyLock::new(|| {
+    item(
+        "TaskRenewal",
+        [
+            Field::new("renewal_time_unit", Kind::choices(UNITS)).nullable(),
+            Field::new("renewal_time_value", Kind::Integer { min: 0, max: 100 }).nullable(),
+        ],
+    )
+});
+
+pub fn reminders_schema() -> Json {
+    list_schema(schema_of(&REMINDER), MAX_ITEMS)
+}
+
+pub fn renewals_schema() -> Json {
+    list_schema(schema_of(&RENEWAL), MAX_ITEMS)
+}
+
+/// Which fields each choice needs.
+static NEEDED: [(&Key<String>, &str, &[&str]); 6] = [
+    (&COMPLETE_BY, "date", &["complete_by_date"]),
+    (&COMPLETE_BY, "time_frame", &["complete_by_time_unit", "complete_by_time_value"]),
+    (&EXPIRY, "time_frame", &["expiry_time_unit", "expiry_time_value", "expiry_time_rel_to"]),
+    (&EXPIRY, "date", &["expiry_date"]),
+    (&EXPIRY, "monthly", &["expiry_day"]),
+    (&EXPIRY, "annually", &["expiry_periodic_day", "expiry_periodic_month"]),
+];
+
+/// Checks all of a body but `plugin_config`. `before` is the template that a PATCH changes.
+pub fn accept(
+    request: &Request,
+    conn: &mut Conn,
+    before: Option<(i64, &Changes)>,
+) -> Result<(Changes, Errors), Refusal> {
+    let body = request.object()?;
+    let own = body.clone().only(|name| ![PLUGIN_CONFIG, REMINDERS, RENEWALS].contains(&name));
+    let accepted = rows::accepted(conn, &TEMPLATE, &own, before.map(|(id, _)| id))?;
+    let (mut changes, mut errors) = (accepted.changes, accepted.errors);
+    for (name, item) in [(REMINDERS, &REMINDER), (RENEWALS, &RENEWAL)] {
+        if let Some(sent) = body.get(name) {
+            let items = accept_items(item, name, sent, MAX_ITEMS, &mut errors);
+            let items = items.iter().map(|values| shown(item, values)).collect();
+            changes.insert(name, Value::Json(items));
+        }
+    }
+    check_dates(&changes, request.now, &mut errors);
+    check_choices(before.map(|(_, before)| before), &changes, &mut errors);
+    Ok((changes, errors))
+}
+
+/// Refuses dates that do not lie in the future. Today does not.
+fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
+    for name in ["complete_by_date", "expiry_date"] {
+        if let Some(Value::Text(date)) = sent.value(name)
+            && !date.parse::<Date>().is_ok_and(|date| moments::is_future(date, now))
+        {
+            errors.add(name, "Date must be in the future.");
+        }
+    }
+}
+
+/// Refuses a choice without the fields that it needs, as the template will be.
+fn check_choices(before: Option<&Changes>, sent: &Changes, errors: &mut Errors) {
+    let value = |name: &str| sent.value(name).or_else(|| before?.value(name)).filter(|value| **value != Value::Null);
+    for (choice, chosen, needed) in NEEDED {
+        if errors.has(choice.name()) || value(choice.name()) != Some(&Value::from(chosen)) {
+            continue;
+        }
+        for name in needed {
+            if value(name).is_none() && !errors.has(name) {
+                errors.add(name, message::REQUIRED);
+            }
+        }
+    }
+}
+
+/// Refuses an automatic template whose tasks are about no record.
+pub fn refuse_automatic(errors: &mut Errors) {
+    errors.add(TASK_CREATION.name(), message::choice(AUTOMATIC));
+}
+
+/// Refuses one more automatic template of a class, whose row is locked, than there may be.
+pub fn check_automatic(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
+    let count = Sql::new("SELECT count(*) FROM task_templates WHERE automatic_class = $1").arg(class);
+    match conn.one(&count, |row| row.int(0))? < MAX_AUTOMATIC {
+        true => Ok(()),
+        false => {
+            let text = format!("Limit of {MAX_AUTOMATIC} automatic templates has been exceeded.");
+            Err(Refusal::field(TASK_CREATION.name(), text))
+        }
+    }
+}
+
+/// An object with all of its fields, null where nothing was sent.
+fn shown(of: &Resource, values: &Changes) -> Json {
+    let shown = |field: &Field| values.value(&field.name).map_or(Json::Null, Value::to_json);
+    of.fields.iter().map(|field| (field.name.to_string(), shown(field))).collect::<Map<_, _>>().into()
+}

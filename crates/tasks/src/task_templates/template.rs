@@ -1,0 +1,127 @@
+//! What tasks need of a template.
+
+use super::form::TT_UPDATE;
+use crate::moments::{CompleteBy, Expiry, Notice, Plan, Reminder, TimeFrame, Unit};
+use records::visible_records::slot;
+use serde_json::Value as Json;
+use store::{Conn, Error, Row, Sql};
+
+/// A template as far as its tasks follow from it.
+#[derive(Clone)]
+pub struct Template {
+    pub id: i64,
+    pub name: String,
+    pub description: String,
+    /// The number of its form.
+    pub form: i64,
+    /// The class whose records its tasks change.
+    pub class: Option<i64>,
+    pub complete_by: CompleteBy,
+    pub expiry: Option<Expiry>,
+    pub plan: Plan,
+}
+
+const SELECT: &str = "SELECT t.id, t.name, t.description, t.form, f.task_type, f.class_id, \
+    t.complete_by, t.complete_by_date, t.complete_by_time_unit, t.complete_by_time_value, \
+    t.expiry, t.expiry_time_unit, t.expiry_time_value, t.expiry_time_rel_to, t.expiry_date, t.expiry_day, \
+    t.expiry_periodic_day, t.expiry_periodic_month, t.reminders, t.renewals \
+    FROM task_templates t JOIN task_forms f ON f.id = t.form WHERE ";
+
+impl Template {
+    /// The template with this id.
+    pub fn load(conn: &mut Conn, id: i64) -> Result<Option<Template>, Error> {
+        let mut sql = Sql::new(SELECT);
+        conn.opt(sql.push("t.id = ").bind(id), read)
+    }
+
+    /// The templates that make a task for each new record of a class. They stay until the end of the transaction.
+    pub fn automatic_of(conn: &mut Conn, class: i64) -> Result<Vec<Template>, Error> {
+        let mut sql = Sql::new(SELECT);
+        conn.all(sql.push("t.automatic_class = ").bind(class).push(" ORDER BY t.id FOR SHARE"), read)
+    }
+
+    /// Whether its tasks change a record.
+    pub fn is_update(&self) -> bool {
+        self.class.is_some()
+    }
+}
+
+fn read(row: &Row<'_>) -> Result<Template, Error> {
+    let text = |at: usize| Ok::<_, Error>(row.opt_text(at)?.unwrap_or("").to_owned());
+    let frame = |at: usize| -> Result<Option<TimeFrame>, Error> {
+        Ok(unit(row.opt_text(at)?).zip(row.opt_int(at + 1)?).map(|(unit, value)| TimeFrame { unit, value }))
+    };
+    let date = |at: usize| Ok::<_, Error>(row.opt_text(at)?.and_then(|date| date.parse().ok()));
+    let complete_by = match row.text(6)? {
+        "date" => date(7)?.map(CompleteBy::Date),
+        "time_frame" => frame(8)?.map(CompleteBy::TimeFrame),
+        _ => None,
+    };
+    let expiry = match row.opt_text(10)? {
+        Some("time_frame") => frame(11)?.map(match row.opt_text(13)? {
+            Some("completed") => Expiry::AfterCompletion,
+            _ => Expiry::AfterAssignment,
+        }),
+        Some("date") => date(14)?.map(Expiry::Date),
+        Some("monthly") => row.opt_int(15)?.map(Expiry::Monthly),
+        Some("annually") => row.opt_int(17)?.zip(row.opt_int(16)?).map(|(month, day)| Expiry::Annually(month, day)),
+        _ => None,
+    };
+    Ok(Template {
+        id: row.int(0)?,
+        name: text(1)?,
+        description: text(2)?,
+        form: row.int(3)?,
+        class: row.opt_int(5)?.filter(|_| matches!(row.text(4), Ok(TT_UPDATE))),
+        complete_by: complete_by.unwrap_or(CompleteBy::Asap),
+        plan: Plan {
+            expires_after: match expiry {
+                Some(Expiry::AfterCompletion(time)) => Some(time),
+                _ => None,
+            },
+            reminders: items(row.text(18)?, reminder),
+            renewals: items(row.text(19)?, renewal),
+        },
+        expiry,
+    })
+}
+
+fn unit(name: Option<&str>) -> Option<Unit> {
+    match name? {
+        "days" => Some(Unit::Days),
+        "weeks" => Some(Unit::Weeks),
+        "months" => Some(Unit::Months),
+        _ => None,
+    }
+}
+
+fn items<T>(stored: &str, read: fn(&Json) -> Option<T>) -> Vec<T> {
+    let items: Vec<Json> = serde_json::from_str(stored).unwrap_or_default();
+    items.iter().filter_map(read).collect()
+}
+
+fn reminder(item: &Json) -> Option<Reminder> {
+    let notice_type = match item["notice_type"].as_str()? {
+        "before_due" => Notice::BeforeDue,
+        "after_due" => Notice::AfterDue,
+        _ => Notice::BeforeExpiry,
+    };
+    let time = TimeFrame { unit: unit(item["time_unit"].as_str())?, value: item["time_value"].as_i64()? };
+    Some(Reminder { notice_type, time })
+}
+
+/// A renewal; without a unit it counts days, without a value none.
+fn renewal(item: &Json) -> Option<TimeFrame> {
+    let unit = unit(item["renewal_time_unit"].as_str()).unwrap_or(Unit::Days);
+    Some(TimeFrame { unit, value: item["renewal_time_value"].as_i64().unwrap_or(0) })
+}
+
+/// Counts tasks that were made of a template. It comes last, since others may wait for its row.
+pub fn count_tasks(conn: &mut Conn, template: i64, more: i64, now: i64) -> Result<(), Error> {
+    let sql = Sql::new(
+        "INSERT INTO task_template_counts(template, slot, n, last_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (template, slot) DO UPDATE SET n = task_template_counts.n + excluded.n, last_at = excluded.last_at",
+    );
+    let slot = slot(conn);
+    conn.exec(&sql.arg(template).arg(slot).arg(more).arg(now)).map(drop)
+}

@@ -1,0 +1,116 @@
+//! How many tasks there are, by class and status: of all, and of each audience, which is a set of principals to whom tasks are
+//! assigned together. The counts are kept with every change, so that a list of 200,000 tasks needs not count them. A task has
+//! one audience, so what is assigned to somebody is the sum over the audiences that he belongs to. One row for each count would
+//! be locked by every writer, so each is the sum of slots.
+
+use super::held::PRINCIPALS;
+use kit::rows::sql::tokens;
+use records::visible_records::slot;
+use std::collections::{BTreeMap, BTreeSet};
+use store::{Conn, Error, Sql, Value};
+use web::clock::sha256_hex;
+
+/// Longer names of audiences are hashed.
+const MAX_NAME: usize = 64;
+
+/// The name of an audience, which is empty for nobody.
+pub fn audience(principals: &BTreeSet<i64>) -> String {
+    let name = principals.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    if name.len() > MAX_NAME { sha256_hex(&name) } else { name }
+}
+
+/// Stores who belongs to an audience.
+pub fn store_audiences<'a>(conn: &mut Conn, audiences: impl Iterator<Item = &'a BTreeSet<i64>>) -> Result<(), Error> {
+    let audiences: BTreeMap<String, &BTreeSet<i64>> =
+        audiences.map(|principals| (audience(principals), principals)).collect();
+    let mut rows = Vec::new();
+    for (name, principals) in &audiences {
+        rows.extend(principals.iter().map(|principal| [Value::Int(*principal), Value::Text(name)]));
+    }
+    conn.insert_rows("task_audiences", &["principal", "audience"], &rows, "ON CONFLICT DO NOTHING").map(drop)
+}
+
+/// How many tasks of a class and status there are.
+pub struct Count {
+    /// 0: without a record.
+    pub class: i64,
+    pub status: String,
+    pub n: i64,
+}
+
+/// Counts tasks that were made or changed just now.
+pub fn add(conn: &mut Conn, tasks: &[i64]) -> Result<(), Error> {
+    write(conn, tasks, 1)
+}
+
+/// Takes tasks out of the counts before their status, their audience or they themselves change. Their rows are locked.
+pub fn remove(conn: &mut Conn, tasks: &[i64]) -> Result<(), Error> {
+    write(conn, tasks, -1)
+}
+
+fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), Error> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let mut sql = Sql::new(
+        "INSERT INTO task_counts(audience, class_id, status, slot, n) SELECT x.audience, x.class_id, x.status, CAST(",
+    );
+    sql.bind(slot(conn)).push(" AS BIGINT), CAST(").bind(sign).push(
+        " AS BIGINT) * count(*) FROM (SELECT t.audience, COALESCE(t.class_id, 0) AS class_id, t.status FROM tasks t \
+         WHERE t.audience <> '' AND t.id",
+    );
+    sql.any(tasks).push(" UNION ALL SELECT '', COALESCE(t.class_id, 0), t.status FROM tasks t WHERE t.id");
+    // In the order of the key, so that transactions seldom wait for each other in a circle.
+    sql.any(tasks).push(
+        ") x GROUP BY x.audience, x.class_id, x.status ORDER BY x.audience, x.class_id, x.status \
+         ON CONFLICT (audience, class_id, status, slot) DO UPDATE SET n = task_counts.n + excluded.n",
+    );
+    conn.exec(&sql).map(drop)
+}
+
+/// The counts of what is assigned to a user, by himself or through a group.
+pub fn of_user(conn: &mut Conn, user: i64) -> Result<Vec<Count>, Error> {
+    let mut sql = Sql::new(COUNTED);
+    sql.push("c.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
+    tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
+    sql.push(")");
+    read(conn, sql)
+}
+
+/// The counts of all tasks of these classes; `None`: of all, without a record, too.
+pub fn of_classes(conn: &mut Conn, classes: Option<&[i64]>) -> Result<Vec<Count>, Error> {
+    let mut sql = Sql::new(COUNTED);
+    sql.push("c.audience = ''");
+    match classes {
+        Some([]) => return Ok(Vec::new()),
+        Some(classes) => drop(sql.push(" AND c.class_id").any(classes)),
+        None => {}
+    }
+    read(conn, sql)
+}
+
+const COUNTED: &str = "SELECT c.class_id, c.status, CAST(sum(c.n) AS BIGINT) FROM task_counts c WHERE ";
+
+fn read(conn: &mut Conn, mut sql: Sql) -> Result<Vec<Count>, Error> {
+    sql.push(" GROUP BY c.class_id, c.status HAVING sum(c.n) <> 0");
+    conn.all(&sql, |row| Ok(Count { class: row.int(0)?, status: row.text(1)?.to_owned(), n: row.int(2)? }))
+}
+
+/// The sum of those in these states.
+pub fn sum<'a>(counts: impl IntoIterator<Item = &'a Count>, states: &[&str]) -> i64 {
+    counts.into_iter().filter(|count| states.contains(&count.status.as_str())).map(|count| count.n).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audiences_have_names_of_their_own() {
+        let name = |principals: &[i64]| audience(&principals.iter().copied().collect());
+        assert_eq!([name(&[]), name(&[7]), name(&[7, -3])], ["", "7", "-3,7"]);
+        let many: Vec<i64> = (1..100).collect();
+        assert_eq!(name(&many).len(), 64);
+        assert_ne!(name(&many), name(&many[1..]));
+    }
+}

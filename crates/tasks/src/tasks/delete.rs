@@ -1,0 +1,93 @@
+//! Deletes tasks, by themselves or with their records (`docs/reference/tasks.md`). Each is an entry of the administration log.
+
+use super::counts;
+use super::held;
+use super::log::last_completions;
+use super::per_record;
+use super::task;
+use crate::one_time;
+use crate::task_templates::form::remove_unused;
+use files::held::{Ending, release};
+use kit::answer::{Answer, Outcome};
+use kit::log;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use records::rights::TASKS_DELETE;
+use resource::{Field, Kind, Resource, time};
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+use store::{Conn, Sql};
+
+/// A deleted task as the administration log names it.
+static DELETED: LazyLock<Resource> =
+    LazyLock::new(|| Resource::new("tasks", "Task", "tasks", [Field::new("name", Kind::text(100))]));
+
+pub fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let (task, _) = held::for_change(request, conn, request.id())?;
+    task.needs(TASKS_DELETE)?;
+    task::check_if_match(request, conn, task.id, task.actions)?;
+    remove(request, conn, vec![task.id])?;
+    Ok(Answer::empty())
+}
+
+/// Deletes the tasks of records that are deleted.
+pub fn of_deleted_records(request: &Request, conn: &mut Conn, records: &[i64]) -> Result<(), Refusal> {
+    // Who makes a task for one of them waits, or was waited for: then its task is seen.
+    let mut sql = Sql::new("SELECT id FROM records WHERE id");
+    sql.any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
+    conn.each(&sql, |_| Ok(()))?;
+    let mut sql = Sql::new("SELECT id FROM tasks WHERE record");
+    sql.any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
+    let tasks = conn.all(&sql, |row| row.int(0))?;
+    tasks.chunks(1_000).try_for_each(|some| remove(request, conn, some.to_vec()))
+}
+
+/// Deletes tasks whose rows are locked, with everything that belongs to them.
+fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Refusal> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let mut sql = Sql::new("SELECT id, name, record, status, completed_at, completed_by, form FROM tasks WHERE id");
+    sql.any(tasks.as_slice()).push(" ORDER BY id");
+    let found = conn.all(&sql, |row| {
+        let completion = (row.opt_int(4)?, row.opt_int(5)?);
+        Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?, row.text(3)?.to_owned(), completion, row.int(6)?))
+    })?;
+    let former = last_completions(conn, &tasks)?;
+    let mut forms = BTreeSet::new();
+    let mut entries = Vec::new();
+    for (id, name, record, status, completion, form) in found {
+        let mut changes: Map<String, Json> = Map::new();
+        changes.insert("object_record".to_owned(), json!([record, null]));
+        changes.insert("status".to_owned(), json!([status, null]));
+        let completion = match completion {
+            (Some(at), by) => Some((at, by)),
+            // It was opened again.
+            _ => former.get(&id).copied(),
+        };
+        if let Some((at, by)) = completion {
+            changes.insert("completed_at".to_owned(), json!([time::show(at), null]));
+            changes.insert("completed_by".to_owned(), json!([by, null]));
+        }
+        entries.push((id, name, changes));
+        forms.insert(form);
+    }
+    log::write_many(request, conn, "delete", &DELETED, &entries)?;
+    release(request, conn, Ending::OfTasks(tasks.clone()))?;
+    let mut sql = Sql::new("SELECT class_id, record_n FROM tasks WHERE class_id IS NOT NULL AND id");
+    let records = conn.all(sql.any(tasks.clone()), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    counts::remove(conn, &tasks)?;
+    one_time::end(request, conn, &tasks, None)?;
+    for text in [
+        "DELETE FROM task_assignees WHERE task",
+        "DELETE FROM task_moments WHERE task",
+        "DELETE FROM task_log WHERE task",
+        "DELETE FROM tasks WHERE id",
+    ] {
+        let mut sql = Sql::new(text);
+        conn.exec(sql.any(tasks.as_slice()))?;
+    }
+    per_record::changed(conn, records.into_iter())?;
+    Ok(remove_unused(conn, forms.into_iter().collect())?)
+}

@@ -1,0 +1,106 @@
+//! Changes of tasks: PATCH, and new links for one-time accounts (`docs/reference/tasks.md`).
+
+use super::acting::is_in;
+use super::assignees::{self, Sent};
+use super::held::{self, HeldTask};
+use super::log::{self, Source};
+use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, TASK, shape};
+use crate::one_time;
+use crate::schedule;
+use crate::task_templates::form::Form;
+use http::StatusCode;
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows;
+use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
+use resource::Object;
+use serde_json::{Map, json};
+use std::collections::{BTreeSet, HashMap};
+use store::Conn;
+
+pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let has_any = |names: &[&str]| {
+        let has_any = |body: Object<'_>| names.iter().any(|name| body.contains_key(name));
+        request.object().is_ok_and(has_any)
+    };
+    let assigns = has_any(&[task::ASSIGNEES.name(), task::GROUPS.name()]);
+    let edits = !assigns || has_any(&[NAME.name(), DESCRIPTION, DUE_AT.name(), EXPIRES_AT.name()]);
+    let (mut task, _) = held::for_change(request, conn, request.id())?;
+    if assigns {
+        task.needs(TASKS_ASSIGN)?;
+    }
+    if edits {
+        task.needs(TASKS_EDIT)?;
+    }
+    let body = request.object()?;
+    task::check_if_match(request, conn, task.id, task.actions)?;
+    is_in(&task, &[OPEN, IN_APPROVAL])?;
+    let (body, too_many) = Sent::bounded(conn, body)?;
+    let mut accepted = rows::accepted(conn, &TASK, &body, Some(task.id))?;
+    accepted.errors.merge(too_many);
+    let before = assignees::of_task(conn, task.id)?;
+    let sent = Sent::take(request, conn, &mut accepted.changes, &before, &mut accepted.errors)?;
+    let after = sent.after(&before);
+    if !after.is_subset(&before) {
+        may_assign(conn, &task)?;
+    }
+    accepted.errors.refuse()?;
+    let changes = accepted.changes;
+    let stored = rows::load(conn, &shape(HashMap::new()), task.id)?.ok_or_else(Refusal::not_found)?;
+    rows::update(request, conn, &TASK, task.id, &stored, &changes, &[])?;
+    let told = kit::log::changed(&TASK, &stored, &changes);
+    if !told.is_empty() {
+        log::write(request, conn, task.id, Source::Caller, "edit", told)?;
+    }
+    if changes.has(&DUE_AT) {
+        task.due_at = changes.get(&DUE_AT);
+    }
+    if changes.has(&EXPIRES_AT) {
+        task.expires_at = changes.get(&EXPIRES_AT);
+    }
+    if changes.has(&DUE_AT) || changes.has(&EXPIRES_AT) {
+        assignees::repeat(conn, task.id, &task.status, task.due_at)?;
+        schedule::reset(request, conn, &task)?;
+    }
+    if before != after {
+        log_assignees(request, conn, task.id, [&before, &after])?;
+        assignees::set(request, conn, task.id, (&task.status, task.due_at), [&before, &after])?;
+    }
+    // Whoever takes himself off a task may not view it any more.
+    let actions = held::look_up(request, conn, task.id)?.map_or(0, |task| task.actions);
+    task::answer(request, conn, StatusCode::OK, task.id, actions)
+}
+
+/// 403 unless the caller may let somebody answer the task: what changes the record needs the right to edit it.
+fn may_assign(conn: &mut Conn, task: &HeldTask) -> Result<(), Refusal> {
+    let changes_record = Form::load(conn, task.form)?.is_update();
+    if changes_record && !task.may(EDIT) { Err(Refusal::forbidden()) } else { Ok(()) }
+}
+
+fn log_assignees(
+    request: &Request,
+    conn: &mut Conn,
+    task: i64,
+    [before, after]: [&BTreeSet<i64>; 2],
+) -> Result<(), Refusal> {
+    let mut changes = Map::new();
+    for (name, users) in [(task::ASSIGNEES.name(), true), (task::GROUPS.name(), false)] {
+        let [old, new] = [before, after].map(|principals| assignees::ids(principals, users));
+        if old != new {
+            changes.insert(name.to_owned(), json!([old, new]));
+        }
+    }
+    log::write(request, conn, task, Source::Caller, "assign", changes)
+}
+
+/// Sends a new link to each one-time account among the assignees. The former links end.
+pub fn send_link(request: &Request, conn: &mut Conn) -> Outcome {
+    let (task, _) = held::for_change(request, conn, request.id())?;
+    task.needs(TASKS_ASSIGN)?;
+    is_in(&task, &[OPEN, IN_APPROVAL])?;
+    let assigned = assignees::of_task(conn, task.id)?;
+    one_time::end(request, conn, &[task.id], None)?;
+    one_time::invite(request, conn, assigned.into_iter().map(|principal| (task.id, principal)).collect())?;
+    Ok(Answer::empty())
+}

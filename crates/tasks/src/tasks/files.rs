@@ -1,0 +1,31 @@
+//! The files that responses name: `/api/files/response/file/{uuid}/` (`docs/reference/tasks.md`).
+
+use super::held;
+use files::held::{FILE_COLUMNS, File};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Pending, Route};
+use kit::snapshot;
+use std::sync::Arc;
+use store::{Conn, Sql};
+
+pub fn routes() -> Vec<Route> {
+    vec![Route::download("/api/files/response/file/{uuid}/", download).instance("tasks.view").for_narrowed()]
+}
+
+fn download(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let file = snapshot::read(&request, find).await?;
+        files::send(&request, &file).await
+    })
+}
+
+/// The file of the path; 404 unless the caller may view its task.
+fn find(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FILE_COLUMNS).push(", f.task FROM files f WHERE f.task IS NOT NULL AND f.uuid = ");
+    let found = conn.opt(sql.bind(request.uuid().to_string()), |row| Ok((File::read(row, 0)?, row.int(4)?)))?;
+    let (file, task) = found.ok_or_else(Refusal::not_found)?;
+    held::look_up(request, conn, task)?.ok_or_else(Refusal::not_found)?;
+    Ok(file)
+}

@@ -1,0 +1,84 @@
+//! What a task shows to its completer: the form of its template, and for updates what the record holds now.
+
+use crate::task_templates::form::Form;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use records::classes::Class;
+use records::single_records::{look_up, shown_values};
+use resource::json::Writer;
+use resource::options;
+use std::sync::Arc;
+use store::{Conn, Sql};
+
+/// The JSON of a form. Fields may have so many options that their entries are written one at a time.
+pub struct FormJson {
+    /// What stands before the entries of the fields; without fields, all of it.
+    before: Vec<u8>,
+    fields: Option<Fields>,
+}
+
+struct Fields {
+    class: Arc<Class>,
+    /// Those that an update changes and that are there.
+    aliases: Vec<String>,
+    /// What stands behind their entries.
+    after: Vec<u8>,
+}
+
+/// Reads the form of a task. Whoever may view the task sees what the record holds, whether or not he may view the record.
+pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, Refusal> {
+    let sql = Sql::new("SELECT form, record FROM tasks WHERE id = $1").arg(task);
+    let (form, record) = conn.one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let form = Form::load(conn, form)?;
+    let mut out = Writer::with_capacity(512 + form.configuration.len());
+    out.raw("{").name("task_type").text(&form.task_type).name("prompt").text(&form.prompt);
+    out.name("allow_comment").bool(form.allow_comment).name("approval_required").bool(form.approval_required);
+    out.name("approval_conditions").raw("[");
+    for condition in &form.approval_conditions {
+        out.comma().raw("{").name("name").text(condition).raw("}");
+    }
+    out.raw("]").name("configuration").raw(&form.configuration);
+    let fields = match record.filter(|_| form.is_update()) {
+        Some(record) => fields_of(request, conn, &form, record)?,
+        None => None,
+    };
+    match fields {
+        Some(_) => out.name("fields").raw("["),
+        None => out.raw("}"),
+    };
+    Ok(FormJson { before: out.into_bytes(), fields })
+}
+
+/// The fields that an update changes, and what the record holds in them. A field that is gone is left out.
+fn fields_of(request: &Request, conn: &mut Conn, form: &Form, record: i64) -> Result<Option<Fields>, Refusal> {
+    let Some(held) = look_up(request, conn, record, false)? else { return Ok(None) };
+    let mut aliases = form.aliases();
+    aliases.retain(|alias| held.class.field(alias).is_some());
+    let (values, labels) = shown_values(request, conn, &held, &aliases)?;
+    let mut out = Writer::default();
+    out.raw("]").name("values").value(&values).name("labels").value(&labels).raw("}");
+    Ok(Some(Fields { class: held.class, aliases, after: out.into_bytes() }))
+}
+
+impl FormJson {
+    /// Whether it is too long to be in memory as a whole.
+    pub fn is_long(&self) -> bool {
+        self.fields.as_ref().is_some_and(|fields| fields.class.has_many_options())
+    }
+
+    /// Its pieces, one after the other.
+    pub fn pieces(self) -> impl Iterator<Item = Vec<u8>> + Send {
+        let FormJson { before, fields } = self;
+        let (of, after) = match fields {
+            Some(Fields { class, aliases, after }) => (Some((class, aliases)), Some(after)),
+            None => (None, None),
+        };
+        let entries = of.into_iter().flat_map(|(class, aliases)| {
+            aliases.into_iter().enumerate().filter_map(move |(n, alias)| {
+                let entry = options::declared_schema(class.declared(&alias)?).to_string();
+                Some(if n > 0 { format!(",{entry}") } else { entry }.into_bytes())
+            })
+        });
+        std::iter::once(before).chain(entries).chain(after)
+    }
+}

@@ -1,0 +1,170 @@
+//! What a caller may do with tasks (`docs/reference/tasks.md`): by what he holds on the record of the task, or since he made
+//! one without a record, and as its assignee.
+
+use crate::moments::Plan;
+use kit::caller::Caller;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::tokens;
+use records::rights::{EDIT, TASKS_ASSIGN, TASKS_COMPLETE, TASKS_CREATE, TASKS_DELETE, TASKS_EDIT, TASKS_VIEW};
+use records::single_records::{self, Held as HeldRecord, actions_on};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use store::{Conn, Error, Sql};
+
+/// Every action on a task.
+pub const ALL_ACTIONS: i64 = TASKS_CREATE | TASKS_EDIT | TASKS_VIEW | TASKS_DELETE | TASKS_COMPLETE | TASKS_ASSIGN;
+/// What an assignee may do.
+const OF_ASSIGNEE: i64 = TASKS_VIEW | TASKS_COMPLETE;
+
+/// The permissions as answers show them.
+pub const SHOWN: [(&str, i64); 5] = [
+    ("view", TASKS_VIEW),
+    ("edit", TASKS_EDIT),
+    ("delete", TASKS_DELETE),
+    ("complete", TASKS_COMPLETE),
+    ("assign", TASKS_ASSIGN),
+];
+
+/// A task with what the caller may do.
+#[derive(Clone)]
+pub struct HeldTask {
+    pub id: i64,
+    pub name: String,
+    pub template: i64,
+    /// The number of its form.
+    pub form: i64,
+    pub record: Option<i64>,
+    pub status: String,
+    pub due_at: Option<i64>,
+    pub expires_at: Option<i64>,
+    pub completed_at: Option<i64>,
+    pub completed_by: Option<i64>,
+    pub created_by: Option<i64>,
+    pub plan: Plan,
+    /// Actions on tasks, and on the record.
+    pub actions: i64,
+}
+
+impl HeldTask {
+    pub fn may(&self, action: i64) -> bool {
+        self.actions & action == action
+    }
+
+    /// 403 without an action.
+    pub fn needs(&self, action: i64) -> Result<(), Refusal> {
+        if self.may(action) { Ok(()) } else { Err(Refusal::forbidden()) }
+    }
+}
+
+const COLUMNS: &str = "t.id, t.name, t.template, t.form, t.record, t.status, t.due_at, t.expires_at, t.completed_at, \
+    t.completed_by, t.created_by, t.plan, t.class_id";
+
+fn read(row: &store::Row<'_>) -> Result<(HeldTask, Option<i64>), Error> {
+    let held = HeldTask {
+        id: row.int(0)?,
+        name: row.text(1)?.to_owned(),
+        template: row.int(2)?,
+        form: row.int(3)?,
+        record: row.opt_int(4)?,
+        status: row.text(5)?.to_owned(),
+        due_at: row.opt_int(6)?,
+        expires_at: row.opt_int(7)?,
+        completed_at: row.opt_int(8)?,
+        completed_by: row.opt_int(9)?,
+        created_by: row.opt_int(10)?,
+        plan: serde_json::from_str(row.text(11)?).unwrap_or_default(),
+        actions: 0,
+    };
+    Ok((held, row.opt_int(12)?))
+}
+
+/// Those of these tasks that nobody else has locked, whoever asks, with their rows locked.
+pub fn unlocked(conn: &mut Conn, ids: Vec<i64>) -> Result<BTreeMap<i64, HeldTask>, Error> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(COLUMNS).push(" FROM tasks t WHERE t.id").any(ids).push(" ORDER BY t.id FOR UPDATE SKIP LOCKED");
+    let tasks = conn.all(&sql, read)?;
+    Ok(tasks.into_iter().map(|(task, _)| (task.id, task)).collect())
+}
+
+/// The task of the path; 404 when there is none that the caller may view.
+pub fn of_path(request: &Request, conn: &mut Conn) -> Result<HeldTask, Refusal> {
+    look_up(request, conn, request.id())?.ok_or_else(Refusal::not_found)
+}
+
+/// Locks the row of a task, and before it that of its record, as the deletion of a record does: so rights on it stay as they
+/// are. Returns the record, if there is one.
+pub fn lock(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldRecord>, Refusal> {
+    let sql = Sql::new("SELECT record FROM tasks WHERE id = $1").arg(id);
+    let record = match conn.opt(&sql, |row| row.opt_int(0))?.flatten() {
+        Some(record) => single_records::look_up(request, conn, record, true)?,
+        None => None,
+    };
+    conn.opt(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE").arg(id), |_| Ok(()))?;
+    Ok(record)
+}
+
+/// A task for a change, with its record, if there is one, both locked; 404 when there is none that the caller may view.
+pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<(HeldTask, Option<HeldRecord>), Refusal> {
+    request.caller()?.reaches(id)?;
+    let record = lock(request, conn, id)?;
+    Ok((look_up(request, conn, id)?.ok_or_else(Refusal::not_found)?, record))
+}
+
+/// The task with this id, if the caller may view it; 403 when his session is narrowed to another task.
+pub fn look_up(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldTask>, Refusal> {
+    request.caller()?.reaches(id)?;
+    let mut sql = Sql::new("SELECT ");
+    sql.push(COLUMNS).push(" FROM tasks t WHERE t.id = ").bind(id);
+    let Some((mut held, class)) = conn.opt(&sql, read)? else { return Ok(None) };
+    let of = TaskRef { id, record: held.record, class, created_by: held.created_by };
+    held.actions = actions(conn, request.caller()?, &[of])?.remove(&id).unwrap_or(0);
+    Ok(Some(held).filter(|held| held.may(TASKS_VIEW)))
+}
+
+/// A task as far as rights on it go.
+pub struct TaskRef {
+    pub id: i64,
+    pub record: Option<i64>,
+    pub class: Option<i64>,
+    pub created_by: Option<i64>,
+}
+
+/// What the caller may do with each of these tasks, and with their records.
+pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, Error> {
+    let records: Vec<(i64, i64)> = tasks.iter().filter_map(|task| task.class.zip(task.record)).collect();
+    let on_records = actions_on(conn, caller, &records)?;
+    let assigned = assigned(conn, caller, tasks.iter().map(|task| task.id).collect())?;
+    let of = |task: &TaskRef| {
+        let by_assignment = if assigned.contains(&task.id) { OF_ASSIGNEE } else { 0 };
+        let held = match task.record {
+            _ if caller.is_super() => ALL_ACTIONS | EDIT,
+            Some(record) => on_records.get(&record).copied().unwrap_or(0),
+            None if task.created_by == Some(caller.user) => ALL_ACTIONS,
+            None => 0,
+        };
+        (task.id, held | by_assignment)
+    };
+    Ok(tasks.iter().map(of).collect())
+}
+
+/// SQL for the principals of `{caller}`: the user, and each of his groups as its negative id.
+pub const PRINCIPALS: &str = "(SELECT CAST({caller} AS BIGINT) UNION ALL SELECT -m.group_id FROM user_group_members m \
+    WHERE m.user_id = {caller})";
+
+/// The principals of the caller.
+pub fn principals(request: &Request, conn: &mut Conn) -> Result<Vec<i64>, Refusal> {
+    let mut sql = Sql::new("SELECT x.* FROM ");
+    tokens(&mut sql, PRINCIPALS, &[("{caller}", request.caller()?.user)]);
+    Ok(conn.all(sql.push(" x"), |row| row.int(0))?)
+}
+
+/// Those of these tasks that the caller is assigned to, by himself or through a group.
+fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<i64>) -> Result<HashSet<i64>, Error> {
+    if tasks.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let mut sql = Sql::new("SELECT a.task FROM task_assignees a WHERE a.task");
+    sql.any(tasks).push(" AND a.principal IN ");
+    tokens(&mut sql, PRINCIPALS, &[("{caller}", caller.user)]);
+    Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
+}

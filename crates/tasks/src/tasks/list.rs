@@ -1,0 +1,105 @@
+//! Lists of tasks: those that the caller may view (`docs/reference/tasks.md`).
+
+use super::assignees;
+use super::counts;
+use super::held::{self, TaskRef};
+use super::mine;
+use super::task::{STATES, TASK, shape};
+use super::visible::VisibleTasks;
+use http::StatusCode;
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::{OWN, conditions, order};
+use kit::rows::{self, MAX_PAGE_BYTES, Relations, Scope, page_too_large};
+use resource::json::Writer;
+use resource::select::{self, bound_filters};
+use resource::{Filter, Predicate, Value};
+use std::collections::HashMap;
+use store::{Conn, Sql};
+
+/// How many tasks are read at a time: their responses may be large, and a page is bounded.
+const AT_ONCE: usize = 25;
+
+pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    let is_filter = |name: &str| assignees::is_filter(name) || select::is_filter(&TASK, name);
+    bound_filters(&request.query, TASK.max_filters, is_filter)?;
+    let assigned = assignees::filter(request)?;
+    let query = assigned.as_ref().map_or(&request.query, |assigned| &assigned.query);
+    let select = select::select(&TASK, query)?;
+    let is_mine = assigned.as_ref().is_some_and(|assigned| assigned.is_mine);
+    let visible = VisibleTasks::of(request, conn, is_mine)?;
+    // Everybody may view what is assigned to him.
+    let mut wanted = if is_mine { Sql::new("1 = 1") } else { visible.condition() };
+    if let Some(assigned) = &assigned {
+        wanted.push(" AND ").append(&assigned.condition);
+    }
+    conditions(&mut wanted, OWN, &select.filters, &Relations::new(), request.now);
+    let states = states(&select.filters);
+
+    let of_mine = match &states {
+        Some(states) if is_mine => mine::page(&held::principals(request, conn)?, states, &select),
+        _ => None,
+    };
+    let sql = of_mine.unwrap_or_else(|| {
+        let mut sql = Sql::new("SELECT t.id, t.record, t.class_id, t.created_by FROM tasks t WHERE ");
+        order(sql.append(&wanted), OWN, &TASK, &select.ordering);
+        sql.page(select.limit, select.offset);
+        sql
+    });
+    let page = conn.all(&sql, |row| {
+        Ok(TaskRef { id: row.int(0)?, record: row.opt_int(1)?, class: row.opt_int(2)?, created_by: row.opt_int(3)? })
+    })?;
+    let results = written(request, conn, &page)?;
+    let all = STATES.map(|(name, _)| name);
+    let total = visible.count(request, conn, &all)?;
+    let filtered = match &states {
+        Some(states) if is_mine => counts::sum(&visible.assigned, states),
+        Some(states) if assigned.is_none() && states.len() == all.len() => total,
+        Some(states) if assigned.is_none() => visible.count(request, conn, states)?,
+        _ => {
+            let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE ");
+            conn.one(sql.append(&wanted), |row| row.int(0))?
+        }
+    };
+    let body = rows::envelope(request, select.limit, select.offset, total, filtered, &results);
+    let mut answer = Answer::json(StatusCode::OK, body);
+    answer.cacheable_until = Some(i64::MAX);
+    Ok(answer)
+}
+
+/// The states that are asked for; `None`: something else is filtered by, too.
+fn states(filters: &[Filter<'_>]) -> Option<Vec<&'static str>> {
+    let mut states = STATES.map(|(name, _)| name).to_vec();
+    for filter in filters {
+        let is_known = filter.via().is_none()
+            && filter.field().name == "status"
+            && matches!(filter.predicate(), Predicate::Exact | Predicate::In);
+        if !is_known {
+            return None;
+        }
+        states.retain(|state| filter.operands().iter().any(|wanted| *wanted == Value::from(*state)));
+    }
+    Some(states)
+}
+
+/// The JSON array of these tasks, in their order.
+fn written(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u8>, Refusal> {
+    let shape = shape(held::actions(conn, request.caller()?, page)?);
+    let mut out = Writer::with_capacity(1024 + 900 * page.len().min(100));
+    out.raw("[");
+    for some in page.chunks(AT_ONCE) {
+        let mut condition = Sql::new("t.id");
+        condition.any(some.iter().map(|task| task.id).collect::<Vec<_>>());
+        let items: HashMap<i64, Vec<u8>> =
+            rows::items(request, conn, &shape, "id", &Scope::of(condition))?.into_iter().collect();
+        for item in some.iter().filter_map(|task| items.get(&task.id)) {
+            out.comma().raw_bytes(item);
+            if out.bytes().len() > MAX_PAGE_BYTES && page.len() > 1 {
+                return Err(page_too_large());
+            }
+        }
+    }
+    out.raw("]");
+    Ok(out.into_bytes())
+}

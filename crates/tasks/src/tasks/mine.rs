@@ -1,0 +1,36 @@
+//! The tasks that are assigned to the caller, by himself or through a group, in the order of their due moments: a page is united
+//! from the first ones of each principal and state, which an index has in this order.
+
+use super::task::DUE_AT;
+use resource::Select;
+use store::Sql;
+
+/// SQLite bounds how many parts a statement unites.
+const MAX_PARTS: usize = 100;
+
+/// The statement for a page of the tasks of these principals in these states. `None`: another order is asked for, or there
+/// are too many parts.
+pub fn page(principals: &[i64], states: &[&'static str], select: &Select<'_>) -> Option<Sql> {
+    let [ordered] = select.ordering.as_slice() else { return None };
+    if ordered.field.name != DUE_AT.name() || principals.len() * states.len() > MAX_PARTS {
+        return None;
+    }
+    let order = match ordered.descending {
+        false => " ORDER BY a.due_at NULLS FIRST, a.task",
+        true => " ORDER BY a.due_at DESC NULLS LAST, a.task DESC",
+    };
+    let mut sql = Sql::new(
+        "SELECT t.id, t.record, t.class_id, t.created_by FROM (SELECT DISTINCT a.task, a.due_at FROM (\
+         SELECT CAST(0 AS BIGINT) AS task, CAST(0 AS BIGINT) AS due_at WHERE 1 = 0",
+    );
+    for principal in principals {
+        for state in states {
+            sql.push(" UNION ALL SELECT * FROM (SELECT a.task, a.due_at FROM task_assignees a WHERE a.principal = ");
+            sql.bind(*principal).push(" AND a.status = ").bind(*state).push(order);
+            sql.page(select.offset.saturating_add(select.limit), 0).push(") x");
+        }
+    }
+    sql.push(") a").push(order).page(select.limit, select.offset);
+    sql.push(") a JOIN tasks t ON t.id = a.task").push(order);
+    Some(sql)
+}

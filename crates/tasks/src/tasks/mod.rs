@@ -1,0 +1,56 @@
+//! Tasks: `/api/tasks/` (`docs/reference/tasks.md`).
+
+pub mod acting;
+pub mod assignees;
+pub mod counts;
+pub mod create;
+mod delete;
+mod edit;
+mod files;
+mod form;
+pub mod held;
+mod list;
+pub mod log;
+mod mine;
+pub mod per_record;
+pub mod response;
+pub mod task;
+mod visible;
+
+pub use delete::of_deleted_records;
+
+use held::ALL_ACTIONS;
+use http::StatusCode;
+use kit::answer::{Answer, Outcome};
+use kit::request::Request;
+use kit::route::{Handler, Route};
+use store::Conn;
+use task::TASK;
+
+pub fn routes() -> Vec<Route> {
+    let all = "/api/tasks/";
+    let one = "/api/tasks/{task_id}/";
+    let mut routes = vec![
+        Route::list(all, &TASK, list::list).parameters(task::parameters),
+        Route::create(all, &TASK, create::create).instance("tasks.create, or task_templates.view without a record"),
+        Route::options_below(all, document),
+        Route::view(one, &TASK, view).reads(view).instance("tasks.view").for_narrowed(),
+        Route::edit(one, &TASK, edit::edit).instance("tasks.edit, tasks.assign for assignees"),
+        Route::delete(one, delete::delete).instance("tasks.delete"),
+        Route::post("/api/tasks/{task_id}/send-link/", "Send new links", Handler::Write(edit::send_link))
+            .answers(204, kit::route::Schema::Nothing)
+            .named_by_path()
+            .instance("tasks.assign"),
+    ];
+    routes.extend([acting::routes(), log::routes(), files::routes()].into_iter().flatten());
+    routes
+}
+
+fn document(_: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::value(&task::document(conn)?))
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let held = held::of_path(request, conn)?;
+    task::answer(request, conn, StatusCode::OK, held.id, held.actions & ALL_ACTIONS)
+}

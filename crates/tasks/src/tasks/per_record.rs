@@ -1,0 +1,91 @@
+//! How many tasks the records have that a caller sees, where he sees many of them. A process keeps the number of tasks of each
+//! record, in blocks of records. Each task that is made or deleted raises the version of its block in its transaction, and a block
+//! is used only while its version is the same in the database: so it is exact in every process.
+
+use kit::refusal::Refusal;
+use kit::request::Request;
+use quick_cache::sync::Cache;
+use records::visible_records::{Visible, slot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use store::{Conn, Error, Sql, Value};
+
+/// How many records a block has.
+const BLOCK: i64 = 4_096;
+/// How many blocks a process keeps, of 16 KiB each.
+const MAX_BLOCKS: usize = 2_000;
+
+/// The uid of a build, a class, and a block of its records.
+type Key = (String, i64, i64);
+
+/// The blocks that a process keeps of all builds, each with its version.
+pub struct KnownBlocks(Cache<Key, (i64, Arc<[u32]>)>);
+
+impl Default for KnownBlocks {
+    fn default() -> KnownBlocks {
+        KnownBlocks(Cache::new(MAX_BLOCKS))
+    }
+}
+
+/// Notes that records have other tasks now: their classes and numbers. It comes last, since others wait for these rows until the
+/// commit.
+pub fn changed(conn: &mut Conn, records: impl Iterator<Item = (i64, i64)>) -> Result<(), Error> {
+    let blocks: BTreeSet<(i64, i64)> = records.map(|(class, n)| (class, n / BLOCK)).collect();
+    let slot = slot(conn);
+    let rows: Vec<_> = blocks.into_iter().map(|(class, block)| [class, block, slot, 1].map(Value::Int)).collect();
+    let then = "ON CONFLICT (class_id, block, slot) DO UPDATE SET version = task_blocks.version + 1";
+    conn.insert_rows("task_blocks", &["class_id", "block", "slot", "version"], &rows, then).map(drop)
+}
+
+/// How many tasks these records of classes have together.
+pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &Visible)]) -> Result<i64, Refusal> {
+    let mut sql = Sql::new("SELECT class_id, block, CAST(sum(version) AS BIGINT) FROM task_blocks WHERE class_id");
+    sql.any(classes.iter().map(|(class, _)| *class).collect::<Vec<_>>()).push(" GROUP BY class_id, block");
+    let mut versions = BTreeMap::new();
+    conn.each(&sql, |row| {
+        versions.insert((row.int(0)?, row.int(1)?), row.int(2)?);
+        Ok(())
+    })?;
+    let mut sum = 0;
+    for (class, records) in classes {
+        let Visible::Some(numbers) = records else { continue };
+        let numbers = numbers.numbers();
+        let highest = numbers.last().map_or(0, |number| number / BLOCK);
+        let of_class: Vec<i64> =
+            (0..=highest).map(|block| versions.get(&(*class, block)).copied().unwrap_or(0)).collect();
+        let blocks = blocks(request, conn, *class, &of_class)?;
+        let tasks = |number: &i64| blocks.get((number / BLOCK) as usize)?.get((number % BLOCK) as usize).copied();
+        sum += numbers.iter().filter_map(tasks).map(i64::from).sum::<i64>();
+    }
+    Ok(sum)
+}
+
+/// The tasks of each record of a class, by blocks of these versions.
+fn blocks(request: &Request, conn: &mut Conn, class: i64, versions: &[i64]) -> Result<Vec<Arc<[u32]>>, Refusal> {
+    let known: &KnownBlocks = request.app.slot();
+    let key = |block: usize| (request.build.uid.clone(), class, block as i64);
+    let kept = |(block, version): (usize, &i64)| known.0.get(&key(block)).filter(|kept| kept.0 == *version);
+    let mut blocks: Vec<Option<Arc<[u32]>>> =
+        versions.iter().enumerate().map(|at| kept(at).map(|(_, tasks)| tasks)).collect();
+    let missing = |block: &Option<Arc<[u32]>>| block.is_none();
+    if let (Some(first), Some(last)) = (blocks.iter().position(missing), blocks.iter().rposition(missing)) {
+        let mut found = vec![vec![0_u32; BLOCK as usize]; last + 1 - first];
+        let sql = Sql::new(
+            "SELECT record_n, count(*) FROM tasks WHERE class_id = $1 AND record_n >= $2 AND record_n < $3 GROUP BY record_n",
+        );
+        conn.each(&sql.arg(class).arg(first as i64 * BLOCK).arg((last + 1) as i64 * BLOCK), |row| {
+            let (number, tasks) = (row.int(0)?, row.int(1)?);
+            let block = found.get_mut((number / BLOCK) as usize - first);
+            if let Some(place) = block.and_then(|block| block.get_mut((number % BLOCK) as usize)) {
+                *place = u32::try_from(tasks).unwrap_or(u32::MAX);
+            }
+            Ok(())
+        })?;
+        for (block, tasks) in (first..).zip(found) {
+            let tasks: Arc<[u32]> = tasks.into();
+            known.0.insert(key(block), (versions[block], tasks.clone()));
+            blocks[block] = Some(tasks);
+        }
+    }
+    Ok(blocks.into_iter().flatten().collect())
+}

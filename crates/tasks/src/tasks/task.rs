@@ -1,0 +1,278 @@
+//! What a task is: its declaration, and how it is shown (`docs/reference/tasks.md`).
+
+use super::form;
+use super::held::{ALL_ACTIONS, SHOWN};
+use crate::task_templates::plugin_config::{INSTRUCTIONS_OF_FORM, MAX_INSTRUCTIONS};
+use http::StatusCode;
+use kit::answer::{Answer, Instance, Outcome, etag};
+use kit::limits::{self, Limit, LimitSummary};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
+use resource::json::{Cells, USER_REFERENCE, UserCells, Writer, write_user};
+use resource::{Field, Key, Kind, Resource, openapi};
+use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// How many users a task may be assigned to.
+pub static ASSIGNEES_LIMIT: Limit = Limit {
+    name: "assignees_standard",
+    default: 100,
+    summary: LimitSummary::Additional("task_assignees_users"),
+    ..Limit::EMPTY
+};
+
+/// How many groups a task may be assigned to.
+pub static GROUPS_LIMIT: Limit = Limit {
+    name: "task_assignees_user_groups",
+    default: 10,
+    summary: LimitSummary::Additional("task_assignees_user_groups"),
+    ..Limit::EMPTY
+};
+
+/// More ids than that are not read; the limits are at most this.
+const MAX_ASSIGNEES: usize = 32_767;
+
+pub const OPEN: &str = "open";
+pub const IN_APPROVAL: &str = "in_approval";
+pub const COMPLETED: &str = "completed";
+pub const REJECTED: &str = "rejected";
+pub const EXPIRED: &str = "expired";
+pub const CANCELED: &str = "canceled";
+
+pub const STATES: [(&str, &str); 6] = [
+    (OPEN, "Open"),
+    (IN_APPROVAL, "In approval"),
+    (COMPLETED, "Completed"),
+    (REJECTED, "Rejected"),
+    (EXPIRED, "Expired"),
+    (CANCELED, "Canceled"),
+];
+
+pub const DESCRIPTION: &str = "description";
+pub static NAME: Key<String> = Key::new("name");
+pub static TASK_TEMPLATE: Key<i64> = Key::new("task_template");
+pub static OBJECT_RECORD: Key<i64> = Key::new("object_record");
+pub static DUE_AT: Key<i64> = Key::new("due_at");
+pub static EXPIRES_AT: Key<i64> = Key::new("expires_at");
+pub static ASSIGNEES: Key<Vec<i64>> = Key::new("assignees");
+pub static GROUPS: Key<Vec<i64>> = Key::new("assignee_groups");
+
+pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit().map(|mut field| {
+        field.filter = field.name == "created_at";
+        field
+    });
+    let id_of =
+        |table: &'static str| Kind::Reference { target: resource::Target { table: table.into(), autocomplete: None } };
+    let ids_of = |key: &Key<Vec<i64>>, table: &'static str, autocomplete: &'static str| {
+        let target = resource::Target { table: table.into(), autocomplete: Some(autocomplete.into()) };
+        key.is(Kind::References { target, max_items: MAX_ASSIGNEES })
+    };
+    Resource::new(
+        "tasks",
+        "Task",
+        "tasks",
+        [
+            Field::id(),
+            NAME.text(100).example("Check the contract").not_blank().folded().filter().sort(),
+            Field::new(DESCRIPTION, Kind::text(500)),
+            Field::new("instructions", Kind::text(MAX_INSTRUCTIONS)).sql(INSTRUCTIONS_OF_FORM).read_only(),
+            TASK_TEMPLATE.is(id_of("task_templates")).column("template").required().create_only().filter().also_in(),
+            OBJECT_RECORD.is(id_of("records")).column("record").nullable().create_only().filter().also_in(),
+            Field::new("status", Kind::choices(&STATES)).read_only().filter().sort(),
+            ids_of(&ASSIGNEES, "users", "/api/users/autocomplete/?text__icontains="),
+            ids_of(&GROUPS, "user_groups", "/api/user-groups/autocomplete/?text__icontains="),
+            DUE_AT.datetime().nullable().filter().sort().isnull(),
+            EXPIRES_AT.datetime().nullable(),
+            Field::new("completed_at", Kind::DateTime).read_only().nullable(),
+            Field::new("completed_by", Kind::User).read_only().nullable(),
+            Field::new("response", Kind::Json { max_bytes: 1 << 20, max_depth: 64 }).read_only().nullable(),
+            Field::new("comment", Kind::text(4_000)).read_only().nullable(),
+            Field::new("approval", Kind::Object).read_only().nullable().schema(approval_schema).stored_by_resource(),
+            created_at.sort(),
+            created_by,
+            modified_at,
+            modified_by,
+            Field::new("form", Kind::Object).read_only().detail_only().schema(form_schema).stored_by_resource(),
+        ],
+    )
+    .unlogged()
+    .shows(|_| {
+        let group = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
+        vec![
+            (ASSIGNEES.name(), json!({"type": "array", "items": openapi::user_reference()})),
+            (GROUPS.name(), json!({"type": "array", "items": openapi::titled("TaskGroup", group)})),
+            ("_meta", openapi::meta(SHOWN.map(|(action, _)| action))),
+        ]
+    })
+});
+
+fn approval_schema() -> Json {
+    let approval = openapi::object([
+        ("by", json!({"anyOf": [openapi::user_reference(), {"type": "null"}]})),
+        ("at", json!({"type": "string", "format": "date-time"})),
+        ("condition", json!({"type": ["string", "null"]})),
+        ("comment", json!({"type": ["string", "null"]})),
+    ]);
+    json!({"anyOf": [openapi::titled("TaskApproval", approval), {"type": "null"}]})
+}
+
+fn form_schema() -> Json {
+    let text = || json!({"type": "string"});
+    let flag = || json!({"type": "boolean"});
+    let mut schema = openapi::object([
+        ("task_type", text()),
+        ("prompt", text()),
+        ("allow_comment", flag()),
+        ("approval_required", flag()),
+        ("approval_conditions", json!({"type": "array", "items": openapi::object([("name", text())])})),
+        ("configuration", json!({"description": "As the template has it"})),
+    ]);
+    let of_update = [
+        (
+            "fields",
+            json!({"type": "array", "items": {"type": "object"}, "description": "As `details.schema` of OPTIONS of the record's class has them"}),
+        ),
+        ("values", json!({"type": "object", "description": "What the record holds now, by alias"})),
+        ("labels", json!({"type": "object", "description": "As the record's `_meta.labels`"})),
+    ];
+    for (name, of) in of_update {
+        schema["properties"][name] = of;
+    }
+    openapi::titled("TaskForm", schema)
+}
+
+/// The documents of OPTIONS, with the limits of the build.
+pub fn document(conn: &mut Conn) -> Result<Json, Error> {
+    let [users, groups] = limits::values(conn, [&ASSIGNEES_LIMIT, &GROUPS_LIMIT])?;
+    let mut document = resource::options::document(&TASK);
+    for entry in document["details"]["schema"].as_array_mut().into_iter().flatten() {
+        let most = match entry["alias"].as_str() {
+            Some(name) if name == ASSIGNEES.name() => users,
+            Some(name) if name == GROUPS.name() => groups,
+            _ => continue,
+        };
+        entry["validators"] = json!([{"name": "max_items", "value": most}]);
+    }
+    for column in document["list"]["columns"].as_array_mut().into_iter().flatten() {
+        if column["alias"] == ASSIGNEES.name() {
+            column["predicates"] = json!(["exact", "in"]);
+        }
+    }
+    Ok(document)
+}
+
+/// What a list may be filtered by beside the fields of the declaration.
+pub fn parameters() -> Vec<Json> {
+    let text = || json!({"type": "string"});
+    let mut parameters = openapi::parameters(&TASK);
+    parameters.push(openapi::query(
+        "assignees",
+        "The id of an assignee, or `me`: you, by yourself or through a group",
+        text(),
+    ));
+    parameters.push(openapi::query("assignees__in", "Comma-separated ids of assignees, `me` among them", text()));
+    parameters
+}
+
+/// SQL for the JSON of what a task is assigned to, one after the other.
+const ASSIGNED_USERS: &str = ") AS TEXT) AS item FROM task_assignees a JOIN users u ON u.id = a.principal \
+    WHERE a.task = t.id AND u.is_deleted = 0 AND u.status <> 'anonymized' ORDER BY u.id) x)";
+const ASSIGNED_GROUPS: &str = ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(g.id, g.name) AS TEXT) AS item \
+    FROM task_assignees a JOIN user_groups g ON g.id = -a.principal WHERE a.task = t.id ORDER BY g.id) x)";
+
+/// How tasks are shown to a caller who may do this with each, by id.
+pub fn shape(actions: HashMap<i64, i64>) -> Shape {
+    let user = |sql: &mut Sql, before: &'static str| {
+        sql.push(before);
+        for (n, shown) in USER_REFERENCE.iter().enumerate() {
+            sql.push(if n > 0 { ", u." } else { "u." }).name(shown);
+        }
+    };
+    let mut extra = Sql::new("t.id, t.approval_at, t.approval_condition, t.approval_comment");
+    user(&mut extra, ", (SELECT CAST(json_build_array(");
+    extra.push(") AS TEXT) FROM users u WHERE u.id = t.approval_by)");
+    user(&mut extra, ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(");
+    extra.push(ASSIGNED_USERS).push(ASSIGNED_GROUPS);
+    Shape::owned(Declaration::Static(&TASK), extra, move |out, _, row, at, _| {
+        write_users(out.name("assignees"), row.text(at + 5)?)?;
+        write_groups(out.name("assignee_groups"), row.text(at + 6)?)?;
+        write_approval(out.name("approval"), row, at)?;
+        let held = actions.get(&row.int(at)?.unwrap_or(0)).copied().unwrap_or(0);
+        write_permissions(out.name("_meta").raw("{"), &SHOWN.map(|(action, bit)| (action, held & bit != 0)));
+        out.raw("}");
+        Ok(())
+    })
+}
+
+fn parsed<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| Error::Db(error.to_string()))
+}
+
+fn write_users(out: &mut Writer, items: Option<&str>) -> Result<(), Error> {
+    let items = format!("[{}]", items.unwrap_or(""));
+    out.raw("[");
+    for user in parsed::<Vec<UserCells<'_>>>(&items)? {
+        write_user(out.comma(), Some(user));
+    }
+    out.raw("]");
+    Ok(())
+}
+
+fn write_groups(out: &mut Writer, items: Option<&str>) -> Result<(), Error> {
+    let items = format!("[{}]", items.unwrap_or(""));
+    out.raw("[");
+    for (id, name) in parsed::<Vec<(i64, String)>>(&items)? {
+        out.comma().raw("{").name("id").int(id).name("name").text(&name).raw("}");
+    }
+    out.raw("]");
+    Ok(())
+}
+
+fn write_approval(out: &mut Writer, row: &Cell<'_>, at: usize) -> Result<(), Error> {
+    let Some(approved_at) = row.int(at + 1)? else {
+        out.raw("null");
+        return Ok(());
+    };
+    write_user(out.raw("{").name("by"), row.user(at + 4)?);
+    out.name("at").moment(Some(approved_at)).name("condition").opt_text(row.text(at + 2)?);
+    out.name("comment").opt_text(row.text(at + 3)?).raw("}");
+    Ok(())
+}
+
+/// One task as an answer, with its form. Its tag is without the form, which shows what the record holds now.
+pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64, actions: i64) -> Outcome {
+    let Instance { mut body, .. } = instance(request, conn, id, actions)?;
+    let tag = etag(&body);
+    body.pop();
+    body.extend_from_slice(b",\"form\":");
+    let form = form::read(request, conn, id)?;
+    let mut answer = if form.is_long() {
+        let pieces = std::iter::once(body).chain(form.pieces()).chain([b"}".to_vec()]);
+        Answer::pieces("application/json", None, async move |producer| {
+            for piece in pieces {
+                producer.send(piece).await?;
+            }
+            producer.finish().await;
+            Ok(())
+        })
+    } else {
+        form.pieces().for_each(|piece| body.extend(piece));
+        body.push(b'}');
+        Answer::json(status, body)
+    };
+    (answer.status, answer.tag) = (status, Some(tag));
+    Ok(answer)
+}
+
+/// 412 when `If-Match` names another state of a task.
+pub fn check_if_match(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<(), Refusal> {
+    request.check_if_match(|| Ok(etag(&instance(request, conn, id, actions)?.body)))
+}
+
+fn instance(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<Instance, Refusal> {
+    rows::view_id(request, conn, &shape(HashMap::from([(id, actions & ALL_ACTIONS)])), id)
+}

@@ -1,0 +1,146 @@
+//! Which tasks a caller may view (`docs/reference/tasks.md`): those that are assigned to him, by himself or through a group, those
+//! that he made without a record, and those of records whose tasks he may view.
+
+use super::counts::{self, Count};
+use super::held::PRINCIPALS;
+use super::per_record;
+use super::task::STATES;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::tokens;
+use records::visible_records::{Visible, visible_tasks};
+use store::{Conn, Error, Sql};
+
+/// Up to so many records of a class are looked at one by one; how many tasks more of them have is known.
+const MANY_RECORDS: i64 = 500;
+
+/// The tasks that a caller may view.
+pub struct VisibleTasks {
+    user: i64,
+    is_super: bool,
+    /// The classes of which he may view the tasks of all records.
+    whole: Vec<i64>,
+    /// Other classes, with the records whose tasks he may view.
+    some: Vec<(i64, Visible)>,
+    /// How many are assigned to him, by himself or through a group.
+    pub assigned: Vec<Count>,
+}
+
+impl VisibleTasks {
+    /// Those of the caller of a request. What is assigned to a super admin is counted only where that is asked for.
+    pub fn of(request: &Request, conn: &mut Conn, is_mine: bool) -> Result<VisibleTasks, Refusal> {
+        let caller = request.caller()?;
+        let are_counted = is_mine || !caller.is_super();
+        let classes = if caller.is_super() { Vec::new() } else { visible_tasks(request, conn)? };
+        let (whole, some): (Vec<_>, Vec<_>) =
+            classes.into_iter().partition(|(_, records)| matches!(records, Visible::All));
+        Ok(VisibleTasks {
+            user: caller.user,
+            is_super: caller.is_super(),
+            whole: whole.into_iter().map(|(class, _)| class).collect(),
+            some,
+            assigned: if are_counted { counts::of_user(conn, caller.user)? } else { Vec::new() },
+        })
+    }
+
+    /// The condition on `tasks t`.
+    pub fn condition(&self) -> Sql {
+        if self.is_super {
+            return Sql::new("1 = 1");
+        }
+        // There are few audiences, where somebody may have hundreds of thousands of tasks.
+        let mut sql = Sql::new("(t.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
+        self.push_principals(&mut sql);
+        sql.push(") OR (t.record IS NULL AND t.created_by = ").bind(self.user).push(")");
+        if !self.whole.is_empty() {
+            sql.push(" OR t.class_id").any(self.whole.as_slice());
+        }
+        self.push_records(sql.push(" OR "), ["t.class_id", "t.record_n"]);
+        sql.push(")");
+        sql
+    }
+
+    fn push_principals(&self, sql: &mut Sql) {
+        tokens(sql, PRINCIPALS, &[("{caller}", self.user)]);
+    }
+
+    /// Those of single records of some classes, on these two columns.
+    fn push_records(&self, sql: &mut Sql, [class, n]: [&'static str; 2]) {
+        sql.push("(1 = 0");
+        for (id, records) in &self.some {
+            sql.push(" OR (").push(class).push(" = ").bind(*id).push(" AND ");
+            records.condition(sql, n);
+            sql.push(")");
+        }
+        sql.push(")");
+    }
+
+    /// How many there are in these states: of each kind those that are of none before it.
+    pub fn count(&self, request: &Request, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Refusal> {
+        let classes = if self.is_super { None } else { Some(self.whole.as_slice()) };
+        let whole = counts::sum(&counts::of_classes(conn, classes)?, states);
+        if self.is_super {
+            return Ok(whole);
+        }
+        Ok(whole
+            + self.count_of_records(request, conn, states)?
+            + self.count_assigned(conn, states)?
+            + self.count_created(conn, states)?)
+    }
+
+    fn count_of_records(&self, request: &Request, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Refusal> {
+        // Where a state is asked for, many are looked at one by one, too.
+        let are_many = |records: &Visible| records.count().is_some_and(|count| count > MANY_RECORDS);
+        let is_known = |records: &Visible| are_many(records) && states.len() == STATES.len();
+        let (known, listed): (Vec<_>, Vec<_>) =
+            self.some.iter().map(|(class, records)| (*class, records)).partition(|(_, records)| is_known(records));
+        let mut count = if known.is_empty() { 0 } else { per_record::count(request, conn, &known)? };
+        if !listed.is_empty() {
+            let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.class_id");
+            sql.any(listed.into_iter().map(|(class, _)| class).collect::<Vec<_>>());
+            in_states(&mut sql, "t.status", states);
+            self.push_records(sql.push(" AND "), ["t.class_id", "t.record_n"]);
+            count += conn.one(&sql, |row| row.int(0))?;
+        }
+        Ok(count)
+    }
+
+    /// Those that are assigned to the caller and of no record whose tasks he may view.
+    fn count_assigned(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Error> {
+        let some: Vec<i64> = self.some.iter().map(|(class, _)| *class).collect();
+        let elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
+        let (of_some, others): (Vec<&Count>, Vec<&Count>) = elsewhere.partition(|count| some.contains(&count.class));
+        let others = counts::sum(others, states);
+        if counts::sum(of_some, states) == 0 {
+            return Ok(others);
+        }
+        let mut sql = Sql::new("SELECT count(DISTINCT a.task) FROM task_assignees a WHERE a.principal IN ");
+        self.push_principals(&mut sql);
+        in_states(sql.push(" AND a.class_id").any(some), "a.status", states);
+        self.push_records(sql.push(" AND NOT "), ["a.class_id", "a.record_n"]);
+        Ok(others + conn.one(&sql, |row| row.int(0))?)
+    }
+
+    /// Those that the caller made without a record, and that are not assigned to him.
+    fn count_created(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Error> {
+        let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.record IS NULL AND t.created_by = ");
+        in_states(sql.bind(self.user), "t.status", states);
+        self.push_principals(
+            sql.push(" AND NOT EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN "),
+        );
+        sql.push(")");
+        conn.one(&sql, |row| row.int(0))
+    }
+}
+
+/// Appends the condition that a column has one of these states; all of them need none.
+fn in_states(sql: &mut Sql, column: &'static str, states: &[&'static str]) {
+    if states.len() == STATES.len() {
+        return;
+    }
+    sql.push(" AND ").push(column).push(" IN (NULL");
+    for state in states {
+        sql.push(", ").bind(*state);
+    }
+    sql.push(")");
+}

@@ -1,0 +1,20 @@
+//! The endpoints of task templates and tasks (`docs/reference/task-templates.md`, `docs/reference/tasks.md`).
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod multipart;
+mod one_time;
+mod one_time_multipart;
+mod one_time_page;
+mod one_time_races;
+mod one_time_routes;
+mod schedule_walk;
+mod set_up;
+mod task_templates;
+mod task_templates_bodies;
+mod task_templates_for_record;
+mod tasks;
+mod tasks_acting;
+mod tasks_lists;
+mod tasks_records;
+mod tasks_schedule;
+mod tasks_story;

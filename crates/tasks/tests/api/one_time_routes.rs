@@ -1,0 +1,144 @@
+//! What the session of a link may call: its own task, and nothing else of the whole table of routes.
+
+use crate::one_time::{TASKS, act, once, one, session, task};
+use crate::set_up::{form_template, number};
+use http::Method;
+use platform::kit::caller::Access;
+use platform::kit::route::{Route, Schema};
+use serde_json::json;
+use testkit::{Client, DOMAIN, Reply, Server, UUID, message};
+
+/// The routes that the sessions of links may call.
+const ALLOWED: [(&str, &str); 4] = [
+    ("GET", "/api/tasks/{task_id}/"),
+    ("POST", "/api/tasks/{task_id}/complete/"),
+    ("GET", "/api/files/response/file/{uuid}/"),
+    ("POST", "/api/files/upload/"),
+];
+
+fn is_allowed(route: &Route) -> bool {
+    ALLOWED.contains(&(route.method.as_str(), route.path))
+}
+
+/// A path with this number in the place of each id and name, and this uuid.
+fn path(of: &str, id: i64, uuid: &str) -> String {
+    let part = |part: &str| match part {
+        "{build_domain}" => DOMAIN.to_owned(),
+        "{uuid}" => uuid.to_owned(),
+        part if part.starts_with('{') => id.to_string(),
+        part => part.to_owned(),
+    };
+    of.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+async fn call(client: &Client, route: &Route, path: &str) -> Reply {
+    let call = client.call(route.method.as_str(), path);
+    match route.body {
+        Schema::Nothing => call.send().await,
+        Schema::Ids => call.json(&json!([1])).send().await,
+        Schema::Binary => {
+            let call = call.header("content-disposition", "attachment; filename=a.csv");
+            call.body("application/octet-stream", "a;b").send().await
+        }
+        _ => call.json(&json!({})).send().await,
+    }
+}
+
+#[tokio::test]
+async fn the_session_of_a_link_may_call_nothing_but_its_task() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let template = form_template(&api, "Survey").await;
+    let (user, address) = once(&server, &api).await;
+    // The first task is of somebody else; the account has both others, each by a link of its own.
+    task(&api, template, 1).await;
+    let other = task(&api, template, user).await;
+    let other = (other, session(&server.anonymous(), &server.mail_to(&address).await.token()).await);
+    let own = task(&api, template, user).await;
+    let client = session(&server.anonymous(), &server.mail_to(&address).await.token()).await;
+    let unknown = UUID.to_owned();
+    let mut allowed = Vec::new();
+    for route in platform::table().routes() {
+        let what = format!("{} {}", route.method, route.path);
+        match route.access {
+            Access::Public if !route.optional_sign_in => continue,
+            Access::ApiKey => continue,
+            _ if is_allowed(route) => {
+                allowed.push((route.method.as_str(), route.path));
+                continue;
+            }
+            _ => {}
+        }
+        for id in [1, other.0, own, user, 999] {
+            let reply = call(&client, route, &path(route.path, id, &unknown)).await;
+            assert_eq!(reply, (403, message::forbidden()), "{what} of {id}");
+            let broken = client
+                .call(route.method.as_str(), &path(route.path, id, &unknown))
+                .body("text/csv", "a;b")
+                .send()
+                .await;
+            assert_eq!(broken, (403, message::forbidden()), "{what} of {id}");
+        }
+    }
+    assert_eq!(allowed, ALLOWED, "another one is a decision");
+
+    // Of the allowed ones, other tasks are refused as unknown ones are.
+    for id in [1, other.0, 999, 0] {
+        assert_eq!(client.get(&one(id)).await, (403, message::forbidden()), "{id}");
+        for body in [json!({"response": {}}), json!({}), json!([])] {
+            assert_eq!(act(&client, id, "complete", body).await, (403, message::forbidden()), "{id}");
+        }
+    }
+    client.get(&one(own)).await.ok();
+    other.1.get(&one(other.0)).await.ok();
+    assert_eq!(client.call("HEAD", &one(own)).send().await.status, 200);
+    assert_eq!(client.call("HEAD", &one(other.0)).send().await.status, 403);
+    client.get(&format!("/api/files/response/file/{UUID}/")).await.expect(404);
+    // Nothing was changed by all that.
+    assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status = 'open'").await, 3);
+    for method in [Method::PUT, Method::DELETE] {
+        assert!([403, 405].contains(&client.call(method.as_str(), TASKS).send().await.status), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn the_file_of_another_task_is_not_shown_to_the_session_of_a_link() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let template = form_template(&api, "Survey").await;
+    let (user, address) = once(&server, &api).await;
+    let mut uuids = Vec::new();
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let task = task(&api, template, user).await;
+        let file = api.upload("a.csv", "a;b").await;
+        act(&api, task, "complete", json!({"response": {"file": file}})).await.ok();
+        act(&api, task, "reopen", json!({})).await.ok();
+        clients.push(session(&server.anonymous(), &server.mail_to(&address).await.token()).await);
+        uuids.push(api.get(&one(task)).await.ok()["response"]["file"].as_str().unwrap().to_owned());
+    }
+    for (n, client) in clients.iter().enumerate() {
+        for (m, uuid) in uuids.iter().enumerate() {
+            let expected = if n == m { 200 } else { 403 };
+            assert_eq!(client.get(&format!("/api/files/response/file/{uuid}/")).await.status, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_session_uploads_belongs_to_its_account() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let template = form_template(&api, "Survey").await;
+    let (user, address) = once(&server, &api).await;
+    let own = task(&api, template, user).await;
+    let client = session(&server.anonymous(), &server.mail_to(&address).await.token()).await;
+    let (mine, foreign) = (client.upload("a.csv", "a;b").await, api.upload("b.csv", "c").await);
+    act(&client, own, "complete", json!({"response": {"file": foreign}}))
+        .await
+        .refuses(json!({"response": [format!("Invalid token {foreign}.")]}));
+    act(&api, own, "complete", json!({"response": {"file": mine}}))
+        .await
+        .refuses(json!({"response": [format!("Invalid token {mine}.")]}));
+    act(&client, own, "complete", json!({"response": {"file": mine}})).await.ok();
+}

@@ -1,0 +1,415 @@
+//! Random tasks whose states and moments change while the clock goes forward and back: what happens to them by itself is what a
+//! plain model says. Kills of real servers are in `crates/chancery/tests/server/tasks_crash.rs`.
+
+use crate::set_up::{Random, TEMPLATES, class, record, wait_for};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use testkit::{Client, Mail, NOW, Server, rounds};
+
+const TASKS: &str = "/api/tasks/";
+const DAY: i64 = 86_400_000_000;
+const STEPS: usize = 80;
+
+/// What happens at a moment, in the order in which it does where moments are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Renew,
+    Remind,
+    Expire,
+}
+
+/// The rules of a template, in days.
+#[derive(Clone, Debug)]
+struct Rules {
+    expires_after: Option<i64>,
+    is_approved: bool,
+    reminders: Vec<(&'static str, i64)>,
+    renewals: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+struct Task {
+    id: i64,
+    template: usize,
+    name: String,
+    record: Option<i64>,
+    /// To whom it is assigned: users, and perhaps the group.
+    assigned: (BTreeSet<i64>, bool),
+    /// All users whom that reaches.
+    principals: BTreeSet<i64>,
+    status: &'static str,
+    due_at: Option<i64>,
+    expires_at: Option<i64>,
+    /// Each moment that was or will be, and whether it is over.
+    moments: BTreeMap<(Kind, usize), (i64, bool)>,
+}
+
+/// What is to be, said plainly.
+#[derive(Default)]
+struct Model {
+    templates: Vec<Rules>,
+    tasks: Vec<Task>,
+    /// Who is reminded of tasks of this name how often.
+    mails: BTreeMap<(String, i64), usize>,
+}
+
+impl Task {
+    fn wanted(&self, rules: &Rules) -> BTreeMap<(Kind, usize), i64> {
+        let mut wanted = BTreeMap::new();
+        for (n, (notice, days)) in rules.reminders.iter().enumerate() {
+            let at = match (*notice, self.status) {
+                ("before_due", "open") => self.due_at.map(|due| due - days * DAY),
+                ("after_due", "open") => self.due_at.map(|due| due + days * DAY),
+                ("before_expiry", "open" | "completed") => self.expires_at.map(|expires| expires - days * DAY),
+                _ => None,
+            };
+            // Two at the same moment are one.
+            let is_new = |at: &i64| !wanted.values().any(|other| other == at);
+            wanted.extend(at.filter(is_new).map(|at| ((Kind::Remind, n), at)));
+        }
+        if let Some(expires) = self.expires_at {
+            if ["open", "in_approval", "completed"].contains(&self.status) {
+                wanted.insert((Kind::Expire, 0), expires);
+            }
+            if self.status == "completed" {
+                wanted.extend(
+                    rules.renewals.iter().enumerate().map(|(n, days)| ((Kind::Renew, n), expires - days * DAY)),
+                );
+            }
+        }
+        wanted
+    }
+
+    /// What has happened for a moment that stays does not happen again, but that a task expires; a reminder that would come too
+    /// late does not come.
+    fn changed(&mut self, rules: &Rules, now: i64) {
+        let wanted = self.wanted(rules);
+        self.moments.retain(|key, (at, is_over)| {
+            wanted.get(key).map_or(*is_over, |wanted| wanted == at && !(key.0 == Kind::Expire && *is_over))
+        });
+        for (key, at) in wanted {
+            if key.0 != Kind::Remind || at >= now {
+                self.moments.entry(key).or_insert((at, false));
+            }
+        }
+    }
+}
+
+impl Model {
+    fn change(&mut self, at: usize, now: i64, change: impl FnOnce(&mut Task)) {
+        let task = &mut self.tasks[at];
+        change(task);
+        task.changed(&self.templates[task.template], now);
+    }
+
+    /// All that is due happens. Mails are sent behind it, for what has not ended then.
+    fn pass(&mut self, now: i64) {
+        let mut reminded = Vec::new();
+        self.happen(now, &mut reminded);
+        for (place, n) in reminded {
+            let task = &self.tasks[place];
+            let of_expiry = self.templates[task.template].reminders[n].0 == "before_expiry";
+            if task.status == "open" || (of_expiry && task.status == "completed") {
+                for user in &task.principals {
+                    *self.mails.entry((task.name.clone(), *user)).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, now: i64, reminded: &mut Vec<(usize, usize)>) {
+        loop {
+            let mut due = Vec::new();
+            for (place, task) in self.tasks.iter().enumerate() {
+                let open = task.moments.iter().filter(|(_, (at, is_over))| !is_over && *at <= now);
+                due.extend(open.map(|((kind, n), (at, _))| (*at, place, *kind, *n)));
+            }
+            if due.is_empty() {
+                return;
+            }
+            due.sort_unstable();
+            for (_, place, kind, n) in due {
+                let Some((_, is_over)) = self.tasks[place].moments.get_mut(&(kind, n)) else { continue };
+                *is_over = true;
+                let task = &self.tasks[place];
+                match kind {
+                    Kind::Renew => self.renew(place, now),
+                    Kind::Remind => reminded.push((place, n)),
+                    Kind::Expire if ["open", "in_approval", "completed"].contains(&task.status) => {
+                        self.change(place, now, |task| task.status = "expired");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn renew(&mut self, place: usize, now: i64) {
+        let former = self.tasks[place].clone();
+        let is_open = |task: &Task| {
+            (task.template, task.record) == (former.template, former.record)
+                && (task.record.is_some() || task.assigned == former.assigned)
+                && ["open", "in_approval"].contains(&task.status)
+        };
+        let expires_at = self.templates[former.template].expires_after.map(|days| now + days * DAY);
+        let lasts_longer = expires_at.is_none() || expires_at > former.expires_at;
+        if former.status == "completed" && lasts_longer && !self.tasks.iter().any(is_open) {
+            self.tasks.push(Task {
+                id: 0,
+                status: "open",
+                due_at: Some(now),
+                expires_at,
+                moments: BTreeMap::new(),
+                ..former
+            });
+            self.change(self.tasks.len() - 1, now, |_| {});
+        }
+    }
+}
+
+struct Walk {
+    server: Server,
+    api: Client,
+    random: Random,
+    model: Model,
+    people: Vec<i64>,
+    group: i64,
+}
+
+impl Walk {
+    async fn begin(seed: u64) -> Walk {
+        let years = |settings: &mut platform::Settings| {
+            let identity = &mut settings.identity;
+            (identity.access_token_seconds, identity.refresh_token_seconds) = (1 << 32, 1 << 32);
+        };
+        let server = Server::with(years).await;
+        let api = server.admin().await;
+        class(&api, "Order").await;
+        record(&api, 1).await;
+        record(&api, 1).await;
+        let mut people = Vec::new();
+        for _ in 0..3 {
+            people.push(server.as_type("internal").await.id);
+        }
+        let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
+        api.post(&format!("/api/user-groups/{group}/members/users/"), json!(people[..2])).await.created();
+        let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut walk = Walk { server, api, random, model: Model::default(), people, group };
+        for _ in 0..4 {
+            walk.make_template().await;
+        }
+        walk
+    }
+
+    fn now(&self) -> i64 {
+        self.server.clock.now()
+    }
+
+    async fn make_template(&mut self) {
+        let random = &mut self.random;
+        let mut reminders = Vec::new();
+        for _ in 0..random.below(4) {
+            reminders.push((random.pick(&["before_due", "after_due", "before_expiry"]), random.below(5) as i64));
+        }
+        let rules = Rules {
+            expires_after: (random.below(3) > 0).then_some(3 + random.below(9) as i64),
+            is_approved: random.below(4) == 0,
+            reminders,
+            renewals: (0..random.below(3)).map(|_| random.below(4) as i64).collect(),
+        };
+        let reminder =
+            |(notice, days): &(&str, i64)| json!({"notice_type": notice, "time_unit": "days", "time_value": days});
+        let renewal = |days: &i64| json!({"renewal_time_unit": "days", "renewal_time_value": days});
+        let mut body = json!({
+            "name": "Check", "complete_by": "asap",
+            "plugin_config": {"task_type": "tt_form", "approval_required": rules.is_approved},
+            "reminders": rules.reminders.iter().map(reminder).collect::<Vec<_>>(),
+            "renewals": rules.renewals.iter().map(renewal).collect::<Vec<_>>(),
+        });
+        if let Some(days) = rules.expires_after {
+            (body["expiry"], body["expiry_time_unit"]) = (json!("time_frame"), json!("days"));
+            (body["expiry_time_value"], body["expiry_time_rel_to"]) = (json!(days), json!("assigned"));
+        }
+        self.api.post(TEMPLATES, body).await.created();
+        self.model.templates.push(rules);
+    }
+
+    async fn make(&mut self) {
+        let template = self.random.below(self.model.templates.len());
+        let name = format!("Task {}", self.model.tasks.len());
+        let mut principals: BTreeSet<i64> = self.random.some(&self.people).into_iter().collect();
+        let record = self.random.pick(&[None, None, Some(1), Some(2)]);
+        let mut body =
+            json!({"task_template": template + 1, "name": name, "object_record": record, "assignees": principals});
+        let assigned = (principals.clone(), self.random.below(3) == 0);
+        if assigned.1 {
+            body["assignee_groups"] = json!([self.group]);
+            principals.extend(&self.people[..2]);
+        }
+        let id = self.api.post(TASKS, body).await.id();
+        let now = self.now();
+        let expires_at = self.model.templates[template].expires_after.map(|days| now + days * DAY);
+        let moments = BTreeMap::new();
+        let task = Task {
+            id,
+            template,
+            name,
+            record,
+            assigned,
+            principals,
+            status: "open",
+            due_at: Some(now),
+            expires_at,
+            moments,
+        };
+        self.model.tasks.push(task);
+        self.model.change(self.model.tasks.len() - 1, now, |_| {});
+    }
+
+    /// Sets a moment of a task, at another second each time.
+    async fn postpone(&mut self, place: usize, now: i64) {
+        let at = now + (self.random.below(20) as i64 - 3) * DAY + self.random.below(80_000) as i64 * 1_000_000;
+        let at = (self.random.below(6) > 0).then_some(at);
+        let (field, is_due) = self.random.pick(&[("due_at", true), ("expires_at", false)]);
+        let shown = at.map(resource::time::show);
+        let path = format!("{TASKS}{}/", self.model.tasks[place].id);
+        let is_allowed = ["open", "in_approval"].contains(&self.model.tasks[place].status);
+        let reply = self.api.patch(&path, json!({field: shown})).await;
+        assert_eq!(reply.status, if is_allowed { 200 } else { 400 }, "{reply:?}");
+        if is_allowed {
+            self.model.change(place, now, |task| match is_due {
+                true => task.due_at = at,
+                false => task.expires_at = at,
+            });
+        }
+    }
+
+    async fn act(&mut self, place: usize, now: i64) {
+        let (action, body) = self.random.pick(&[
+            ("complete", json!({"response": 1})),
+            ("complete", json!({"response": 1})),
+            ("complete", json!({"response": 1})),
+            ("cancel", json!({})),
+            ("reopen", json!({})),
+        ]);
+        let task = &self.model.tasks[place];
+        let completed = if self.model.templates[task.template].is_approved { "in_approval" } else { "completed" };
+        let status = match (action, task.status) {
+            ("complete", "open") => completed,
+            ("cancel", "open" | "in_approval") => "canceled",
+            ("reopen", "completed" | "expired" | "canceled") => "open",
+            _ => "",
+        };
+        let reply = self.api.post(&format!("{TASKS}{}/{action}/", task.id), body).await;
+        assert_eq!(reply.status, if status.is_empty() { 400 } else { 200 }, "{action} {task:?} {reply:?}");
+        if !status.is_empty() {
+            self.model.change(place, now, |task| {
+                task.status = status;
+                if action == "reopen" {
+                    task.expires_at = task.expires_at.filter(|at| *at > now);
+                }
+            });
+        }
+    }
+
+    /// Moves the clock, and waits until everything has happened that is due.
+    async fn pass(&mut self, micros: i64) {
+        self.server.advance(micros);
+        platform::kit::jobs::wake(&self.server.app, &self.server.build);
+        let now = self.now();
+        self.model.pass(now);
+        for wait in 0.. {
+            let due = move |conn: &mut store::Conn| {
+                let sql = store::Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1");
+                conn.one(&sql.arg(now), |row| row.int(0))
+            };
+            if self.server.build.db.read::<i64, store::Error>(due).await.unwrap() == 0 {
+                break;
+            }
+            assert!(wait < 3000, "what is due is not done");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        wait_for(&self.server, "SELECT count(*) FROM jobs", 0).await;
+        self.compare().await;
+    }
+
+    async fn compare(&mut self) {
+        let page = self.api.get(&format!("{TASKS}?ordering=id&limit=1000")).await.ok();
+        let stored = page["results"].as_array().unwrap();
+        for (task, stored) in self.model.tasks.iter_mut().zip(stored) {
+            // A renewed one has no id yet.
+            if task.id == 0 {
+                task.id = stored["id"].as_i64().unwrap();
+            }
+        }
+        let shown = |at: Option<i64>| json!(at.map(resource::time::show));
+        let expected: Vec<Value> = self
+            .model
+            .tasks
+            .iter()
+            .map(|task| {
+                json!([task.id, task.name, task.status, shown(task.due_at), shown(task.expires_at), task.record])
+            })
+            .collect();
+        let found: Vec<Value> = stored
+            .iter()
+            .map(|task| {
+                json!(["id", "name", "status", "due_at", "expires_at", "object_record"].map(|name| &task[name]))
+            })
+            .collect();
+        assert_eq!(found, expected, "at {}", resource::time::show(self.now()));
+    }
+
+    async fn step(&mut self) {
+        let now = self.now();
+        let place = self.random.below(self.model.tasks.len().max(1));
+        let (back, on) = (self.random.below(2 * DAY as usize) as i64, self.random.below(5 * DAY as usize) as i64);
+        match self.random.below(12) {
+            0..3 => self.make().await,
+            _ if self.model.tasks.is_empty() => {}
+            3..5 => self.postpone(place, now).await,
+            5..8 => self.act(place, now).await,
+            // Not to before the sign-in.
+            8 => self.pass(-back.min(now - NOW)).await,
+            _ => self.pass(on).await,
+        }
+        // What is due at once happens at once, or by the next step.
+        if !self.model.tasks.is_empty() {
+            self.pass(0).await;
+        }
+    }
+
+    async fn end(mut self) {
+        self.pass(NOW + 1000 * DAY - self.now()).await;
+        wait_for(&self.server, "SELECT count(*) FROM jobs", 0).await;
+        let mut mails: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for mail in Mail::all(self.server.data(), testkit::DOMAIN) {
+            if let Some(task) = mail.subject.strip_prefix("Reminder: ") {
+                *mails.entry((task.to_owned(), mail.to)).or_default() += 1;
+            }
+        }
+        let mut names = BTreeMap::new();
+        for id in &self.people {
+            names.insert(
+                *id,
+                self.api.get(&format!("/api/users/{id}/")).await.ok()["username"].as_str().unwrap().to_owned(),
+            );
+        }
+        let expected: BTreeMap<(String, String), usize> =
+            self.model.mails.into_iter().map(|((task, user), n)| ((task, names[&user].clone()), n)).collect();
+        assert_eq!(mails, expected);
+        println!("{} tasks, {} mails", self.model.tasks.len(), expected.values().sum::<usize>());
+    }
+}
+
+#[tokio::test]
+async fn what_happens_in_time_is_what_a_plain_model_says() {
+    for seed in 1..=rounds(2) as u64 {
+        println!("seed {seed}");
+        let mut walk = Walk::begin(seed).await;
+        for _ in 0..STEPS {
+            walk.step().await;
+        }
+        walk.end().await;
+    }
+}

@@ -1,0 +1,88 @@
+//! What tests of tasks begin with.
+
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::{Client, Server};
+
+pub const TEMPLATES: &str = "/api/task-templates/";
+
+/// A class with the fields `title` and `amount`; its id.
+pub async fn class(api: &Client, name: &str) -> i64 {
+    let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
+    for field in [json!({"label": "Title", "type": "string"}), json!({"label": "Amount", "type": "decimal"})] {
+        api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+    }
+    class
+}
+
+/// A record of a class; its id.
+pub async fn record(api: &Client, class: i64) -> i64 {
+    api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.id()
+}
+
+/// A template of tasks with questions of its own; its id.
+pub async fn form_template(api: &Client, name: &str) -> i64 {
+    let body = json!({"name": name, "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
+    let template = api.post(TEMPLATES, body).await;
+    template.created();
+    template.id()
+}
+
+/// A template of tasks that change the title of a record of a class; its id.
+pub async fn update_template(api: &Client, name: &str, class: i64, creation: &str) -> i64 {
+    let configuration = json!({"object_class": class, "fields": ["title"], "instructions": "Look."});
+    let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
+    let body = json!({"name": name, "complete_by": "asap", "task_creation": creation, "plugin_config": config});
+    let template = api.post(TEMPLATES, body).await;
+    template.created();
+    template.id()
+}
+
+/// Runs statements.
+pub async fn sql(server: &Server, texts: &'static [&'static str]) {
+    let run = move |conn: &mut Conn| texts.iter().try_for_each(|text| conn.exec(&Sql::new(text)).map(drop));
+    server.build.db.write::<(), Error>(run).await.unwrap();
+}
+
+/// A number that a statement finds.
+pub async fn number(server: &Server, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, Error>(read).await.unwrap()
+}
+
+/// Gives somebody actions on record 1 of class 1 by a record permission set of his own.
+pub async fn give(api: &Client, user: i64, permissions: Value) {
+    let body = json!({"name": format!("Of {user}"), "permissions": permissions});
+    let set = api.post("/api/object-classes/1/record-permission-sets/", body).await.id();
+    let assignees = format!("/api/object-records/1/permission-sets/{set}/assignees/");
+    api.post(&assignees, json!([user])).await.created();
+}
+
+/// Waits until a statement finds this number.
+pub async fn wait_for(server: &Server, text: &'static str, wanted: i64) {
+    for _ in 0..1000 {
+        if number(server, text).await == wanted {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{text} is {} instead of {wanted}", number(server, text).await);
+}
+
+/// Numbers that look random, the same for the same seed (xorshift).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+    pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+    pub fn some<T: Clone>(&mut self, of: &[T]) -> Vec<T> {
+        of.iter().filter(|_| self.below(3) == 0).cloned().collect()
+    }
+}

@@ -1,0 +1,460 @@
+//! What happens to tasks by itself: they expire, remind and are renewed (`docs/reference/tasks.md`). The clock of the server is
+//! moved, so that years pass in milliseconds.
+
+use crate::set_up::{TEMPLATES, class, number, record, sql, wait_for};
+use serde_json::{Value, json};
+use testkit::{Client, Mail, NOW, Server};
+
+const TASKS: &str = "/api/tasks/";
+const HOUR: i64 = 3_600_000_000;
+const DAY: i64 = 24 * HOUR;
+const NOTHING_DUE: &str = "SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= 0";
+
+/// A template of forms with these rules; its id.
+async fn template(api: &Client, rules: Value) -> i64 {
+    let mut body = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
+    for (name, value) in rules.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let made = api.post(TEMPLATES, body).await;
+    made.created();
+    made.id()
+}
+
+/// A server whose tokens outlive the years of a test.
+async fn server() -> Server {
+    let years = |settings: &mut platform::Settings| {
+        let identity = &mut settings.identity;
+        (identity.access_token_seconds, identity.refresh_token_seconds) = (1 << 32, 1 << 32);
+    };
+    Server::with(years).await
+}
+
+async fn task(api: &Client, body: Value) -> i64 {
+    let made = api.post(TASKS, body).await;
+    made.created();
+    made.id()
+}
+
+/// Moves the clock to so long after the start, and waits until everything is done that is due.
+async fn pass(server: &Server, since_start: i64) {
+    server.advance(NOW + since_start - server.clock.now());
+    platform::kit::jobs::wake(&server.app, &server.build);
+    for _ in 0..1000 {
+        let now = server.clock.now();
+        let due = move |conn: &mut store::Conn| {
+            let sql = store::Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1");
+            conn.one(&sql.arg(now), |row| row.int(0))
+        };
+        if server.build.db.read::<i64, store::Error>(due).await.unwrap() == 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("what is due is not done");
+}
+
+/// The mails of the build, when there are so many.
+async fn mails(server: &Server, count: usize) -> Vec<Mail> {
+    for _ in 0..1000 {
+        let mails = Mail::all(server.data(), testkit::DOMAIN);
+        if mails.len() >= count && number(server, "SELECT count(*) FROM jobs").await == 0 {
+            assert_eq!(mails.len(), count, "{mails:#?}");
+            return mails;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{:#?}", Mail::all(server.data(), testkit::DOMAIN));
+}
+
+async fn field(api: &Client, id: i64, name: &str) -> Value {
+    api.get(&format!("/api/tasks/{id}/")).await.ok()[name].clone()
+}
+
+#[tokio::test]
+async fn tasks_expire_at_their_moment() {
+    let server = server().await;
+    let api = server.admin().await;
+    let other = server.as_type("super_admin").await;
+    let frame = json!({
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 1, "expiry_time_rel_to": "assigned",
+    });
+    template(&api, frame).await;
+    for _ in 0..3 {
+        task(&api, json!({"task_template": 1, "assignees": [other.id]})).await;
+    }
+    let approved = json!({
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 1, "expiry_time_rel_to": "assigned",
+        "plugin_config": {"task_type": "tt_form", "approval_required": true},
+    });
+    template(&api, approved).await;
+    task(&api, json!({"task_template": 2})).await;
+    api.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
+    api.post("/api/tasks/3/cancel/", json!({})).await.ok();
+    api.post("/api/tasks/4/complete/", json!({"response": 1})).await.ok();
+    pass(&server, DAY - 1).await;
+    assert_eq!(api.get("/api/tasks/?status=expired").await.ids(), Vec::<i64>::new());
+    pass(&server, DAY).await;
+    assert_eq!(api.get("/api/tasks/?status=expired").await.ids(), [1, 2, 4]);
+    assert_eq!(field(&api, 3, "status").await, "canceled");
+    let at = "2026-02-01T09:30:00.000000Z";
+    let entry = api.get("/api/tasks/1/log/").await.ok()["results"][0].clone();
+    assert_eq!(
+        entry,
+        json!({
+            "id": entry["id"], "at": at, "by": null, "source_type": "system", "action": "expire",
+            "changes": {"status": ["open", "expired"]},
+        })
+    );
+    let expired = api.get("/api/tasks/1/").await.ok();
+    assert_eq!((&expired["modified_at"], &expired["modified_by"]), (&json!(at), &Value::Null));
+    assert_eq!(other.get("/api/tasks/?assignees=me&status=open").await.ids(), Vec::<i64>::new());
+
+    // A reopened task whose expiry has passed has none, until one is set.
+    let open = api.post("/api/tasks/1/reopen/", json!({})).await.ok();
+    assert_eq!((&open["status"], &open["expires_at"]), (&json!("open"), &Value::Null));
+    pass(&server, 2 * DAY).await;
+    assert_eq!(field(&api, 1, "status").await, "open");
+    // One in the past ends it at once.
+    api.patch("/api/tasks/1/", json!({"expires_at": "2026-02-01T00:00:00Z"})).await.ok();
+    pass(&server, 2 * DAY).await;
+    assert_eq!(field(&api, 1, "status").await, "expired");
+}
+
+#[tokio::test]
+async fn an_expiry_may_count_from_the_completion() {
+    let server = server().await;
+    let api = server.admin().await;
+    let other = server.as_type("super_admin").await;
+    let rules = json!({
+        "expiry": "time_frame", "expiry_time_unit": "months", "expiry_time_value": 1,
+        "expiry_time_rel_to": "completed", "plugin_config": {"task_type": "tt_form", "approval_required": true},
+    });
+    template(&api, rules).await;
+    let id = task(&api, json!({"task_template": 1})).await;
+    pass(&server, 10 * DAY).await;
+    api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
+    assert_eq!(field(&api, id, "expires_at").await, Value::Null);
+    pass(&server, 28 * DAY).await;
+    let approved = other.post(&format!("/api/tasks/{id}/approve/"), json!({})).await.ok();
+    assert_eq!(approved["expires_at"], "2026-03-28T09:30:00.000000Z");
+    let open = other.post(&format!("/api/tasks/{id}/reopen/"), json!({})).await.ok();
+    assert_eq!(open["expires_at"], Value::Null);
+    pass(&server, 90 * DAY).await;
+    assert_eq!(field(&api, id, "status").await, "open");
+}
+
+#[tokio::test]
+async fn assignees_and_members_of_groups_are_reminded_once() {
+    let server = server().await;
+    let api = server.admin().await;
+    let reminder = |notice_type: &str, unit: &str, value: i64| json!({"notice_type": notice_type, "time_unit": unit, "time_value": value});
+    let rules = json!({
+        "complete_by": "time_frame", "complete_by_time_unit": "days", "complete_by_time_value": 10,
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 30, "expiry_time_rel_to": "assigned",
+        "reminders": [
+            reminder("before_due", "days", 3), reminder("after_due", "weeks", 1),
+            reminder("before_expiry", "days", 5), reminder("before_due", "months", 1),
+        ],
+    });
+    template(&api, rules).await;
+    let ann = server.as_type("internal").await;
+    let ben = server.as_type("external").await;
+    let gone = server.as_type("internal").await;
+    let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann.id, ben.id, gone.id])).await.created();
+    api.post(&format!("/api/users/{}/deactivate/", gone.id), json!({})).await;
+    let body =
+        json!({"task_template": 1, "name": "Count\tthe stock", "assignees": [ann.id], "assignee_groups": [group]});
+    task(&api, body).await;
+    pass(&server, 7 * DAY - 1).await;
+    assert_eq!(mails(&server, 0).await, []);
+    // The one of a month before was over before the task was made.
+    pass(&server, 7 * DAY).await;
+    let sent = mails(&server, 2).await;
+    assert_eq!(sent[0].to, ann.username);
+    assert_eq!(sent[0].subject, "Reminder: Count the stock");
+    assert!(
+        sent[0].text.contains("Count the stock\n\nDue: 2026-02-10 09:30 UTC\nExpires: 2026-03-02 09:30 UTC"),
+        "{sent:?}"
+    );
+    assert_eq!(sent[1].to, ben.username);
+    pass(&server, 17 * DAY).await;
+    mails(&server, 4).await;
+    // A completed task reminds of its expiry alone.
+    ann.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
+    pass(&server, 25 * DAY).await;
+    mails(&server, 6).await;
+    pass(&server, 40 * DAY).await;
+    mails(&server, 6).await;
+    assert_eq!(field(&api, 1, "status").await, "expired");
+}
+
+#[tokio::test]
+async fn a_task_that_is_due_later_reminds_again_and_an_ended_one_never() {
+    let server = server().await;
+    let api = server.admin().await;
+    let rules = json!({
+        "complete_by": "time_frame", "complete_by_time_unit": "days", "complete_by_time_value": 10,
+        "reminders": [{"notice_type": "before_due", "time_unit": "days", "time_value": 1}],
+    });
+    template(&api, rules).await;
+    for _ in 0..3 {
+        task(&api, json!({"task_template": 1, "assignees": [1]})).await;
+    }
+    api.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
+    api.post("/api/tasks/3/cancel/", json!({})).await.ok();
+    pass(&server, 9 * DAY).await;
+    mails(&server, 1).await;
+    // Another name changes nothing; the same moment again neither.
+    api.patch("/api/tasks/1/", json!({"name": "x"})).await.ok();
+    api.patch("/api/tasks/1/", json!({"due_at": "2026-02-10T09:30:00Z"})).await.ok();
+    pass(&server, 9 * DAY + HOUR).await;
+    mails(&server, 1).await;
+    api.patch("/api/tasks/1/", json!({"due_at": "2026-03-10T09:30:00Z"})).await.ok();
+    pass(&server, 60 * DAY).await;
+    mails(&server, 2).await;
+    assert_eq!(number(&server, NOTHING_DUE).await, 0);
+}
+
+#[tokio::test]
+async fn a_completed_task_is_renewed_before_it_expires() {
+    let server = server().await;
+    let api = server.admin().await;
+    class(&api, "Order").await;
+    record(&api, 1).await;
+    let ann = server.as_type("internal").await;
+    let rules = json!({
+        "expiry": "annually", "expiry_periodic_day": 31, "expiry_periodic_month": 12,
+        "renewals": [{"renewal_time_unit": "months", "renewal_time_value": 1}, {"renewal_time_unit": "weeks", "renewal_time_value": 1}],
+    });
+    template(&api, rules).await;
+    let body = json!({"task_template": 1, "object_record": 1, "assignees": [ann.id], "name": "The certificate"});
+    task(&api, body).await;
+    assert_eq!(field(&api, 1, "expires_at").await, "2026-12-31T23:59:59.999999Z");
+    ann.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
+    // 30 November is a month before; then the new one is open, and the second renewal makes no further one.
+    pass(&server, 300 * DAY).await;
+    assert_eq!(api.get(TASKS).await.ids(), [1]);
+    pass(&server, 304 * DAY).await;
+    assert_eq!(api.get(TASKS).await.ids(), [1, 2]);
+    pass(&server, 330 * DAY).await;
+    assert_eq!(api.get(TASKS).await.ids(), [1, 2]);
+    let renewed = api.get("/api/tasks/2/").await.ok();
+    assert_eq!(
+        [
+            &renewed["name"],
+            &renewed["status"],
+            &renewed["object_record"],
+            &renewed["assignees"][0]["id"],
+            &renewed["created_by"]["id"]
+        ],
+        [&json!("The certificate"), &json!("open"), &json!(1), &json!(ann.id), &json!(1)]
+    );
+    let entry = api.get("/api/tasks/2/log/").await.ok()["results"][0].clone();
+    assert_eq!(
+        (&entry["action"], &entry["source_type"], &entry["by"]),
+        (&json!("create"), &json!("system"), &Value::Null)
+    );
+    assert_eq!(renewed["expires_at"], "2027-12-31T23:59:59.999999Z");
+    pass(&server, 335 * DAY).await;
+    assert_eq!(field(&api, 1, "status").await, "expired");
+    // One that is completed when its renewal is over is renewed at once.
+    pass(&server, 690 * DAY).await;
+    ann.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
+    pass(&server, 690 * DAY).await;
+    assert_eq!(api.get(TASKS).await.ids(), [1, 2, 3]);
+    assert_eq!(field(&api, 3, "expires_at").await, "2028-12-31T23:59:59.999999Z");
+    // Without its template none is made.
+    ann.post("/api/tasks/3/complete/", json!({"response": 1})).await.ok();
+    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
+    pass(&server, 3_000 * DAY).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status <> 'expired'").await, 0);
+    wait_for(&server, "SELECT count(*) FROM task_moments WHERE is_done = 0", 0).await;
+}
+
+#[tokio::test]
+async fn what_would_last_no_longer_is_not_made_anew() {
+    let server = server().await;
+    let api = server.admin().await;
+    let rules = json!({
+        "expiry": "date", "expiry_date": "2026-12-31", "renewals": [{}, {"renewal_time_unit": "months", "renewal_time_value": 1}],
+    });
+    template(&api, rules).await;
+    task(&api, json!({"task_template": 1})).await;
+    api.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
+    pass(&server, 400 * DAY).await;
+    assert_eq!(api.get(TASKS).await.column("status"), ["expired"]);
+    // At the moment of the expiry itself it is renewed first.
+    let rules = json!({
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 10,
+        "expiry_time_rel_to": "completed", "renewals": [{}],
+    });
+    template(&api, rules).await;
+    task(&api, json!({"task_template": 2})).await;
+    api.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
+    pass(&server, 409 * DAY).await;
+    assert_eq!(api.get(TASKS).await.column("status"), ["expired", "completed"]);
+    pass(&server, 410 * DAY).await;
+    assert_eq!(api.get(TASKS).await.column("status"), ["expired", "expired", "open"]);
+}
+
+#[tokio::test]
+async fn what_was_due_while_no_process_ran_is_done_late_and_once() {
+    let server = server().await;
+    let api = server.admin().await;
+    let rules = json!({
+        "complete_by": "time_frame", "complete_by_time_unit": "days", "complete_by_time_value": 2,
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 20, "expiry_time_rel_to": "assigned",
+        "reminders": [{"notice_type": "before_due", "time_unit": "days", "time_value": 1}],
+        "renewals": [{"renewal_time_unit": "days", "renewal_time_value": 5}],
+    });
+    template(&api, rules).await;
+    task(&api, json!({"task_template": 1, "assignees": [1]})).await;
+    task(&api, json!({"task_template": 1, "assignees": [1]})).await;
+    api.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
+    api.post("/api/tasks/1/cancel/", json!({})).await.ok();
+    task(&api, json!({"task_template": 1, "assignees": [1]})).await;
+    api.post("/api/tasks/3/cancel/", json!({})).await.ok();
+    task(&api, json!({"task_template": 1, "object_record": null})).await;
+    // A month at once: the completed one is renewed before it expires, and the open one expires.
+    pass(&server, 31 * DAY).await;
+    let states = api.get(&format!("{TASKS}?ordering=id")).await.column("status");
+    assert_eq!(states[..4], ["canceled", "expired", "canceled", "expired"]);
+    // The clock goes back and forth: nothing happens twice.
+    let tasks = number(&server, "SELECT count(*) FROM tasks").await;
+    let done = number(&server, "SELECT count(*) FROM task_log").await;
+    let sent = Mail::all(server.data(), testkit::DOMAIN).len();
+    for days in [5, 31, 0, 30] {
+        pass(&server, days * DAY).await;
+    }
+    assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, tasks);
+    assert_eq!(number(&server, "SELECT count(*) FROM task_log").await, done);
+    assert_eq!(Mail::all(server.data(), testkit::DOMAIN).len(), sent);
+}
+
+#[tokio::test]
+async fn a_reminder_to_very_many_is_put_into_the_queue_in_turns() {
+    let server = server().await;
+    let api = server.admin().await;
+    let rules = json!({
+        "complete_by": "time_frame", "complete_by_time_unit": "days", "complete_by_time_value": 3,
+        // Two at the same moment are one.
+        "reminders": [
+            {"notice_type": "before_due", "time_unit": "days", "time_value": 1},
+            {"notice_type": "before_due", "time_unit": "days", "time_value": 1},
+        ],
+    });
+    template(&api, rules).await;
+    let group = api.post("/api/user-groups/", json!({"name": "Everybody"})).await.id();
+    sql(&server, MANY).await;
+    for assigned in [json!({"assignee_groups": [group]}), json!({"assignees": [1], "assignee_groups": [group]})] {
+        let mut body = assigned;
+        body["task_template"] = json!(1);
+        task(&api, body).await;
+    }
+    pass(&server, 2 * DAY).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM task_moments WHERE reminded_to > 0 AND is_done = 1").await, 1);
+    wait_for(&server, "SELECT count(*) FROM jobs", 0).await;
+    let mut to: Vec<_> = Mail::all(server.data(), testkit::DOMAIN).into_iter().map(|mail| mail.to).collect();
+    assert_eq!(to.len(), 1_201);
+    to.sort_unstable();
+    to.dedup();
+    assert_eq!(to.len(), 601);
+}
+
+/// 600 accounts that are in group 1.
+const MANY: &[&str] = &[
+    "INSERT INTO users(id, username, username_fold, account_type, first_name, last_name, full_name, full_name_fold, job_title, \
+     company_name, phone, mobile, timezone, is_ip_restriction_enabled, allowed_ip_ranges, status, created_at, modified_at) \
+     WITH RECURSIVE c(n) AS (SELECT CAST(1000 AS BIGINT) UNION ALL SELECT n + 1 FROM c WHERE n < 1599) \
+     SELECT n, 'u' || n || '@example.com', 'u' || n || '@example.com', 'external', 'U', 'U', 'U U', 'u u', '', '', '', '', 'UTC', \
+     0, '[]', 'active', 0, 0 FROM c",
+    "INSERT INTO user_group_members(group_id, user_id, created_at) SELECT 1, id, 0 FROM users WHERE id >= 1000",
+];
+
+#[tokio::test]
+async fn an_opened_task_expires_again_at_the_same_moment() {
+    let server = server().await;
+    let api = server.admin().await;
+    template(&api, json!({})).await;
+    task(&api, json!({"task_template": 1})).await;
+    let expires_at = json!({"expires_at": "2026-02-01T09:30:00Z"});
+    api.patch("/api/tasks/1/", expires_at.clone()).await.ok();
+    pass(&server, DAY).await;
+    assert_eq!(field(&api, 1, "status").await, "expired");
+    api.post("/api/tasks/1/reopen/", json!({})).await.ok();
+    // The clock is put right, and the same expiry is set again.
+    pass(&server, 0).await;
+    api.patch("/api/tasks/1/", expires_at).await.ok();
+    pass(&server, DAY - 1).await;
+    assert_eq!(field(&api, 1, "status").await, "open");
+    pass(&server, DAY).await;
+    assert_eq!(field(&api, 1, "status").await, "expired");
+}
+
+#[tokio::test]
+async fn without_a_record_each_set_of_assignees_has_a_renewal_of_its_own() {
+    let server = server().await;
+    let api = server.admin().await;
+    let ann = server.as_type("internal").await;
+    let ben = server.as_type("internal").await;
+    let rules = json!({
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 10, "expiry_time_rel_to": "assigned",
+        "renewals": [{"renewal_time_unit": "days", "renewal_time_value": 2}],
+    });
+    template(&api, rules).await;
+    for assignees in [json!([ann.id]), json!([ben.id]), json!([ann.id])] {
+        let id = task(&api, json!({"task_template": 1, "assignees": assignees})).await;
+        api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
+    }
+    pass(&server, 8 * DAY).await;
+    let renewed = api.get(&format!("{TASKS}?status=open&ordering=id")).await.ok();
+    let assigned: Vec<_> =
+        renewed["results"].as_array().unwrap().iter().map(|task| &task["assignees"][0]["id"]).collect();
+    assert_eq!(assigned, [&json!(ann.id), &json!(ben.id)]);
+}
+
+#[tokio::test]
+async fn many_tasks_are_renewed_and_remind_whatever_else_is_due() {
+    let server = server().await;
+    let api = server.admin().await;
+    class(&api, "Order").await;
+    let rules = json!({
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 20, "expiry_time_rel_to": "assigned",
+        "reminders": [{"notice_type": "before_expiry", "time_unit": "days", "time_value": 7}],
+        "renewals": [{"renewal_time_unit": "days", "renewal_time_value": 5}],
+    });
+    template(&api, rules).await;
+    for _ in 0..60 {
+        let record = record(&api, 1).await;
+        let id = task(&api, json!({"task_template": 1, "object_record": record})).await;
+        api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
+    }
+    // No process has run for days, and more is due than is looked at together.
+    pass(&server, 16 * DAY).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status = 'open'").await, 60);
+    assert_eq!(number(&server, "SELECT count(DISTINCT record) FROM tasks WHERE status = 'open'").await, 60);
+}
+
+#[tokio::test]
+async fn what_has_ended_when_its_mail_is_sent_reminds_nobody() {
+    let server = server().await;
+    let api = server.admin().await;
+    let rules = json!({
+        "complete_by": "time_frame", "complete_by_time_unit": "days", "complete_by_time_value": 3,
+        "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 5, "expiry_time_rel_to": "assigned",
+        "reminders": [
+            {"notice_type": "before_due", "time_unit": "days", "time_value": 1},
+            {"notice_type": "before_expiry", "time_unit": "days", "time_value": 1},
+        ],
+    });
+    template(&api, rules).await;
+    for _ in 0..2 {
+        task(&api, json!({"task_template": 1, "assignees": [1]})).await;
+    }
+    // No process has run until both had expired.
+    pass(&server, 6 * DAY).await;
+    assert_eq!(api.get(TASKS).await.column("status"), ["expired", "expired"]);
+    assert_eq!(mails(&server, 0).await, []);
+}
