@@ -275,7 +275,7 @@ mod tests {
         });
         let found = inputs(json!({"questions": questions}), response);
         let current: Vec<_> = found.iter().map(|input| input.current.join(",")).collect();
-        assert_eq!(current, ["7", "1", "c,a", "2026-01-31T09:30", "", ""]);
+        assert_eq!(current, ["7", "1", "a,c", "2026-01-31T09:30", "", ""]);
         assert_eq!(found[1].choices.len(), 3);
         let file = Kept { value: "u1".into(), name: "a.pdf".into(), answer: json!({"file": "u1"}) };
         assert_eq!((&found[4].files, &found[5].files), (&vec![file], &vec![]));
