@@ -60,7 +60,7 @@ pub async fn give(api: &Client, user: i64, permissions: Value) {
 
 /// Waits until a statement finds this number.
 pub async fn wait_for(server: &Server, text: &'static str, wanted: i64) {
-    for _ in 0..1000 {
+    for _ in 0..6000 {
         if number(server, text).await == wanted {
             return;
         }
