@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 
 const MIB: usize = 1024 * 1024;
 const SIZE: usize = 50 * MIB;
-/// How many come at a time: the allocator takes memory from the system in pieces of 2 MiB, which is what one file may take.
+/// How many come at a time: the allocator takes memory from the system in pieces of 2 MiB, and gives back late on a busy machine.
 const FILES: usize = 8;
 /// What one file may take.
-const MAX_OF_ONE: usize = 2 * MIB;
+const MAX_OF_ONE: usize = 4 * MIB;
 /// What a download from S3 may take: its client reads 400 KiB at a time, and the allocator keeps what is given back for a moment.
 const MAX_FROM_S3: usize = 8 * MIB;
 /// How many are uploaded at once, and what they may take together.
