@@ -17,11 +17,11 @@ const FIELDS: [&str; 8] =
 const TIMES: usize = 50;
 
 /// Makes so many builds; writes their domains with a token of each to `tokens`.
-pub fn builds(directory: &str, count: &str) -> Result<(), Failure> {
+pub fn builds(directory: &str, count: &str, url: Option<&str>) -> Result<(), Failure> {
     let count: usize = count.parse()?;
     fs::create_dir_all(directory)?;
     tokio::runtime::Runtime::new()?.block_on(async {
-        let app = platform::open(config(directory, None)).await.map_err(|error| error.to_string())?;
+        let app = platform::open(config(directory, url)).await.map_err(|error| error.to_string())?;
         let mut lines = String::new();
         for n in 1..=count {
             let build = builds::create(&app, &format!("b{n}.example"), ADMIN.0, ADMIN.1).await?;

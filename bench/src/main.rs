@@ -7,7 +7,7 @@
 //! | `bench record ADDRESS DIRECTORY EXPECTED` | asks the floor for every answer and writes them down |
 //! | `bench load ADDRESS DIRECTORY EXPECTED OPERATION SECONDS PID…` | measures one operation, checking every answer |
 //! | `bench first ADDRESS DIRECTORY PATH` | waits for the first 200 and prints the milliseconds |
-//! | `bench builds DIRECTORY COUNT` | makes many builds, each with a super admin alone; writes `tokens` |
+//! | `bench builds DIRECTORY COUNT [URL]` | makes many builds, each with a super admin alone; writes `tokens` |
 //! | `bench visit ADDRESS DIRECTORY` | reads and writes in each of them |
 //! | `bench sorted ADDRESS DIRECTORY` | prints how long the first page of users takes in every order |
 //! | `bench merge TEMPLATE VALUES OUT COUNT` | measures merges of a document template without a server |
@@ -17,6 +17,8 @@
 //! | `bench task-lists ADDRESS DIRECTORY` | prints how long lists of them take |
 //! | `bench tasks-due DIRECTORY SECONDS [URL]` | adds 10,000 reminders and 10,000 expiries that are due in so many seconds |
 //! | `bench tasks-beside ADDRESS DIRECTORY [URL]` | reads and writes tasks while that happens |
+//! | `bench webhooks ADDRESS DIRECTORY PORT` | makes 20 classes with a webhook each in each of the builds |
+//! | `bench deliver ADDRESS DIRECTORY PORT RECORDS RATE PID` | creates records and receives what the webhooks deliver |
 //! | `bench table FILE` | prints the table of what was measured |
 
 mod documents;
@@ -30,6 +32,7 @@ mod request;
 mod seed;
 mod table;
 mod tasks;
+mod webhooks;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,7 +55,8 @@ fn main() -> ExitCode {
             load::run(address, Path::new(directory), Path::new(expected), operation, seconds, pids)
         }
         ["first", address, directory, path] => load::first(address, Path::new(directory), path),
-        ["builds", directory, count] => footprint::builds(directory, count),
+        ["builds", directory, count] => footprint::builds(directory, count, None),
+        ["builds", directory, count, url] => footprint::builds(directory, count, Some(url)),
         ["visit", address, directory] => footprint::visit(address, Path::new(directory)),
         ["sorted", address, directory] => footprint::sorted(address, Path::new(directory)),
         ["merge", template, values, out, count] => documents::merge_alone(template, values, out, count),
@@ -68,6 +72,10 @@ fn main() -> ExitCode {
         ["tasks-due", directory, seconds, url] => tasks::due(directory, seconds, Some(url)),
         ["tasks-beside", address, directory] => tasks::beside(address, directory, None),
         ["tasks-beside", address, directory, url] => tasks::beside(address, directory, Some(url)),
+        ["webhooks", address, directory, port] => webhooks::set_up(address, Path::new(directory), port),
+        ["deliver", address, directory, port, records, rate, pid] => {
+            webhooks::deliver(address, Path::new(directory), port, records, rate, pid)
+        }
         ["table", file] => table::print(Path::new(file)),
         _ => Err("see the top of bench/src/main.rs".into()),
     };

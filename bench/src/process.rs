@@ -54,8 +54,16 @@ fn tree(stats: &HashMap<u32, Stat>, roots: &[u32]) -> Vec<u32> {
 
 /// The most memory that the first of them has held, in MiB.
 pub fn peak(pids: &[u32]) -> f64 {
-    let status =
-        pids.first().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok()).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    pids.first().map_or(0.0, |pid| memory(*pid, "VmHWM:"))
+}
+
+/// The memory that a process holds now, in MiB.
+pub fn resident(pid: u32) -> f64 {
+    memory(pid, "VmRSS:")
+}
+
+fn memory(pid: u32, name: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(name));
     line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }

@@ -10,6 +10,8 @@ mod limits_to_come;
 pub mod mail;
 mod smtp_settings;
 
+pub use client_credentials::TABLE as AUTHENTICATION_OBJECTS_TABLE;
+
 use kit::domain::Domain;
 use kit::permissions::PermissionResource;
 use kit::secret::Column;

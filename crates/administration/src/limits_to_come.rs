@@ -4,22 +4,14 @@
 use kit::limits::{Limit, LimitSummary};
 
 pub static LIMITS_TO_COME: &[&Limit] = &[
-    &counter("custom_components", 100, LimitSummary::Counter("custom_components")),
     &counter("sequences", 100, LimitSummary::Counter("sequences")),
     &counter("task_group_templates", 100, LimitSummary::Counter("task_group_templates")),
-    &counter("ui_config", 100, LimitSummary::Additional("ui_configs")),
-    &additional("user_preferences", 100, "user_preferences"),
-    &flat("api_filters_on_object_models_object_records_list", 20),
     &flat("personal_authentication_objects_per_user_per_provider", 10),
     &flat("record_relations_transaction", 100),
 ];
 
 const fn counter(name: &'static str, default: i64, summary: LimitSummary) -> Limit {
     Limit { name, default, is_counted: true, summary, ..Limit::EMPTY }
-}
-
-const fn additional(name: &'static str, default: i64, shown_as: &'static str) -> Limit {
-    Limit { name, default, summary: LimitSummary::Additional(shown_as), ..Limit::EMPTY }
 }
 
 const fn flat(name: &'static str, default: i64) -> Limit {

@@ -103,6 +103,10 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<platform::Settings, 
             environment: None,
         },
         identity: settings.identity.clone(),
+        extensions: platform::extensions::Settings {
+            document_store_url: settings.document_store_url.clone(),
+            ..Default::default()
+        },
     })
 }
 

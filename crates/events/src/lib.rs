@@ -14,7 +14,7 @@ use history_client::{HistoryAddress, HistoryClient};
 use history_tenants::TenantCreationLock;
 use kit::app::App;
 use kit::domain::Domain;
-use outbox::Backlog;
+use outbox::{Backlog, HistoryHooks};
 use relay::{Delivery, Relay};
 use std::sync::OnceLock;
 
@@ -30,6 +30,7 @@ pub static DOMAIN: Domain = Domain {
         slots.put(Client(client));
         slots.put(settings);
         slots.put(Relay::default());
+        slots.put(HistoryHooks::default());
         Ok(())
     },
     build_slots: |slots| {

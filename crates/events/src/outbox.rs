@@ -165,36 +165,44 @@ pub fn put_system(
     Ok(insert(request, conn, &id, &body, None).map(drop)?)
 }
 
+/// What domains above do with history events, in the transaction that puts them into the outbox.
+#[derive(Default)]
+pub struct HistoryHooks(pub Vec<HistoryHook>);
+
+/// A function that gets the events of a transaction, and the version of the subscribers that the transaction sees.
+pub type HistoryHook = fn(&Request, &mut Conn, &[HistoryEvent], i64) -> Result<(), Refusal>;
+
+/// Reads the version of the subscribers with the events, so that it costs no statement of its own.
+const RETURN_SUBSCRIBERS: &str = " RETURNING (SELECT v.n FROM versions v WHERE v.name = 'event_subscribers')";
+
+/// Notes that others want to hear of events than before. Every transaction that changes what a [`HistoryHook`] looks for
+/// calls it, so that all processes notice.
+pub fn subscribers_changed(conn: &mut Conn) -> Result<(), Error> {
+    conn.exec(&Sql::new("UPDATE versions SET n = n + 1 WHERE name = 'event_subscribers'")).map(drop)
+}
+
 /// Puts history events into the outbox, in the transaction of the changes that they tell of: all of them, or none when
 /// the outbox has no room for all.
 pub fn put_history(request: &Request, conn: &mut Conn, events: &[HistoryEvent]) -> Result<(), Refusal> {
-    request.effects.after_commit(relay::wake);
-    insert_history(&request.app, &request.build, conn, events, request.now)
-}
-
-/// Puts history events into the outbox as [`put_history`] does, for a job, which has no request. The job calls
-/// [`relay::wake`] after its commit.
-pub fn insert_history(
-    app: &App,
-    build: &Build,
-    conn: &mut Conn,
-    events: &[HistoryEvent],
-    now: i64,
-) -> Result<(), Refusal> {
     if events.is_empty() {
         return Ok(());
     }
+    request.effects.after_commit(relay::wake);
     let bodies: Vec<(String, String)> =
         events.iter().map(|event| (event.event_id.to_string(), event.to_json().to_string())).collect();
     let bytes = bodies.iter().map(|(_, body)| size(body)).sum();
-    admit(app, build, bytes)?;
+    admit(&request.app, &request.build, bytes)?;
+    let now = request.now;
     let rows = bodies.iter().map(|(id, body)| {
         [Value::Text(id), Value::Text(Kind::History.name()), Value::Int(size(body)), Value::Int(now), Value::Text(body)]
     });
     let rows: Vec<[Value<'_>; 5]> = rows.collect();
-    conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, "")?;
-    backlog(build).added(Waiting { rows: events.len() as i64, bytes, oldest: Some(now) });
-    Ok(())
+    let columns = ["id", "kind", "size", "created_at", "body"];
+    let versions = conn.insert_rows("outbox", &columns, &rows, RETURN_SUBSCRIBERS)?;
+    backlog(&request.build).added(Waiting { rows: events.len() as i64, bytes, oldest: Some(now) });
+    let version = versions.last().copied().unwrap_or_default();
+    let hooks = &request.app.slot::<HistoryHooks>().0;
+    hooks.iter().try_for_each(|hook| hook(request, conn, events, version))
 }
 
 impl HistoryEvent {

@@ -15,6 +15,23 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use uuid::Builder;
 
+/// The types of events with their texts, in the order of their numbers, which count from 1.
+pub const EVENT_TYPES: [(&str, &str); 10] = [
+    ("record_created", "Record created"),
+    ("owner_initialized", "Owner initialized"),
+    ("owners_added", "Owners added"),
+    ("owners_removed", "Owners removed"),
+    ("assignees_added", "Assignees added"),
+    ("assignees_removed", "Assignees removed"),
+    ("field_values_changed", "Field values changed"),
+    ("record_deleted", "Record deleted"),
+    ("document_generated", "Document generated"),
+    ("status_initialized", "Status initialized"),
+];
+/// The types of sources with their texts, in the order of their numbers, which count from 1.
+pub const SOURCE_TYPES: [(&str, &str); 4] =
+    [("user", "User"), ("sequence", "Sequence"), ("system", "System"), ("mcp", "MCP")];
+
 /// Who caused an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {

@@ -5,6 +5,7 @@ use crate::client;
 use crate::history_client::{Failure, RecordEvents, WantedEvents};
 use crate::history_tenants::{self, TenantError};
 use crate::own_history;
+use crate::record_events::{EVENT_TYPES, SOURCE_TYPES};
 use crate::relay;
 use http::StatusCode;
 use kit::answer::Answer;
@@ -30,25 +31,12 @@ const EXCLUDE: &str = "__exclude";
 
 /// A history event, with its filters: those of the service but for `record_id`, each also with `__exclude`.
 pub static HISTORY_EVENT: LazyLock<Resource> = LazyLock::new(|| {
-    let types = [
-        ("record_created", "Record created"),
-        ("owner_initialized", "Owner initialized"),
-        ("owners_added", "Owners added"),
-        ("owners_removed", "Owners removed"),
-        ("assignees_added", "Assignees added"),
-        ("assignees_removed", "Assignees removed"),
-        ("field_values_changed", "Field values changed"),
-        ("record_deleted", "Record deleted"),
-        ("document_generated", "Document generated"),
-        ("status_initialized", "Status initialized"),
-    ];
-    let sources = [("user", "User"), ("sequence", "Sequence"), ("system", "System"), ("mcp", "MCP")];
     let fields = [
         Field::new("event_id", Kind::Uuid),
         Field::new("event_datetime", Kind::DateTime).filter(),
-        Field::new("event_type", Kind::choices(&types)).filter(),
+        Field::new("event_type", Kind::choices(&EVENT_TYPES)).filter(),
         Field::new("event_data", Kind::List).schema(|| json!({"type": "array", "items": {}})),
-        Field::new("source_type", Kind::choices(&sources)).filter(),
+        Field::new("source_type", Kind::choices(&SOURCE_TYPES)).filter(),
         Field::new("source_id", Kind::UserId).filter(),
         Field::new("source_name", Kind::text(255)).nullable(),
         Field::new("source_info", Kind::text(255)),

@@ -71,6 +71,8 @@ pub enum Holder {
     Run(i64),
     /// The response of a task.
     Task(i64),
+    /// A repository of custom components.
+    ComponentRepository(i64),
     /// Public storage.
     Public,
 }
@@ -121,6 +123,8 @@ pub fn hold(conn: &mut Conn, file: i64, holder: Holder) -> Result<(), Error> {
         Holder::Run(run) => sql.push(", run = ").bind(run),
         // Processes of the former version, which know no tasks, keep it for its record.
         Holder::Task(task) => sql.push(", record = COALESCE(record, 0), task = ").bind(task),
+        // As for tasks. No record has the number 0.
+        Holder::ComponentRepository(repository) => sql.push(", record = 0, component_repository = ").bind(repository),
         Holder::Public => sql.push(", is_public = 1"),
     };
     match conn.exec(sql.push(" WHERE id = ").bind(file))? {
@@ -143,6 +147,8 @@ pub enum Ending {
     OfTask { task: i64, files: Vec<i64> },
     /// Those of tasks.
     OfTasks(Vec<i64>),
+    /// That of a repository of custom components.
+    OfComponentRepository(i64),
     /// That of public storage to this file.
     OfPublic(i64),
 }
@@ -171,6 +177,9 @@ pub fn release_by_job(conn: &mut Conn, ending: Ending) -> Result<(), Error> {
             sql.push(NO_TASK).push(" WHERE task = ").bind(task).push(" AND id").any(files)
         }
         Ending::OfTasks(tasks) => sql.push(NO_TASK).push(" WHERE task").any(tasks),
+        Ending::OfComponentRepository(repository) => {
+            sql.push("record = NULL, component_repository = NULL WHERE component_repository = ").bind(repository)
+        }
         Ending::OfPublic(file) => sql.push("is_public = 0 WHERE id = ").bind(file),
     };
     conn.exec(&sql).map(drop)

@@ -17,7 +17,9 @@ use std::borrow::Cow;
 /// The header `{"alg":"HS256","typ":"JWT"}`, encoded, with the dot behind it.
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.";
 const ISSUER: &str = "chancery";
-const USE: &str = "access";
+/// What a token is good for: a session of the main API, or the grant of an agent. One is never good for the other.
+const OF_SESSION: &str = "access";
+const OF_GRANT: &str = "agent";
 const MICROS_PER_SECOND: i64 = 1_000_000;
 /// A token is valid from so long before it was issued, so that a server whose clock is a little behind accepts it.
 const CLOCK_SKEW_SECONDS: i64 = 10;
@@ -56,17 +58,26 @@ impl AccessTokens {
 
     /// Issues a token for a user's session in a build (its uid), valid from `now` (microseconds) for so many seconds.
     pub fn issue(&self, build: &str, user: i64, session: i64, now: i64, seconds: i64) -> String {
+        self.sign(OF_SESSION, build, user, session, now, seconds)
+    }
+
+    /// Issues a token for a grant, as [`AccessTokens::issue`] does for a session. Its audience is one connector of a build.
+    pub fn issue_of_grant(&self, audience: &str, user: i64, grant: i64, now: i64, seconds: i64) -> String {
+        self.sign(OF_GRANT, audience, user, grant, now, seconds)
+    }
+
+    fn sign(&self, usage: &str, audience: &str, user: i64, session: i64, now: i64, seconds: i64) -> String {
         let issued = now.div_euclid(MICROS_PER_SECOND);
         let user = user.to_string();
         let payload = Payload {
             iss: ISSUER.into(),
-            aud: build.into(),
+            aud: audience.into(),
             sub: user.as_str().into(),
             sid: session,
             iat: issued,
             nbf: issued - CLOCK_SKEW_SECONDS,
             exp: issued.saturating_add(seconds),
-            usage: USE.into(),
+            usage: usage.into(),
         };
         let payload = serde_json::to_vec(&payload).expect("strings and numbers serialise");
         let mut token = String::with_capacity(384);
@@ -82,6 +93,15 @@ impl AccessTokens {
     /// The claims of a token that this deployment issued for this build and that is valid at `now` (microseconds);
     /// `None` for every other text. No reason is given, since every wrong token gets the same answer.
     pub fn verify(&self, token: &str, build: &str, now: i64) -> Option<Claims> {
+        self.read(OF_SESSION, token, build, now)
+    }
+
+    /// The claims of a token of a grant for this audience, as [`AccessTokens::verify`] has those of a session.
+    pub fn verify_of_grant(&self, token: &str, audience: &str, now: i64) -> Option<Claims> {
+        self.read(OF_GRANT, token, audience, now)
+    }
+
+    fn read(&self, usage: &str, token: &str, audience: &str, now: i64) -> Option<Claims> {
         if token.len() > MAX_BYTES {
             return None;
         }
@@ -94,7 +114,7 @@ impl AccessTokens {
         let payload: Payload = serde_json::from_slice(&payload).ok()?;
         let expires_at = payload.exp.checked_mul(MICROS_PER_SECOND)?;
         let valid_from = payload.nbf.checked_mul(MICROS_PER_SECOND)?;
-        let ours = payload.iss == ISSUER && payload.usage == USE && payload.aud == build;
+        let ours = payload.iss == ISSUER && payload.usage == usage && payload.aud == audience;
         if !ours || now < valid_from || now >= expires_at {
             return None;
         }

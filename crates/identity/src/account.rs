@@ -24,6 +24,15 @@ macro_rules! method_sql {
     };
 }
 
+/// SQL for the authentication method of the user `u`.
+pub const METHOD_OF_USER: &str = concat!("(SELECT ", method_sql!("u.account_type"), " FROM security x WHERE x.id = 1)");
+
+/// Whether accounts of a type are people's who may let agents work for them.
+pub fn is_person(account_type: AccountType) -> bool {
+    use AccountType::{External, Full, Internal, SuperAdmin};
+    matches!(account_type, Internal | External | Full | SuperAdmin)
+}
+
 /// The refusal of every failed sign-in. It is always the same, so that it tells nothing about the account.
 pub fn sign_in_refused() -> Refusal {
     Refusal::unauthorised("Unable to sign in with the credentials given.")
@@ -103,6 +112,7 @@ pub fn authentication_method(conn: &mut Conn, account_type: AccountType) -> Resu
 pub struct Account {
     /// The id of its user.
     pub id: i64,
+    pub account_type: AccountType,
     /// The PHC string of its password, if it has one.
     pub hash: Option<String>,
     /// Whether it is activated and not deactivated.
@@ -141,9 +151,20 @@ impl Account {
             "SELECT u.id, u.password_hash, u.status, u.locked_until, u.failed_attempts, u.failed_since, \
              u.is_ip_restriction_enabled, u.allowed_ip_ranges, (SELECT ",
             method_sql!("u.account_type"),
-            " FROM security x WHERE x.id = 1) FROM users u WHERE u.is_deleted = 0 AND "
+            " FROM security x WHERE x.id = 1), u.account_type FROM users u WHERE u.is_deleted = 0 AND "
         ));
-        let [id, hash, status, locked_until, failed_attempts, failed_since, is_restricted, ranges, method] = columns();
+        let [
+            id,
+            hash,
+            status,
+            locked_until,
+            failed_attempts,
+            failed_since,
+            is_restricted,
+            ranges,
+            method,
+            account_type,
+        ] = columns();
         sql.append(condition);
         conn.opt(&sql, |row| {
             Ok(Account {
@@ -155,6 +176,7 @@ impl Account {
                 failed_since: row.opt_int(failed_since)?,
                 ranges: if row.flag(is_restricted)? { Some(row.text(ranges)?.to_owned()) } else { None },
                 method: row.text(method)?.to_owned(),
+                account_type: read_account_type(row.text(account_type)?)?,
             })
         })
     }

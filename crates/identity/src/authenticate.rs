@@ -54,7 +54,7 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
 }
 
 /// Writes the last use of a session, seldom and in the background: the request does not wait for it.
-fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
+pub fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
     let last = caller.last_used_at.load(Ordering::Relaxed);
     if now - last < LAST_USE_INTERVAL_US
         || caller.last_used_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
@@ -76,10 +76,19 @@ fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
     });
 }
 
-/// Reads a session that is not over with its account, roles and address ranges, in one snapshot.
+/// Reads a session of the main API that is not over with its account, roles and address ranges, in one snapshot.
 fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Error> {
+    load_where(conn, claims, now, " AND s.connector IS NULL")
+}
+
+/// Reads a grant of an agent as [`load`] reads a session.
+pub fn load_grant(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Error> {
+    load_where(conn, claims, now, " AND s.connector IS NOT NULL")
+}
+
+fn load_where(conn: &mut Conn, claims: Claims, now: i64, condition: &'static str) -> Result<Option<Caller>, Error> {
     let version = rights::version(conn)?;
-    let sql = Sql::new(
+    let mut sql = Sql::new(
         "SELECT u.id, u.account_type, u.is_ip_restriction_enabled, u.allowed_ip_ranges, u.password_set_at, \
          (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1), s.last_used_at, \
          CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at, s.task \
@@ -88,6 +97,7 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Err
     )
     .arg(claims.session)
     .arg(now);
+    sql.push(condition);
     let [user, account_type, is_restricted, ranges, set_at, rotation, used_at, by_password, expires_at, task] =
         columns();
     let found = conn.opt(&sql, |row| {

@@ -3,6 +3,7 @@
 
 pub mod access_tokens;
 mod account;
+pub mod agent_sessions;
 pub mod assignees;
 pub mod attempts;
 mod authenticate;
@@ -10,11 +11,12 @@ mod fair_queue;
 pub mod hasher;
 mod mailed_links;
 pub mod passwords;
+mod preferences;
 mod roles;
 pub mod security;
 pub mod sessions;
 mod settings;
-mod sign_in;
+pub mod sign_in;
 pub mod single_sign_on;
 mod super_admin_access;
 mod system_events;
@@ -23,7 +25,7 @@ mod user_groups;
 pub mod users;
 pub mod visibility;
 
-pub use account::{HeldRole, as_caller, roles_of};
+pub use account::{HeldRole, as_caller, is_person, roles_of};
 pub use settings::Settings;
 
 use access_tokens::AccessTokens;
@@ -43,6 +45,7 @@ pub static DOMAIN: Domain = Domain {
         let routes = [
             sign_in::routes(),
             users::routes(),
+            preferences::routes(),
             roles::routes(),
             user_groups::routes(),
             security::routes(),
@@ -85,6 +88,7 @@ pub static DOMAIN: Domain = Domain {
         &user_groups::assignees::GROUP_SET_USERS,
         &user_groups::assignees::GROUP_SET_GROUPS,
         &users::user::USER_RANGES,
+        &preferences::PREFERENCES,
         &users::rules::ACCOUNTS[0],
         &users::rules::ACCOUNTS[1],
         &users::rules::ACCOUNTS[2],
@@ -95,22 +99,28 @@ pub static DOMAIN: Domain = Domain {
     ],
     reactions: &[
         users::actions::ON_LEAVING,
+        preferences::ON_USER_LEAVING,
         user_groups::ON_USER_LEAVING,
         single_sign_on::ON_USER_LEAVING,
         user_groups::ON_LEAVING,
         user_groups::ON_SET_LEAVING,
         roles::ON_LEAVING,
         single_sign_on::ON_ROLE_LEAVING,
+        agent_sessions::ON_RULES_CHANGED,
+        agent_sessions::ON_CONFIGURATION_CHANGED,
+        agent_sessions::ON_CONFIGURATION_LEAVING,
+        agent_sessions::ON_USER_CHANGED,
     ],
     object_rights: &[user_groups::rights::holds_groups],
     sealed_columns: &[Column { table: "single_sign_on", column: "client_secret", row: "secret_key" }],
     callers: &[authenticate::ACCESS_TOKEN],
     slots: |settings, keys, slots| {
+        slots.put(single_sign_on::Providers::new(settings.outbound_allow.clone()));
         let settings: Settings = settings.domains.get();
         slots.put(AccessTokens::new(&keys.tokens()));
         let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get()).min(4);
         slots.put(Hasher::start(threads));
-        slots.put(single_sign_on::Providers::default());
+        slots.put(single_sign_on::way_back::WaysBack::default());
         slots.put(settings);
         let mails = &mut slots.entry::<MailKinds>().0;
         mails.extend([&mailed_links::ACTIVATION, &mailed_links::RESET, &users::RENAMED]);

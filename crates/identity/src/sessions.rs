@@ -137,7 +137,7 @@ fn end_misused(request: &Request, conn: &mut Conn, session: i64) -> Result<Redee
 }
 
 /// Whether a session could still begin in the way it began.
-fn could_begin(request: &Request, conn: &mut Conn, account: &Account, way: Way) -> Result<bool, Error> {
+pub fn could_begin(request: &Request, conn: &mut Conn, account: &Account, way: Way) -> Result<bool, Error> {
     match way {
         Way::Password => Ok(account.may_use_password()),
         Way::SingleSignOn(id) => Ok(account.may_use_single_sign_on() && is_enabled(conn, id)?),
@@ -183,7 +183,7 @@ pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, Error> {
     Ok(ended)
 }
 
-/// Ends every session of a user except `but`.
+/// Ends every session of a user except `but`, grants of agents among them, and sign-ins that have none yet.
 pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result<(), Error> {
     let but = but.unwrap_or(0);
     let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
@@ -191,7 +191,8 @@ pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result
     let sql = Sql::new(
         "DELETE FROM refresh_tokens WHERE session_id IN (SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.id <> $2)",
     );
-    conn.exec(&sql.arg(user).arg(but)).map(|_| ())
+    conn.exec(&sql.arg(user).arg(but))?;
+    conn.exec(&Sql::new("UPDATE users SET sessions_ended_at = $1 WHERE id = $2").arg(now).arg(user)).map(|_| ())
 }
 
 /// Ends the sessions that are narrowed to one of these tasks: of these users, or of all.

@@ -152,6 +152,13 @@ async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, taken: Taken) -> R
 fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> {
     let text = String::from_utf8_lossy(bytes);
     let fields = Query::parse_first(&text, most_values);
-    let fields: Map<String, Json> = fields.pairs().map(|(name, value)| (name.to_owned(), value.into())).collect();
-    Ok(Body::of(&Json::Object(fields)))
+    let mut object: Map<String, Json> = Map::new();
+    for (name, value) in fields.pairs() {
+        // A field that is sent twice is no text, so that nobody takes another one of them than somebody else did.
+        let is_again = object.insert(name.to_owned(), value.into()).is_some();
+        if is_again {
+            object.insert(name.to_owned(), Json::Array(Vec::new()));
+        }
+    }
+    Ok(Body::of(&Json::Object(object)))
 }

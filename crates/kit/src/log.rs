@@ -191,7 +191,7 @@ fn logged_value(field: &Field, value: &Value) -> Json {
         Value::Null => Json::Null,
         _ if is_secret(field) => "***".into(),
         _ if matches!(field.kind, Kind::DateTime) => value.to_json_datetime(),
-        Value::JsonText(text) if field.max_logged_bytes.is_some_and(|most| text.len() > most) => {
+        Value::JsonText(text) | Value::Text(text) if field.max_logged_bytes.is_some_and(|most| text.len() > most) => {
             format!("{} bytes", text.len()).into()
         }
         _ => value.to_json(),

@@ -215,7 +215,7 @@ fn words(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_of_api(path: &str) -> bool {
-    path.starts_with("/api/")
+    path.starts_with("/api/") || path.starts_with("/ui-config/")
 }
 
 fn tag(path: &str) -> &str {
@@ -253,9 +253,17 @@ fn parameters(table: &Table, route: &Route) -> Vec<Json> {
 /// Whether it changes an instance whose `ETag` its address answers, so that `If-Match` can name the state. A collection
 /// has none, and operators are not asked for one.
 fn is_conditional(table: &Table, route: &Route) -> bool {
-    let is_change = matches!(route.method, Method::PATCH | Method::DELETE);
-    let has_state = || table.routes().any(|other| other.path == route.path && !other.is_list() && other.is_tagged());
-    is_change && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey && has_state()
+    let has_state = |is_read: fn(&Route) -> bool| {
+        let others = || table.routes().filter(|other| other.path == route.path && !other.is_list());
+        others().any(|other| other.is_tagged() && is_read(other))
+    };
+    let changes_state = match route.method {
+        Method::PATCH | Method::PUT | Method::DELETE => has_state(|_| true),
+        // Where an instance is read, it replaces it.
+        Method::POST => has_state(|other| other.method == Method::GET) && matches!(route.body, Schema::Body(..)),
+        _ => false,
+    };
+    changes_state && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey
 }
 
 /// Whether it answers 304 to those who know the state already.

@@ -57,13 +57,16 @@ pub fn without_port(host: &str) -> &str {
 /// 403 when a page of another site calls a public POST, which could act in a visitor's name or use up login attempts.
 /// Clients other than browsers send neither header and are let through.
 pub fn may_call_public(app: &App, parts: &Parts, host: &str) -> Result<(), Refusal> {
-    let sent = parts.headers.get(header::ORIGIN);
-    let may_call = configured(app, &parts.headers).is_some()
-        || match parts.headers.get(SEC_FETCH_SITE) {
-            Some(site) => ["same-origin", "none"].iter().any(|own| site == own),
-            None => sent.is_none_or(|origin| names_host(origin, host)),
-        };
+    let may_call = configured(app, &parts.headers).is_some() || is_own_page(&parts.headers, host);
     if may_call { Ok(()) } else { Err(Refusal::forbidden()) }
+}
+
+/// Whether a request comes from a page of the host that it names, or from no page at all.
+pub fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
+    match headers.get(SEC_FETCH_SITE) {
+        Some(site) => ["same-origin", "none"].iter().any(|own| site == own),
+        None => headers.get(header::ORIGIN).is_none_or(|origin| names_host(origin, host)),
+    }
 }
 
 /// Whether an origin has the host and port of a request. The scheme may differ, since a proxy may terminate TLS, and
@@ -104,6 +107,10 @@ pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> 
 /// Adds the CORS headers to an answer, when any origins are configured.
 pub fn allow(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
     if app.settings.cors_origins.is_empty() {
+        return;
+    }
+    if headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
+        // It is for every origin.
         return;
     }
     headers.append(header::VARY, HeaderValue::from_static("Origin"));

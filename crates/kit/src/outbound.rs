@@ -13,6 +13,7 @@ use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -85,7 +86,12 @@ fn bare(host: &str) -> &str {
 
 /// Connects to the first of a host's allowed addresses that answers.
 pub async fn connect(host: &str, port: u16, allow: &Ranges) -> Result<TcpStream, NoConnection> {
-    for address in resolve(host, port, allow).await? {
+    connect_to_one(resolve(host, port, allow).await?).await
+}
+
+/// Connects to the first address that answers.
+async fn connect_to_one(addresses: Vec<SocketAddr>) -> Result<TcpStream, NoConnection> {
+    for address in addresses {
         if let Ok(Ok(stream)) = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             return Ok(stream);
         }
@@ -114,19 +120,37 @@ pub fn http_client() -> ClientBuilder {
         .tls_backend_preconfigured(ClientConfig::clone(&tls()))
 }
 
-/// An HTTP client for one URL of a tenant, bound to the addresses that its host has now. `http` is allowed only inside
-/// networks that the operator allows.
-pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConnection> {
+/// A connection to the host of a web address, encrypted for `https`. `http` is allowed only inside networks that the operator
+/// allows.
+pub async fn connect_to(url: &Url, allow: &Ranges) -> Result<Box<dyn Stream>, NoConnection> {
     let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(NoConnection::Unreachable)?;
+    let addresses = resolve_for(url, host, port, allow).await?;
+    let stream = connect_to_one(addresses).await?;
+    // Requests are short, and the answer to one is waited for.
+    let _ = stream.set_nodelay(true);
+    Ok(if url.scheme() == "https" { Box::new(secure(stream, host).await?) } else { Box::new(stream) })
+}
+
+/// A connection that may be encrypted.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// The addresses to which a tenant may connect for a URL, at least one.
+async fn resolve_for(url: &Url, host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
     let mut addresses = resolve(host, port, allow).await?;
     match url.scheme() {
         "https" => {}
         "http" => addresses.retain(|address| allow.contains(address.ip())),
         _ => addresses.clear(),
     }
-    if addresses.is_empty() {
-        return Err(NoConnection::Unreachable);
-    }
+    if addresses.is_empty() { Err(NoConnection::Unreachable) } else { Ok(addresses) }
+}
+
+/// An HTTP client for one URL of a tenant, bound to the addresses that its host has now. `http` is allowed only inside
+/// networks that the operator allows.
+pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConnection> {
+    let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(NoConnection::Unreachable)?;
+    let addresses = resolve_for(url, host, port, allow).await?;
     let client = http_client().resolve_to_addrs(host, &addresses).build();
     client.map_err(|_| NoConnection::Unreachable)
 }

@@ -5,10 +5,12 @@
 //! | `{id}`, `{group_id}` | integer |
 //! | `{uuid}`, `{file_uuid}` | uuid |
 //! | `{domain}`, `{build_domain}` | a build's domain |
+//! | `{key}`, `{*component}` | a text that the handler checks |
 //! | `{*rest}` | the rest of the path |
 //! | anything else | a name |
 //!
-//! A value that is not of its kind is answered with 404.
+//! A value that is not of its kind is answered with 404. A text that the handler checks is always of its kind: the handler
+//! gets it as it was sent, reads it by [`unchecked_text`] and says what is wrong with it.
 
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
@@ -25,6 +27,8 @@ pub enum PathKind {
     /// A build's domain, which selects the build on routes of the deployment.
     Domain,
     Rest,
+    /// A text that the handler reads and checks.
+    Unchecked,
 }
 
 /// A value in a path.
@@ -52,6 +56,7 @@ impl PathKind {
     pub fn of(placeholder: &str) -> PathKind {
         let is = |word: &str| placeholder == word || placeholder.strip_suffix(word).is_some_and(|it| it.ends_with('_'));
         match placeholder {
+            "key" | "*component" => PathKind::Unchecked,
             rest if rest.starts_with('*') => PathKind::Rest,
             _ if is("uuid") => PathKind::Uuid,
             _ if is("id") => PathKind::Integer,
@@ -75,6 +80,7 @@ impl PathKind {
             }
             PathKind::Name | PathKind::Domain => text(sent).filter(|text| text.len() <= MAX_NAME).map(PathValue::Text),
             PathKind::Rest => text(sent).map(PathValue::Text),
+            PathKind::Unchecked => Some(PathValue::Text(sent.to_owned())),
         }
     }
 
@@ -84,7 +90,7 @@ impl PathKind {
             PathKind::Integer => serde_json::json!({"type": "integer", "minimum": 1}),
             PathKind::Uuid => serde_json::json!({"type": "string", "format": "uuid"}),
             PathKind::Name | PathKind::Domain => serde_json::json!({"type": "string", "maxLength": MAX_NAME}),
-            PathKind::Rest => serde_json::json!({"type": "string"}),
+            PathKind::Rest | PathKind::Unchecked => serde_json::json!({"type": "string"}),
         }
     }
 }
@@ -93,6 +99,11 @@ impl PathKind {
 pub fn placeholders(path: &str) -> impl Iterator<Item = (&str, PathKind)> {
     let named = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     named.map(|name| (name.trim_start_matches('*'), PathKind::of(name)))
+}
+
+/// The text of a value that the handler checks. What is not UTF-8 in it is replaced, so that no rule allows it.
+pub fn unchecked_text(sent: &str) -> String {
+    percent_decode_str(sent).decode_utf8_lossy().into_owned()
 }
 
 /// Decodes percent-encoded text; `None` when it is not UTF-8, empty, or has control characters.
@@ -108,7 +119,8 @@ mod tests {
     #[test]
     fn a_placeholder_names_its_kind() {
         let kinds: Vec<_> =
-            placeholders("/a/{id}/{group_id}/{uuid}/{file_uuid}/{build_domain}/{component}/{*rest}").collect();
+            placeholders("/a/{id}/{group_id}/{uuid}/{file_uuid}/{build_domain}/{name}/{key}/{*component}/{*rest}")
+                .collect();
         assert_eq!(
             kinds,
             [
@@ -117,7 +129,9 @@ mod tests {
                 ("uuid", PathKind::Uuid),
                 ("file_uuid", PathKind::Uuid),
                 ("build_domain", PathKind::Domain),
-                ("component", PathKind::Name),
+                ("name", PathKind::Name),
+                ("key", PathKind::Unchecked),
+                ("component", PathKind::Unchecked),
                 ("rest", PathKind::Rest),
             ]
         );
@@ -141,5 +155,9 @@ mod tests {
             assert_eq!(PathKind::Name.read(sent), None, "{sent}");
         }
         assert_eq!(PathKind::Rest.read("css/a.css"), Some(PathValue::Text("css/a.css".to_owned())));
+        for (sent, text) in [("a%00/", "a\0/"), ("%ff", "\u{fffd}"), ("", ""), ("%2574", "%74")] {
+            assert_eq!(PathKind::Unchecked.read(sent), Some(PathValue::Text(sent.to_owned())), "{sent}");
+            assert_eq!(unchecked_text(sent), text, "{sent}");
+        }
     }
 }

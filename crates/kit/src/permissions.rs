@@ -189,5 +189,6 @@ pub fn read_actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, 
 
 /// The permissions that a role can give as `{resource: [action, …]}`, for OPTIONS.
 pub fn assignable() -> Json {
-    Json::Object(catalogue().map(|group| (group.name.to_owned(), json!(group.assignable))).collect())
+    let given = catalogue().filter(|group| !group.assignable.is_empty());
+    Json::Object(given.map(|group| (group.name.to_owned(), json!(group.assignable))).collect())
 }

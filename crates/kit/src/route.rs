@@ -179,6 +179,8 @@ pub struct Route {
     pub for_narrowed: bool,
     /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
+    /// Whether pages of other sites may call it although it is public, since what it takes is no visitor's.
+    pub from_any_site: bool,
     /// See [`Route::is_compressed`].
     stays_as_it_is: bool,
     /// See [`Route::is_tagged`].
@@ -227,6 +229,7 @@ impl Route {
             while_expired: false,
             for_narrowed: false,
             optional_sign_in: false,
+            from_any_site: false,
             stays_as_it_is: false,
             tags_itself: false,
             guard: None,
@@ -346,6 +349,11 @@ impl Route {
         self.access = Access::Public;
         self
     }
+    /// Lets pages of other sites call it, too.
+    pub fn from_any_site(mut self) -> Route {
+        self.from_any_site = true;
+        self
+    }
     /// Sets the schema of the request's body.
     pub fn takes(mut self, body: Schema) -> Route {
         self.body = body;
@@ -401,7 +409,7 @@ impl Route {
     }
     /// Whether people see what it answers, refusals too, as pages.
     pub fn answers_pages(&self) -> bool {
-        matches!(self.answer, Schema::Html) || matches!(self.body, Schema::Form(_) | Schema::Multipart(_))
+        matches!(self.answer, Schema::Html)
     }
     /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
     /// tell how much they have in common; so would that of a page, which carries the token of a link.

@@ -53,8 +53,8 @@ pub fn sealed_columns() -> impl Iterator<Item = &'static Column> {
 
 /// The sealed column of the control database, whose rows name their build.
 pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
-/// The place of the sealed cookie of a single sign-on, which is stored in no table.
-const COOKIE: (&str, &str) = ("single_sign_on", "transaction");
+/// The places of sealed cookies, which are stored in no table: of a single sign-on, and of the sign-in of an agent.
+const COOKIES: [(&str, &str); 2] = [("single_sign_on", "transaction"), ("agents", "transaction")];
 
 /// The place that a sealed value is bound to. The names must never change, or existing values cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,8 @@ impl Context<'_> {
     fn is_known(&self) -> bool {
         let columns = sealed_columns().chain([&OF_HISTORY_TENANTS]);
         let is_here = |table: &str, column: &str| self.table == table && self.column == column;
-        columns.into_iter().any(|known| is_here(known.table, known.column)) || is_here(COOKIE.0, COOKIE.1)
+        columns.into_iter().any(|known| is_here(known.table, known.column))
+            || COOKIES.iter().any(|(table, column)| is_here(table, column))
     }
 }
 

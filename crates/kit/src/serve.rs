@@ -154,7 +154,7 @@ async fn respond(
     };
     seen.user = caller.as_ref().map(|caller| caller.user);
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
-    if is_open && route.method == Method::POST {
+    if is_open && route.method == Method::POST && !route.from_any_site {
         origin::may_call_public(app, &parts, &host)?;
     }
     if let Some(guard) = route.guard {
@@ -306,13 +306,12 @@ async fn readiness(app: &App) -> Outcome {
 }
 
 /// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody, but for
-/// pages, which show what a link opens; of a file, and of an answer in pieces, there is never much in memory.
+/// pages, which show what a link opens, and for what those who are signed in get, too; of a file, and of an answer in pieces, there is never much in memory.
 async fn make_room(app: &App, seen: &Seen, method: &Method, outcome: Outcome) -> Result<(Answer, Taken), Refusal> {
     let answer = outcome?;
-    let taken = match (&seen.build, seen.user) {
-        (Some(build), user) if user.is_some() || seen.answers_pages => {
-            body::of_answer(app, build, answer.body.whole().len(), method == Method::GET).await?
-        }
+    let is_own = seen.user.is_some() || seen.answers_pages || seen.route.is_some_and(|route| route.optional_sign_in);
+    let taken = match &seen.build {
+        Some(build) if is_own => body::of_answer(app, build, answer.body.whole().len(), method == Method::GET).await?,
         _ => Taken::default(),
     };
     Ok((answer, taken))

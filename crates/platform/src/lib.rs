@@ -5,7 +5,7 @@ mod description;
 pub mod key_rotation;
 pub mod limits;
 
-pub use {administration, documents, events, files, identity, kit, records, tasks};
+pub use {administration, agents, documents, events, extensions, files, identity, kit, records, tasks};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Domain};
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
 /// All domains. A domain uses only those before it.
-pub static DOMAINS: [&Domain; 7] = [
+pub static DOMAINS: [&Domain; 9] = [
     &events::DOMAIN,
     &files::DOMAIN,
     &administration::DOMAIN,
@@ -24,6 +24,8 @@ pub static DOMAINS: [&Domain; 7] = [
     &records::DOMAIN,
     &documents::DOMAIN,
     &tasks::DOMAIN,
+    &extensions::DOMAIN,
+    &agents::DOMAIN,
 ];
 
 /// The migrations of the control database and of builds, in order. Each is portable SQL, some with a step in Rust.
@@ -52,6 +54,10 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0012_documents", include_str!("../migrations/build/0012_documents.sql")),
         Migration::sql("0013_forms", include_str!("../migrations/build/0013_forms.sql")),
         Migration::sql("0014_tasks", include_str!("../migrations/build/0014_tasks.sql")),
+        Migration::sql("0015_integrations", include_str!("../migrations/build/0015_integrations.sql")),
+        Migration::sql("0016_custom_components", include_str!("../migrations/build/0016_custom_components.sql")),
+        Migration::sql("0017_ui_config", include_str!("../migrations/build/0017_ui_config.sql")),
+        Migration::sql("0018_agents", include_str!("../migrations/build/0018_agents.sql")),
     ],
 };
 
@@ -62,11 +68,18 @@ pub struct Settings {
     pub events: events::Settings,
     pub files: files::Settings,
     pub identity: identity::Settings,
+    pub extensions: extensions::Settings,
 }
 
 impl From<kit::settings::Settings> for Settings {
     fn from(kit: kit::settings::Settings) -> Settings {
-        Settings { kit, events: Default::default(), files: Default::default(), identity: Default::default() }
+        Settings {
+            kit,
+            events: Default::default(),
+            files: Default::default(),
+            identity: Default::default(),
+            extensions: Default::default(),
+        }
     }
 }
 
@@ -85,8 +98,8 @@ impl DerefMut for Settings {
 
 /// Opens the application with every domain.
 pub async fn open(settings: Settings) -> Result<App, OpenError> {
-    let Settings { mut kit, events, files, identity } = settings;
-    kit.domains = kit.domains.with(events).with(files).with(identity);
+    let Settings { mut kit, events, files, identity, extensions } = settings;
+    kit.domains = kit.domains.with(events).with(files).with(identity).with(extensions);
     domain::open(kit, MIGRATIONS, &DOMAINS).await
 }
 

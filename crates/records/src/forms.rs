@@ -1,6 +1,7 @@
 //! Standalone forms of object classes: `/api/object-class-forms/` (`docs/reference/forms.md`). What a form looks like, its
 //! `configuration`, is the front end's.
 
+use crate::named_components::{self, CUSTOM_COMPONENTS, custom_components};
 use crate::object_classes::class::RECORD_ACTIONS;
 use crate::rights::{CLASS_EDIT, HELD, global, lock_class, of_class, on_class, visible_classes};
 use http::{Method, StatusCode};
@@ -14,11 +15,8 @@ use kit::route::{Handler, Route, Schema};
 use kit::rows::sql::tokens;
 use kit::rows::{self, CALLER, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
-use resource::{
-    Accepted, Changes, Errors, Field, Key, Kind, Object, Resource, Sent, Target, Value, message, openapi, pk,
-};
+use resource::{Accepted, Changes, Errors, Field, Key, Kind, Object, Resource, Target, openapi};
 use serde_json::json;
-use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 use uuid::Uuid;
@@ -38,8 +36,6 @@ const MAX_CONFIGURATION: usize = 1024 * 1024;
 const MAX_LEVELS: usize = 64;
 /// Of longer configurations the administration log tells the size alone, since pages of it have a thousand entries.
 const MAX_LOGGED: usize = 64 * 1024;
-/// How many custom components a form may have.
-const MAX_COMPONENTS: usize = 100;
 
 const COLLECTION: &str = "/api/object-class-forms/";
 const ONE: &str = "/api/object-class-forms/{uuid}/";
@@ -51,7 +47,6 @@ static OBJECT_CLASS: Key<i64> = Key::new("object_class");
 static TYPE: Key<String> = Key::new("type");
 static CONFIGURATION: Key<serde_json::Value> = Key::new("configuration");
 static IS_ENABLED: Key<bool> = Key::new("is_enabled");
-static CUSTOM_COMPONENTS: Key<Vec<i64>> = Key::new("custom_components");
 
 /// A form as lists and GET show it: without its configuration, which may be long.
 static FORM: LazyLock<Resource> = LazyLock::new(|| declaration("ObjectClassForm", Field::write_only));
@@ -64,7 +59,6 @@ fn declaration(title: &'static str, configuration: fn(Field) -> Field) -> Resour
         table: "object_classes".into(),
         autocomplete: Some("/api/object-classes/autocomplete/?text__icontains=".into()),
     };
-    let components = Target { table: "custom_components".into(), autocomplete: None };
     let json = Kind::Json { max_bytes: MAX_CONFIGURATION, max_depth: MAX_LEVELS };
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     Resource::new(
@@ -84,10 +78,7 @@ fn declaration(title: &'static str, configuration: fn(Field) -> Field) -> Resour
             TYPE.is(Kind::choices(&[("create", "Create")])).required().create_only().filter().example("create"),
             configuration(CONFIGURATION.is(json).required().logged_up_to(MAX_LOGGED).example(json!({}))),
             IS_ENABLED.boolean().default(false).filter(),
-            CUSTOM_COMPONENTS
-                .is(Kind::References { target: components, max_items: MAX_COMPONENTS })
-                .members("object_class_form_components", "form", "component")
-                .default(Value::List(Vec::new())),
+            custom_components("object_class_form_components", "form"),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -238,6 +229,16 @@ pub const ON_CLASS_LEAVING: Reaction = Reaction {
     },
 };
 
+/// Takes a custom component that is deleted out of the forms that name it.
+pub const ON_COMPONENT_LEAVING: Reaction = Reaction {
+    resource: "custom_components",
+    when: When::Leaving,
+    run: |_, conn, component| {
+        conn.exec(&Sql::new("DELETE FROM object_class_form_components WHERE component = $1").arg(component))?;
+        Ok(())
+    },
+};
+
 /// A form with its configuration. Its tag is the one that GET shows.
 fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
     let tag = etag(&rows::view_id(request, conn, &SHAPE, id)?);
@@ -292,48 +293,12 @@ fn accepted(conn: &mut Conn, body: &Object<'_>, id: Option<i64>, class: i64) -> 
     let others = body.clone().only(|name| name != CUSTOM_COMPONENTS.name());
     let mut accepted = rows::accepted_within(conn, &FORM, &others, id, ("class_id", class))?;
     if let Some(sent) = body.get(CUSTOM_COMPONENTS.name()) {
-        match components(conn, sent)? {
-            Ok(ids) => accepted.changes.set(&CUSTOM_COMPONENTS, Value::List(ids.into_iter().map(Value::Int).collect())),
+        match named_components::accept(conn, sent)? {
+            Ok(ids) => accepted.changes.set(&CUSTOM_COMPONENTS, ids),
             Err(wrong) => wrong.iter().for_each(|wrong| accepted.errors.add(CUSTOM_COMPONENTS.name(), wrong)),
         }
     }
     Ok(accepted)
-}
-
-/// The custom components of a body, which must be enabled, or the messages about them.
-fn components(conn: &mut Conn, sent: Sent<'_>) -> Result<Result<BTreeSet<i64>, Vec<String>>, Error> {
-    if sent.is_null() {
-        return Ok(Err(vec![message::NULL.to_owned()]));
-    }
-    let Some((items, count)) = sent.as_list(MAX_COMPONENTS) else {
-        return Ok(Err(vec![message::not_a_list(sent.type_name())]));
-    };
-    if count > MAX_COMPONENTS {
-        return Ok(Err(vec![message::list_too_long(MAX_COMPONENTS)]));
-    }
-    let id = |item: &Sent<'_>| match item.as_str() {
-        _ if item.is_null() => Err(message::NULL.to_owned()),
-        Some(text) if text.trim().is_empty() => Err(message::BLANK.to_owned()),
-        _ => pk(*item),
-    };
-    let (ids, wrong): (Vec<_>, Vec<_>) = items.iter().map(id).partition(Result::is_ok);
-    if !wrong.is_empty() {
-        return Ok(Err(wrong.into_iter().filter_map(Result::err).collect()));
-    }
-    let ids: BTreeSet<i64> = ids.into_iter().flatten().collect();
-    if ids.is_empty() {
-        return Ok(Ok(ids));
-    }
-    let mut sql = Sql::new("SELECT id, is_enabled FROM custom_components WHERE id");
-    sql.any(ids.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
-    let known: HashMap<i64, bool> = conn.all(&sql, |row| Ok((row.int(0)?, row.flag(1)?)))?.into_iter().collect();
-    let wrong = |id: &i64| match known.get(id) {
-        Some(true) => None,
-        Some(false) => Some(format!("Custom component {id} - object not enabled.")),
-        None => Some(message::pk(id)),
-    };
-    let wrong: Vec<String> = ids.iter().filter_map(wrong).collect();
-    Ok(if wrong.is_empty() { Ok(ids) } else { Err(wrong) })
 }
 
 /// Writes the administration log, in which a form is its uuid with its name.

@@ -8,6 +8,7 @@ mod counts;
 pub mod field_type;
 mod forms;
 mod history_events;
+pub mod named_components;
 mod object_classes;
 mod object_records;
 mod owners;
@@ -72,6 +73,7 @@ pub static DOMAIN: Domain = Domain {
         &object_classes::assignees::CLASS_SET_USERS,
         &object_classes::assignees::CLASS_SET_GROUPS,
         &counts::OBJECT_RECORDS,
+        &object_records::list::RECORD_FILTERS,
         &record_permission_sets::RECORD_SETS,
         &object_records::assignees::RECORD_SET_USERS,
         &object_records::assignees::RECORD_SET_GROUPS,
@@ -85,6 +87,7 @@ pub static DOMAIN: Domain = Domain {
         object_classes::assignees::ON_GROUP_LEAVING,
         record_permission_sets::ON_LEAVING,
         forms::ON_CLASS_LEAVING,
+        forms::ON_COMPONENT_LEAVING,
         object_records::leaving::ON_USER_LEAVING,
         object_records::leaving::ON_GROUP_LEAVING,
     ],

@@ -45,6 +45,15 @@ impl Errors {
         }
     }
 
+    /// Puts those messages of a field in other words for which there are some.
+    pub fn reword(&mut self, field: &str, words: impl Fn(&str) -> Option<String>) {
+        if let Some(Entry::Messages(messages)) = self.0.get_mut(field) {
+            messages
+                .iter_mut()
+                .for_each(|message| *message = words(message).unwrap_or_else(|| std::mem::take(message)));
+        }
+    }
+
     /// Removes the errors of a field.
     pub fn take(&mut self, field: &str) {
         self.0.shift_remove(field);

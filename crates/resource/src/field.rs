@@ -243,6 +243,8 @@ pub struct Field {
     pub also_in: bool,
     /// Whether a reference is filtered as a set is: by `exact` and `in` alone.
     pub filters_as_set: bool,
+    /// Whether it is filtered by `exact` alone, whatever its kind has.
+    pub filters_exactly: bool,
     /// Whether a filter value of the wrong type is refused with the message for choices, instead of that of the type.
     pub filters_by_choice: bool,
     pub sort: bool,
@@ -250,7 +252,7 @@ pub struct Field {
     pub in_list: bool,
     pub in_detail: bool,
     pub is_personal: bool,
-    /// Of JSON with more bytes the administration log tells the size alone.
+    /// Of a text, or of JSON, with more bytes the administration log tells the size alone.
     pub max_logged_bytes: Option<usize>,
     pub source: Source,
     /// The table that its columns stand in: 0 is that of the resource, `n` the `n`th of [`Resource::further_tables`].
@@ -298,6 +300,7 @@ impl Field {
             filter: false,
             also_in: false,
             filters_as_set: false,
+            filters_exactly: false,
             filters_by_choice: false,
             sort: false,
             isnull: false,
@@ -403,6 +406,11 @@ impl Field {
         self.filters_as_set = true;
         self.filter()
     }
+    /// Lists may be filtered by it, by `exact` alone.
+    pub fn filter_exactly(mut self) -> Field {
+        self.filters_exactly = true;
+        self.filter()
+    }
     /// The predicate `in` is allowed, too.
     pub fn also_in(mut self) -> Field {
         self.also_in = true;
@@ -433,7 +441,7 @@ impl Field {
         self.is_personal = true;
         self
     }
-    /// Of JSON with more bytes the administration log tells the size alone.
+    /// Of a text, or of JSON, with more bytes the administration log tells the size alone.
     pub fn logged_up_to(mut self, bytes: usize) -> Field {
         self.max_logged_bytes = Some(bytes);
         self

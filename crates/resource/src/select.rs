@@ -99,6 +99,7 @@ impl Field {
         }
         let of_type = match &self.kind {
             _ if self.filters_as_set => CHOSEN,
+            _ if self.filters_exactly => FLAG,
             Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => TEXT,
             Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Date | Kind::DateTime | Kind::Reference { .. } => {
                 ORDERED

@@ -245,7 +245,14 @@ impl Installation {
     /// Runs a command that must fail, and returns its standard error.
     #[track_caller]
     pub fn fails(&self, args: &[&str]) -> String {
-        let output = self.run(args);
+        let mut command = self.command(args);
+        // Tests that run at once are not to take the usual ports from each other.
+        for name in ["CHANCERY_LISTEN", "CHANCERY_HISTORY_LISTEN"] {
+            if !self.environment.iter().any(|(known, _)| known == name) {
+                command.env(name, "127.0.0.1:0");
+            }
+        }
+        let output = Self::ended(command);
         assert!(output.code == 1 && output.stdout.is_empty(), "{args:?} should have failed: {output:#?}");
         output.stderr
     }

@@ -8,7 +8,9 @@ mod administration_log;
 mod authentication_objects;
 mod company_details;
 mod limits;
+mod limits_walk;
 mod mail;
+mod network;
 mod smtp_settings;
 
 use testkit::{message, shown};

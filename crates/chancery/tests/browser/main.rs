@@ -9,17 +9,21 @@
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
-use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process, npm, test_database};
+use testkit::{
+    ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, Mail, PASSWORD, Process, npm,
+    test_database,
+};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
     ("pages.mjs", include_str!("pages.mjs")),
     ("docs.mjs", include_str!("docs.mjs")),
     ("task.mjs", include_str!("task.mjs")),
+    ("component.mjs", include_str!("component.mjs")),
 ];
 
 /// Runs a script; what it says if it fails.
@@ -127,4 +131,47 @@ async fn the_descriptions_are_searched_and_tried_out() {
             "username": ADMIN, "token": admin.token, "apiKey": api_key.trim(), "clientId": client_id,
         }),
     );
+}
+
+/// The page of a component, whose script tries what none may do, and shows what came of it.
+const COMPONENT: [(&str, &str); 5] = [
+    ("config.json", r#"{"version": "1", "publisher": "P"}"#),
+    (
+        "index.html",
+        "<!doctype html><title>wait</title><link rel=stylesheet href=style.css><pre id=found></pre>\
+         <form method=post action=/api/auth/login/ target=_self></form><script type=module src=app.js></script>",
+    ),
+    ("style.css", "#found { color: rgb(1, 2, 3) }"),
+    ("module.js", "export const loaded = 'loaded'"),
+    ("app.js", include_str!("component_app.js")),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_custom_component_reaches_nothing_of_its_viewers() {
+    if test_database().is_some() {
+        return;
+    }
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let git = GitServer::start(&authority).await;
+    git.commit("app.git", &COMPONENT.map(|(path, text)| (path, text.as_bytes())));
+    let installation = Installation::embedded(BINARY)
+        .set("SSL_CERT_FILE", authority.write_root(certificates.path()).to_str().unwrap())
+        .set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")
+        .and_build();
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let body = json!({"repository_url": git.url("app.git"), "username": GIT_USERNAME, "token": GIT_TOKEN});
+    admin.post("/api/custom-components/repository/", body).await.created();
+    let uses = json!({
+        "landing_page": true, "object_class_create_form": false, "object_class_summary_form": false,
+        "object_class_standalone_form": false, "task_template_form": false,
+    });
+    let body = json!({"name": "App", "repository": 1, "is_enabled": true, "available_use": uses});
+    admin.post("/api/custom-components/", body).await.created();
+    let one = "/api/custom-components/1/";
+    wait_until("its files", async || admin.get(one).await["status"] == "installed").await;
+    let shown = admin.get(one).await.ok();
+    let path = shown["index_url"].as_str().unwrap().split_once("/components/").unwrap().1.to_owned();
+    let index = format!("{}/components/{path}", address(&server));
+    run("component.mjs", json!({"api": address(&server), "index": index, "token": admin.token}));
 }

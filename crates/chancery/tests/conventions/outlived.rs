@@ -28,6 +28,9 @@ const UNKNOWN_TO_HIM: [&str; 3] = ["/api/object-records/{record}/owners/", GENER
 /// Where a job begins that goes on when the answer is there.
 const GENERATE: &str = "/api/object-records/documents/";
 
+/// Where repositories of custom components are, whose imports go on when the answer is there, too.
+const REPOSITORIES: &str = "/api/custom-components/repository/";
+
 /// How a caller loses the right to what he has begun.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Loss {
@@ -167,6 +170,34 @@ impl Scene {
                 let body = if method == "PATCH" { json!({"name": "Changed"}) } else { json!({}) };
                 return (path.replace("{uuid}", form["uuid"].as_str().unwrap()), body);
             }
+            (method, path) if path.starts_with("/api/integrations/") => {
+                let integration = json!({
+                    "type": "webhook", "name": format!("{method} {path} {}", web::clock::unique_id()),
+                    "url": "https://receiver.example/", "secret": "sixteen letters!",
+                });
+                if path == "/api/integrations/" {
+                    return (path.to_owned(), integration);
+                }
+                let made = admin.post("/api/integrations/", integration).await.created();
+                let body = if method == "PATCH" { json!({"description": "Changed"}) } else { json!({}) };
+                return (path.replace("{uuid}", made["uuid"].as_str().unwrap()), body);
+            }
+            (method, path) if path.starts_with("/api/custom-components/") => {
+                return self.example_of_component(method, path, admin).await;
+            }
+            (method, path) if path.starts_with("/api/mcp/connectors/") => {
+                let integration = json!({
+                    "type": "ai_mcp", "name": format!("Agents {n}"),
+                    "redirect_uris": ["https://agent.example/callback"],
+                });
+                let integration = admin.post("/api/integrations/", integration).await.created();
+                let connector = json!({"name": format!("Connector {n}"), "integration": integration["uuid"]});
+                if path == "/api/mcp/connectors/" {
+                    return (path.to_owned(), connector);
+                }
+                let body = if method == "PATCH" { changed } else { json!({}) };
+                return (single("/api/mcp/connectors/", &connector).await, body);
+            }
             ("POST", "/api/files/upload/") => json!("the content of a file"),
             ("POST", "/api/files/public-storage/") => json!({"token": caller.upload("a.csv", "a;b").await}),
             ("DELETE", "/api/files/public-storage/{uuid}/") => {
@@ -183,6 +214,14 @@ impl Scene {
             }
             (_, path) if path.starts_with("/api/tasks/") => {
                 return self.example_of_task(route, admin, make("/api/task-templates/", &task_template).await).await;
+            }
+            ("POST", "/ui-config/{*component}/") => return ("/ui-config/one/".to_owned(), json!({"content": "1"})),
+            (method, "/api/users/me/preferences/{key}/") => {
+                let path = "/api/users/me/preferences/one/".to_owned();
+                if method == "DELETE" {
+                    caller.call("PUT", &path).json(&json!({"value": 1})).send().await.created();
+                }
+                return (path, json!({"value": 1}));
             }
             ("PATCH", "/api/security/") => json!({"password_complexity": {"min_length": 7}}),
             ("PATCH", "/api/administration/company-details/") => json!({"admin_last_name": "Changed"}),
@@ -205,6 +244,40 @@ impl Scene {
             (method, path) => panic!("{method} {path} is new: say here how a call of it succeeds"),
         };
         (route.path.to_owned(), body)
+    }
+
+    /// The same of a custom component, or a repository, of its own.
+    async fn example_of_component(&self, method: &str, path: &str, admin: &Client) -> (String, Value) {
+        let sent = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "t"});
+        if (method, path) == ("POST", REPOSITORIES) {
+            return (path.to_owned(), sent);
+        }
+        let repository = admin.post(REPOSITORIES, sent).await.id();
+        let here = format!("{REPOSITORIES}{repository}/");
+        // Its import, which fails, would change what is stored later.
+        while admin.get(&here).await.ok()["status"] == "processing" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if path.starts_with(REPOSITORIES) {
+            return (path.replace(&format!("{REPOSITORIES}{{id}}/"), &here), json!({}));
+        }
+        let imported = "UPDATE custom_component_repositories SET status = 'imported' WHERE id = ";
+        self.installation.sql("build_1", &format!("{imported}{repository}"));
+        let uses = json!({
+            "landing_page": true, "object_class_create_form": true, "object_class_summary_form": true,
+            "object_class_standalone_form": true, "task_template_form": true,
+        });
+        let component =
+            json!({"name": format!("Component {repository}"), "repository": repository, "available_use": uses});
+        if method == "POST" {
+            return (path.to_owned(), component);
+        }
+        let component =
+            format!("/api/custom-components/{}/", admin.post(path.trim_end_matches("{id}/"), component).await.id());
+        while admin.get(&component).await.ok()["status"] == "processing" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        (component, if method == "PATCH" { json!({"description": "changed"}) } else { json!({}) })
     }
 
     /// The same of a task of its own, of this template.
@@ -570,13 +643,18 @@ async fn the_same_writes_take_effect_when_nothing_is_lost() {
     let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
     // What goes on when it is answered comes last, but for what ends the caller's session.
     let mut writes: Vec<&Write> = scene.writes.iter().collect();
-    writes.sort_by_key(|write| [write.route.path == OWN_SESSION, write.route.path == GENERATE]);
+    let goes_on = |route: &Route| {
+        let is_of_components = route.path.starts_with("/api/custom-components/") && route.method == Method::POST;
+        route.path == GENERATE || is_of_components
+    };
+    writes.sort_by_key(|write| [write.route.path == OWN_SESSION, goes_on(write.route)]);
     let mut before = scene.stored();
     for write in writes {
         let (status, text) = begin(process.api(), &caller, write).await.finish().await;
         assert_eq!(status, write.route.status, "{} {}: {text}", write.route.method, write.path);
         // A test of the mail settings and the beginning of a link are told to others alone.
-        let is_stored = !write.path.ends_with("/test/") && write.route.path != LINK_IDENTITY;
+        let is_told_to_others = write.path.ends_with("/test/") && !write.path.starts_with("/api/integrations/");
+        let is_stored = !is_told_to_others && write.route.path != LINK_IDENTITY;
         let after = scene.stored();
         assert_eq!(after != before, is_stored, "{} {}", write.route.method, write.path);
         before = after;

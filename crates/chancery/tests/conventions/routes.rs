@@ -51,6 +51,8 @@ pub async fn uuids(tenant: &Tenant, path: &str) -> Vec<String> {
         "/api/files/response/file/{uuid}/" => "files WHERE task IS NOT NULL",
         "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/" => "files WHERE run IS NOT NULL",
         path if path.starts_with("/api/object-class-forms/{uuid}/") => "object_class_forms",
+        path if path.starts_with("/api/integrations/{uuid}/") => "integrations",
+        "/.well-known/oauth-protected-resource/mcp/{uuid}/" => "mcp_connectors",
         path => panic!("{path} is new: say here which uuids it takes"),
     };
     let read = move |conn: &mut Conn| {
@@ -164,6 +166,16 @@ async fn public_endpoints_need_no_token() {
         "GET /api/openapi.json",
         "GET /api/docs/",
         "GET /api/docs/{name}/",
+        "GET /.well-known/oauth-protected-resource/mcp/{uuid}/",
+        "GET /.well-known/oauth-authorization-server/",
+        "GET /oauth/authorize/",
+        "POST /oauth/authorize/sign-in/",
+        "POST /oauth/authorize/single-sign-on/",
+        "POST /oauth/authorize/consent/",
+        "POST /oauth/token/",
+        "POST /oauth/revoke/",
+        "GET /components/{id}/{commit}/{*path}",
+        "GET /ui-config/{*component}/",
         "POST /api/auth/task/",
         "GET /task/",
         "POST /task/",
@@ -191,7 +203,9 @@ async fn public_endpoints_need_no_token() {
     ];
     assert_eq!(public, expected, "a new public endpoint is a decision");
     for route in routes().into_iter().filter(|route| route.access == Access::Public) {
-        let reply = call(&server.anonymous(), route, route.path).await;
+        // Of what it shows one component is public.
+        let path = if route.path == "/ui-config/{*component}/" { "/ui-config/theme/" } else { route.path };
+        let reply = call(&server.anonymous(), route, path).await;
         assert_ne!(reply.json, message::unauthenticated(), "{} {}", route.method, route.path);
     }
 }
@@ -200,9 +214,10 @@ async fn public_endpoints_need_no_token() {
 async fn a_permission_that_the_caller_lacks_is_answered_with_403_before_anything_else() {
     let server = Server::start().await;
     let external = server.as_type("external").await;
-    // Whoever signs in holds the other one (`docs/reference/object-classes.md`).
+    // Whoever signs in holds the others (`docs/reference/object-classes.md`).
+    let held = [("object_classes", "list"), ("mcp_connectors", "list")];
     let may_lack = |route: &&Route| match route.access {
-        Access::Permission(resource, action) => (resource, action) != ("object_classes", "list"),
+        Access::Permission(resource, action) => !held.contains(&(resource, action)),
         _ => false,
     };
     for route in routes().into_iter().filter(may_lack) {
@@ -246,15 +261,27 @@ pub async fn fill(tenant: &Tenant, count: i64) {
         let task = admin.post("/api/tasks/", json!({"task_template": 2 * n - 1})).await.id();
         let answer = json!({"response": {"file": admin.upload("answer.csv", "a;b").await}});
         admin.post(&format!("/api/tasks/{task}/complete/"), answer).await.ok();
-        // They have no endpoints yet.
-        let component = Sql::new("INSERT INTO custom_components(name, is_enabled) VALUES ('Component', 1)");
-        tenant.build.db.write::<_, Error>(move |conn| conn.exec(&component)).await.unwrap();
+        fill_component(tenant, &admin, n).await;
         let form = json!({
             "name": "Form", "object_class": n, "type": "create", "configuration": {}, "custom_components": [n],
         });
         admin.post("/api/object-class-forms/", form).await.created();
+        let webhook = json!({
+            "type": "webhook", "name": format!("Webhook {n}"), "object_class": n, "authentication_object": n,
+            "url": "https://receiver.example/", "secret": "sixteen letters!",
+        });
+        admin.post("/api/integrations/", webhook).await.created();
+        let agents = json!({
+            "type": "ai_mcp", "name": format!("Agents {n}"), "redirect_uris": ["https://agent.example/callback"],
+        });
+        let agents = admin.post("/api/integrations/", agents).await.created();
+        let connector = json!({"name": format!("Connector {n}"), "integration": agents["uuid"]});
+        admin.post("/api/mcp/connectors/", connector).await.created();
         let token = admin.upload("public.csv", "a;b").await;
         admin.post("/api/files/public-storage/", json!({"token": token})).await.created();
+        admin.post(&format!("/ui-config/{n}/"), json!({"content": "{}", "custom_components": [n]})).await.created();
+        let preference = admin.call("PUT", &format!("/api/users/me/preferences/{n}/")).json(&json!({"value": n}));
+        preference.send().await.created();
         tenant.admin().await;
     }
     // What is deleted comes last, so that the records before it have the numbers of their classes; so do fields beyond three.
@@ -269,6 +296,24 @@ pub async fn fill(tenant: &Tenant, count: i64) {
         let record = admin.post(&format!("/api/object-classes/{n}/object-records/"), json!({})).await.id();
         admin.delete(&format!("/api/object-records/{record}/")).await.is_empty();
     }
+}
+
+/// Makes a custom component, and its repository as if it had been imported.
+async fn fill_component(tenant: &Tenant, admin: &Client, n: i64) {
+    let repository = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "t"});
+    let id = admin.post("/api/custom-components/repository/", repository).await.id();
+    let imported = Sql::new(
+        "UPDATE custom_component_repositories SET status = 'imported', errors = NULL, import_n = 2 WHERE id = $1",
+    )
+    .arg(id);
+    tenant.build.db.write::<_, Error>(move |conn| conn.exec(&imported)).await.unwrap();
+    let uses = json!({
+        "landing_page": true, "object_class_create_form": true, "object_class_summary_form": true,
+        "object_class_standalone_form": true, "task_template_form": true,
+    });
+    let component =
+        json!({"name": format!("Component {n}"), "repository": id, "is_enabled": true, "available_use": uses});
+    admin.post("/api/custom-components/", component).await.created();
 }
 
 /// Makes a document of a record and a template.
@@ -339,7 +384,7 @@ fn is_instance_by_id(path: &str) -> bool {
 fn needs_a_schema_document(path: &str, routes: &[&'static Route]) -> bool {
     let is_collection = |route: &&Route| {
         matches!(route.answer, Schema::Page(_) | Schema::PageOf(_) | Schema::Records(_))
-            || matches!(route.body, Schema::Body(_, true))
+            || route.method == Method::POST && matches!(route.body, Schema::Body(_, true))
     };
     // What takes many records at once has the document of their list.
     let is_single = |route: &&Route| route.method == Method::PATCH && !path.ends_with("/batch/");
@@ -360,7 +405,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
         let has_document = routes.iter().any(|route| route.method == Method::OPTIONS);
         assert_eq!(has_document, needs_a_schema_document(path, &routes), "{path}");
         if has_document {
-            let document = external.options(&with_ids(path, &[1])).await.ok();
+            let document = external.options(&with_ids_of(&server, path, &[1]).await).await.ok();
             assert!(document["details"]["schema"].is_array(), "{path}: {document:#}");
             assert_eq!(document["list"]["columns"].is_array(), routes.iter().any(|route| route.is_list()), "{path}");
         }
@@ -386,9 +431,10 @@ async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has()
         if known.contains("GET") {
             known.insert("HEAD");
         }
-        let reply = admin.call("PUT", &with_ids(path, &[1])).json(&json!({})).send().await;
+        let method = if known.contains("PUT") { "PATCH" } else { "PUT" };
+        let reply = admin.call(method, &with_ids(path, &[1])).json(&json!({})).send().await;
         let shown = routes.iter().find(|route| route.answers_pages()).unwrap_or(&routes[0]);
-        is_refused(shown, &reply, 405, "Method \"PUT\" not allowed.");
+        is_refused(shown, &reply, 405, &format!("Method \"{method}\" not allowed."));
         let allowed: BTreeSet<&str> = reply.header("allow").split(", ").collect();
         assert_eq!(allowed, known, "{path}");
     }
@@ -423,7 +469,8 @@ fn every_endpoint_is_described() {
     for route in routes() {
         assert!(seen.insert((route.path, route.method.as_str())), "{} {} stands twice", route.method, route.path);
         assert!(!route.summary.is_empty(), "{} {}", route.method, route.path);
-        assert!(route.path.ends_with('/') || route.path.ends_with(".json"), "{}", route.path);
+        let is_file = route.path.ends_with(".json") || route.path.contains("{*");
+        assert!(route.path.ends_with('/') || is_file, "{}", route.path);
     }
 }
 
@@ -437,7 +484,8 @@ async fn the_schema_documents_are_up_to_date() {
         let parts: Vec<&str> =
             route.path.split('/').filter(|part| !part.is_empty() && *part != "api" && !part.starts_with('{')).collect();
         let file = format!("{}.json", parts.join("."));
-        compare(&format!("options/{file}"), &admin.options(&with_ids(route.path, &[1])).await.ok());
+        let path = with_ids_of(&server, route.path, &[1]).await;
+        compare(&format!("options/{file}"), &admin.options(&path).await.ok());
         assert!(files.insert(file), "{} needs a file name of its own", route.path);
     }
     let there: BTreeSet<String> = std::fs::read_dir(root().join("options"))

@@ -175,7 +175,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// What a collection's address ends with, and the table of its ids. Of those that fit, the longest one counts.
-const COLLECTIONS: [(&str, &str); 24] = [
+const COLLECTIONS: [(&str, &str); 28] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -190,9 +190,13 @@ const COLLECTIONS: [(&str, &str); 24] = [
     ("object-classes/{class_id}/permission-sets", "object_class_permission_sets"),
     ("object-classes/{class_id}/document-templates", "document_templates"),
     ("object-records/{record_id}/documents", "document_templates"),
+    ("integrations", "integrations"),
+    ("mcp/connectors", "mcp_connectors"),
     ("task-templates", "task_templates"),
     ("tasks", "tasks"),
     ("custom-components", "custom_components"),
+    ("custom-components/repository", "custom_component_repositories"),
+    ("components", "custom_components"),
     ("files", "files"),
     ("record-permission-sets", "record_permission_sets"),
     ("object-records", "records"),
@@ -277,6 +281,20 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
             let of_template = body(json!(1), here.clone());
             [(body(here, json!(3)), "records"), (of_template, "document_templates")].map(in_body).to_vec()
         }
+        ("POST", "integrations/") => {
+            let webhook = |name: &str| {
+                let url = "https://receiver.example/";
+                let mut body = json!({"type": "webhook", "name": "W", "url": url, "secret": "sixteen letters!"});
+                body[name] = here.clone();
+                body
+            };
+            let agents = json!({
+                "type": "ai_mcp", "name": "A", "redirect_uris": ["https://agent.example/"], "object_classes": [here],
+            });
+            let of_object = webhook("authentication_object");
+            let bodies = [(webhook("object_class"), "object_classes"), (agents, "object_classes")];
+            bodies.into_iter().chain([(of_object, "authentication_objects")]).map(in_body).collect()
+        }
         ("POST", "task-templates/") => {
             let configuration = json!({"object_class": here, "fields": []});
             let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
@@ -299,6 +317,11 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
     }
 }
 
+/// Whether a part of a path takes an id. A key and the name of a component are none.
+fn is_id(part: &str) -> bool {
+    part.starts_with('{') && !["{key}", "{*component}"].contains(&part)
+}
+
 /// Every place of an operation that takes an id: in its path, its body, its filters.
 fn places(route: &Route) -> Vec<Place> {
     let place = |path: String, body: Option<Value>, table| {
@@ -314,7 +337,7 @@ fn places(route: &Route) -> Vec<Place> {
     // What stands in the other places of a path exists.
     let own = with_ids(route.path, &[1, 3, 2]);
     let parts: Vec<&str> = route.path.split('/').collect();
-    for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.starts_with('{')) {
+    for (at, part) in parts.iter().enumerate().filter(|(_, part)| is_id(part)) {
         let mut path: Vec<&str> = own.split('/').collect();
         path[at] = HERE;
         let of_uuid = (*part == "{uuid}").then_some(route.path);
@@ -428,7 +451,7 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
     let is_of_no_build = |route: &Route| route.access == Access::ApiKey || route.path == "/api/docs/{name}/";
     for route in table().routes().filter(|route| !is_of_no_build(route)) {
         let places = places(route);
-        assert!(!places.is_empty() || !route.path.contains('{'), "{} {}", route.method, route.path);
+        assert!(!places.is_empty() || !route.path.split('/').any(is_id), "{} {}", route.method, route.path);
         for mut place in places {
             if place.path.contains(UUID) {
                 place.path = place.path.replace(UUID, &uuids(&server, route.path).await[0]);

@@ -16,8 +16,8 @@ use testkit::{API_KEY, Client, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Insta
 const HISTORY: &str = "history.example";
 /// The first line of a body that is a Word document; its paragraphs follow.
 const WORD_DOCUMENT: &str = "(a Word document)\n";
-/// What is made in the background: the state of a generated document.
-const IN_THE_BACKGROUND: &str = "/documents/";
+/// What is made in the background: the state of a generated document, and of an import.
+const IN_THE_BACKGROUND: [&str; 2] = ["/documents/", "/custom-components/repository/"];
 const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
 
@@ -108,7 +108,7 @@ impl Session {
     async fn answer(&mut self, call: &Call, before: &str) -> String {
         let host = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let is_history = host.is_some_and(|(_, host)| host == HISTORY);
-        let is_later = is_history || call.target.contains(IN_THE_BACKGROUND);
+        let is_later = is_history || IN_THE_BACKGROUND.iter().any(|path| call.target.contains(path));
         let attempts = if is_later && call.method == "GET" { 10 } else { 1 };
         for attempt in 1.. {
             let (mut names, answer) = (self.names.clone(), self.send(call, is_history).await);

@@ -14,13 +14,29 @@ use std::path::{Path, PathBuf};
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
 /// What a crate may import of ours, from the top down.
-const IMPORTS: [(&str, &[&str]); 17] = [
+const IMPORTS: [(&str, &[&str]); 19] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["platform", "history"]),
     ("hostile", &["platform", "history"]),
     ("bench", &["platform", "history"]),
-    ("platform", &["documents", "tasks", "records", "identity", "administration", "files", "events", "kit"]),
+    (
+        "platform",
+        &[
+            "agents",
+            "extensions",
+            "documents",
+            "tasks",
+            "records",
+            "identity",
+            "administration",
+            "files",
+            "events",
+            "kit",
+        ],
+    ),
+    ("agents", &["extensions", "tasks", "records", "identity", "administration", "files", "events", "kit"]),
     ("documents", &["records", "identity", "administration", "files", "events", "kit"]),
+    ("extensions", &["records", "identity", "administration", "files", "events", "kit"]),
     ("tasks", &["records", "identity", "administration", "files", "events", "kit"]),
     ("records", &["identity", "files", "events", "kit"]),
     ("identity", &["administration", "events", "kit"]),

@@ -323,6 +323,12 @@ async fn fill_build(process: &Process, build: &str) {
         "name": "Company", "client_id": "c", "client_secret": "s3cret-X", "tenant_id": "t", "provider": "provider_a",
     });
     admin.post("/api/single-sign-on/", configuration).await.created();
+    let repository = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "the token"});
+    admin.post("/api/custom-components/repository/", repository).await.created();
+    let webhook = json!({
+        "type": "webhook", "name": "Orders", "url": "https://receiver.example/", "secret": "the webhook's own secret",
+    });
+    admin.post("/api/integrations/", webhook).await.created();
 }
 
 async fn invite(admin: &Client, username: &str) {

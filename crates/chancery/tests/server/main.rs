@@ -28,6 +28,7 @@ mod stored;
 mod task_forms;
 mod tasks_crash;
 mod warnings;
+mod webhooks_crash;
 mod workload;
 mod writers;
 

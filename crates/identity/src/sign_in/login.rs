@@ -8,6 +8,7 @@ use crate::passwords;
 use crate::sessions::{self, Redeemed, Way};
 use crate::single_sign_on::logout;
 use crate::system_events::{self, Event};
+use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::{Kept, write};
 use kit::refusal::Refusal;
@@ -71,7 +72,43 @@ fn login(request: Arc<Request>) -> Pending {
 }
 
 /// Signs in with a password and returns the tokens of the new session.
-pub async fn sign_in(request: &Arc<Request>, username: String, password: String) -> Result<serde_json::Value, Refusal> {
+pub async fn sign_in(request: &Arc<Request>, username: String, password: String) -> Result<Json, Refusal> {
+    let session = SignIn {
+        takes: |_| true,
+        then: |request, conn, user| Ok(sessions::begin(request, conn, user, Way::Password)?),
+    };
+    session.by_password(request, username, password).await
+}
+
+/// What a sign-in is for.
+pub struct SignIn<T> {
+    /// The types of the accounts that may; others are refused like a wrong password.
+    pub takes: fn(AccountType) -> bool,
+    /// What follows for the user, in the transaction that decides.
+    pub then: fn(&Request, &mut Conn, i64) -> Result<T, Refusal>,
+}
+
+impl<T> Clone for SignIn<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for SignIn<T> {}
+
+impl<T: Send + 'static> SignIn<T> {
+    /// Signs in with a password.
+    pub async fn by_password(self, request: &Arc<Request>, username: String, password: String) -> Result<T, Refusal> {
+        by_password(request, username, password, self).await
+    }
+}
+
+async fn by_password<T: Send + 'static>(
+    request: &Arc<Request>,
+    username: String,
+    password: String,
+    purpose: SignIn<T>,
+) -> Result<T, Refusal> {
     let mut attempt = Attempt::begin(request)?;
     let (shared, name) = (request.clone(), username.clone());
     let hash = request
@@ -90,8 +127,10 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
         .verify(&QueuePath::of_request(request), passwords::shortened(&password), hash)
         .await?;
     attempt.count_as_failed();
-    let decided =
-        write(request, move |request, conn| decide_login(request, conn, &username, checked.as_deref(), is_right)).await;
+    let decided = write(request, move |request, conn| {
+        decide_login(request, conn, &username, checked.as_deref(), is_right, purpose)
+    })
+    .await;
     let is_signed_in = matches!(decided, Ok(Kept::Done(_)));
     // A right password does not count as failed when only the store failed.
     if is_signed_in || is_right && decided.as_ref().is_err_and(|refusal| !refusal.is_by_rule()) {
@@ -102,27 +141,34 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
 
 /// Decides about a password that was verified, on the account as it is now: a right password is refused when parallel
 /// guesses have locked the account meanwhile.
-fn decide_login(
+fn decide_login<T>(
     request: &Request,
     conn: &mut Conn,
     username: &str,
     checked: Option<&str>,
     is_right: bool,
-) -> Result<Kept<serde_json::Value>, Refusal> {
+    purpose: SignIn<T>,
+) -> Result<Kept<T>, Refusal> {
     check_address(request, conn)?;
     let account = Account::by_username_for_change(conn, username)?;
     let signed_in = account
         .as_ref()
-        .filter(|account| is_right && account.is_open_to_passwords(request) && account.hash.as_deref() == checked);
+        .filter(|account| is_right && account.is_open_to_passwords(request) && account.hash.as_deref() == checked)
+        .filter(|account| (purpose.takes)(account.account_type));
     if let Some(account) = signed_in {
         let sql = Sql::new(
             "UPDATE users SET last_login = $1, failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
         );
         conn.exec(&sql.arg(request.now).arg(account.id))?;
         system_events::write(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
-        return Ok(Kept::Done(sessions::begin(request, conn, account.id, Way::Password)?));
+        return Ok(Kept::Done((purpose.then)(request, conn, account.id)?));
     }
-    let (event, reason) = failure_event(request, account.as_ref(), is_right);
+    let (event, reason) = match &account {
+        Some(account) if account.is_active && !(purpose.takes)(account.account_type) => {
+            (Event::LoginFailedInvalidAuthMethod, "password")
+        }
+        _ => failure_event(request, account.as_ref(), is_right),
+    };
     system_events::write(request, conn, event, account.as_ref().map(|account| account.id), Some(reason))?;
     if let Some(account) = account.filter(|_| !is_right) {
         account.count_wrong_password(request, conn)?;

@@ -113,7 +113,7 @@ fn sign_in_at_provider(request: Arc<Request>) -> Pending {
         let id = form_field(&request, "id")?.parse().unwrap_or(0);
         let sent = form_field(&request, "return_to")?;
         let return_to = return_to(&sent);
-        match start::start_page(&request, id, return_to.to_owned()).await {
+        match start::start_page(&request, id, return_to.to_owned(), "").await {
             Err(refusal) => sign_in_failed(&request, refusal, "", return_to).await,
             page => page,
         }

@@ -9,6 +9,7 @@ use super::id_token;
 use super::provider::{Providers, with_query};
 use super::tickets::{invalid_ticket, make_ticket, redirect};
 use super::transaction::Transaction;
+use super::way_back::WayBack;
 use crate::account::sign_in_refused;
 use crate::attempts::check_address;
 use crate::sessions::{self, Way};
@@ -83,6 +84,8 @@ enum SignInResult {
     Refused,
     /// 400.
     Failed,
+    /// What the page of another domain answers, without a session.
+    Led(Answer),
 }
 
 fn callback(request: Arc<Request>) -> Pending {
@@ -100,8 +103,17 @@ fn callback(request: Arc<Request>) -> Pending {
             }
             result => result?,
         };
-        let page_returns_to = transaction.from_page.then_some(transaction.return_to.as_str());
-        let mut answer = answer(&request, result, page_returns_to).await?;
+        let mut answer = match WayBack::of(&request, &transaction.way_back) {
+            Some(way) => match result {
+                SignInResult::Led(answer) => answer,
+                SignInResult::Refused => (way.failed)(&request, &sign_in_refused(), &transaction.return_to),
+                _ => (way.failed)(&request, &sign_in_failed(), &transaction.return_to),
+            },
+            None => {
+                let page_returns_to = transaction.from_page.then_some(transaction.return_to.as_str());
+                answer(&request, result, page_returns_to).await?
+            }
+        };
         let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
         answer.headers.push(Transaction::expired_cookie(&state, &redirect_uri));
         Ok(answer)
@@ -126,9 +138,16 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
         }
     };
     let linking = transaction.linking;
+    let (way, target) = (WayBack::of(request, &transaction.way_back), transaction.return_to.clone());
     let decide = move |request: &Request, conn: &mut Conn| {
         let decision = account::decide(request, conn, &configuration, &person, linking)?;
-        carry_out(request, conn, configuration.id, decision)
+        match (way, decision) {
+            (Some(way), Decision::SignIn(user)) => {
+                note_sign_in(request, conn, user)?;
+                Ok(SignInResult::Led((way.signed_in)(request, conn, user, configuration.id, &target)?))
+            }
+            (_, decision) => carry_out(request, conn, configuration.id, decision),
+        }
     };
     match write(request, decide.clone()).await {
         // Another first sign-in at the same time may have created the account or bound the identity.
@@ -215,9 +234,13 @@ fn carry_out(
     })
 }
 
-fn begin_session(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
+fn note_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
-    system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))?;
+    system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))
+}
+
+fn begin_session(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
+    note_sign_in(request, conn, user)?;
     Ok(sessions::begin(request, conn, user, Way::SingleSignOn(single_sign_on))?)
 }
 
@@ -234,6 +257,10 @@ fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
         return Ok(Answer::refusal(&sign_in_refused()));
     }
     Ok(Answer::value(&begin_session(request, conn, single_sign_on, user)?))
+}
+
+fn sign_in_failed() -> Refusal {
+    Refusal::bad("Sign-in failed.")
 }
 
 /// The answer to the browser. `page_returns_to` is given when the sign-in was begun from the build's own page.
@@ -254,7 +281,7 @@ async fn answer(request: &Arc<Request>, result: SignInResult, page_returns_to: O
         }
         SignInResult::Linked | SignInResult::Ticket(_) => return Ok(Answer::empty()),
         SignInResult::Refused => sign_in_refused(),
-        SignInResult::Failed => Refusal::bad("Sign-in failed."),
+        SignInResult::Failed | SignInResult::Led(_) => sign_in_failed(),
     };
     match page_returns_to {
         Some(return_to) => pages::sign_in_failed(request, refusal, "", return_to).await,

@@ -14,8 +14,9 @@ pub mod logout;
 mod provider;
 pub mod start;
 mod tickets;
-mod transaction;
+pub mod transaction;
 mod vouching;
+pub mod way_back;
 
 pub use provider::Providers;
 pub use vouching::{migrate as migrate_vouching, warn_at_start};

@@ -1,5 +1,6 @@
 //! The client of a provider: its discovery document, its keys, and the exchange of a code (OpenID Connect Discovery
-//! 1.0, Core 1.0). It only calls the issuers that the operator has set and the addresses in their discovery documents.
+//! 1.0, Core 1.0). It only calls the issuers that the operator has set and the addresses in their discovery documents; those
+//! on other hosts than the issuer's as addresses of tenants are called, since whoever answers for a provider chose them.
 //!
 //! Discovery documents and keys are cached for an hour by issuer, for all builds. A token with an unknown key id makes
 //! the keys be fetched again, at most once a minute: so a provider can rotate its keys, and forged tokens cause few
@@ -11,7 +12,9 @@ use super::id_token::SigningKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header;
+use kit::address::Ranges;
 use kit::outbound;
+use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -24,6 +27,8 @@ const DISCOVERY_MAX_AGE_US: i64 = 3_600_000_000;
 const KEY_REFETCH_INTERVAL_US: i64 = 60_000_000;
 /// How long a provider is not called after a failure, in microseconds.
 const RETRY_PAUSE_US: i64 = 5_000_000;
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest answer that is read.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 /// When this many issuers are cached, all are dropped.
@@ -44,12 +49,16 @@ pub struct Discovery {
 }
 
 /// The providers that this process has used, by issuer.
-#[derive(Default)]
-pub struct Providers(Mutex<HashMap<String, Arc<Provider>>>);
+pub struct Providers {
+    known: Mutex<HashMap<String, Arc<Provider>>>,
+    /// The networks that are allowed beside public ones.
+    allow: Ranges,
+}
 
 /// A provider with its cache. Requests for its documents wait for each other.
 pub struct Provider {
     issuer: String,
+    allow: Ranges,
     cache: tokio::sync::Mutex<ProviderCache>,
 }
 
@@ -71,13 +80,21 @@ pub struct Tokens {
 }
 
 impl Providers {
+    /// Endpoints on other hosts than their issuer's are public or in these networks.
+    pub fn new(allow: Ranges) -> Providers {
+        Providers { known: Mutex::default(), allow }
+    }
+
     /// The provider of an issuer.
     pub fn of(&self, issuer: &str) -> Arc<Provider> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_ISSUERS && !all.contains_key(issuer) {
             all.clear();
         }
-        let make = || Arc::new(Provider { issuer: issuer.to_owned(), cache: Default::default() });
+        let make = || {
+            let (issuer, allow) = (issuer.to_owned(), self.allow.clone());
+            Arc::new(Provider { issuer, allow, cache: Default::default() })
+        };
         all.entry(issuer.to_owned()).or_insert_with(make).clone()
     }
 }
@@ -105,7 +122,7 @@ impl Provider {
 
     async fn fetch_discovery(&self) -> Result<Discovery, Failure> {
         let document =
-            get_json(&format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'))).await?;
+            self.get_json(&format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'))).await?;
         if document.get("issuer").and_then(Json::as_str) != Some(&self.issuer) {
             return Err(Failure("the discovery document names another issuer".to_owned()));
         }
@@ -154,7 +171,7 @@ impl Provider {
             cache.refetched_at = Some(now);
         }
         cache.check_pause(now)?;
-        let fetched = get_json(&discovery.jwks_uri).await;
+        let fetched = self.get_json(&discovery.jwks_uri).await;
         cache.record_outcome(clock.now(), &fetched);
         let document = fetched?;
         let keys = document.get("keys").and_then(Json::as_array).map_or(&[] as &[Json], Vec::as_slice);
@@ -179,7 +196,8 @@ impl Provider {
             ("redirect_uri", configuration.redirect_uri.as_str()),
             ("code_verifier", verifier),
         ];
-        let mut request = http_client()?.post(&discovery.token_endpoint);
+        let (client, url) = self.client(&discovery.token_endpoint).await?;
+        let mut request = client.post(url);
         if discovery.takes_basic {
             // Client ids and secrets have only characters that need no encoding (letters, digits, hyphens).
             request =
@@ -202,11 +220,29 @@ impl Provider {
     /// provider has no such endpoint.
     pub async fn user_info(&self, clock: &Clock, access_token: &str) -> Result<Option<Map<String, Json>>, Failure> {
         let Some(endpoint) = self.discovery(clock).await?.userinfo_endpoint else { return Ok(None) };
-        let request = http_client()?.get(endpoint).header(header::AUTHORIZATION, format!("Bearer {access_token}"));
+        let (client, url) = self.client(&endpoint).await?;
+        let request = client.get(url).header(header::AUTHORIZATION, format!("Bearer {access_token}"));
         match json_of(request.header(header::ACCEPT, "application/json")).await? {
             Json::Object(claims) => Ok(Some(claims)),
             _ => Ok(None),
         }
+    }
+
+    async fn get_json(&self, url: &str) -> Result<Json, Failure> {
+        let (client, url) = self.client(url).await?;
+        json_of(client.get(url).header(header::ACCEPT, "application/json")).await
+    }
+
+    /// The client for an address of the provider.
+    async fn client(&self, url: &str) -> Result<(Client, Url), Failure> {
+        let read = |url: &str| Url::parse(url).map_err(|_| Failure("an address of the provider is no URL".to_owned()));
+        let (url, issuer) = (read(url)?, read(&self.issuer)?);
+        if url.host() == issuer.host() {
+            return Ok((http_client()?.clone(), url));
+        }
+        let client = outbound::http_client_for(&url, &self.allow).await;
+        let client = client.map_err(|_| Failure("an endpoint of the provider is not reachable".to_owned()))?;
+        Ok((client, url))
     }
 }
 
@@ -237,13 +273,14 @@ pub fn with_query(address: &str, fields: &[(&str, &str)]) -> String {
     format!("{address}{joint}{}{fragment}", encoded(fields))
 }
 
-async fn get_json(url: &str) -> Result<Json, Failure> {
-    json_of(http_client()?.get(url).header(header::ACCEPT, "application/json")).await
-}
-
 /// Sends a request and reads the JSON of its answer. Another status than 200 and a long answer are failures.
-async fn json_of(request: reqwest::RequestBuilder) -> Result<Json, Failure> {
-    let response = request.send().await.map_err(|error| Failure(outbound::in_words(error)))?;
+async fn json_of(request: RequestBuilder) -> Result<Json, Failure> {
+    let response = request
+        .timeout(TIMEOUT)
+        .header(header::USER_AGENT, "chancery")
+        .send()
+        .await
+        .map_err(|error| Failure(outbound::in_words(error)))?;
     if response.status() != http::StatusCode::OK {
         return Err(Failure(format!("the provider answered {}", response.status())));
     }
@@ -251,11 +288,9 @@ async fn json_of(request: reqwest::RequestBuilder) -> Result<Json, Failure> {
     Ok(serde_json::from_slice(&body)?)
 }
 
-/// The HTTP client for providers, with a timeout of ten seconds.
-fn http_client() -> Result<&'static reqwest::Client, Failure> {
-    static CLIENT: LazyLock<Result<reqwest::Client, Failure>> = LazyLock::new(|| {
-        let client = outbound::http_client().connect_timeout(Duration::from_secs(5)).timeout(Duration::from_secs(10));
-        Ok(client.user_agent("chancery").build()?)
-    });
+/// The HTTP client for issuers.
+fn http_client() -> Result<&'static Client, Failure> {
+    static CLIENT: LazyLock<Result<Client, Failure>> =
+        LazyLock::new(|| Ok(outbound::http_client().connect_timeout(Duration::from_secs(5)).build()?));
     CLIENT.as_ref().map_err(Clone::clone)
 }

@@ -103,12 +103,15 @@ fn link(request: Arc<Request>) -> Pending {
 }
 
 /// Begins a sign-in from the build's own page and answers with a page that leads on to the provider. It is no redirect,
-/// since the page's content security policy lets its form lead only to this server.
-pub async fn start_page(request: &Arc<Request>, id: i64, return_to: String) -> Outcome {
+/// since the page's content security policy lets its form lead only to this server. `way_back` names the [`WayBack`] of
+/// the page, if it has one.
+///
+/// [`WayBack`]: super::way_back::WayBack
+pub async fn start_page(request: &Arc<Request>, id: i64, return_to: String, way_back: &str) -> Outcome {
     // A person who has left the page open need not know what a configuration is.
     let is_gone = || Refusal::bad("This way to sign in is no longer available.");
     let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
-    let started = begin(request, &configuration, None, Some(return_to)).await?;
+    let started = begin(request, &configuration, None, Some((return_to, way_back))).await?;
     let address = escape(&started.redirect_uri);
     let body = format!(
         "<meta http-equiv=\"refresh\" content=\"0;url={address}\"><p><a href=\"{address}\">Continue to your provider</a></p>"
@@ -148,7 +151,7 @@ async fn begin(
     request: &Arc<Request>,
     configuration: &Configuration,
     linking: Option<Linking>,
-    return_to: Option<String>,
+    page: Option<(String, &str)>,
 ) -> Result<StartedSignIn, Refusal> {
     if !configuration.is_enabled {
         return Err(Refusal::bad("Single sign-on configuration is disabled."));
@@ -161,7 +164,7 @@ async fn begin(
         account::log_failure(request, configuration, &failure);
         Refusal::bad("Sign-in failed.")
     })?;
-    let transaction = Transaction::begin(configuration.id, linking, return_to, request.now);
+    let transaction = Transaction::begin(configuration.id, linking, page, request.now);
     let challenge = transaction.challenge();
     let redirect_uri = with_query(
         &discovery.authorization_endpoint,

@@ -39,15 +39,20 @@ pub struct Transaction {
     /// The path that the page leads to once the person is signed in. A former version's cookie has none.
     #[serde(default)]
     pub return_to: String,
+    /// The name of the page's way back; empty where the page is that of the build itself.
+    #[serde(default)]
+    pub way_back: String,
 }
 
 impl Transaction {
-    /// A new one. `return_to` is given when it is begun from the build's own page.
-    pub fn begin(single_sign_on: i64, linking: Option<Linking>, return_to: Option<String>, now: i64) -> Transaction {
+    /// A new one. Where it leads back to, and by which way, is given when it is begun from a page.
+    pub fn begin(single_sign_on: i64, linking: Option<Linking>, page: Option<(String, &str)>, now: i64) -> Transaction {
         let [state, nonce, verifier] = [(); 3].map(|()| random_token());
         let expires_at = now + MAX_SECONDS * 1_000_000;
-        let (from_page, return_to) = (return_to.is_some(), return_to.unwrap_or_default());
-        Transaction { single_sign_on, state, nonce, verifier, expires_at, linking, from_page, return_to }
+        let from_page = page.is_some();
+        let (return_to, way_back) = page.unwrap_or_default();
+        let way_back = way_back.to_owned();
+        Transaction { single_sign_on, state, nonce, verifier, expires_at, linking, from_page, return_to, way_back }
     }
 
     /// The S256 challenge of the verifier (RFC 7636).
@@ -83,10 +88,15 @@ impl Transaction {
 
     /// Marks the state as used; false when it was used before.
     pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, Error> {
-        conn.exec(&Sql::new("DELETE FROM single_sign_on_spent WHERE expires_at <= $1").arg(now))?;
-        let sql = Sql::new("INSERT INTO single_sign_on_spent(hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING");
-        Ok(conn.exec(&sql.arg(sha256_hex(&self.state)).arg(self.expires_at))? == 1)
+        spend(conn, &self.state, self.expires_at, now)
     }
+}
+
+/// Marks what may be used once as used, until it would expire; false when it was used before.
+pub fn spend(conn: &mut Conn, text: &str, expires_at: i64, now: i64) -> Result<bool, Error> {
+    conn.exec(&Sql::new("DELETE FROM single_sign_on_spent WHERE expires_at <= $1").arg(now))?;
+    let sql = Sql::new("INSERT INTO single_sign_on_spent(hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING");
+    Ok(conn.exec(&sql.arg(sha256_hex(text)).arg(expires_at))? == 1)
 }
 
 fn seal_context<'a>(request: &'a Request, state: &'a str) -> Context<'a> {

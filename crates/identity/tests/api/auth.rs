@@ -421,6 +421,8 @@ async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
         "/api/auth/password-reset/confirm/",
         "/api/auth/task/",
         "/api/single-sign-on/login/",
+        "/oauth/authorize/sign-in/",
+        "/oauth/authorize/single-sign-on/",
         "/password-reset/",
         "/sign-in/",
         "/sign-in/single-sign-on/",

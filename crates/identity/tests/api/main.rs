@@ -19,5 +19,6 @@ mod user_groups_permission_sets;
 mod users;
 mod users_actions;
 mod users_me;
+mod users_me_preferences;
 
 use testkit::{message, shown};

@@ -44,6 +44,7 @@ async fn each_account_type_holds_its_permissions() {
             },
             "roles": crud,
             "task_templates": crud,
+            "integrations": crud,
             "single_sign_on": crud,
             "authentication_objects": crud,
             "user_groups": {
@@ -55,13 +56,17 @@ async fn each_account_type_holds_its_permissions() {
             "outbound_mail_setup": {"view": rest, "edit": rest},
             "administration_log": {"list": rest},
             "files": {"store": rest, "list": rest, "delete": rest},
-            // Everybody may list the classes that he may view.
+            // Everybody may list connectors, and the classes that he may view.
+            "mcp_connectors": {"list": true, "view": rest, "create": rest, "edit": rest, "delete": rest},
             "object_classes": {
                 "list": true, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_perm_set": rest,
             },
             "object_records": {
                 "list": rest, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_owners": rest,
             },
+            "custom_component": {"list": rest, "view": rest, "create": rest, "edit": rest},
+            // Whoever signs in sees a front end.
+            "ui_config": {"view": true, "create": rest},
         })
     };
     let everything = all([true; 5], true, [true; 6], true);

@@ -1022,9 +1022,10 @@ async fn permissions_are_told_by_resource_and_action() {
                 actions.map(move |(action, value)| (format!("{resource}.{action}"), value))
             })
             .collect();
-        // Everybody may list the classes that he may view.
+        // Everybody may list connectors and the classes that he may view, and sees a front end.
+        let of_all = ["object_classes.list", "mcp_connectors.list", "ui_config.view"];
         let is_expected =
-            |(name, value): &(String, &Value)| **value == json!(expected || name == "object_classes.list");
+            |(name, value): &(String, &Value)| **value == json!(expected || of_all.contains(&name.as_str()));
         assert!(all.len() > 40 && all.iter().all(is_expected), "{account_type}: {told:#}");
     }
 }

@@ -1,6 +1,6 @@
 //! `access/` of a class and of a record (`docs/reference/object-classes.md`, `docs/reference/object-records.md`).
 
-use crate::set_up::{assignees, group, record, set, sql, with_class, with_class_set};
+use crate::set_up::{assignees, connectors, group, record, set, sql, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{admin, user};
@@ -180,14 +180,7 @@ async fn who_may_ask() {
 async fn an_agent_has_what_sets_give_to_its_connector() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    sql(
-        &server,
-        &[
-            "INSERT INTO mcp_connectors(id, name) VALUES (7, 'Claude'), (9, 'Elsewhere')",
-            "INSERT INTO mcp_connector_classes(connector, object_class) VALUES (7, 1)",
-        ],
-    )
-    .await;
+    connectors(&api, &[(7, "Claude"), (9, "Elsewhere")]).await;
     let (editors, one) =
         (set(&api, "Editors", json!({"object_records": ["edit", "delete"]})).await, record(&api).await);
     let path = of_record(one);

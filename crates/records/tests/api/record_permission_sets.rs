@@ -1,16 +1,13 @@
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{SETS, assignees, record, set, set_limits, sql, with_class, with_class_set};
+use crate::set_up::{SETS, assignees, connectors, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
 use testkit::{Client, SECOND, Server, at_once};
 
 /// Two connectors that are associated with class 1, and one that is not.
-const CONNECTORS: &[&str] = &[
-    "INSERT INTO mcp_connectors(id, name) VALUES (7, 'Claude'), (5, 'Copilot'), (9, 'Elsewhere')",
-    "INSERT INTO mcp_connector_classes(connector, object_class) VALUES (7, 1), (5, 1)",
-];
+const CONNECTORS: &[(i64, &str)] = &[(5, "Copilot"), (7, "Claude"), (9, "Elsewhere")];
 
 fn permissions(records: &[&str], tasks: &[&str]) -> Value {
     json!({"object_records": records, "tasks": tasks})
@@ -108,7 +105,7 @@ async fn wrong_bodies_are_refused() {
 async fn connectors_have_a_part_of_their_set() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    sql(&server, CONNECTORS).await;
+    connectors(&api, CONNECTORS).await;
     let (nothing, viewing) = (permissions(&[], &[]), permissions(&["view"], &[]));
     let both = |five: &Value, seven: &Value| [(5, "Copilot", five.clone()), (7, "Claude", seven.clone())];
     let whole = permissions(&["edit", "view"], &["edit", "view", "assign"]);
@@ -176,7 +173,7 @@ async fn connectors_have_a_part_of_their_set() {
 async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    sql(&server, CONNECTORS).await;
+    connectors(&api, CONNECTORS).await;
     let id = set(&api, "Set", json!({"object_records": ["view", "edit"]})).await;
     let (reader, keeper) = (server.as_type("internal").await, server.as_type("internal").await);
     reader.get(SETS).await.is(404, message::not_found());
@@ -287,7 +284,7 @@ async fn check_parts(api: &Client) {
 async fn a_connector_never_has_more_than_a_set_that_shrinks_meanwhile() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    sql(&server, CONNECTORS).await;
+    connectors(&api, CONNECTORS).await;
     let id = set(&api, "Set", json!({})).await;
     let path = format!("{SETS}{id}/");
     for _ in 0..testkit::rounds(5) {

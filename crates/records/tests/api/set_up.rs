@@ -121,3 +121,24 @@ pub async fn history(server: &Server, record: i64, types: &[i64]) -> Vec<(i64, V
     let events = wanted.map(|event| (event["event_type_id"].as_i64().unwrap(), data(event)));
     events.filter(|(event_type, _)| types.contains(event_type)).collect()
 }
+
+/// Makes these connectors, of which the last one is associated with no class and the others with class 1: numbers and names,
+/// in the order of the numbers.
+pub async fn connectors(api: &Client, wanted: &[(i64, &str)]) {
+    let mut integrations = Vec::new();
+    for (name, classes) in [("Agents", json!([1])), ("Other agents", json!([]))] {
+        let uris = ["https://agent.example/callback"];
+        let body = json!({"type": "ai_mcp", "name": name, "object_classes": classes, "redirect_uris": uris});
+        integrations.push(api.post("/api/integrations/", body).await.created()["uuid"].clone());
+    }
+    let last = wanted.last().map_or(0, |(id, _)| *id);
+    for n in 1..=last {
+        let of_number = wanted.iter().find(|(id, _)| *id == n);
+        let name = of_number.map_or_else(|| format!("Connector {n}"), |(_, name)| (*name).to_owned());
+        let body = json!({"name": name, "integration": integrations[usize::from(n == last)]});
+        let id = api.post("/api/mcp/connectors/", body).await.id();
+        if of_number.is_none() {
+            api.delete(&format!("/api/mcp/connectors/{id}/")).await.is_empty();
+        }
+    }
+}

@@ -4,7 +4,10 @@
 //! directory knows which groups there are ([`Blobs::make_group`]).
 
 mod directory;
+mod document_store;
 mod s3;
+
+pub use document_store::DocumentStore;
 
 use bytes::Bytes;
 use directory::{Arriving, Directory};

@@ -59,24 +59,7 @@ impl S3 {
         environment: impl IntoIterator<Item = (String, String)>,
         directory: PathBuf,
     ) -> Result<S3, String> {
-        // Of the stores that the library knows, only S3 is supported.
-        let unsupported = "expected s3://bucket/prefix";
-        let parsed = Url::parse(url).map_err(|_| unsupported)?;
-        let (ObjectStoreScheme::AmazonS3, root) = ObjectStoreScheme::parse(&parsed).map_err(|_| unsupported)? else {
-            return Err(unsupported.into());
-        };
-        // The HTTP clients take the process's cryptography provider, and panic if there is none. Installing it twice
-        // changes nothing.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let retry = RetryConfig { max_retries: MAX_RETRIES, retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
-        let client = ClientOptions::new().with_timeout_disabled().with_read_timeout(MAX_SILENCE);
-        let mut builder = AmazonS3Builder::new().with_retry(retry).with_client_options(client);
-        for (name, value) in environment.into_iter().filter(|(name, _)| name.starts_with("AWS_")) {
-            if let Ok(key) = name.to_ascii_lowercase().parse() {
-                builder = builder.with_config(key, value);
-            }
-        }
-        let builder = builder.with_url(url);
+        let (builder, root) = builder(url, environment)?;
         let uploads = upload_client(&builder).map_err(|error| in_words(error, "the client cannot be made"))?;
         let bucket = builder.build().map_err(|error| error.to_string())?;
         let prefix = if prefix.is_empty() { root } else { root.join(checked(prefix)) };
@@ -260,6 +243,31 @@ fn nothing_of(size: u64) -> BlobContent {
     BlobContent::Stream { size, length: 0, stream: stream::empty().boxed() }
 }
 
+/// What opens a bucket, and the prefix that its address names.
+pub(super) fn builder(
+    url: &str,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<(AmazonS3Builder, Path), String> {
+    // Of the stores that the library knows, only S3 is supported.
+    let unsupported = "expected s3://bucket/prefix";
+    let parsed = Url::parse(url).map_err(|_| unsupported)?;
+    let (ObjectStoreScheme::AmazonS3, root) = ObjectStoreScheme::parse(&parsed).map_err(|_| unsupported)? else {
+        return Err(unsupported.into());
+    };
+    // The HTTP clients take the process's cryptography provider, and panic if there is none. Installing it twice
+    // changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let retry = RetryConfig { max_retries: MAX_RETRIES, retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
+    let client = ClientOptions::new().with_timeout_disabled().with_read_timeout(MAX_SILENCE);
+    let mut builder = AmazonS3Builder::new().with_retry(retry).with_client_options(client);
+    for (name, value) in environment.into_iter().filter(|(name, _)| name.starts_with("AWS_")) {
+        if let Ok(key) = name.to_ascii_lowercase().parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    Ok((builder.with_url(url), root))
+}
+
 /// What an error at a file that should exist means.
 fn of_name(error: object_store::Error) -> BlobError {
     match error {
@@ -269,12 +277,12 @@ fn of_name(error: object_store::Error) -> BlobError {
 }
 
 /// The library does not distinguish a bucket that refuses from one that does not answer.
-fn unavailable(error: object_store::Error) -> BlobError {
+pub(super) fn unavailable(error: object_store::Error) -> BlobError {
     BlobError::Unavailable(first_line(error))
 }
 
 /// The first line of an error has the cause; the bucket's answer follows, which may be long.
-fn first_line(error: object_store::Error) -> String {
+pub(super) fn first_line(error: object_store::Error) -> String {
     error.to_string().lines().next().unwrap_or("").chars().take(MAX_ERROR_CHARS).collect()
 }
 

@@ -1,8 +1,8 @@
 //! What this version does with stored data that the version which made it did not.
 
 use super::*;
-use testkit::docx;
 use testkit::shown::page;
+use testkit::{GIT_TOKEN, GIT_USERNAME, GitServer, docx};
 
 /// The lines of the log that warn.
 fn warnings(process: &Process) -> Vec<Value> {
@@ -317,6 +317,124 @@ async fn tasks_are_made_in_it() {
         for path in [file, format!("/api/tasks/{task}/")] {
             api.get(&path).await.is(404, json!({"detail": "Not found."}));
         }
+        process.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_are_made_in_it() {
+    for stored in Stored::all().await {
+        let receiver = testkit::Receiver::start().await;
+        let installation = stored.installation.set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8");
+        let process = installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
+        let webhook = json!({
+            "type": "webhook", "name": "Orders", "object_class": class, "is_enabled": true, "url": receiver.url("/"),
+            "secret": "sixteen letters!", "events": ["record_created"],
+        });
+        let webhook = api.post("/api/integrations/", webhook).await.created();
+        process.stop();
+        // It is there after the next start.
+        let process = installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let record = api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.id();
+        assert_eq!(receiver.gets(1).await[0].json()["data"]["record_id"], record);
+        let webhook = format!("/api/integrations/{}/", webhook["uuid"].as_str().unwrap());
+        api.delete(&webhook).await.is_empty();
+        process.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_components_are_imported_in_it() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let root = authority.write_root(certificates.path());
+    let git = GitServer::start(&authority).await;
+    let config = br#"{"version": "1", "publisher": "P"}"#;
+    let commit = git.commit("map.git", &[("config.json", config), ("index.html", b"a map")]);
+    for mut stored in Stored::all().await {
+        stored.installation = stored.installation.set("SSL_CERT_FILE", root.to_str().unwrap());
+        stored.installation = stored.installation.set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8");
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let repository = json!({"repository_url": git.url("map.git"), "username": GIT_USERNAME, "token": GIT_TOKEN});
+        let repository = api.post("/api/custom-components/repository/", repository).await.id();
+        let uses = json!({
+            "landing_page": true, "object_class_create_form": true, "object_class_summary_form": true,
+            "object_class_standalone_form": true, "task_template_form": true,
+        });
+        let body = json!({"name": "Map", "repository": repository, "is_enabled": true, "available_use": uses});
+        let component = api.post("/api/custom-components/", body).await.id();
+        let path = format!("/api/custom-components/{component}/");
+        for round in 0.. {
+            let found = api.get(&path).await.ok();
+            if found["status"] == "installed" {
+                break;
+            }
+            assert!(round < 600 && found["status"] == "processing", "{found}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        process.stop();
+        // It is there after the next start.
+        let process = stored.installation.serve_api();
+        let index = format!("/components/{component}/{commit}/index.html");
+        assert_eq!(process.client("localhost").get(&index).await.text, "a map");
+        process.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_front_ends_keep_is_made_in_it() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
+        let field = json!({"label": "Papers", "type": "document"});
+        let field = api.post(&format!("/api/object-classes/{class}/fields/"), field).await.id();
+        let uploads = json!([{"object_class": class, "class_field": field}]);
+        let theme = json!({"content": "{}", "upload_component": uploads});
+        api.post("/ui-config/theme/", theme).await.created();
+        let preference = "/api/users/me/preferences/grid/";
+        api.call("PUT", preference).json(&json!({"value": [1]})).send().await.created();
+        process.stop();
+        // They are there after the next start, and what is deleted leaves them.
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        assert_eq!(api.get(preference).await.ok()["value"], json!([1]));
+        assert_eq!(api.anonymous().get("/ui-config/theme/").await.ok()["upload_component"], uploads);
+        api.delete(&format!("/api/object-classes/{class}/")).await.is_empty();
+        assert_eq!(api.anonymous().get("/ui-config/theme/").await.ok()["upload_component"], json!([]));
+        process.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connectors_are_made_in_it() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
+        let agents = json!({
+            "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_class": class,
+            "redirect_uris": ["https://agent.example/callback"],
+        });
+        let agents = api.post("/api/integrations/", agents).await.created();
+        let body = json!({"name": "Assistant", "integration": agents["uuid"]});
+        let connector = api.post("/api/mcp/connectors/", body).await.created();
+        process.stop();
+        // It is there after the next start, with its secret and its class.
+        let process = stored.installation.serve_api();
+        let client = process.client("localhost");
+        let (id, secret) = (connector["client_id"].as_str().unwrap(), connector["client_secret"].as_str().unwrap());
+        let form =
+            [("grant_type", "refresh_token"), ("refresh_token", "x"), ("client_id", id), ("client_secret", secret)];
+        let reply = client.call("POST", "/oauth/token").form(&form).send().await;
+        assert_eq!((reply.status, &reply.json["error"]), (400, &json!("invalid_grant")));
+        let api = client.sign_in(ADMIN, PASSWORD).await;
+        let sets = format!("/api/object-classes/{class}/record-permission-sets/");
+        let set = api.post(&sets, json!({"name": "Readers"})).await.created();
+        assert_eq!(set["_meta"]["labels"]["connectors"], json!({"1": {"name": "Assistant"}}));
         process.stop();
     }
 }

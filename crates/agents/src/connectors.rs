@@ -1,0 +1,255 @@
+//! MCP connectors: `/api/mcp/connectors/` (`docs/reference/mcp-connectors.md`), by which agents reach a build. The secret of
+//! a connector is shown once and stored as its hash.
+
+use crate::associations;
+use crate::tools;
+use http::StatusCode;
+use identity::agent_sessions;
+use kit::account_type::AccountType;
+use kit::answer::{Answer, Instance, Outcome, etag};
+use kit::app::App;
+use kit::build::Build;
+use kit::limits::Limit;
+use kit::log;
+use kit::permissions::{CRUD, PermissionResource};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rights;
+use kit::route::{Handler, Route, Schema};
+use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use resource::json::{Cells, Form, Writer};
+use resource::{Errors, Field, Key, Kind, Resource, openapi};
+use serde_json::{Value as Json, json};
+use std::sync::LazyLock;
+use store::{Arg, Conn, Error, Sql};
+use uuid::Uuid;
+use web::clock::{random_token, sha256_hex};
+
+/// The connectors of a build. The build limits do not name it, as they do not name integrations.
+pub static CONNECTORS: Limit = Limit { name: NAME_OF_RESOURCE, default: 100, many: "MCP connectors", ..Limit::EMPTY };
+
+/// The name of the resource in permissions, in the administration log and among the limits.
+pub const NAME_OF_RESOURCE: &str = "mcp_connectors";
+
+/// Who may do what with connectors. No role gives any of it.
+pub const PERMISSIONS: PermissionResource = PermissionResource {
+    name: NAME_OF_RESOURCE,
+    actions: CRUD,
+    assignable: &[],
+    held_by: &[
+        (AccountType::Internal, &["list"]),
+        (AccountType::External, &["list"]),
+        (AccountType::Full, &["list"]),
+        (AccountType::OneTimeCompletion, &["list"]),
+        (AccountType::ServiceExternal, &["list"]),
+    ],
+};
+
+const COLLECTION: &str = "/api/mcp/connectors/";
+const ONE: &str = "/api/mcp/connectors/{id}/";
+const RESET: &str = "/api/mcp/connectors/{id}/reset-client-secret/";
+
+const CLIENT_SECRET: &str = "client_secret";
+
+static NAME: Key<String> = Key::new("name");
+static INTEGRATION: Key<String> = Key::new("integration");
+
+static CONNECTOR: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    let status = Kind::choices(&[("enabled", "Enabled"), ("disabled", "Disabled")]);
+    let tools = Kind::Set { choices: tools::choices(), max_items: 100 };
+    Resource::new(
+        NAME_OF_RESOURCE,
+        "McpConnector",
+        NAME_OF_RESOURCE,
+        [
+            Field::id().filter_exactly(),
+            NAME.text(100)
+                .min_length(1)
+                .required()
+                .unique("mcp_connectors_name")
+                .folded()
+                .filter()
+                .sort()
+                .example("Assistant"),
+            Field::new("description", Kind::text(500)).default(""),
+            INTEGRATION
+                .is(Kind::Uuid)
+                .column("integration_uuid")
+                .required()
+                .create_only()
+                .filter()
+                .also_in()
+                .example("0f8fad5b-d9cb-469f-a165-70867728950e"),
+            Field::new("is_enabled", Kind::Boolean).default(true).filter(),
+            Field::new("status", status)
+                .sql("CASE WHEN t.is_enabled = 1 THEN 'enabled' ELSE 'disabled' END")
+                .read_only(),
+            Field::new("allowed_tools", tools).default(tools::read_only()).detail_only().example(json!(["get_record"])),
+            Field::new("server_url", Kind::Url { max: 2048 }).read_only().detail_only().stored_by_resource(),
+            Field::new("client_id", Kind::text(36)).read_only().detail_only(),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+    .limit(&CONNECTORS)
+    .shows(|_| vec![("_meta", openapi::meta(CRUD.iter().copied()))])
+});
+
+static SHAPE: Shape = Shape::new(Declaration::Static(&CONNECTOR), "t.uuid", write_rest);
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::list(COLLECTION, &CONNECTOR, list).needs(NAME_OF_RESOURCE, "list"),
+        Route::create(COLLECTION, &CONNECTOR, create)
+            .needs(NAME_OF_RESOURCE, "create")
+            .answers(201, Schema::OneOf(created_schema))
+            .answers_secret(),
+        Route::options_below(COLLECTION, |_, conn| Ok(Answer::value(&rows::document(conn, &CONNECTOR)?))),
+        Route::view(ONE, &CONNECTOR, view).needs(NAME_OF_RESOURCE, "view"),
+        Route::edit(ONE, &CONNECTOR, edit).needs(NAME_OF_RESOURCE, "edit"),
+        Route::delete(ONE, delete).needs(NAME_OF_RESOURCE, "delete"),
+        Route::post(RESET, "Replace the secret of a connector", Handler::Write(reset_client_secret))
+            .instance("super_admin")
+            .answers(200, Schema::Json(reset_schema))
+            .answers_secret(),
+    ]
+}
+
+fn secret_schema() -> Json {
+    json!({"type": "string", "description": "Shown here alone; it is stored as a hash"})
+}
+
+fn created_schema() -> Json {
+    let mut schema = openapi::response(&CONNECTOR, Form::Detail);
+    openapi::require(&mut schema, CLIENT_SECRET, secret_schema());
+    openapi::titled("NewMcpConnector", schema)
+}
+
+fn reset_schema() -> Json {
+    let text = || json!({"type": "string"});
+    openapi::titled(
+        "McpConnectorSecret",
+        openapi::object([
+            ("id", json!({"type": "integer"})),
+            ("name", text()),
+            ("server_url", json!({"type": "string", "format": "uri"})),
+            ("client_id", text()),
+            (CLIENT_SECRET, secret_schema()),
+        ]),
+    )
+}
+
+/// Where agents reach a connector.
+pub fn server_url(app: &App, build: &Build, uuid: &str) -> String {
+    format!("{}/mcp/{uuid}/", app.address_of(build))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let accepted = rows::accepted(conn, &CONNECTOR, &request.object()?, None)?;
+    let (changes, mut errors) = (accepted.changes, accepted.errors);
+    let integration = match changes.get(&INTEGRATION) {
+        Some(uuid) => of_agents(conn, &uuid, &mut errors)?,
+        None => None,
+    };
+    errors.refuse()?;
+    let integration = integration.ok_or_else(Refusal::not_found)?;
+    let secret = random_token();
+    let columns: [(&'static str, Arg); 4] = [
+        ("uuid", Uuid::new_v4().to_string().into()),
+        ("client_id", Uuid::new_v4().to_string().into()),
+        (CLIENT_SECRET, sha256_hex(&secret).into()),
+        ("integration", integration.into()),
+    ];
+    let id = rows::insert(request, conn, &CONNECTOR, &changes, &columns)?;
+    associations::renew(conn, id, integration)?;
+    let instance = rows::view_id(request, conn, &SHAPE, id)?;
+    let tag = etag(&instance);
+    Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, with_secret(instance, &secret)) })
+}
+
+/// The id of the integration of agents with a uuid, with its row kept from being deleted or changed.
+fn of_agents(conn: &mut Conn, uuid: &str, errors: &mut Errors) -> Result<Option<i64>, Error> {
+    let sql = Sql::new("SELECT id FROM integrations WHERE uuid = $1 AND type = 'ai_mcp' FOR SHARE").arg(uuid);
+    let found = conn.opt(&sql, |row| row.int(0))?;
+    if found.is_none() {
+        errors.add(INTEGRATION.name(), format!("{uuid} is not a valid AI MCP integration."));
+    }
+    Ok(found)
+}
+
+/// The instance with its secret beside it, which is no part of its state.
+fn with_secret(mut instance: Instance, secret: &str) -> Instance {
+    instance.body.pop();
+    instance.body.extend_from_slice(format!(",\"{CLIENT_SECRET}\":\"{secret}\"}}").as_bytes());
+    instance
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let accepted = rows::accepted(conn, &CONNECTOR, &request.object()?, Some(id))?;
+    accepted.errors.refuse()?;
+    rows::update(request, conn, &CONNECTOR, id, &before, &accepted.changes, &[])?;
+    rights::changed(request, conn)?;
+    rows::changed(request, conn, &SHAPE, id)
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    rows::delete(request, conn, &CONNECTOR, id, &before.get(&NAME).unwrap_or_default())?;
+    rights::changed(request, conn)?;
+    Ok(Answer::empty())
+}
+
+fn reset_client_secret(request: &Request, conn: &mut Conn) -> Outcome {
+    let (caller, id) = (request.caller()?, request.id());
+    if !caller.is_super() {
+        return Err(Refusal::forbidden());
+    }
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let secret = random_token();
+    let sql = Sql::new(
+        "UPDATE mcp_connectors SET client_secret = $1, modified_at = $2, modified_by = $3 WHERE id = $4 RETURNING uuid, client_id",
+    );
+    let sql = sql.arg(sha256_hex(&secret)).arg(request.now).arg(caller.user).arg(id);
+    let [uuid, client_id] = conn.one(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]))?;
+    let name = before.get(&NAME).unwrap_or_default();
+    let mut changes = log::Diff::new();
+    changes.insert(CLIENT_SECRET.to_owned(), json!(["***", "***"]));
+    log::write(request, conn, "reset_client_secret", &CONNECTOR, id, &name, changes)?;
+    agent_sessions::end_of_connector(request, conn, id)?;
+    rights::changed(request, conn)?;
+    Ok(Answer::value(&json!({
+        "id": id,
+        "name": name,
+        "server_url": server_url(&request.app, &request.build, &uuid),
+        "client_id": client_id,
+        CLIENT_SECRET: secret,
+    })))
+}
+
+fn write_rest(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    if form == Form::Detail {
+        out.name("server_url").text(&server_url(&request.app, &request.build, row.text(at)?.unwrap_or("")));
+    }
+    out.name("_meta").raw("{");
+    if let Some(caller) = request.caller.as_deref() {
+        let held: Vec<(&str, bool)> =
+            CRUD.iter().map(|action| (*action, caller.may(NAME_OF_RESOURCE, action))).collect();
+        write_permissions(out, &held);
+    }
+    out.raw("}");
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! Grants: what a person's consent gives to an agent, the codes and tokens by which the agent uses it, and who stands behind
+//! a token (`docs/reference/agent-sign-in.md`).
+//!
+//! A grant is a session of its own kind (`identity/agent_sessions.rs`). It begins with the consent and lasts for a minute,
+//! in which its code may be exchanged once; each refresh makes it last longer.
+
+use crate::oauth::authorization::Asked;
+use crate::oauth::client::Client;
+use crate::oauth::metadata::resource_metadata;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header;
+use identity::access_tokens::AccessTokens;
+use identity::agent_sessions::{self, Renewed};
+use identity::sessions::Way;
+use kit::app::App;
+use kit::authenticate::{Admission, Authenticate, Identifying};
+use kit::build::Build;
+use kit::caller::{Access, Caller, Claims, Requirement};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rights;
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use store::{Conn, Error, Sql};
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+use web::clock::{random_token, sha256_hex};
+
+/// How long a code may be exchanged, in microseconds.
+const CODE_LIFETIME_US: i64 = 60_000_000;
+/// How long an access token holds, in seconds.
+const ACCESS_SECONDS: i64 = 900;
+/// How many agents a process remembers of a build. When it is full, all are read again.
+const MAX_KNOWN: usize = 10_000;
+
+/// Begins a grant for a person who has consented, and returns its code.
+pub fn begin(request: &Request, conn: &mut Conn, asked: &Asked, user: i64, way: Way) -> Result<String, Refusal> {
+    let expires_at = request.now + CODE_LIFETIME_US;
+    let connector = (asked.client.id, asked.client.name.as_str());
+    let grant = agent_sessions::begin(request, conn, user, way, connector, expires_at)?;
+    // Codes of grants that are over; those of others are kept, so that a second use is noticed.
+    let sql = Sql::new(
+        "DELETE FROM agent_codes WHERE hash IN (SELECT k.hash FROM agent_codes k JOIN sessions s ON s.id = k.session_id \
+         WHERE k.expires_at <= $1 AND (s.ended_at IS NOT NULL OR s.expires_at <= $1) LIMIT 100)",
+    );
+    conn.exec(&sql.arg(request.now))?;
+    let code = random_token();
+    let sql = Sql::new(
+        "INSERT INTO agent_codes(hash, session_id, redirect_uri, challenge, expires_at) VALUES ($1, $2, $3, $4, $5)",
+    );
+    let sql = sql.arg(sha256_hex(&code)).arg(grant).arg(&asked.redirect_uri).arg(&asked.challenge).arg(expires_at);
+    conn.exec(&sql)?;
+    Ok(code)
+}
+
+/// What an agent sends to exchange a code.
+pub struct Exchanged {
+    pub code: String,
+    pub redirect_uri: String,
+    pub verifier: String,
+}
+
+/// Why an agent gets no tokens.
+pub enum Refused {
+    Invalid,
+    /// The person may not be worked for from the agent's address.
+    Elsewhere,
+}
+
+/// Exchanges a code, which works once, for the first tokens of its grant. Whatever else is wrong ends the grant, too, since
+/// the code is in other hands then.
+pub fn exchange(
+    request: &Request,
+    conn: &mut Conn,
+    client: &Client,
+    sent: &Exchanged,
+) -> Result<Result<Json, Refused>, Refusal> {
+    let hash = sha256_hex(&sent.code);
+    let sql =
+        Sql::new("SELECT session_id, redirect_uri, challenge, expires_at FROM agent_codes WHERE hash = $1").arg(&hash);
+    let found =
+        conn.opt(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned(), row.int(3)?)))?;
+    let Some((grant, redirect_uri, challenge, expires_at)) = found else { return Ok(Err(Refused::Invalid)) };
+    // A session is locked before what hangs on it, so that no two transactions deadlock.
+    if !agent_sessions::lock(request, conn, grant, client.id)? {
+        return Ok(Err(Refused::Invalid));
+    }
+    let sql = Sql::new("UPDATE agent_codes SET used_at = $1 WHERE hash = $2 AND used_at IS NULL");
+    let is_first = conn.exec(&sql.arg(request.now).arg(&hash))? == 1;
+    let is_theirs = redirect_uri == sent.redirect_uri && fulfils(&sent.verifier, &challenge);
+    if !is_first || !is_theirs || expires_at <= request.now {
+        agent_sessions::end(request, conn, grant)?;
+        return Ok(Err(Refused::Invalid));
+    }
+    tokens(request, conn, client, grant)
+}
+
+/// Whether a verifier is the one of a challenge (RFC 7636).
+fn fulfils(verifier: &str, challenge: &str) -> bool {
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let computed = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
+    (43..=128).contains(&verifier.len())
+        && verifier.bytes().all(is_unreserved)
+        && bool::from(computed.as_bytes().ct_eq(challenge.as_bytes()))
+}
+
+/// Exchanges a refresh token, which works once, for new tokens. A second use ends the grant.
+pub fn refresh(
+    request: &Request,
+    conn: &mut Conn,
+    client: &Client,
+    token: &str,
+) -> Result<Result<Json, Refused>, Refusal> {
+    let hash = sha256_hex(token);
+    let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1 AND expires_at > $2");
+    let Some(grant) = conn.opt(&sql.arg(&hash).arg(request.now), |row| row.int(0))? else {
+        return Ok(Err(Refused::Invalid));
+    };
+    if !agent_sessions::lock(request, conn, grant, client.id)? {
+        return Ok(Err(Refused::Invalid));
+    }
+    let sql = Sql::new("UPDATE agent_refresh_tokens SET used_at = $1 WHERE hash = $2 AND used_at IS NULL");
+    if conn.exec(&sql.arg(request.now).arg(&hash))? == 0 {
+        agent_sessions::end(request, conn, grant)?;
+        return Ok(Err(Refused::Invalid));
+    }
+    let renewed = tokens(request, conn, client, grant)?;
+    if matches!(renewed, Err(Refused::Elsewhere)) {
+        // It was not used: it may be from where the agent may be.
+        let sql = Sql::new("UPDATE agent_refresh_tokens SET used_at = NULL WHERE hash = $1").arg(&hash);
+        conn.exec(&sql)?;
+    }
+    Ok(renewed)
+}
+
+/// Renews a grant that is locked, and makes its next tokens.
+fn tokens(request: &Request, conn: &mut Conn, client: &Client, grant: i64) -> Result<Result<Json, Refused>, Refusal> {
+    let seconds = request.app.slot::<identity::Settings>().refresh_token_seconds;
+    let expires_at = request.now + seconds * 1_000_000;
+    let user = match agent_sessions::renew(request, conn, grant, expires_at)? {
+        Renewed::Done(user) => user,
+        Renewed::Elsewhere => return Ok(Err(Refused::Elsewhere)),
+        Renewed::Refused => return Ok(Err(Refused::Invalid)),
+    };
+    // Used ones are kept until they would have expired, so that a second use is noticed. Each new one takes some away.
+    let sql = Sql::new(
+        "DELETE FROM agent_refresh_tokens WHERE hash IN (SELECT t.hash FROM agent_refresh_tokens t WHERE t.expires_at <= $1 LIMIT 100)",
+    );
+    conn.exec(&sql.arg(request.now))?;
+    let refresh_token = random_token();
+    let sql = Sql::new("INSERT INTO agent_refresh_tokens(hash, session_id, expires_at) VALUES ($1, $2, $3)");
+    conn.exec(&sql.arg(sha256_hex(&refresh_token)).arg(grant).arg(expires_at))?;
+    let audience = audience(&request.build, &client.uuid);
+    let signed = request.app.slot::<AccessTokens>();
+    let seconds = seconds.min(ACCESS_SECONDS);
+    let access_token = signed.issue_of_grant(&audience, user, grant, request.now, seconds);
+    Ok(Ok(json!({
+        "access_token": access_token,
+        "token_type": "Bearer",
+        "expires_in": seconds,
+        "refresh_token": refresh_token,
+    })))
+}
+
+/// What an access token is for: one connector of one build.
+fn audience(build: &Build, connector: &str) -> String {
+    format!("{}/mcp/{connector}", build.uid)
+}
+
+/// Ends the grant of a token of a client, an access token or a refresh token; another text is ignored.
+pub fn revoke(request: &Request, conn: &mut Conn, client: &Client, token: &str) -> Result<(), Refusal> {
+    let signed = request.app.slot::<AccessTokens>();
+    let of_access = signed.verify_of_grant(token, &audience(&request.build, &client.uuid), request.now);
+    let grant = match of_access {
+        Some(claims) => Some(claims.session),
+        None => {
+            let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1").arg(sha256_hex(token));
+            conn.opt(&sql, |row| row.int(0))?
+        }
+    };
+    match grant {
+        Some(grant) if agent_sessions::lock(request, conn, grant, client.id)? => {
+            agent_sessions::end(request, conn, grant)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A connector as its agents find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connector {
+    pub id: i64,
+    pub uuid: String,
+    pub name: String,
+    /// The names of the tools that it offers.
+    pub allowed_tools: Vec<String>,
+}
+
+/// An agent that calls: for whom, through which connector, by which grant.
+#[derive(Debug)]
+pub struct Agent {
+    /// The person. His own rights are not the agent's (`docs/reference/mcp-connectors.md`).
+    pub caller: Arc<Caller>,
+    pub connector: Connector,
+    /// The agent's name and version, or the connector's name before it has told them.
+    pub client: String,
+}
+
+/// An agent, and how its writes are admitted again when they take effect.
+pub struct Admitted {
+    pub agent: Arc<Agent>,
+    pub admission: Admission,
+}
+
+/// The agents that a process has read, by their grants. One counts while the caller that it holds is the one that is cached.
+#[derive(Default)]
+pub struct KnownAgents(Mutex<HashMap<i64, Arc<Agent>>>);
+
+/// How the calls of agents are authenticated. No endpoint of the main API takes their tokens, so it is not registered.
+static BY_GRANT: Authenticate = Authenticate {
+    read: |_, _, _, _| None,
+    identify: |build, claims, now| {
+        Box::pin(async move { Ok(identify(build, claims, now).await?.map(|agent| agent.caller.clone())) })
+            as Identifying<'_>
+    },
+    load: |conn, claims, now| Ok(load(conn, claims, now)?.map(|(caller, ..)| caller)),
+};
+
+/// Who calls a connector with a token (`Authorization: Bearer …`) from an address. 401, naming the metadata of the connector,
+/// where the token is none that holds here, and where connector or integration are disabled or gone; 403 where the person
+/// may not be worked for from there, or must change his password first.
+pub async fn authenticate(
+    app: &App,
+    build: &Arc<Build>,
+    connector: Uuid,
+    token: Option<&str>,
+    address: IpAddr,
+) -> Result<Admitted, Refusal> {
+    let (uuid, now) = (connector.to_string(), app.clock.now());
+    let metadata = resource_metadata(app, build, &uuid);
+    let Some(token) = token else {
+        let mut refusal = Refusal::unauthenticated();
+        refusal.headers.clear();
+        return Err(refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer resource_metadata=\"{metadata}\"")));
+    };
+    let claims = app.slot::<AccessTokens>().verify_of_grant(token, &audience(build, &uuid), now);
+    let agent = match claims {
+        Some(claims) => identify(build, claims, now).await?.map(|agent| (agent, claims)),
+        None => None,
+    };
+    let Some((agent, claims)) = agent.filter(|(agent, _)| agent.connector.uuid == uuid) else {
+        let mut refusal = Refusal::bad_token();
+        refusal.headers.clear();
+        let challenge = format!("Bearer error=\"invalid_token\", resource_metadata=\"{metadata}\"");
+        return Err(refusal.header(header::WWW_AUTHENTICATE, &challenge));
+    };
+    agent.caller.is_called_from(address)?;
+    let requirement = Requirement { access: Access::Authenticated, while_expired: false, for_narrowed: false };
+    agent.caller.fulfils(requirement, now)?;
+    Ok(Admitted { agent, admission: Admission { claims, by: &BY_GRANT } })
+}
+
+/// The agent of the claims of a token, from the cache or the database; `None` when its grant is over.
+async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option<Arc<Agent>>, Error> {
+    if claims.expires_at <= now {
+        return Ok(None);
+    }
+    let (mut cached, is_fresh) = build.callers.get(claims.session);
+    if cached.is_some() && !is_fresh {
+        build.callers.asked(build.db.read_short(rights::version).await?);
+        cached = build.callers.get(claims.session).0;
+    }
+    let known: &KnownAgents = build.slot();
+    let mut agent = None;
+    if let Some(caller) = cached {
+        let agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
+        agent = agents.get(&claims.session).filter(|agent| Arc::ptr_eq(&agent.caller, &caller)).cloned();
+    }
+    let agent = match agent {
+        Some(agent) => agent,
+        None => {
+            let script = move |conn: &mut Conn| load(conn, claims, now);
+            let Some((caller, connector, client)) = build.db.read(script).await? else { return Ok(None) };
+            let agent = Arc::new(Agent { caller: Arc::new(caller), connector, client });
+            build.callers.keep(&agent.caller);
+            let mut agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if agents.len() >= MAX_KNOWN {
+                agents.clear();
+            }
+            agents.insert(claims.session, agent.clone());
+            agent
+        }
+    };
+    if agent.caller.user != claims.user {
+        return Ok(None);
+    }
+    agent_sessions::record_use(build, &agent.caller, now);
+    Ok(Some(agent))
+}
+
+/// Reads an agent, whose connector and integration are enabled, in one snapshot.
+fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<(Caller, Connector, String)>, Error> {
+    let Some(caller) = agent_sessions::load(conn, claims, now)? else { return Ok(None) };
+    let sql = Sql::new(
+        "SELECT c.id, c.uuid, c.name, c.allowed_tools, s.user_agent FROM sessions s JOIN mcp_connectors c ON c.id = s.connector \
+         JOIN integrations i ON i.id = c.integration WHERE s.id = $1 AND c.is_enabled = 1 AND i.is_enabled = 1",
+    );
+    let found = conn.opt(&sql.arg(claims.session), |row| {
+        let connector = Connector {
+            id: row.int(0)?,
+            uuid: row.text(1)?.to_owned(),
+            name: row.text(2)?.to_owned(),
+            allowed_tools: serde_json::from_str(row.text(3)?).unwrap_or_default(),
+        };
+        Ok((connector, row.text(4)?.to_owned()))
+    })?;
+    Ok(found.map(|(connector, client)| (caller, connector, client)))
+}
+
+/// Notes the name and the version that an agent tells of itself, by which its grant is listed.
+pub fn name_client(request: &Request, conn: &mut Conn, grant: i64, client: &str) -> Result<(), Refusal> {
+    let client: String = client.chars().filter(|character| !character.is_control()).take(255).collect();
+    let sql = Sql::new(
+        "UPDATE sessions SET user_agent = $1 WHERE id = $2 AND connector IS NOT NULL AND ended_at IS NULL AND user_agent <> $1",
+    );
+    if conn.exec(&sql.arg(client).arg(grant))? == 1 {
+        // Other processes have cached the former name.
+        rights::changed(request, conn)?;
+    }
+    Ok(())
+}

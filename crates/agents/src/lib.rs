@@ -1,0 +1,30 @@
+//! The domain of agents: the connectors by which they reach a build, and the grants by which they work for people there
+//! (`docs/reference/mcp-connectors.md`, `docs/reference/agent-sign-in.md`).
+
+mod associations;
+pub mod connectors;
+pub mod grants;
+mod oauth;
+pub mod tools;
+
+use identity::single_sign_on::way_back::WaysBack;
+use kit::domain::Domain;
+
+/// What this domain hands over to `platform`.
+pub static DOMAIN: Domain = Domain {
+    name: "agents",
+    routes: || [connectors::routes(), oauth::routes()].into_iter().flatten().collect(),
+    tags: &[("mcp", "Connectors: what agents sign in to, and which tools they find there.")],
+    permissions: &[connectors::PERMISSIONS],
+    reactions: &[
+        associations::ON_INTEGRATION_CHANGED,
+        associations::ON_INTEGRATION_LEAVING,
+        associations::ON_CONNECTOR_LEAVING,
+    ],
+    slots: |_, _, slots| {
+        slots.entry::<WaysBack>().0.push(&oauth::WAY_BACK);
+        Ok(())
+    },
+    build_slots: |slots| slots.put(grants::KnownAgents::default()),
+    ..Domain::EMPTY
+};

@@ -1,0 +1,179 @@
+//! What an agent asks for at `/oauth/authorize`, and the way back to it.
+
+use super::client::{Client, is_loopback};
+use crate::connectors::server_url;
+use http::{HeaderValue, StatusCode, header};
+use kit::answer::Answer;
+use kit::request::Request;
+use resource::Query;
+use store::{Conn, Error};
+use url::{Url, form_urlencoded};
+
+/// The longest query of a request, in bytes: it stands in the cookie of a sign-in at a provider.
+pub const MAX_QUERY: usize = 2_400;
+
+/// The parameters that are read; others are ignored.
+const PARAMETERS: [&str; 10] = [
+    "client_id",
+    "redirect_uri",
+    "response_type",
+    "response_mode",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+    "request",
+    "request_uri",
+];
+
+/// A request that was checked.
+pub struct Asked {
+    pub client: Client,
+    pub redirect_uri: String,
+    pub challenge: String,
+    /// Its query, without what is ignored.
+    pub query: String,
+    state: Option<String>,
+}
+
+/// What is wrong with a request.
+pub enum Wrong {
+    /// It is told to the person, since it is not known whom else it may be told: a sentence.
+    Page(&'static str),
+    /// It is told to the agent, at this address.
+    Redirect(String),
+}
+
+impl Asked {
+    /// Checks a request. Nothing of it is told to an address that the client's integration does not name. `lock` keeps the
+    /// client as it is until the end of the transaction.
+    pub fn check(request: &Request, conn: &mut Conn, sent: &Query, lock: bool) -> Result<Result<Asked, Wrong>, Error> {
+        let query = written(sent);
+        if query.len() > MAX_QUERY {
+            return Ok(Err(Wrong::Page("What the agent sent is too long.")));
+        }
+        let client_id = single(sent, "client_id").unwrap_or(None).unwrap_or("");
+        let Some(client) = Client::find(conn, client_id, lock)? else {
+            return Ok(Err(Wrong::Page("This agent is not known here.")));
+        };
+        if !client.is_enabled {
+            return Ok(Err(Wrong::Page("This agent's connector is disabled.")));
+        }
+        let redirect_uri = single(sent, "redirect_uri").unwrap_or(None).unwrap_or("").to_owned();
+        if !client.may_return_to(&redirect_uri) {
+            return Ok(Err(Wrong::Page("This agent may not return to the address that it named.")));
+        }
+        let state = single(sent, "state").unwrap_or(None).map(str::to_owned);
+        let mut asked = Asked { client, redirect_uri, challenge: String::new(), query, state };
+        Ok(match asked.check_rest(request, sent) {
+            Ok(challenge) => {
+                asked.challenge = challenge;
+                Ok(asked)
+            }
+            Err((error, why)) => Err(Wrong::Redirect(asked.refused(request, error, why))),
+        })
+    }
+
+    /// Checks what the agent may be told of, and returns the challenge.
+    fn check_rest(&self, request: &Request, sent: &Query) -> Result<String, (&'static str, &'static str)> {
+        let one = |name| single(sent, name).map_err(|()| ("invalid_request", "A parameter was sent twice."));
+        one("state")?;
+        match one("response_type")? {
+            None => return Err(("invalid_request", "response_type is required.")),
+            Some("code") => {}
+            Some(_) => return Err(("unsupported_response_type", "response_type must be code.")),
+        }
+        if one("request")?.is_some() {
+            return Err(("request_not_supported", "request is not supported."));
+        }
+        if one("request_uri")?.is_some() {
+            return Err(("request_uri_not_supported", "request_uri is not supported."));
+        }
+        if one("response_mode")?.is_some_and(|mode| mode != "query") {
+            return Err(("invalid_request", "response_mode must be query."));
+        }
+        let challenge = one("code_challenge")?.ok_or(("invalid_request", "code_challenge is required."))?;
+        if one("code_challenge_method")? != Some("S256") {
+            return Err(("invalid_request", "code_challenge_method must be S256."));
+        }
+        let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if challenge.len() != 43 || !challenge.bytes().all(is_encoded) {
+            return Err(("invalid_request", "code_challenge is not that of S256."));
+        }
+        let resources = sent.pairs().filter(|(name, _)| *name == "resource").map(|(_, value)| value);
+        match are_resource(request, &self.client, resources) {
+            true => Ok(challenge.to_owned()),
+            false => Err(("invalid_target", "resource is not the address of the agent's connector.")),
+        }
+    }
+
+    /// The address to which the agent is told of an error.
+    pub fn refused(&self, request: &Request, error: &str, why: &str) -> String {
+        self.told(request, &[("error", error), ("error_description", why)])
+    }
+
+    /// The address to which the agent is told of a code.
+    pub fn granted(&self, request: &Request, code: &str) -> String {
+        self.told(request, &[("code", code)])
+    }
+
+    fn told(&self, request: &Request, what: &[(&str, &str)]) -> String {
+        let issuer = request.app.address_of(&request.build);
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(what);
+        self.state.iter().for_each(|state| {
+            query.append_pair("state", state);
+        });
+        // So that the agent notices an answer of another server (RFC 9207).
+        query.append_pair("iss", &issuer);
+        let joint = if self.redirect_uri.contains('?') { '&' } else { '?' };
+        format!("{}{joint}{}", self.redirect_uri, query.finish())
+    }
+
+    /// The host that the person is sent back to, with its port, in the form that shows what it is.
+    pub fn host(&self) -> String {
+        let url = Url::parse(&self.redirect_uri).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or("");
+        match url.as_ref().and_then(Url::port) {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
+    }
+
+    /// Whether it returns to the person's own computer.
+    pub fn returns_to_loopback(&self) -> bool {
+        is_loopback(&self.redirect_uri)
+    }
+}
+
+/// Whether every one of these texts is the address of a client's connector, with or without its last slash.
+pub fn are_resource<'a>(request: &Request, client: &Client, mut sent: impl Iterator<Item = &'a str>) -> bool {
+    let own = server_url(&request.app, &request.build, &client.uuid);
+    let canonical = |text: &str| Url::parse(text).ok().map(|url| url.as_str().trim_end_matches('/').to_owned());
+    let own = canonical(&own);
+    sent.all(|resource| own.is_some() && canonical(resource) == own)
+}
+
+/// The value of a parameter, `None` where it is not sent or empty; an error where it is sent twice.
+fn single<'a>(sent: &'a Query, name: &str) -> Result<Option<&'a str>, ()> {
+    let mut values = sent.pairs().filter(|(sent, _)| *sent == name).map(|(_, value)| value);
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(()),
+        (value, None) => Ok(value.filter(|value| !value.is_empty())),
+    }
+}
+
+/// The parameters that are read, as a query.
+fn written(sent: &Query) -> String {
+    let known = sent.pairs().filter(|(name, _)| PARAMETERS.contains(name));
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(known).finish()
+}
+
+/// A redirect that is not cached, and does not tell the other side where it comes from.
+pub fn redirect(status: StatusCode, address: &str) -> Answer {
+    let mut answer = Answer::empty();
+    answer.status = status;
+    answer.headers.extend(HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address)));
+    answer.headers.push((header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")));
+    answer
+}

@@ -1,0 +1,117 @@
+//! The pages of a sign-in: plain ones that work without scripts.
+
+use super::authorization::Asked;
+use super::transaction::Transaction;
+use crate::tools::TOOLS;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use identity::single_sign_on::start::EnabledConfiguration;
+use kit::answer::Answer;
+use kit::html::{alert, escape, page};
+use kit::request::Request;
+
+/// Where the forms are sent, beside the page itself.
+pub const SIGN_IN: &str = "/oauth/authorize/sign-in/";
+pub const SINGLE_SIGN_ON: &str = "/oauth/authorize/single-sign-on/";
+pub const CONSENT: &str = "/oauth/authorize/consent/";
+
+/// A page with its cookie, which no other page can show in a frame.
+fn shown(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
+    let mut answer = page(&request.build, status, title, body);
+    answer.headers.push((header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")));
+    answer
+}
+
+/// A page of a request that goes no further.
+pub fn refused(request: &Request, why: &str) -> Answer {
+    let body = format!("{}<p>Go back to the agent, and tell whoever looks after it.</p>", alert(why));
+    shown(request, StatusCode::BAD_REQUEST, "Not possible", &body)
+}
+
+/// A page of a step that cannot be taken from where it was asked for.
+pub fn begin_again(request: &Request, status: StatusCode, why: &str, query: &str) -> Answer {
+    let again = escape(&format!("/oauth/authorize?{query}"));
+    shown(request, status, "Not possible", &format!("{}<p><a href=\"{again}\">Begin again</a></p>", alert(why)))
+}
+
+/// The page of somebody whose password is too old.
+pub fn password_too_old(request: &Request) -> Answer {
+    let body = "<p>Your password is too old. <a href=\"/password-reset/\">Choose a new one</a>, and begin again at the agent.</p>";
+    shown(request, StatusCode::OK, "Choose a new password", body)
+}
+
+/// The fields that every form has.
+fn hidden(asked: &Asked, transaction: &Transaction) -> String {
+    format!(
+        "<input name=\"request\" type=\"hidden\" value=\"{}\"><input name=\"token\" type=\"hidden\" value=\"{}\">",
+        escape(&asked.query),
+        escape(&transaction.token)
+    )
+}
+
+/// The page to sign in.
+pub fn sign_in(
+    request: &Request,
+    asked: &Asked,
+    transaction: &Transaction,
+    (status, error, username): (StatusCode, &str, &str),
+    configurations: &[EnabledConfiguration],
+) -> Answer {
+    let hidden = hidden(asked, transaction);
+    let at_providers: String = configurations
+        .iter()
+        .map(|configuration| {
+            format!(
+                "<form method=\"post\" action=\"{SINGLE_SIGN_ON}\">{hidden}<input name=\"id\" type=\"hidden\" value=\"{}\">\
+                 <p><button>Sign in with {}</button></p></form>",
+                configuration.id,
+                escape(&configuration.name)
+            )
+        })
+        .collect();
+    let (at_username, at_password) = if username.is_empty() { (" autofocus", "") } else { ("", " autofocus") };
+    let body = format!(
+        "{}<p><strong>{}</strong> asks to work for you. Sign in to see what it may do.</p>\
+         <form method=\"post\" action=\"{SIGN_IN}\">{hidden}<label>E-mail address \
+         <input name=\"username\" type=\"email\" value=\"{}\" autocomplete=\"username\" required{at_username}></label>\
+         <label>Password \
+         <input name=\"password\" type=\"password\" autocomplete=\"current-password\" required{at_password}></label>\
+         <button>Sign in</button></form><p><a href=\"/password-reset/\">Forgot the password?</a></p>{at_providers}",
+        alert(error),
+        escape(&asked.client.name),
+        escape(username),
+    );
+    let mut answer = shown(request, status, "Sign in", &body);
+    answer.headers.push(transaction.cookie(request));
+    answer
+}
+
+/// The page to consent.
+pub fn consent(request: &Request, asked: &Asked, transaction: &Transaction, username: &str) -> Answer {
+    let offered = TOOLS.iter().filter(|tool| asked.client.tools.iter().any(|name| name == tool.name));
+    let tools: String = offered.map(|tool| format!("<li>{} (<code>{}</code>)</li>", tool.text, tool.name)).collect();
+    let tools = match tools.as_str() {
+        "" => "<p>Its connector offers no tools now.</p>".to_owned(),
+        tools => format!("<p>Its connector offers these tools:</p><ul>{tools}</ul>"),
+    };
+    let whose = if asked.returns_to_loopback() { ", a program on this computer" } else { "" };
+    let body = format!(
+        "<p><strong>{}</strong> asks to work for you, <strong>{}</strong>.</p>{tools}\
+         <p>It reaches the records that you are assigned to by permission sets which let this connector do so.</p>\
+         <p>You will be sent to <strong>{}</strong>{whose}. Go on only if you have begun this there.</p>\
+         <form method=\"post\" action=\"{CONSENT}\">{}<p><button name=\"decision\" value=\"allow\">Allow</button> \
+         <button name=\"decision\" value=\"deny\">Deny</button></p></form>",
+        escape(&asked.client.name),
+        escape(username),
+        escape(&asked.host()),
+        hidden(asked, transaction)
+    );
+    let mut answer = shown(request, StatusCode::OK, "Let an agent work for you", &body);
+    // The answer to its form leads to the agent, and browsers ask the policy of the page of the form about that.
+    let targets = if asked.returns_to_loopback() { "'self' https: http:" } else { "'self' https:" };
+    let policy = format!(
+        "default-src 'none'; style-src 'unsafe-inline'; form-action {targets}; frame-ancestors 'none'; base-uri 'none'"
+    );
+    answer.headers.retain(|(name, _): &(HeaderName, _)| *name != header::CONTENT_SECURITY_POLICY);
+    answer.headers.extend(HeaderValue::from_str(&policy).ok().map(|policy| (header::CONTENT_SECURITY_POLICY, policy)));
+    answer
+}

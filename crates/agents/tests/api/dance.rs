@@ -1,0 +1,199 @@
+//! An agent, the browser of a person, and the steps of a sign-in.
+
+use crate::set_up::{CALLBACK, connector, integration};
+use agents::grants::{self, Admitted};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use platform::kit::refusal::Refusal;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use testkit::{Browser, Client, PASSWORD, Reply, Server, Tenant, parameters};
+
+pub const ADDRESS: &str = "https://a.example";
+pub const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";
+/// A uuid, an address, or a secret that is nobody's.
+pub const NOBODY: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+/// An agent with the secret of its connector.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pub uuid: String,
+    pub integration: String,
+    pub server_url: String,
+    pub client_id: String,
+    pub secret: String,
+}
+
+/// A server with an agent whose connector is 1, and its first super admin.
+pub async fn with_agent() -> (Server, Client, Agent) {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let agent = agent(&api, "Assistant").await;
+    (server, api, agent)
+}
+
+/// An agent with a connector and an integration of this name.
+pub async fn agent(api: &Client, name: &str) -> Agent {
+    let integration = integration(api, name, &[]).await;
+    let made = connector(api, name, &integration).await;
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let server_url = text("server_url");
+    let uuid = server_url.split('/').rev().nth(1).unwrap().to_owned();
+    Agent { uuid, integration, server_url, client_id: text("client_id"), secret: text("client_secret") }
+}
+
+pub fn challenge(verifier: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()))
+}
+
+/// An address with parameters.
+fn with(address: &str, fields: &[(&str, &str)]) -> String {
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    format!("{address}?{query}")
+}
+
+impl Agent {
+    /// Where the agent sends a person: with these parameters instead of, or beside, the right ones; an empty one is left out.
+    pub fn authorization(&self, changed: &[(&str, &str)]) -> String {
+        let challenge = challenge(VERIFIER);
+        let right = [
+            ("client_id", self.client_id.as_str()),
+            ("redirect_uri", CALLBACK),
+            ("response_type", "code"),
+            ("state", "a state & more"),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+            ("resource", &self.server_url),
+        ];
+        let others = changed.iter().filter(|(name, _)| !right.iter().any(|(known, _)| known == name));
+        let fields: Vec<(&str, &str)> = right
+            .iter()
+            .map(|(name, value)| *changed.iter().find(|(changed, _)| changed == name).unwrap_or(&(*name, *value)))
+            .chain(others.copied())
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        with(&format!("{ADDRESS}/oauth/authorize"), &fields)
+    }
+
+    /// Sends a form to the token endpoint, with the client in it.
+    pub async fn token(&self, tenant: &Tenant, fields: &[(&str, &str)]) -> Reply {
+        self.send(tenant, "/oauth/token", fields).await
+    }
+
+    pub async fn send(&self, tenant: &Tenant, path: &str, fields: &[(&str, &str)]) -> Reply {
+        let client = [("client_id", self.client_id.as_str()), ("client_secret", self.secret.as_str())];
+        tenant.anonymous().call("POST", path).form(&[&client, fields].concat()).send().await
+    }
+
+    /// Exchanges a code as it should be.
+    pub async fn exchange(&self, tenant: &Tenant, code: &str) -> Reply {
+        self.token(tenant, &exchange(code)).await
+    }
+
+    pub async fn refresh(&self, tenant: &Tenant, token: &str) -> Reply {
+        self.token(tenant, &[("grant_type", "refresh_token"), ("refresh_token", token)]).await
+    }
+
+    /// The tokens of a new grant of somebody with the usual password.
+    pub async fn grant(&self, tenant: &Tenant, username: &str) -> Tokens {
+        let mut browser = Browser::new(tenant);
+        let code = self.code(&mut browser, username).await;
+        Tokens::of(&self.exchange(tenant, &code).await)
+    }
+
+    /// The code that a browser gets in which somebody signs in and consents.
+    pub async fn code(&self, browser: &mut Browser, username: &str) -> String {
+        let url = self.authorization(&[]);
+        let page = signed_in(browser, &url, username, PASSWORD).await;
+        told(&decide(browser, &page, "allow").await)["code"].clone()
+    }
+
+    /// Who calls with a token.
+    pub async fn who(&self, server: &Server, token: &str) -> Result<Admitted, Refusal> {
+        let uuid = self.uuid.parse().unwrap();
+        grants::authenticate(&server.app, &server.build, uuid, Some(token), [127, 0, 0, 1].into()).await
+    }
+
+    /// Whether a token holds.
+    pub async fn may_call(&self, server: &Server, tokens: &Tokens) -> bool {
+        self.who(server, &tokens.access).await.is_ok()
+    }
+}
+
+/// The fields by which a code is exchanged.
+pub fn exchange(code: &str) -> [(&str, &str); 4] {
+    [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", CALLBACK), ("code_verifier", VERIFIER)]
+}
+
+/// The tokens of a grant.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    pub access: String,
+    pub refresh: String,
+}
+
+impl Tokens {
+    #[track_caller]
+    pub fn of(reply: &Reply) -> Tokens {
+        let body = reply.ok();
+        let text = |name: &str| body[name].as_str().unwrap().to_owned();
+        Tokens { access: text("access_token"), refresh: text("refresh_token") }
+    }
+}
+
+/// What the agent is told by a redirect to its callback.
+#[track_caller]
+pub fn told(reply: &Reply) -> HashMap<String, String> {
+    let location = reply.header("location");
+    assert!([302, 303].contains(&reply.status), "{reply:?}");
+    assert!(location.starts_with(&format!("{CALLBACK}?")), "{location}");
+    let told = parameters(location);
+    assert_eq!((told["state"].as_str(), told["iss"].as_str()), ("a state & more", ADDRESS));
+    told
+}
+
+/// The value of a hidden field of a page.
+#[track_caller]
+pub fn hidden(page: &Reply, name: &str) -> String {
+    let begin = format!("<input name=\"{name}\" type=\"hidden\" value=\"");
+    let rest = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
+    let value = rest.split_once('"').unwrap().0;
+    value.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// Sends the form of the page to sign in.
+pub async fn send_password(browser: &mut Browser, page: &Reply, username: &str, password: &str) -> Reply {
+    let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+    let form = [("request", request.as_str()), ("token", &token), ("username", username), ("password", password)];
+    browser.open(&format!("{ADDRESS}/oauth/authorize/sign-in/"), Some(&form)).await
+}
+
+/// Opens the address to which an agent sends a person, signs in there, and returns the page to consent.
+pub async fn signed_in(browser: &mut Browser, url: &str, username: &str, password: &str) -> Reply {
+    let page = browser.open(url, None).await;
+    let reply = send_password(browser, &page, username, password).await;
+    assert_eq!(reply.status, 303, "{reply:?}");
+    let next = format!("{ADDRESS}{}", reply.header("location"));
+    browser.open(&next, None).await
+}
+
+/// Sends the form of the page to consent.
+pub async fn decide(browser: &mut Browser, page: &Reply, decision: &str) -> Reply {
+    let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+    let form = [("request", request.as_str()), ("token", &token), ("decision", decision)];
+    browser.open(&format!("{ADDRESS}/oauth/authorize/consent/"), Some(&form)).await
+}
+
+/// An error of OAuth.
+#[track_caller]
+pub fn fails(reply: &Reply, status: u16, error: &str) {
+    assert!(reply.status == status && reply.json["error"] == error, "expected {status} {error}, but it is {reply:?}");
+}
+
+/// The sessions of somebody, as he lists them: which of them are those of agents, by name.
+pub async fn sessions(client: &Client) -> Vec<Value> {
+    let all = client.get("/api/users/me/sessions/").await.ok();
+    let all = all["results"].as_array().unwrap().clone();
+    all.into_iter().filter(|session| session["is_current"] == json!(false)).collect()
+}

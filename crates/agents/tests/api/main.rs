@@ -1,0 +1,16 @@
+//! The endpoints of connectors (`docs/reference/mcp-connectors.md`), and the sign-in of agents
+//! (`docs/reference/agent-sign-in.md`).
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod associations;
+mod connectors;
+mod dance;
+mod oauth_attacks;
+mod oauth_authorize;
+mod oauth_grants;
+mod oauth_single_sign_on;
+mod oauth_token;
+mod set_up;

@@ -1,0 +1,308 @@
+//! What a grant is, and what ends it (`docs/reference/agent-sign-in.md`).
+
+use crate::dance::{ADDRESS, Agent, Tokens, fails, sessions, with_agent};
+use crate::set_up::{CONNECTORS, INTEGRATIONS, number};
+use agents::grants::{authenticate, name_client};
+use platform::kit::refusal::Refusal;
+use platform::kit::request::Request;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+use store::Conn;
+use testkit::{Browser, Client, DAY, PASSWORD, Server, message};
+
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+#[tokio::test]
+async fn a_grant_is_listed_and_ended_by_its_person() {
+    let (server, _, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let person = server.sign_in(&username, PASSWORD).await;
+    let tokens = agent.grant(&server, &username).await;
+    let listed = sessions(&person).await;
+    assert_eq!(listed.len(), 1);
+    assert_eq!((&listed[0]["user_agent"], &listed[0]["ip"]), (&json!("Assistant"), &json!("127.0.0.1")));
+    // Its name and version, once the agent has told them, are those of every process.
+    let request = Request::of_system(&server.app, &server.build);
+    let grant = listed[0]["id"].as_i64().unwrap();
+    let name = move |conn: &mut Conn| name_client(&request, conn, grant, "Helper\n 1.2");
+    server.build.db.write::<_, Refusal>(name).await.unwrap();
+    assert_eq!(sessions(&person).await[0]["user_agent"], "Helper 1.2");
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    assert_eq!(agent.who(&server, &tokens.access).await.unwrap().agent.client, "Helper 1.2");
+
+    person.delete(&format!("/api/users/me/sessions/{grant}/")).await.is_empty();
+    assert!(!agent.may_call(&server, &tokens).await);
+    fails(&agent.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
+    person.get("/api/users/me/").await.ok();
+}
+
+#[tokio::test]
+async fn no_token_of_a_grant_is_good_for_a_session_nor_the_other_way_round() {
+    let (server, api, agent) = with_agent().await;
+    let other = crate::dance::agent(&api, "Other").await;
+    let username = server.account("internal").await;
+    let person = server.sign_in(&username, PASSWORD).await;
+    let tokens = agent.grant(&server, &username).await;
+    for scheme in ["JWT", "Bearer"] {
+        for token in [&tokens.access, &tokens.refresh] {
+            let call =
+                server.anonymous().call("GET", "/api/users/me/").header("authorization", &format!("{scheme} {token}"));
+            call.send().await.is(401, message::bad_token());
+        }
+    }
+    for token in [&tokens.access, &tokens.refresh] {
+        let body = json!({"refresh_token": token});
+        person.anonymous().post("/api/auth/refresh/", body.clone()).await.is(401, message::bad_token());
+        person.anonymous().post("/api/auth/logout/", body).await.is_empty();
+    }
+    assert!(agent.may_call(&server, &tokens).await);
+    // Those of the main API, of another connector, edited ones, and no token at all.
+    for token in [&person.token, &person.refresh_token, &tokens.refresh, "", "x", &tokens.access[1..]] {
+        assert!(agent.who(&server, token).await.is_err(), "{token}");
+    }
+    assert!(other.who(&server, &tokens.access).await.is_err());
+    fails(&agent.refresh(&server, &person.refresh_token).await, 400, "invalid_grant");
+    fails(&agent.refresh(&server, &tokens.access).await, 400, "invalid_grant");
+    fails(&other.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
+    agent.send(&server, "/oauth/revoke", &[("token", &person.refresh_token)]).await.ok_or_empty();
+    person.get("/api/users/me/").await.ok();
+    Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+}
+
+/// An answer without a body is fine.
+trait OkOrEmpty {
+    fn ok_or_empty(&self);
+}
+
+impl OkOrEmpty for testkit::Reply {
+    #[track_caller]
+    fn ok_or_empty(&self) {
+        assert_eq!((self.status, self.text.as_str()), (200, ""));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_metadata() {
+    let (server, _, agent) = with_agent().await;
+    let uuid = agent.uuid.parse().unwrap();
+    let metadata = format!("resource_metadata=\"{ADDRESS}/.well-known/oauth-protected-resource/mcp/{}\"", agent.uuid);
+    for (token, challenge, detail) in [
+        (None, format!("Bearer {metadata}"), message::unauthenticated()),
+        (Some("x"), format!("Bearer error=\"invalid_token\", {metadata}"), message::bad_token()),
+    ] {
+        let refused = authenticate(&server.app, &server.build, uuid, token, HERE).await.err().unwrap();
+        assert_eq!((refused.status.as_u16(), refused.body), (401, detail));
+        let headers: Vec<_> =
+            refused.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(headers, [("www-authenticate", challenge.as_str())]);
+    }
+}
+
+/// How something ends or refuses.
+#[derive(Clone, Copy, PartialEq)]
+enum Ends {
+    /// For good.
+    Grant,
+    /// While it lasts.
+    Calls,
+}
+
+/// Does something to the account or the connector, and looks at the agent's tokens.
+async fn check(
+    what: &str,
+    ends: Ends,
+    change: impl AsyncFn(&Server, &Client, i64, &Agent),
+    back: impl AsyncFn(&Client, i64, &Agent),
+) {
+    let (server, api, agent) = with_agent().await;
+    let person = server.as_type("internal").await;
+    let tokens = agent.grant(&server, &person.username).await;
+    let second = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    assert!(agent.may_call(&server, &second).await, "{what}");
+    change(&server, &api, person.id, &agent).await;
+    assert!(!agent.may_call(&server, &second).await, "{what}: at once");
+    back(&api, person.id, &agent).await;
+    assert_eq!(agent.may_call(&server, &second).await, ends == Ends::Calls, "{what}: afterwards");
+    let refreshed = agent.refresh(&server, &second.refresh).await.status == 200;
+    assert_eq!(refreshed, ends == Ends::Calls, "{what}: refresh");
+}
+
+#[tokio::test]
+async fn a_grant_ends_with_the_sessions_of_its_person() {
+    let action = |api: &Client, id: i64, name: &str| {
+        let (api, path) = (api.clone(), format!("/api/users/{id}/{name}/"));
+        async move { api.post(&path, json!({})).await.ok() }
+    };
+    check(
+        "deactivated",
+        Ends::Grant,
+        async |_, api, id, _| drop(action(api, id, "deactivate").await),
+        async |api, id, _| drop(action(api, id, "reactivate").await),
+    )
+    .await;
+    check(
+        "anonymized",
+        Ends::Grant,
+        async |_, api, id, _| drop(action(api, id, "anonymize").await),
+        async |_, _, _| {},
+    )
+    .await;
+    check(
+        "deleted",
+        Ends::Grant,
+        async |_, api, id, _| api.delete(&format!("/api/users/{id}/")).await.is_empty(),
+        async |_, _, _| {},
+    )
+    .await;
+    check(
+        "renamed",
+        Ends::Grant,
+        async |_, api, id, _| {
+            drop(api.patch(&format!("/api/users/{id}/"), json!({"username": "b@example.com"})).await.ok())
+        },
+        async |_, _, _| {},
+    )
+    .await;
+    check(
+        "a changed password",
+        Ends::Grant,
+        async |server, _, _, _| {
+            let person = server.sign_in("internal@example.com", PASSWORD).await;
+            let body = json!({"current_password": PASSWORD, "new_password": "Another password 2"});
+            person.post("/api/auth/password-change/", body).await.is_empty();
+        },
+        async |_, _, _| {},
+    )
+    .await;
+}
+
+async fn method(api: &Client, account_type: &str, method: &str) {
+    let mut methods = json!({});
+    methods[account_type] = json!(method);
+    api.patch("/api/security/", json!({"authentication_method": methods})).await.ok();
+}
+
+#[tokio::test]
+async fn a_grant_ends_with_what_let_its_person_in() {
+    check(
+        "a forbidden method",
+        Ends::Grant,
+        async |_, api, _, _| method(api, "internal", "sso").await,
+        async |api, _, _| method(api, "internal", "any").await,
+    )
+    .await;
+    check(
+        "another account type",
+        Ends::Grant,
+        async |_, api, id, _| {
+            method(api, "external", "sso").await;
+            api.patch(&format!("/api/users/{id}/"), json!({"account_type": "external"})).await.ok();
+        },
+        async |api, id, _| {
+            api.patch(&format!("/api/users/{id}/"), json!({"account_type": "internal"})).await.ok();
+        },
+    )
+    .await;
+}
+
+async fn enable(api: &Client, path: &str, is_enabled: bool) {
+    api.patch(path, json!({"is_enabled": is_enabled})).await.ok();
+}
+
+#[tokio::test]
+async fn a_connector_ends_its_grants_or_refuses() {
+    let one = format!("{CONNECTORS}1/");
+    check(
+        "a disabled connector",
+        Ends::Calls,
+        async |_, api, _, _| enable(api, &one, false).await,
+        async |api, _, _| enable(api, &one, true).await,
+    )
+    .await;
+    let of = |agent: &Agent| format!("{INTEGRATIONS}{}/", agent.integration);
+    check(
+        "a disabled integration",
+        Ends::Calls,
+        async |_, api, _, agent| enable(api, &of(agent), false).await,
+        async |api, _, agent| enable(api, &of(agent), true).await,
+    )
+    .await;
+    check("deleted", Ends::Grant, async |_, api, _, _| api.delete(&one).await.is_empty(), async |_, _, _| {}).await;
+    let reset = format!("{one}reset-client-secret/");
+    check(
+        "a new secret",
+        Ends::Grant,
+        async |_, api, _, _| drop(api.post(&reset, json!({})).await.ok()),
+        async |_, _, _| {},
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_new_secret_takes_the_place_of_the_old_one_at_once() {
+    let (server, api, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let (tokens, code) =
+        (agent.grant(&server, &username).await, agent.code(&mut Browser::new(&server), &username).await);
+    let answer = api.post(&format!("{CONNECTORS}1/reset-client-secret/"), json!({})).await.ok();
+    fails(&agent.refresh(&server, &tokens.refresh).await, 401, "invalid_client");
+    let agent = Agent { secret: answer["client_secret"].as_str().unwrap().to_owned(), ..agent };
+    fails(&agent.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
+    // So is a code that was given before.
+    fails(&agent.exchange(&server, &code).await, 400, "invalid_grant");
+    assert!(!agent.may_call(&server, &tokens).await);
+    let tokens = agent.grant(&server, &username).await;
+    assert!(agent.may_call(&server, &tokens).await);
+}
+
+/// What a call of an agent is refused with.
+async fn refused(server: &Server, agent: &Agent, tokens: &Tokens) -> (u16, Value) {
+    let refused = agent.who(server, &tokens.access).await.err().unwrap();
+    (refused.status.as_u16(), refused.body)
+}
+
+#[tokio::test]
+async fn rotation_and_the_addresses_of_the_person_hold_for_the_agent() {
+    let (server, api, agent) = with_agent().await;
+    let person = server.as_type("internal").await;
+    let tokens = agent.grant(&server, &person.username).await;
+    let user = format!("/api/users/{}/", person.id);
+    let code = agent.code(&mut Browser::new(&server), &person.username).await;
+    let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]});
+    api.patch(&user, elsewhere).await.ok();
+    let not_from_here = message::detail("Access from this address is not allowed.");
+    assert_eq!(refused(&server, &agent, &tokens).await, (403, not_from_here));
+    let error = json!({
+        "error": "invalid_grant", "error_description": "Access from this address is not allowed.",
+        "detail": "Access from this address is not allowed.",
+    });
+    agent.refresh(&server, &tokens.refresh).await.is(403, error.clone());
+    agent.exchange(&server, &code).await.is(403, error);
+    api.patch(&user, json!({"is_ip_restriction_enabled": false})).await.ok();
+    assert!(agent.may_call(&server, &tokens).await);
+    let tokens = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+
+    api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
+    server.advance(DAY);
+    let tokens = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    assert_eq!(refused(&server, &agent, &tokens).await, (403, message::detail("Password change required.")));
+}
+
+#[tokio::test]
+async fn a_person_has_twenty_grants_on_a_connector_at_most() {
+    let (server, _, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let first = agent.grant(&server, &username).await;
+    let mut last = first.clone();
+    for _ in 0..20 {
+        last = agent.grant(&server, &username).await;
+    }
+    assert!(!agent.may_call(&server, &first).await && agent.may_call(&server, &last).await);
+    let live = "SELECT count(*) FROM sessions WHERE connector = 1 AND ended_at IS NULL";
+    assert_eq!(number(&server, live).await, 20);
+    // Codes and tokens of what is over do not pile up.
+    server.advance(8 * DAY);
+    agent.grant(&server, &username).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM agent_codes").await, 1);
+    assert_eq!(number(&server, "SELECT count(*) FROM agent_refresh_tokens").await, 1);
+}

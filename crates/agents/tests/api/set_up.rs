@@ -1,0 +1,35 @@
+//! What tests of agents begin with.
+
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::{Client, Server};
+
+pub const CONNECTORS: &str = "/api/mcp/connectors/";
+pub const INTEGRATIONS: &str = "/api/integrations/";
+/// Where sign-ins of the agents of these tests return to.
+pub const CALLBACK: &str = "https://agent.example/callback";
+
+/// A class; its id.
+pub async fn class(api: &Client, name: &str) -> i64 {
+    api.post("/api/object-classes/", json!({"name": name})).await.id()
+}
+
+/// An enabled integration of agents with these classes; its uuid.
+pub async fn integration(api: &Client, name: &str, classes: &[i64]) -> String {
+    let body = json!({
+        "type": "ai_mcp", "name": name, "is_enabled": true, "object_classes": classes,
+        "redirect_uris": [CALLBACK, "http://127.0.0.1/callback"],
+    });
+    api.post(INTEGRATIONS, body).await.created()["uuid"].as_str().unwrap().to_owned()
+}
+
+/// A connector; the answer to its creation.
+pub async fn connector(api: &Client, name: &str, integration: &str) -> Value {
+    api.post(CONNECTORS, json!({"name": name, "integration": integration})).await.created()
+}
+
+/// A number that a statement finds.
+pub async fn number(server: &Server, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, Error>(read).await.unwrap()
+}

@@ -1,0 +1,311 @@
+//! Every limit holds: set to what exists, the next create is refused with the message of the documents, and with one more it
+//! is not (`docs/reference/limits.md`). Those that bound nothing are named here, too, so that none is forgotten.
+
+use crate::{message, shown};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use testkit::{API_KEY, Client, DOMAIN, Reply, Server, docx};
+
+/// What is stored without effect (`docs/reference/limits.md`).
+const WITHOUT_EFFECT: &[&str] = &[
+    "personal_authentication_objects_per_user_per_provider",
+    "record_relations_transaction",
+    "sequences",
+    "task_group_templates",
+];
+
+/// A build in which the limits are tried one after the other.
+struct Walk {
+    api: Client,
+    operator: Client,
+    limits: String,
+    walked: BTreeSet<String>,
+    /// Two users and two groups: on PostgreSQL a refused create takes a number.
+    users: [i64; 2],
+    groups: [i64; 2],
+}
+
+impl Walk {
+    async fn set(&self, key: &str, value: i64) {
+        self.operator.patch(&self.limits, json!({ key: value })).await.ok();
+    }
+
+    /// Sends a request when the limit is what exists, which refuses it so, and when it is one more. Returns what that makes.
+    async fn refuses(
+        &mut self,
+        key: &str,
+        exists: i64,
+        refused: Value,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> Reply {
+        let send = async || self.api.call(method, path).json(&body).send().await;
+        self.set(key, exists).await;
+        let reply = send().await;
+        assert_eq!(reply, (400, refused), "{key} at {exists}");
+        self.set(key, exists + 1).await;
+        let reply = send().await;
+        assert!((200..300).contains(&reply.status), "{key} at {}: {reply:?}", exists + 1);
+        self.set(key, 1000).await;
+        assert!(self.walked.insert(key.to_owned()), "{key} is walked twice");
+        reply
+    }
+
+    /// A create that is refused as those of most resources are: "Limit of 1 Roles has been exceeded."
+    async fn exceeds(&mut self, key: &str, exists: i64, many: &str, path: &str, body: Value) -> Reply {
+        self.refuses(key, exists, message::exceeded(&format!("{exists} {many}")), "POST", path, body).await
+    }
+}
+
+fn named(name: &str) -> Value {
+    json!({"name": name})
+}
+
+fn user(name: &str, account_type: &str) -> Value {
+    json!({
+        "username": format!("{name}@example.com"), "account_type": account_type, "first_name": "U", "last_name": "N",
+    })
+}
+
+fn options(count: usize) -> Value {
+    (0..count).map(|n| json!({"value": n.to_string(), "text": "Option"})).collect()
+}
+
+#[tokio::test]
+async fn every_limit_holds() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let operator = server.anonymous().with_header("x-api-key", API_KEY);
+    let limits = format!("/api/builds/{DOMAIN}/limits/");
+    let mut walk = Walk { api: api.clone(), operator, limits, walked: BTreeSet::new(), users: [0; 2], groups: [0; 2] };
+
+    administration(&mut walk).await;
+    accounts(&mut walk).await;
+    groups(&mut walk).await;
+    classes(&mut walk).await;
+    relations(&mut walk).await;
+    records(&mut walk).await;
+    tasks(&mut walk).await;
+    components(&mut walk, &server).await;
+
+    let limits = walk.operator.get(&walk.limits).await.ok();
+    let keys = limits.as_object().unwrap().keys().filter(|key| *key != "allowed_file_extensions");
+    let all: BTreeSet<String> = keys.cloned().collect();
+    let known: BTreeSet<String> = WITHOUT_EFFECT.iter().map(|key| (*key).to_owned()).chain(walk.walked).collect();
+    assert_eq!(all, known, "each limit is walked, or said to bound nothing");
+}
+
+async fn administration(walk: &mut Walk) {
+    let object = |name: &str| json!({"name": name, "provider": "basic"});
+    walk.api.post("/api/authentication-objects/", object("One")).await.created();
+    let path = "/api/authentication-objects/";
+    walk.exceeds("authentication_object", 1, "Authentication Objects", path, object("Two")).await;
+    let sso = |name: &str| json!({"name": name, "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
+    walk.api.post("/api/single-sign-on/", sso("One")).await.created();
+    let refused = json!({"detail": ["Limit of 1 SSO configurations has been exceeded."]});
+    walk.refuses("single_sign_on", 1, refused, "POST", "/api/single-sign-on/", sso("Two")).await;
+    walk.api.post("/api/roles/", named("One")).await.created();
+    walk.exceeds("roles", 1, "Roles", "/api/roles/", named("Two")).await;
+    let [one, two] = ["a.csv", "b.csv"].map(|name| walk.api.upload(name, "a;b"));
+    let [one, two] = [one.await, two.await].map(|token| json!({"token": token}));
+    walk.api.post("/api/files/public-storage/", one).await.created();
+    walk.exceeds("public_files", 1, "Public Files", "/api/files/public-storage/", two).await;
+    walk.api.post("/ui-config/one/", json!({"content": "1"})).await.created();
+    walk.exceeds("ui_config", 1, "UI Config", "/ui-config/two/", json!({"content": "1"})).await;
+    let preference = |key: &str| format!("/api/users/me/preferences/{key}/");
+    walk.api.call("PUT", &preference("one")).json(&json!({"value": 1})).send().await.created();
+    let refused = message::exceeded("1 User Preferences");
+    walk.refuses("user_preferences", 1, refused, "PUT", &preference("two"), json!({"value": 1})).await;
+}
+
+async fn accounts(walk: &mut Walk) {
+    let one = walk.api.post("/api/users/", user("u2", "internal")).await.id();
+    let two = walk.exceeds("users_internal", 1, "internal accounts", "/api/users/", user("u3", "internal")).await.id();
+    walk.users = [one, two];
+    walk.exceeds("users_super_admin", 1, "super_admin accounts", "/api/users/", user("admin2", "super_admin")).await;
+    for kind in ["external", "full", "one_time_completion", "service_internal", "service_external"] {
+        let account = |name: &str| {
+            let mut body = user(&format!("{kind}-{name}"), kind);
+            if kind.starts_with("service") {
+                body["password"] = testkit::PASSWORD.into();
+            }
+            body
+        };
+        walk.api.post("/api/users/", account("one")).await.created();
+        walk.exceeds(&format!("users_{kind}"), 1, &format!("{kind} accounts"), "/api/users/", account("two")).await;
+    }
+    let refused = json!({"allowed_ip_ranges": ["Limit of 1 IP restrictions has been exceeded."]});
+    let ranges = json!({"allowed_ip_ranges": ["10.0.0.0/8", "11.0.0.0/8"]});
+    walk.refuses("users_ip_restrictions", 1, refused, "PATCH", &format!("/api/users/{one}/"), ranges).await;
+}
+
+async fn groups(walk: &mut Walk) {
+    walk.api.post("/api/user-groups/", named("One")).await.created();
+    let two = walk.exceeds("user_groups", 1, "User Groups", "/api/user-groups/", named("Two")).await.id();
+    walk.groups = [1, two];
+    let [first, second] = walk.users;
+    let group = "/api/user-groups/1/";
+    walk.api.post(&format!("{group}members/users/"), json!([first])).await.created();
+    let members = format!("{group}members/users/");
+    walk.exceeds("user_group_members", 1, "User Group Members", &members, json!([second])).await;
+    // Its maker is the first one.
+    walk.exceeds("user_group_owners", 1, "User Group Owners", &format!("{group}owners/users/"), json!([first])).await;
+    let sets = format!("{group}permission-sets/");
+    let exist = walk.api.get(&sets).await["total_count"].as_i64().unwrap();
+    walk.exceeds("user_group_permission_set", exist, "User Group Permission Sets", &sets, named("Own")).await;
+    let set = *walk.api.get(&sets).await.ids().last().unwrap();
+    let assignees = ["users", "user-groups"].map(|which| format!("{sets}{set}/assignees/{which}/"));
+    let keys = ["users_group_permission_set_assignees_users", "users_group_permission_set_assignees_user_groups"];
+    assign(walk, assignees, "permission set assignees", keys).await;
+}
+
+/// Assigns the users, and the groups, to a permission set, whose limits have these keys.
+async fn assign(walk: &mut Walk, [users, groups]: [String; 2], many: &str, keys: [&str; 2]) {
+    for (key, path, [one, two]) in [(keys[0], users, walk.users), (keys[1], groups, walk.groups)] {
+        walk.api.post(&path, json!([one])).await.created();
+        walk.exceeds(key, 1, many, &path, json!([two])).await;
+    }
+}
+
+/// Leaves class 1 with the field `title`, a text, and others.
+async fn classes(walk: &mut Walk) {
+    walk.api.post("/api/object-classes/", named("One")).await.created();
+    walk.exceeds("object_classes", 1, "Object Classes", "/api/object-classes/", named("Two")).await;
+    let class = "/api/object-classes/1/";
+    let fields = &format!("{class}fields/");
+    let field = |label: &str, kind: &str| json!({"label": label, "type": kind});
+    walk.api.post(fields, field("Title", "string")).await.created();
+    walk.exceeds("object_class_fields", 1, "Object Class Fields", fields, field("Number", "integer")).await;
+
+    // Bounds inside the declarations of fields.
+    let too_big = |name: &str| json!({ name: ["Ensure this value is less than or equal to 3."] });
+    let long = json!({"label": "Short", "type": "string", "max_length": 4});
+    walk.refuses("api_object_field_string_type_length_limit", 3, too_big("max_length"), "POST", fields, long).await;
+    let files = json!({"label": "Papers", "type": "document", "max_num_of_files": 4});
+    walk.refuses("api_document_max_num_of_files", 3, too_big("max_num_of_files"), "POST", fields, files).await;
+    for kind in ["enum", "set"] {
+        let key = format!("api_object_field_{kind}_options_max_count");
+        let body = json!({"label": kind, "type": kind, "options": options(4)});
+        walk.refuses(&key, 3, json!({"options": ["Up to 3 items allowed."]}), "POST", fields, body).await;
+    }
+
+    walk.exceeds("object_class_owners", 1, "Object Class Owners", &format!("{class}owners/"), json!([walk.users[0]]))
+        .await;
+    let sets = format!("{class}permission-sets/");
+    let exist = walk.api.get(&sets).await["total_count"].as_i64().unwrap();
+    walk.exceeds("object_class_permission_set", exist, "Object Class Permission Sets", &sets, named("Own")).await;
+    let set = *walk.api.get(&sets).await.ids().last().unwrap();
+    let assignees = ["users", "user-groups"].map(|which| format!("{sets}{set}/assignees/{which}/"));
+    let keys = ["object_class_permission_set_assignees", "object_class_permission_set_users_groups_assignees"];
+    assign(walk, assignees, "Permission Set Assignees", keys).await;
+    let sets = format!("{class}record-permission-sets/");
+    let set = |name: &str| json!({"name": name, "permissions": {"object_records": ["view"]}});
+    walk.api.post(&sets, set("One")).await.created();
+    walk.exceeds("records_permission_set", 1, "Object Class Permission Sets", &sets, set("Two")).await;
+
+    let form = |name: &str| json!({"name": name, "object_class": 1, "type": "create", "configuration": {}});
+    walk.api.post("/api/object-class-forms/", form("One")).await.created();
+    let many = "standalone forms for the class";
+    walk.exceeds("object_class_forms", 1, many, "/api/object-class-forms/", form("Two")).await;
+    let templates = format!("{class}document-templates/");
+    let mut bodies = Vec::new();
+    for name in ["One", "Two"] {
+        let token = walk.api.upload(&format!("{name}.docx"), docx(["{{ title }}"])).await;
+        bodies.push(json!({"name": name, "template_file": token}));
+    }
+    let two = bodies.pop().unwrap();
+    walk.api.post(&templates, bodies.pop().unwrap()).await.created();
+    walk.exceeds("object_class_document_templates", 1, "Document Templates", &templates, two).await;
+}
+
+/// Three classes, of which the first points at the second one, and that at the third one.
+async fn relations(walk: &mut Walk) {
+    let mut made = Vec::new();
+    for name in ["Low", "Middle", "High"] {
+        made.push(walk.api.post("/api/object-classes/", named(name)).await.id());
+    }
+    let [low, middle, high] = made[..] else { panic!("three are made") };
+    let fields = |class: i64| format!("/api/object-classes/{class}/fields/");
+    let to = |label: &str, class: i64| json!({"label": label, "type": "relation", "related_object_class": class});
+    walk.api.post(&fields(low), to("One", middle)).await.created();
+    walk.exceeds("object_relations_top_parent", 1, "Object Relation Parents", &fields(low), to("Two", middle)).await;
+    walk.exceeds("object_relations_children", 2, "Object Relation Children", &fields(low), to("Three", middle)).await;
+    let refused = json!({"related_object_class": ["Limit of 2 relation levels has been exceeded."]});
+    walk.refuses("object_relations_depth", 2, refused, "POST", &fields(middle), to("One", high)).await;
+}
+
+/// Leaves record 1 of class 1.
+async fn records(walk: &mut Walk) {
+    let records = "/api/object-classes/1/object-records/";
+    walk.api.post(records, json!({"fields": {"title": "One"}})).await.created();
+    walk.exceeds("object_records_per_object_class", 1, "Object Records", records, json!({})).await;
+    let owners = "/api/object-records/1/owners/";
+    // Its maker is the one; more than one has no effect.
+    walk.set("object_record_owners", 2).await;
+    walk.api.post(owners, json!([walk.users[0]])).await.refuses(message::exceeded("1 Object Record Owners"));
+    walk.walked.insert("object_record_owners".to_owned());
+    let set = walk.api.get("/api/object-classes/1/record-permission-sets/").await.ids()[0];
+    let assignees =
+        ["", "user-groups/"].map(|which| format!("/api/object-records/1/permission-sets/{set}/assignees/{which}"));
+    let keys = ["object_record_permission_set_assignees", "object_record_permission_set_users_groups_assignees"];
+    assign(walk, assignees, "Permission Set Assignees", keys).await;
+
+    let key = "api_filters_on_object_models_object_records_list";
+    let filtered = |count: usize| format!("{records}?{}", vec!["title=One"; count].join("&"));
+    for most in [1, 2] {
+        walk.set(key, most).await;
+        walk.api.get(&filtered(most as usize)).await.ok();
+        let filters = if most == 1 { "filter" } else { "filters" };
+        let refused = message::detail(&format!("Limit of {most} {filters} has been exceeded."));
+        walk.api.get(&filtered(most as usize + 1)).await.refuses(refused);
+    }
+    walk.walked.insert(key.to_owned());
+}
+
+async fn tasks(walk: &mut Walk) {
+    let config = json!({
+        "task_type": "tt_object_record_update", "configuration": {"object_class": 1, "fields": ["title"]},
+    });
+    let template = |name: &str| json!({"name": name, "complete_by": "asap", "plugin_config": config});
+    walk.api.post("/api/task-templates/", template("One")).await.created();
+    walk.exceeds("task_templates", 1, "Task Templates", "/api/task-templates/", template("Two")).await;
+    let mut task = json!({"task_template": 1, "object_record": 1, "assignees": walk.users});
+    let refused = |name: &str| json!({ name: ["Up to 1 item allowed."] });
+    walk.refuses("assignees_standard", 1, refused("assignees"), "POST", "/api/tasks/", task.clone()).await;
+    task["assignees"] = json!([]);
+    task["assignee_groups"] = json!(walk.groups);
+    let key = "task_assignees_user_groups";
+    let task = walk.refuses(key, 1, refused("assignee_groups"), "POST", "/api/tasks/", task).await.id();
+    let refused = json!({"response": {"fields": {"title": ["Ensure this field has no more than 3 characters."]}}});
+    let response = json!({"response": {"fields": {"title": "four"}}});
+    let complete = format!("/api/tasks/{task}/complete/");
+    walk.refuses("api_task_string_type_length_limit", 3, refused, "POST", &complete, response).await;
+    assert_eq!(walk.api.get(&format!("/api/tasks/{task}/")).await["completed_by"], shown::admin());
+}
+
+/// Components of two repositories, which are taken to be imported.
+async fn components(walk: &mut Walk, server: &Server) {
+    for name in ["one", "two"] {
+        let body =
+            json!({"repository_url": format!("https://127.0.0.1:1/{name}"), "username": "deploy", "token": "t0ken"});
+        let id = walk.api.post("/api/custom-components/repository/", body).await.id();
+        let path = format!("/api/custom-components/repository/{id}/");
+        while walk.api.get(&path).await.ok()["status"] == "processing" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    let imported = |conn: &mut Conn| {
+        conn.exec(&Sql::new("UPDATE custom_component_repositories SET status = 'imported', errors = NULL"))
+    };
+    server.build.db.write::<_, Error>(imported).await.unwrap();
+    let uses = json!({
+        "landing_page": true, "object_class_create_form": false, "object_class_summary_form": false,
+        "object_class_standalone_form": false, "task_template_form": false,
+    });
+    let component = |n: i64| json!({"name": format!("Component {n}"), "repository": n, "available_use": uses});
+    walk.api.post("/api/custom-components/", component(1)).await.created();
+    walk.exceeds("custom_components", 1, "Custom Components", "/api/custom-components/", component(2)).await;
+}

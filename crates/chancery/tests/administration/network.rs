@@ -1,0 +1,263 @@
+//! No address of a tenant leads the server to where the deployment does not allow: all callers of the network, and all
+//! spellings of an address (`docs/operations.md`, `CHANCERY_OUTBOUND_ALLOW`).
+
+use crate::BINARY;
+use platform::identity::single_sign_on::Providers;
+use platform::kit::address::Ranges;
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use testkit::{
+    ADMIN, Authority, Client, Forger, Installation, MAIL_PASSWORD, MAIL_USERNAME, MailOptions, MailServer, PASSWORD,
+    Server,
+};
+
+const TEST: &str = "/api/administration/smtp-settings/test/";
+
+/// The only address to which the deployment allows connections, where fake servers of tenants listen.
+const ALLOWED: &str = "127.0.0.1/32";
+
+/// Spellings of addresses at which the listener of a test hears whoever connects: 127.0.0.2, `::1` and all of this machine.
+const HEARD: &[&str] = &[
+    "127.0.0.2",
+    "127.2",
+    "127.0.2",
+    "0x7f.2",
+    "0x7f000002",
+    "0x7f.0x0.0x0.0x2",
+    "0177.0.0.2",
+    "017700000002",
+    "2130706434",
+    "0.0.0.0",
+    "0",
+    "[::1]",
+    "[0:0:0:0:0:0:0:1]",
+    "[::]",
+    "[::ffff:127.0.0.2]",
+    "[::ffff:7f00:2]",
+    "[0:0:0:0:0:ffff:7f00:2]",
+    "ip6-localhost",
+    "ip6-loopback",
+];
+
+/// Private, link-local and reserved ones, and those that hide another one: nothing need listen there.
+const CLOSED: &[&str] = &[
+    "10.0.0.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "0xa9fea9fe",
+    "2852039166",
+    "172.16.0.1",
+    "192.168.0.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "[::127.0.0.2]",
+    "[64:ff9b::7f00:2]",
+    "[64:ff9b::a9fe:a9fe]",
+    "[64:ff9b:1::7f00:2]",
+    "[2002:7f00:2::]",
+    "[2001:0:7f00:2::]",
+    "[fe80::1]",
+    "[fec0::1]",
+    "[fd00:ec2::254]",
+    "[ff02::1]",
+    "[100::1]",
+];
+
+/// Hears whoever connects to one port, whatever the address of this machine, but for the allowed one.
+struct Ear {
+    port: u16,
+    heard: Arc<AtomicUsize>,
+}
+
+impl Ear {
+    fn start() -> Ear {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let first = TcpListener::bind("127.0.0.2:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        let mut listeners = vec![first];
+        // 0.0.0.0 leads to 127.0.0.1, where somebody else may have the port.
+        for address in ["::1", "127.0.0.1"] {
+            let address: IpAddr = address.parse().unwrap();
+            listeners.extend(TcpListener::bind(SocketAddr::new(address, port)));
+        }
+        for listener in listeners {
+            let heard = heard.clone();
+            std::thread::spawn(move || {
+                for _ in listener.incoming() {
+                    heard.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        Ear { port, heard }
+    }
+}
+
+const REPOSITORIES: &str = "/api/custom-components/repository/";
+
+/// What calls an address that a tenant chose, or a server of a tenant. Whoever adds a caller adds a line.
+const CALLERS: &[&str] =
+    &["mail server", "token of mail", "keys of a provider", "user info of a provider", "webhook", "git"];
+
+/// The servers that a test calls through.
+struct Network {
+    api: Client,
+    mail: MailServer,
+    forger: Forger,
+    server: Server,
+    /// The address of a webhook.
+    webhook: String,
+}
+
+impl Network {
+    /// Lets a caller call this host, and returns whether it says that it could not connect.
+    async fn refuses(&self, caller: &str, host: &str, port: u16) -> bool {
+        let url = |scheme: &str| format!("{scheme}://{host}:{port}/token");
+        match caller {
+            "mail server" => {
+                let bare = host.trim_matches(['[', ']']);
+                self.could_not_connect(json!({"host": bare, "port": port, "password": MAIL_PASSWORD})).await
+                    && self
+                        .could_not_connect(json!({"host": host, "port": port, "tls": false, "password": MAIL_PASSWORD}))
+                        .await
+            }
+            "token of mail" => {
+                let mut refuses = true;
+                for scheme in ["http", "https"] {
+                    let object = json!({"token_url": url(scheme), "client_secret": "s"});
+                    let object = self.api.patch("/api/authentication-objects/1/", object).await;
+                    // What is no address is refused before.
+                    refuses &= object.status == 400 || self.could_not_connect(by_token(&self.mail)).await;
+                }
+                refuses
+            }
+            "keys of a provider" => {
+                self.forger.state().discovery = json!({"jwks_uri": url("http")});
+                self.providers().of(&self.forger.issuer()).keys(&self.server.clock, None).await.is_err()
+            }
+            "user info of a provider" => {
+                self.forger.state().discovery = json!({"userinfo_endpoint": url("http")});
+                self.providers().of(&self.forger.issuer()).user_info(&self.server.clock, "token").await.is_err()
+            }
+            "webhook" => {
+                let changed = json!({"url": url("https"), "secret": "sixteen letters!"});
+                if self.api.patch(&self.webhook, changed).await.status == 400 {
+                    return true;
+                }
+                let sent = self.api.post(&format!("{}test/", self.webhook), json!({})).await.ok();
+                let tried = self.settled(async || {
+                    let deliveries = self.api.get(&format!("{}deliveries/", self.webhook)).await.ok();
+                    let deliveries = deliveries["results"].as_array().unwrap().clone();
+                    deliveries.into_iter().find(|delivery| delivery["event_id"] == sent["event_id"]).unwrap()
+                });
+                let tried = tried.await;
+                (&tried["status"], &tried["response_status"]) == (&json!("failed"), &Value::Null)
+            }
+            "git" => {
+                let body = json!({"repository_url": url("https"), "username": "deploy", "token": "t0ken"});
+                let made = self.api.post(REPOSITORIES, body).await;
+                if made.status == 400 {
+                    return true;
+                }
+                let path = format!("{REPOSITORIES}{}/", made.id());
+                let imported = self.settled(async || self.api.get(&path).await.ok()).await;
+                self.api.delete(&path).await.is_empty();
+                imported["status"] == "failed" && imported["errors"]["repository_url"].is_array()
+            }
+            _ => panic!("{caller} is new: say here how it calls"),
+        }
+    }
+
+    /// What something is when it waits and works no longer.
+    async fn settled(&self, look: impl AsyncFn() -> Value) -> Value {
+        loop {
+            let found = look().await;
+            if found["status"] != "pending" && found["status"] != "processing" {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn could_not_connect(&self, of_server: Value) -> bool {
+        let reply = self.api.post(TEST, settings(of_server)).await;
+        assert_eq!(reply.status, 400, "{reply:?}");
+        reply["detail"].as_str().is_none_or(|detail| detail.ends_with(": could not connect"))
+    }
+
+    /// New ones, which remember nothing.
+    fn providers(&self) -> Providers {
+        Providers::new(Ranges::parse_list(ALLOWED).unwrap())
+    }
+}
+
+/// Mail settings with these of the server.
+fn settings(of_server: Value) -> Value {
+    let mut body = json!({
+        "tls": true, "username": MAIL_USERNAME, "from_email": "no-reply@a.example", "failure_email": "ops@a.example",
+    });
+    body.as_object_mut().unwrap().extend(of_server.as_object().unwrap().clone());
+    body
+}
+
+/// A mail server that may be called, at which a token signs in.
+fn by_token(mail: &MailServer) -> Value {
+    json!({
+        "host": "127.0.0.1", "port": mail.port, "authorization_method": "vendor_client_credentials",
+        "authentication_object": 1,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_connects_where_the_deployment_does_not_allow() {
+    let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+    let root = authority.write_root(certificates.path());
+    let installation = Installation::with_build(BINARY).set("SSL_CERT_FILE", root.to_str().unwrap());
+    let installation = installation.set("CHANCERY_OUTBOUND_ALLOW", ALLOWED);
+    let process = installation.serve();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let vendor = json!({
+        "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "client", "client_secret": "s",
+        "token_url": "https://localhost/",
+    });
+    api.post("/api/authentication-objects/", vendor).await.created();
+    let mail = MailServer::start(&authority, &MailOptions::default());
+    let webhook = json!({
+        "type": "webhook", "name": "Webhook", "is_enabled": true, "url": "https://receiver.example/",
+        "secret": "sixteen letters!",
+    });
+    let webhook = api.post("/api/integrations/", webhook).await.created();
+    let webhook = format!("/api/integrations/{}/", webhook["uuid"].as_str().unwrap());
+    let network = Network { api, mail, forger: Forger::start().await, server: Server::start().await, webhook };
+    let ear = Ear::start();
+    std::net::TcpStream::connect(("127.0.0.2", ear.port)).unwrap();
+    let deaf = Instant::now();
+    while ear.heard.load(Ordering::Relaxed) == 0 {
+        assert!(deaf.elapsed() < Duration::from_secs(10), "the listener hears nothing");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    for caller in CALLERS {
+        for host in HEARD.iter().chain(CLOSED) {
+            let begin = Instant::now();
+            assert!(network.refuses(caller, host, ear.port).await, "{caller}: {host}");
+            // An attempt to connect to where nobody is takes five seconds.
+            assert!(begin.elapsed() < Duration::from_secs(4), "{caller}: {host}");
+        }
+    }
+    // Nor does a server that may be called lead there.
+    network.forger.state().redirects_to = Some(format!("http://127.0.0.2:{}", ear.port));
+    let issuer = network.forger.issuer();
+    assert!(network.providers().of(&issuer).discovery(&network.server.clock).await.is_err());
+    let object = json!({"token_url": format!("{issuer}/token"), "client_secret": "s"});
+    network.api.patch("/api/authentication-objects/1/", object).await.ok();
+    let reply = network.api.post(TEST, settings(by_token(&network.mail))).await;
+    assert_eq!(reply.status, 400, "{reply:?}");
+    assert_eq!(network.forger.state().calls["/token"], 1, "the allowed server is called");
+
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(ear.heard.load(Ordering::Relaxed), 1, "somebody connected");
+}

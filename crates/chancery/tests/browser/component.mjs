@@ -1,0 +1,97 @@
+// A custom component in a sandboxed frame, in a frame without a sandbox, and as a page of its own: its script runs, and reaches
+// nothing of those who see it.
+
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import { journey, settings } from './browser.mjs'
+
+const { api, index, token } = settings
+
+// What the script of the component found. It is the same wherever it runs.
+const expected = {
+  origin: 'null',
+  module: 'loaded',
+  style: 'rgb(1, 2, 3)',
+  cookie: 'SecurityError',
+  setCookie: 'SecurityError',
+  localStorage: 'SecurityError',
+  sessionStorage: 'SecurityError',
+  indexedDB: 'SecurityError',
+  caches: 'SecurityError',
+  serviceWorker: 'refused',
+  parent: 'SecurityError',
+  api: 'TypeError',
+  apiWithCookies: 'TypeError',
+  signIn: 'TypeError',
+  popup: 'none',
+  form: 'not sent',
+}
+
+// What is there for it to take: cookies and storage of the server's own origin.
+const fill = async (page) => {
+  await page.goto(`${api}/sign-in/`)
+  await page.context().addCookies([
+    { name: 'session', value: 'of somebody', url: api },
+    { name: 'hidden', value: 'of somebody', url: api, httpOnly: true, sameSite: 'Lax' },
+  ])
+  await page.evaluate((token) => localStorage.setItem('token', token), token)
+}
+
+const found = async (frame, name) => {
+  await frame.waitForFunction(() => document.title === 'done', null, { polling: 100 })
+  const result = JSON.parse(await frame.locator('#found').innerText())
+  if (frame.parentFrame() === null) {
+    // A page of its own is its own parent.
+    assert.equal(result.parent, 'itself')
+    result.parent = 'SecurityError'
+  }
+  assert.deepEqual(result, expected, name)
+}
+
+// The console tells of each thing that was refused.
+const silence = (tab) => tab.console.splice(0)
+
+await journey('as a page of its own', async (page, tab) => {
+  await fill(page)
+  await page.goto(index)
+  await found(page.mainFrame(), 'a page')
+  silence(tab)
+})
+
+const SANDBOXES = ['sandbox="allow-scripts"', '', 'sandbox="allow-scripts allow-same-origin allow-forms allow-popups"']
+
+// What a front end has.
+const front = (sandbox) => `<h1>Front end</h1><iframe ${sandbox} src="${index}"></iframe>`
+
+const framed = async (page, name) => {
+  const frame = page.frames().find((frame) => frame !== page.mainFrame())
+  await found(frame, name)
+}
+
+// A front end at the server's own origin, which is the worst case.
+await journey('in a frame of the same origin', async (page, tab) => {
+  await fill(page)
+  for (const sandbox of SANDBOXES) {
+    await page.route(`${api}/front-end/`, (route) => route.fulfill({ contentType: 'text/html', body: front(sandbox) }))
+    await page.goto(`${api}/front-end/`)
+    await framed(page, `same origin, ${sandbox}`)
+    await page.unroute(`${api}/front-end/`)
+  }
+  silence(tab)
+})
+
+await journey('in a frame of another origin', async (page, tab) => {
+  await fill(page)
+  const other = createServer((request, response) => {
+    response.setHeader('Content-Type', 'text/html')
+    response.end(front(SANDBOXES[Number(request.url.slice(1))] ?? ''))
+  }).listen(0, '127.0.0.1')
+  await new Promise((resolve) => other.once('listening', resolve))
+  for (const n of SANDBOXES.keys()) {
+    await page.goto(`http://127.0.0.1:${other.address().port}/${n}`)
+    await framed(page, `another origin, ${SANDBOXES[n]}`)
+  }
+  other.closeAllConnections()
+  other.close()
+  silence(tab)
+})

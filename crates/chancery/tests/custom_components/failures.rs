@@ -1,0 +1,211 @@
+//! Repositories that are not imported, and why; and imports that are interrupted.
+
+use crate::{CONFIG, REPOSITORIES, Set, TOO_LARGE, UNREACHABLE, UNREADABLE, admin, ended, repository};
+use serde_json::{Value, json};
+use std::time::Duration;
+use testkit::{Authority, GIT_TOKEN, GIT_USERNAME, GitAnswer, GitServer, PASSWORD};
+
+fn of_url(text: &str) -> Value {
+    json!({"repository_url": [text]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
+    let set = Set::up().await;
+    let (large, many, all): (Vec<u8>, Vec<String>, Vec<Vec<u8>>) = (
+        vec![7; 10 * 1024 * 1024 + 1],
+        (0..1999).map(|n| format!("{n}.js")).collect(),
+        (0..6_u8).map(|n| vec![n; 9 * 1024 * 1024]).collect(),
+    );
+    let plain: [(&str, &[u8]); 2] = [("config.json", CONFIG), ("index.html", b"")];
+    let with = |others: Vec<(String, &[u8])>| {
+        let mut files: Vec<(String, Vec<u8>)> = plain.map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).to_vec();
+        files.extend(others.into_iter().map(|(path, bytes)| (path, bytes.to_vec())));
+        files
+    };
+    let long = format!(r#"{{"version": "{}"}}"#, "1".repeat(100_000));
+    let required = json!(["This field is required."]);
+    let only = |path: &str, bytes: &[u8]| vec![(path.to_owned(), bytes.to_vec())];
+    let cases = [
+        ("nothing", Vec::new(), json!({"config.json": required, "index.html": required})),
+        ("index", only("config.json", CONFIG), json!({"index.html": required})),
+        ("config", only("index.html", b""), json!({"config.json": required})),
+        (
+            "long",
+            vec![("config.json".to_owned(), long.into_bytes()), ("index.html".to_owned(), Vec::new())],
+            json!({"config.json": ["Ensure this field has no more than 100000 characters."]}),
+        ),
+        (
+            "wrong",
+            vec![("config.json".to_owned(), b"[]".to_vec()), ("index.html".to_owned(), Vec::new())],
+            json!({"config.json": ["Invalid data. Expected a dictionary, but got list."]}),
+        ),
+        (
+            "parameters",
+            vec![
+                (
+                    "config.json".to_owned(),
+                    br#"{"version": "1", "publisher": "P", "parameters": [{"parameter_type": "x"}]}"#.to_vec(),
+                ),
+                ("index.html".to_owned(), Vec::new()),
+            ],
+            json!({"parameters": {"0": {"parameter_name": required, "parameter_type": ["x is not a valid choice."]}}}),
+        ),
+        ("large", with(vec![("large.bin".to_owned(), &large)]), of_url(TOO_LARGE)),
+        ("many", with(many.iter().map(|path| (path.clone(), path.as_bytes())).collect()), of_url(TOO_LARGE)),
+        (
+            "all",
+            with(all.iter().map(|bytes| (format!("{}.bin", bytes[0]), bytes.as_slice())).collect()),
+            of_url(TOO_LARGE),
+        ),
+        // The same bytes in many places are as many files.
+        ("copies", with((0..2000).map(|n| (format!("{n}.js"), &b"same"[..])).collect()), of_url(TOO_LARGE)),
+    ];
+    let process = set.installation.serve();
+    let api = admin(&process).await;
+    let mut made = Vec::new();
+    for (name, files, errors) in &cases {
+        let borrowed: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
+        set.git.commit(name, &borrowed);
+        made.push((repository(&api, &set.git.url(name)).await, name, errors));
+    }
+    // One without a commit.
+    set.git.repository("empty");
+    let errors = json!({"config.json": required, "index.html": required});
+    made.push((repository(&api, &set.git.url("empty")).await, &"empty", &errors));
+    for (at, name, errors) in made {
+        let found = ended(&api, &at).await;
+        assert_eq!((&found["status"], &found["errors"]), (&json!("failed"), errors), "{name}");
+    }
+    assert!(process.peak_memory() < 512, "{} MiB", process.peak_memory());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_credentials_are_corrected_by_another_import() {
+    let set = Set::up().await;
+    set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
+    let process = set.installation.serve();
+    let api = admin(&process).await;
+    let body = json!({"repository_url": set.git.url("map.git"), "username": GIT_USERNAME, "token": "wr0ng-t0ken"});
+    let at = format!("{REPOSITORIES}{}/", api.post(REPOSITORIES, body).await.id());
+    assert_eq!(ended(&api, &at).await["errors"], of_url(UNREACHABLE));
+    let import = format!("{at}import/");
+    api.post(&import, json!({"username": "other", "token": GIT_TOKEN})).await.ok();
+    assert_eq!(ended(&api, &at).await["errors"], of_url(UNREACHABLE));
+    api.post(&import, json!({"username": GIT_USERNAME})).await.ok();
+    assert_eq!(ended(&api, &at).await["status"], "imported");
+    // What is there no more, and what never was, cannot be told apart from what is not permitted.
+    let nothing = repository(&api, &set.git.url("nothing.git")).await;
+    assert_eq!(ended(&api, &nothing).await["errors"], of_url(UNREACHABLE));
+    for secret in ["wr0ng-t0ken", GIT_TOKEN] {
+        assert!(!process.stderr().contains(secret), "{secret} is in the log");
+        assert!(!api.get("/api/administration/log/").await.text.contains(secret));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_servers_are_left() {
+    let set = Set::up().await;
+    let random: Vec<u8> = (0..5000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u8).collect();
+    set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b""), ("random", &random)]);
+    let process = set.installation.serve();
+    let api = admin(&process).await;
+    let at = repository(&api, &set.git.url("map.git")).await;
+    assert_eq!(ended(&api, &at).await["status"], "imported");
+    let advertisement = "application/x-git-upload-pack-advertisement";
+    let of_type = |media_type: &str| vec![("Content-Type", media_type.to_owned())];
+    let elsewhere = set.git.url("map.git/info/refs?service=git-upload-pack");
+    let other = |status, headers, body: &[u8]| GitAnswer::Other(status, headers, body.to_vec());
+    let loud = "0000".repeat(1024 * 1024).into_bytes();
+    for (answer, wrong) in [
+        (other(302, vec![("Location", elsewhere)], b""), UNREACHABLE),
+        (other(500, of_type(advertisement), b""), UNREACHABLE),
+        (other(200, of_type("text/html"), b"<html>"), UNREADABLE),
+        (other(200, of_type(advertisement), b""), UNREADABLE),
+        (other(200, of_type(advertisement), b"garbage garbage"), UNREADABLE),
+        (other(200, of_type(advertisement), b"ffff"), UNREADABLE),
+        (other(200, of_type(advertisement), b"+00f"), UNREADABLE),
+        (other(200, of_type(advertisement), b"0003"), UNREADABLE),
+        (other(200, of_type(advertisement), b"000eversion 1\n0000"), UNREADABLE),
+        (other(200, of_type(advertisement), b"000eversion 2\n0000"), UNREADABLE),
+        (other(200, of_type(advertisement), b"000eversion 2\n000cfetch=\n001aobject-format=sha256\n0000"), UNREADABLE),
+        // Its own answer is no answer to the next question.
+        (other(200, of_type(advertisement), b"000eversion 2\n000afetch\n0000"), UNREADABLE),
+        (other(200, of_type(advertisement), &loud), TOO_LARGE),
+        // It sends nothing for too long: at once, and half-way.
+        (GitAnswer::Never, UNREACHABLE),
+        (GitAnswer::Half, UNREACHABLE),
+    ] {
+        set.git.answers(answer.clone());
+        api.post(&format!("{at}import/"), json!({})).await.ok();
+        let found = ended(&api, &at).await;
+        assert_eq!(found["errors"], of_url(wrong), "{:.200}", format!("{answer:?}"));
+    }
+    // Whatever it says, nobody was led elsewhere.
+    assert!(set.git.heard().iter().all(|line| line.contains("/map.git/")));
+
+    // A certificate that nobody vouches for.
+    let stranger = GitServer::start(&Authority::new("Other CA")).await;
+    stranger.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
+    let at = repository(&api, &stranger.url("map.git")).await;
+    assert_eq!(ended(&api, &at).await["errors"], of_url(UNREACHABLE));
+    assert!(stranger.heard().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_is_killed_is_done_again() {
+    let set = Set::up().await;
+    set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
+    set.git.answers(GitAnswer::Never);
+    let process = set.installation.serve();
+    let api = admin(&process).await;
+    let at = repository(&api, &set.git.url("map.git")).await;
+    for _ in 0..500 {
+        if !set.git.heard().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    process.kill();
+    set.git.answers(GitAnswer::Git);
+    let process = set.installation.serve();
+    let api = admin(&process).await;
+    assert_eq!(ended(&api, &at).await["status"], "imported");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
+    let set = Set::up().await;
+    set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
+    let eve = ["--username", "eve@example.com", "--account-type", "super_admin", "--password", PASSWORD];
+    set.installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &eve[..]].concat());
+    let process = set.installation.serve();
+    let api = admin(&process).await;
+    let eve = process.client("localhost").sign_in("eve@example.com", PASSWORD).await;
+    // A build imports one repository at a time, and this one hangs.
+    set.git.answers(GitAnswer::Never);
+    let first = repository(&api, &set.git.url("map.git")).await;
+    let second = repository(&eve, &set.git.url("map.git")).await;
+    api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "internal"})).await.ok();
+    assert_eq!(ended(&api, &first).await["errors"], of_url(UNREACHABLE));
+    set.git.answers(GitAnswer::Git);
+    assert_eq!(ended(&api, &second).await["errors"], of_url(UNREACHABLE));
+    assert_eq!(set.git.heard().len(), 1);
+    // Nor may the right end while the server is being asked.
+    api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "super_admin"})).await.ok();
+    let eve = process.client("localhost").sign_in("eve@example.com", PASSWORD).await;
+    set.git.answers(GitAnswer::After(Duration::from_secs(3)));
+    eve.post(&format!("{second}import/"), json!({})).await.ok();
+    let asked = set.git.heard().len();
+    while set.git.heard().len() == asked {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "internal"})).await.ok();
+    assert_eq!(ended(&api, &second).await["errors"], of_url(UNREACHABLE));
+    assert_eq!(set.git.heard().len(), asked + 3);
+    set.git.answers(GitAnswer::Git);
+    // Another one asks, with what is stored.
+    api.post(&format!("{second}import/"), json!({})).await.ok();
+    assert_eq!(ended(&api, &second).await["status"], "imported");
+}

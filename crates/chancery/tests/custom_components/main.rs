@@ -1,0 +1,73 @@
+//! Repositories of custom components on a real git server, their imports, and how their files are served.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod failures;
+mod imports;
+
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use testkit::{ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, PASSWORD, Process};
+
+const COMPONENTS: &str = "/api/custom-components/";
+const REPOSITORIES: &str = "/api/custom-components/repository/";
+const UNREACHABLE: &str = "Repository is not reachable, or access to it is not permitted.";
+const UNREADABLE: &str = "Repository could not be read.";
+const TOO_LARGE: &str = "Repository is too large. Up to 2000 files, 50 MB in all and 10 MB a file, are allowed.";
+const CONFIG: &[u8] = br#"{"version": "1.0", "publisher": "Maps Ltd"}"#;
+
+/// The binary with a git server that it trusts and may connect to.
+struct Set {
+    git: GitServer,
+    installation: Installation,
+    _certificates: TempDir,
+}
+
+impl Set {
+    async fn up() -> Set {
+        let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
+        let root = authority.write_root(certificates.path());
+        let installation = Installation::with_build(env!("CARGO_BIN_EXE_chancery"));
+        let installation = installation.set("SSL_CERT_FILE", root.to_str().unwrap());
+        let installation = installation.set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8");
+        Set { git: GitServer::start(&authority).await, installation, _certificates: certificates }
+    }
+}
+
+async fn admin(process: &Process) -> Client {
+    process.client("localhost").sign_in(ADMIN, PASSWORD).await
+}
+
+/// Makes a repository; its address in the API.
+async fn repository(api: &Client, url: &str) -> String {
+    let body = json!({"repository_url": url, "username": GIT_USERNAME, "token": GIT_TOKEN});
+    format!("{REPOSITORIES}{}/", api.post(REPOSITORIES, body).await.id())
+}
+
+/// Waits until something is not being processed any more.
+async fn ended(api: &Client, path: &str) -> Value {
+    let end = Instant::now() + Duration::from_secs(120);
+    while Instant::now() < end {
+        let found = api.get(path).await.ok();
+        if found["status"] != "processing" {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{path} is still processing");
+}
+
+/// Makes a component of a repository that is imported; its id.
+async fn component(api: &Client, repository: &str) -> i64 {
+    let id: i64 = repository.trim_end_matches('/').rsplit('/').next().unwrap().parse().unwrap();
+    let uses = json!({
+        "landing_page": true, "object_class_create_form": false, "object_class_summary_form": false,
+        "object_class_standalone_form": false, "task_template_form": false,
+    });
+    let body = json!({"name": format!("Component {id}"), "repository": id, "is_enabled": true, "available_use": uses});
+    let made = api.post(COMPONENTS, body).await;
+    assert_eq!(made["status"], "processing");
+    assert_eq!(ended(api, &format!("{COMPONENTS}{}/", made.id())).await["status"], "installed");
+    made.id()
+}

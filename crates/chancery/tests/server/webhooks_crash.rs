@@ -1,0 +1,120 @@
+//! Servers that are killed while records are written and webhooks tell of them: each event of an acknowledged write comes to
+//! each receiver at least once, and files are copied once. On PostgreSQL two processes do it at once.
+
+use crate::BINARY;
+use crate::workload::{admin, again, installed, is_served};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use testkit::{Client, Installation, Process, Receiver, rounds};
+
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+/// How often a process is killed in a round.
+const KILLS: u64 = 4;
+const WRITERS: usize = 8;
+const PATIENCE: Duration = Duration::from_secs(90);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
+    let store = tempfile::tempdir().unwrap();
+    let installation = installed(Installation::with_build(BINARY))
+        .set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")
+        .set("CHANCERY_DOCUMENT_STORE_URL", &format!("file://{}", store.path().display()));
+    let mut processes = vec![installation.serve()];
+    processes.extend(installation.database_url().map(|_| installation.serve()));
+    let mut admin = admin(&processes[0]).await;
+    let receivers = [Receiver::start().await, Receiver::start().await];
+    prepare(&admin, &receivers).await;
+    let mut written: Vec<Vec<i64>> = Vec::new();
+    for round in 0..rounds(2) {
+        for kill in 0..KILLS {
+            let writers: tokio::task::JoinSet<Vec<i64>> = (0..WRITERS).map(|_| write(admin.clone())).collect();
+            tokio::time::sleep(Duration::from_millis(300 + (613 * (round as u64 + 1) * (kill + 3)) % 900)).await;
+            // The one that is written to: where there are two, the other one goes on.
+            processes.remove(0).kill();
+            written.extend(writers.join_all().await);
+            processes.push(installation.serve());
+            admin = again(&processes[0], &admin);
+            is_served(&admin).await;
+        }
+    }
+    let acknowledged: BTreeSet<i64> = written.iter().flatten().copied().collect();
+    let until = Instant::now() + PATIENCE;
+    for receiver in &receivers {
+        let told = || -> BTreeMap<i64, usize> {
+            let mut told = BTreeMap::new();
+            for received in receiver.received() {
+                *told.entry(received.json()["data"]["record_id"].as_i64().unwrap()).or_default() += 1;
+            }
+            told
+        };
+        loop {
+            let told = told();
+            let lost: Vec<_> = acknowledged.iter().filter(|record| !told.contains_key(record)).collect();
+            if lost.is_empty() {
+                break;
+            }
+            assert!(Instant::now() < until, "{} of {} events did not come: {lost:?}", lost.len(), acknowledged.len());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let told = told();
+        // What somebody wrote one after the other came so for the first time.
+        let mut first = BTreeMap::new();
+        for (place, received) in receiver.received().iter().enumerate() {
+            first.entry(received.json()["data"]["record_id"].as_i64().unwrap()).or_insert(place);
+        }
+        for records in &written {
+            assert!(records.iter().map(|record| first[record]).is_sorted(), "{records:?}");
+        }
+        let again: usize = told.values().map(|times| times - 1).sum();
+        println!("| {} records | {} events | {again} came again |", acknowledged.len(), told.len());
+        // A kill repeats no more than what was on its way.
+        assert!(again <= rounds(2) * KILLS as usize * 200, "{again}");
+    }
+    let place = store.path().join("localhost/contracts");
+    for record in &acknowledged {
+        let names = || -> Vec<String> {
+            let entries = std::fs::read_dir(place.join(record.to_string())).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+        };
+        while names() != ["a.txt"] {
+            assert!(Instant::now() < until, "{record}: {:?}", names());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    processes.into_iter().for_each(Process::stop);
+}
+
+async fn prepare(admin: &Client, receivers: &[Receiver]) {
+    admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    let field = json!({"label": "Papers", "type": "document"});
+    admin.post("/api/object-classes/1/fields/", field).await.created();
+    for (n, receiver) in receivers.iter().enumerate() {
+        let webhook = json!({
+            "type": "webhook", "name": format!("Webhook {n}"), "object_class": 1, "is_enabled": true,
+            "url": receiver.url("/hook"), "secret": "sixteen letters!", "events": ["record_created"],
+        });
+        admin.post("/api/integrations/", webhook).await.created();
+    }
+    let copies = json!({
+        "type": "document_management", "name": "Copies", "object_class": 1, "object_class_field": 1,
+        "folder": "contracts", "is_enabled": true,
+    });
+    admin.post("/api/integrations/", copies).await.created();
+}
+
+/// Makes records with a file until the server is gone; those that were acknowledged.
+async fn write(admin: Client) -> Vec<i64> {
+    let mut made = Vec::new();
+    loop {
+        let upload =
+            admin.call("POST", "/api/files/upload/").header("content-disposition", "attachment; filename=a.txt");
+        let Some(token) = upload.body("application/octet-stream", "text").try_send().await else { return made };
+        let body = json!({"fields": {"papers": [token.json["token"]]}});
+        let Some(reply) = admin.call("POST", RECORDS).json(&body).try_send().await else { return made };
+        if reply.status != 201 {
+            return made;
+        }
+        made.push(reply.json["id"].as_i64().unwrap());
+    }
+}

@@ -1,0 +1,265 @@
+//! `config.json`, by which a repository says what its component is (`docs/reference/custom-components.md`).
+
+use resource::{
+    Accepted, Body, Changes, Errors, Field, Key, Kind, Lookup, Mode, Object, Resource, Sent, Value, message, openapi,
+    options,
+};
+use serde_json::{Value as Json, json};
+use std::convert::Infallible;
+use std::sync::LazyLock;
+
+/// The file that says what the component is.
+pub const CONFIG: &str = "config.json";
+/// The file with which it begins.
+pub const INDEX: &str = "index.html";
+
+/// The most characters of the file.
+pub const MAX_CHARACTERS: usize = 100_000;
+/// The most bytes that so many characters have.
+pub const MAX_BYTES: u64 = 4 * MAX_CHARACTERS as u64;
+/// The most characters of a text in it.
+pub const MAX_TEXT: usize = 255;
+/// The most characters of an address in it.
+pub const MAX_URL: usize = 2048;
+const MAX_PARAMETERS: usize = 500;
+const MAX_OPTIONS: usize = 1000;
+
+static VERSION: Key<String> = Key::new("version");
+static PUBLISHER: Key<String> = Key::new("publisher");
+static PUBLISHER_URL: Key<String> = Key::new("publisher_url");
+static LOGO: Key<String> = Key::new("logo");
+const PARAMETERS: &str = "parameters";
+static PARAMETER_OPTIONS: Key<Json> = Key::new("parameter_options");
+
+const PARAMETER_TYPES: &[(&str, &str)] =
+    &[("string", "String"), ("integer", "Integer"), ("boolean", "Boolean"), ("enum", "Enum")];
+
+static DECLARATION: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = [
+        Field::new("name", Kind::text(MAX_TEXT)).nullable(),
+        VERSION.text(MAX_TEXT).required(),
+        PUBLISHER.text(MAX_TEXT).required(),
+        PUBLISHER_URL.is(Kind::Url { max: MAX_URL }).nullable(),
+        LOGO.is(Kind::Url { max: MAX_URL }).nullable(),
+    ];
+    Resource::new("", "CustomComponentConfiguration", "", fields)
+});
+
+static PARAMETER: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = [
+        Field::new("parameter_description", Kind::text(1000)).default(""),
+        Field::new("parameter_name", Kind::text(MAX_TEXT)).required().example("zoom"),
+        Field::new("parameter_type", Kind::choices(PARAMETER_TYPES)).required().example("integer"),
+        Field::new("parameter_limit", Kind::Integer { min: i64::MIN, max: i64::MAX }).nullable().default(Value::Null),
+        // Its items are the front end's; only that they are a list is checked here.
+        PARAMETER_OPTIONS.is(Kind::List).schema(|| json!({"type": "array", "items": {}})).stored_by_resource(),
+    ];
+    Resource::new("", "CustomComponentParameter", "", fields)
+});
+
+/// The schema of `parameters` in OpenAPI.
+pub fn parameters_schema() -> Json {
+    let mut item = openapi::request(&PARAMETER, true);
+    item["title"] = PARAMETER.title.as_ref().into();
+    json!({"type": "array", "items": item})
+}
+
+/// The entry of `parameters` in OPTIONS.
+pub fn described_parameters() -> Json {
+    options::details(&PARAMETER)["schema"].take()
+}
+
+/// What a configuration says.
+#[derive(Debug, PartialEq)]
+pub struct Config {
+    pub version: String,
+    pub publisher: String,
+    pub publisher_url: Option<String>,
+    pub logo: Option<String>,
+    pub parameters: Json,
+}
+
+/// Reads the bytes of a configuration.
+pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
+    let wrong = |text: String| Err(Errors::of(CONFIG, text));
+    // A byte order mark is no part of the text.
+    let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {
+        Some(rest) => rest.to_vec(),
+        None => bytes,
+    };
+    if bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count() > MAX_CHARACTERS {
+        return wrong(message::too_long(MAX_CHARACTERS));
+    }
+    let Ok(body) = Body::parse(bytes, MAX_CHARACTERS) else { return wrong("Value must be valid JSON.".to_owned()) };
+    let is_known = |name: &str| name == PARAMETERS || DECLARATION.field(name).is_some();
+    let Some(sent) = body.sent().as_object(is_known) else {
+        return wrong(message::not_an_object(body.sent().type_name()));
+    };
+    let Accepted { changes, mut errors } = accept(&DECLARATION, &sent);
+    let parameters = sent.get(PARAMETERS).map_or_else(Vec::new, |sent| parameters(sent, &mut errors));
+    errors.refuse()?;
+    let url = |key: &Key<String>| changes.get(key).filter(|url| !url.is_empty());
+    Ok(Config {
+        version: changes.get(&VERSION).unwrap_or_default(),
+        publisher: changes.get(&PUBLISHER).unwrap_or_default(),
+        publisher_url: url(&PUBLISHER_URL),
+        logo: url(&LOGO),
+        parameters: parameters.iter().map(shown).collect(),
+    })
+}
+
+/// Checks the parameters; what is wrong with one is told by its place, counted from 0.
+fn parameters(sent: Sent<'_>, errors: &mut Errors) -> Vec<Changes> {
+    let Some((items, count)) = sent.as_list(MAX_PARAMETERS) else {
+        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
+        errors.add(PARAMETERS, wrong);
+        return Vec::new();
+    };
+    if count > MAX_PARAMETERS {
+        errors.add(PARAMETERS, message::too_many(MAX_PARAMETERS));
+        return Vec::new();
+    }
+    let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
+    for (place, item) in items.into_iter().enumerate() {
+        let place = place.to_string();
+        let Some(item) = item.as_object(|name| PARAMETER.field(name).is_some()) else {
+            wrong.add(&place, message::not_an_object(item.type_name()));
+            continue;
+        };
+        let others = item.clone().only(|name| name != PARAMETER_OPTIONS.name());
+        let Accepted { mut changes, errors: mut of_item } = accept(&PARAMETER, &others);
+        match accept_options(item.get(PARAMETER_OPTIONS.name())) {
+            Ok(options) => changes.set(&PARAMETER_OPTIONS, Value::Json(options)),
+            Err(wrong) => of_item.add(PARAMETER_OPTIONS.name(), wrong),
+        }
+        wrong.nest(&place, of_item);
+        accepted.push(changes);
+    }
+    errors.nest(PARAMETERS, wrong);
+    accepted
+}
+
+fn accept_options(sent: Option<Sent<'_>>) -> Result<Json, String> {
+    let Some(sent) = sent.filter(|sent| !sent.is_null()) else { return Ok(json!([])) };
+    match sent.as_list(0) {
+        None => Err(message::not_a_list(sent.type_name())),
+        Some((_, count)) if count > MAX_OPTIONS => Err(message::too_many(MAX_OPTIONS)),
+        // A NUL would be refused by the database.
+        Some(_) if sent.canonical(resource::sent::MAX_DEPTH).is_err() => Err(message::VALUE.to_owned()),
+        Some(_) => Ok(sent.to_json()),
+    }
+}
+
+/// A parameter as answers show it.
+fn shown(parameter: &Changes) -> Json {
+    let member = |field: &Field| {
+        let value = parameter.value(&field.name).map_or(Json::Null, Value::to_json);
+        (field.name.to_string(), value)
+    };
+    Json::Object(PARAMETER.fields.iter().map(member).collect())
+}
+
+/// Checks an object whose fields need no look into the database.
+fn accept(of: &Resource, sent: &Object<'_>) -> Accepted {
+    let Ok(accepted) = resource::accept(of, sent, Mode::Create, &mut Nothing);
+    accepted
+}
+
+/// The answers for fields that are neither unique nor references.
+struct Nothing;
+
+impl Lookup for Nothing {
+    type Error = Infallible;
+    fn missing(&mut self, _: &Field, _: &[i64]) -> Result<Vec<i64>, Infallible> {
+        Ok(Vec::new())
+    }
+    fn is_taken(&mut self, _: &Field, _: &Value) -> Result<bool, Infallible> {
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: Json) -> Json {
+        read(config.to_string().into_bytes()).unwrap_err().to_json()
+    }
+
+    #[test]
+    fn a_configuration_says_what_a_component_is() {
+        let config = json!({
+            "name": "Map", "version": " 1.2 ", "publisher": "Maps Ltd", "publisher_url": "https://maps.example",
+            "logo": "https://maps.example/logo.svg", "planet": 1,
+            "parameters": [
+                {"parameter_name": "zoom", "parameter_type": "integer", "parameter_limit": 20},
+                {"parameter_name": "style", "parameter_type": "enum", "parameter_options": ["day", {"value": "night"}],
+                 "parameter_description": "How it looks"},
+            ],
+        });
+        let expected = Config {
+            version: "1.2".to_owned(),
+            publisher: "Maps Ltd".to_owned(),
+            publisher_url: Some("https://maps.example".to_owned()),
+            logo: Some("https://maps.example/logo.svg".to_owned()),
+            parameters: json!([
+                {"parameter_description": "", "parameter_name": "zoom", "parameter_type": "integer",
+                 "parameter_limit": 20, "parameter_options": []},
+                {"parameter_description": "How it looks", "parameter_name": "style", "parameter_type": "enum",
+                 "parameter_limit": null, "parameter_options": ["day", {"value": "night"}]},
+            ]),
+        };
+        assert_eq!(read(config.to_string().into_bytes()), Ok(expected));
+        let least = read(b"\xef\xbb\xbf{\"version\": \"1\", \"publisher\": \"P\"}".to_vec()).unwrap();
+        assert_eq!((least.publisher_url, least.logo, least.parameters), (None, None, json!([])));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_attribute() {
+        let config = |text: &str| read(text.as_bytes().to_vec()).unwrap_err().to_json();
+        assert_eq!(config("{"), json!({"config.json": ["Value must be valid JSON."]}));
+        assert_eq!(
+            read(vec![b'"', 0xff, b'"']).unwrap_err().to_json(),
+            json!({"config.json": ["Value must be valid JSON."]})
+        );
+        assert_eq!(config("[]"), json!({"config.json": ["Invalid data. Expected a dictionary, but got list."]}));
+        let long = config(&format!("{{\"name\": \"{}\"}}", "ä".repeat(99_990)));
+        assert_eq!(long, json!({"config.json": ["Ensure this field has no more than 100000 characters."]}));
+        assert_eq!(
+            refused(json!({})),
+            json!({"version": ["This field is required."], "publisher": ["This field is required."]})
+        );
+        assert_eq!(
+            refused(json!({
+                "version": " ", "publisher": 5, "publisher_url": "maps", "logo": "javascript:alert(1)",
+                "parameters": [
+                    5,
+                    {},
+                    {"parameter_name": "", "parameter_type": "float", "parameter_limit": "5", "parameter_options": "a"},
+                    {"parameter_name": "a", "parameter_type": "enum", "parameter_options": ["\u{0}"]},
+                ],
+            })),
+            json!({
+                "version": ["This field may not be blank."],
+                "publisher": ["Not a valid string."],
+                "publisher_url": ["Enter a valid URL."],
+                "logo": ["Enter a valid URL."],
+                "parameters": {
+                    "0": ["Invalid data. Expected a dictionary, but got int."],
+                    "1": {"parameter_name": ["This field is required."], "parameter_type": ["This field is required."]},
+                    "2": {
+                        "parameter_name": ["This field may not be blank."],
+                        "parameter_type": ["float is not a valid choice."],
+                        "parameter_limit": ["A valid integer is required."],
+                        "parameter_options": ["Expected a list of items but got type str."],
+                    },
+                    "3": {"parameter_options": ["Enter a valid value."]},
+                },
+            })
+        );
+        let with = |parameters: Json| refused(json!({"version": "1", "publisher": "P", "parameters": parameters}));
+        assert_eq!(with(json!("a")), json!({"parameters": ["Expected a list of items but got type str."]}));
+        assert_eq!(with(json!(null)), json!({"parameters": ["This field may not be null."]}));
+        assert_eq!(with(json!(vec![{}; 501])), json!({"parameters": ["Up to 500 items allowed."]}));
+    }
+}

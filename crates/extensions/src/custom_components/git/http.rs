@@ -1,0 +1,227 @@
+//! Git's protocol over HTTP, version 2 (`gitprotocol-http`, `gitprotocol-v2`): which commit `HEAD` is, and a pack of it.
+
+use super::shared::{GitError, Id, MAX_RECEIVED};
+use kit::address::Ranges;
+use kit::outbound::{self, http_client_for};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
+use std::time::Duration;
+use store::blobs::NewBlob;
+
+/// How long a server may take for the next bytes.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(15);
+/// The most bytes of what is not the pack.
+const MAX_OTHER: u64 = 1024 * 1024;
+/// So many bytes are written to the disk at a time.
+const WRITTEN_AT_ONCE: usize = 256 * 1024;
+
+/// With which name and token a server is asked. They have no `Debug` form.
+pub struct Credentials {
+    pub username: String,
+    pub token: String,
+}
+
+/// Asks for the commit of `HEAD` and puts the pack with its objects, without its history, into a file. `None`: the repository
+/// is empty.
+pub async fn fetch(
+    repository_url: &str,
+    credentials: &Credentials,
+    allow: &Ranges,
+    pack: &mut NewBlob,
+) -> Result<Option<Id>, GitError> {
+    let base = Url::parse(repository_url).map_err(|_| GitError::Unreachable)?;
+    if base.scheme() != "https" {
+        return Err(GitError::Unreachable);
+    }
+    let client = http_client_for(&base, allow).await.map_err(|_| GitError::Unreachable)?;
+    let server = Server { client, base: base.as_str().trim_end_matches('/').to_owned(), credentials };
+    let is_shallow = server.advertised().await?;
+    let Some(head) = server.head().await? else { return Ok(None) };
+    server.pack(head, is_shallow, pack).await?;
+    Ok(Some(head))
+}
+
+struct Server<'a> {
+    client: Client,
+    base: String,
+    credentials: &'a Credentials,
+}
+
+impl Server<'_> {
+    /// Asks what the server can do: whether it sends a commit without its history.
+    async fn advertised(&self) -> Result<bool, GitError> {
+        let url = format!("{}/info/refs?service=git-upload-pack", self.base);
+        let response = self.send(self.client.get(url), "application/x-git-upload-pack-advertisement").await?;
+        let mut lines = Packets::of(response, MAX_OTHER);
+        let mut is_version_2 = false;
+        let mut is_shallow = None;
+        loop {
+            match lines.next().await? {
+                // Some servers begin with the name of the service in a section of its own.
+                Packet::Data(line) if line.starts_with(b"# service=") => {}
+                Packet::End if !is_version_2 => {}
+                Packet::Data(line) if !is_version_2 && text(&line) == "version 2" => is_version_2 = true,
+                Packet::Data(_) if !is_version_2 => return Err(GitError::Unreadable),
+                Packet::Data(line) => match text(&line).split_once('=') {
+                    Some(("fetch", features)) => is_shallow = Some(features.split(' ').any(|it| it == "shallow")),
+                    Some(("object-format", format)) if format != "sha1" => return Err(GitError::Unreadable),
+                    _ if text(&line) == "fetch" => is_shallow = Some(false),
+                    _ => {}
+                },
+                Packet::End => return is_shallow.ok_or(GitError::Unreadable),
+                Packet::Delimiter => return Err(GitError::Unreadable),
+            }
+        }
+    }
+
+    /// The commit of `HEAD`.
+    async fn head(&self) -> Result<Option<Id>, GitError> {
+        let body =
+            [line("command=ls-refs\n"), DELIMITER.to_owned(), line("ref-prefix HEAD\n"), END.to_owned()].concat();
+        let mut lines = self.ask(body, MAX_OTHER).await?;
+        let mut head = None;
+        loop {
+            match lines.next().await? {
+                Packet::Data(line) => {
+                    if let Some((id, name)) = text(&line).split_once(' ')
+                        && name.split(' ').next() == Some("HEAD")
+                    {
+                        head = Some(Id::parse(id).ok_or(GitError::Unreadable)?);
+                    }
+                }
+                Packet::End => return Ok(head),
+                Packet::Delimiter => return Err(GitError::Unreadable),
+            }
+        }
+    }
+
+    /// Writes the pack of a commit into a file.
+    async fn pack(&self, head: Id, is_shallow: bool, pack: &mut NewBlob) -> Result<(), GitError> {
+        let mut body =
+            [line("command=fetch"), DELIMITER.to_owned(), line("no-progress\n"), line("ofs-delta\n")].concat();
+        if is_shallow {
+            body += &line("deepen 1\n");
+        }
+        body += &[line(&format!("want {head}\n")), line("done\n"), END.to_owned()].concat();
+        let mut lines = self.ask(body, MAX_RECEIVED).await?;
+        loop {
+            match lines.next().await? {
+                Packet::Data(line) if text(&line) == "packfile" => break,
+                Packet::Data(_) | Packet::Delimiter => {}
+                Packet::End => return Err(GitError::Unreadable),
+            }
+        }
+        let mut waiting = Vec::with_capacity(2 * WRITTEN_AT_ONCE);
+        let written = |_| GitError::Disk;
+        loop {
+            match lines.next().await? {
+                // The first byte is a channel: the pack, what people may read, or the reason for an early end.
+                Packet::Data(data) => match data.split_first() {
+                    Some((1, bytes)) => waiting.extend_from_slice(bytes),
+                    Some((2, _)) => {}
+                    _ => return Err(GitError::Unreadable),
+                },
+                Packet::End => break,
+                Packet::Delimiter => return Err(GitError::Unreadable),
+            }
+            if waiting.len() >= WRITTEN_AT_ONCE {
+                pack.write(&waiting).await.map_err(written)?;
+                waiting.clear();
+            }
+        }
+        pack.write(&waiting).await.map_err(written)
+    }
+
+    async fn ask(&self, body: String, most: u64) -> Result<Packets, GitError> {
+        let post = self.client.post(format!("{}/git-upload-pack", self.base)).body(body);
+        let post = post.header(header::CONTENT_TYPE, "application/x-git-upload-pack-request");
+        Ok(Packets::of(self.send(post, "application/x-git-upload-pack-result").await?, most))
+    }
+
+    /// Sends a request. An answer of another status or type is none of git: redirects are not followed.
+    async fn send(&self, request: RequestBuilder, media_type: &'static str) -> Result<Response, GitError> {
+        let request = request
+            .basic_auth(&self.credentials.username, Some(&self.credentials.token))
+            .header("git-protocol", "version=2")
+            .header(header::ACCEPT, media_type)
+            .header(header::USER_AGENT, "git/chancery");
+        let sent = tokio::time::timeout(PROGRESS_TIMEOUT, request.send()).await;
+        let response = sent.map_err(|_| GitError::Unreachable)?.map_err(|error| {
+            // It may be the server's certificate.
+            tracing::debug!(reason = outbound::in_words(error), "a repository was not reached");
+            GitError::Unreachable
+        })?;
+        if response.status() != StatusCode::OK {
+            return Err(GitError::Unreachable);
+        }
+        let is_right = response.headers().get(header::CONTENT_TYPE).is_some_and(|sent| sent == media_type);
+        if is_right { Ok(response) } else { Err(GitError::Unreadable) }
+    }
+}
+
+const DELIMITER: &str = "0001";
+const END: &str = "0000";
+
+/// A text as a packet line: after its length with that of the length.
+fn line(text: &str) -> String {
+    format!("{:04x}{text}", text.len() + 4)
+}
+
+/// A line without its end.
+fn text(line: &[u8]) -> &str {
+    std::str::from_utf8(line).unwrap_or("").trim_end_matches('\n')
+}
+
+#[derive(Debug)]
+enum Packet {
+    Data(Vec<u8>),
+    /// The end of a section.
+    Delimiter,
+    /// The end of all.
+    End,
+}
+
+/// The packet lines of an answer. No more is kept in memory than a line and what came with it.
+struct Packets {
+    response: Response,
+    received: Vec<u8>,
+    /// How many bytes of these are used up.
+    at: usize,
+    left: u64,
+}
+
+impl Packets {
+    fn of(response: Response, most: u64) -> Packets {
+        Packets { response, received: Vec::new(), at: 0, left: most }
+    }
+
+    async fn next(&mut self) -> Result<Packet, GitError> {
+        let length = self.take(4).await?;
+        let length = text(&length);
+        let is_hex = length.len() == 4 && length.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match usize::from_str_radix(length, 16) {
+            Ok(0) => Ok(Packet::End),
+            Ok(1) => Ok(Packet::Delimiter),
+            Ok(length) if is_hex && length >= 4 => match self.take(length - 4).await? {
+                refusal if refusal.starts_with(b"ERR ") => Err(GitError::Unreachable),
+                line => Ok(Packet::Data(line)),
+            },
+            _ => Err(GitError::Unreadable),
+        }
+    }
+
+    /// The next bytes, at most 64 KiB.
+    async fn take(&mut self, count: usize) -> Result<Vec<u8>, GitError> {
+        while self.received.len() - self.at < count {
+            self.received.drain(..self.at);
+            self.at = 0;
+            let chunk = tokio::time::timeout(PROGRESS_TIMEOUT, self.response.chunk()).await;
+            let chunk = chunk.map_err(|_| GitError::Unreachable)?.map_err(|_| GitError::Unreachable)?;
+            let chunk = chunk.ok_or(GitError::Unreadable)?;
+            self.left = self.left.checked_sub(chunk.len() as u64).ok_or(GitError::TooLarge)?;
+            self.received.extend_from_slice(&chunk);
+        }
+        let taken = self.received[self.at..self.at + count].to_vec();
+        self.at += count;
+        Ok(taken)
+    }
+}

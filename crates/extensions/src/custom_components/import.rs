@@ -1,0 +1,344 @@
+//! The job that imports a repository, and the one that tells components that their files are there.
+//!
+//! The files of a commit become one stored file, which takes the place of the former one in the transaction that ends the
+//! import: until then, and when an import fails, the former files are served.
+
+use super::PERMISSIONS;
+use super::config::{self, CONFIG, Config, INDEX};
+use super::git::{self, Credentials, GitError, Id, Objects, ServedFile, files_of};
+use super::repository::{REPOSITORY, TOKEN, failure_of_url};
+use files::held::{Ending, Holder, announce, forget, hold, release_by_job};
+use files::{Storage, storage_key, stored};
+use identity::as_caller;
+use kit::app::App;
+use kit::build::Build;
+use kit::jobs::{self, Job, JobFailure, JobKind, NewJob, Pending, StandingJob};
+use kit::request::Request;
+use kit::rows;
+use resource::{Errors, message};
+use serde_json::json;
+use std::collections::HashMap;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::blobs::NewBlob;
+use store::{Conn, Error, Sql, Value as SqlValue};
+
+/// How long a server may take to send a commit.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long reading what came may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long storing the files may take, in microseconds; then they count as left by a process that died.
+const END_TIMEOUT_US: i64 = 600_000_000;
+
+/// The job that imports a repository. What the repository or its server does wrong ends it; it is tried again where our own
+/// storage fails.
+pub static IMPORT: JobKind = JobKind {
+    name: "custom_component_import",
+    at_a_time: 4,
+    of_build: 1,
+    patience: Duration::from_secs(600),
+    longest_pause: Duration::from_secs(300),
+    given_up_after: Duration::from_secs(3600),
+    runs_again: true,
+    run: |app, build, job| Box::pin(run(app, build, job)),
+    given_up: |_, _, conn, job, _| {
+        let sql = Sql::new("SELECT import_n FROM custom_component_repositories WHERE id = $1").arg(id_of(job));
+        match conn.opt(&sql, |row| row.int(0))? {
+            Some(n) => fail(conn, id_of(job), n, &failure_of_url(&GitError::Disk.to_string())),
+            None => Ok(()),
+        }
+    },
+};
+
+/// Puts the job of a repository, in the transaction that asks for the import.
+pub fn put(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), Error> {
+    let (payload, key) = (json!({"repository": repository}), repository.to_string());
+    let job = NewJob { kind: &IMPORT, payload, key: Some(&key), not_before: request.now };
+    let job = jobs::put(request, conn, &job)?;
+    let sql = Sql::new("UPDATE custom_component_repositories SET job = $1 WHERE id = $2").arg(job).arg(repository);
+    conn.exec(&sql).map(drop)
+}
+
+/// Cancels the job of a repository that is deleted.
+pub fn cancel(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), Error> {
+    let sql = Sql::new("SELECT job FROM custom_component_repositories WHERE id = $1").arg(repository);
+    match conn.one(&sql, |row| row.opt_int(0))? {
+        Some(job) => jobs::cancel(request, conn, job),
+        None => Ok(()),
+    }
+}
+
+fn id_of(job: &Job) -> i64 {
+    job.payload["repository"].as_i64().unwrap_or(0)
+}
+
+/// What a repository says of the import that was asked for last.
+struct Asked {
+    url: String,
+    /// `None`: the token cannot be read.
+    credentials: Option<Credentials>,
+    /// Which import it is.
+    n: i64,
+    /// Whether whoever asked for it may still do so.
+    is_permitted: bool,
+}
+
+/// Why there is no import.
+enum NotImported {
+    /// The repository or its server is at fault.
+    Failed(Errors),
+    /// Our own storage is; another try may succeed.
+    Later(String),
+}
+
+impl From<GitError> for NotImported {
+    fn from(error: GitError) -> NotImported {
+        match error {
+            GitError::Disk => NotImported::Later("the disk failed".to_owned()),
+            error => NotImported::Failed(failure_of_url(&error.to_string())),
+        }
+    }
+}
+
+impl From<Error> for NotImported {
+    fn from(error: Error) -> NotImported {
+        NotImported::Later(error.to_string())
+    }
+}
+
+async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
+    let id = id_of(&job);
+    let later = |error: Error| JobFailure::new(error.to_string());
+    let (with, of) = (app.clone(), build.clone());
+    let asked = build.db.read(move |conn| asked(&with, &of, conn, id)).await.map_err(later)?;
+    let Some(asked) = asked else { return Ok(()) };
+    let n = asked.n;
+    match import(&app, &build, id, asked).await {
+        Ok(()) => {}
+        Err(NotImported::Later(reason)) => return Err(JobFailure::new(reason)),
+        Err(NotImported::Failed(errors)) => {
+            tracing::info!(build = build.domain, repository = id, "an import failed");
+            build.db.write(move |conn| fail(conn, id, n, &errors)).await.map_err(later)?;
+        }
+    }
+    // Files that nothing holds any more, and components that wait for theirs.
+    jobs::wake(&app, &build);
+    Ok(())
+}
+
+/// The import that was asked for; `None`: the repository is gone, or the import has ended.
+fn asked(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<Asked>, Error> {
+    let sql = Sql::new(
+        "SELECT repository_url, username, import_n, import_by, token_row, token FROM custom_component_repositories \
+         WHERE id = $1 AND status = 'processing'",
+    );
+    let found = conn.opt(&sql.arg(id), |row| {
+        let token = rows::open_secret(&app.keys, build, &REPOSITORY, &TOKEN, row, 4)?;
+        let username = row.text(1)?.to_owned();
+        let credentials = token.map(|token| Credentials { username, token });
+        Ok((Asked { url: row.text(0)?.to_owned(), credentials, n: row.int(2)?, is_permitted: false }, row.int(3)?))
+    })?;
+    let Some((mut asked, by)) = found else { return Ok(None) };
+    asked.is_permitted = may_import(conn, by)?;
+    Ok(Some(asked))
+}
+
+/// Whether an account may have repositories imported. Who may import again may not always create, and the other way round.
+fn may_import(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+    let active = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
+    if conn.opt(&active, |_| Ok(()))?.is_none() {
+        return Ok(false);
+    }
+    let caller = as_caller(conn, user)?;
+    Ok(["create", "edit"].iter().any(|action| caller.may(PERMISSIONS.name, action)))
+}
+
+async fn import(app: &App, build: &Arc<Build>, id: i64, asked: Asked) -> Result<(), NotImported> {
+    let credentials = asked.credentials.filter(|_| asked.is_permitted).ok_or(GitError::Unreachable)?;
+    let storage: &Storage = app.slot();
+    let mut pack = storage.blobs.begin().await.map_err(stored)?;
+    let fetched = git::fetch(&asked.url, &credentials, &app.settings.outbound_allow, &mut pack);
+    let fetched = tokio::time::timeout(FETCH_TIMEOUT, fetched).await.map_err(|_| GitError::Unreachable)?;
+    // An empty repository has no files.
+    let commit = fetched?.ok_or_else(|| NotImported::Failed(missing(&[CONFIG, INDEX])))?;
+    let (scratch, archive) =
+        (storage.blobs.begin().await.map_err(stored)?, storage.blobs.begin().await.map_err(stored)?);
+    let read = tokio::task::spawn_blocking(move || read(pack, scratch, archive, commit));
+    let imported = read.await.map_err(|error| NotImported::Later(format!("it ended early: {error}")))??;
+    end(app, build, id, asked.n, imported).await
+}
+
+/// What came of a repository.
+struct Imported {
+    commit: Id,
+    config: Config,
+    /// The files, one behind the other.
+    archive: NewBlob,
+    places: Vec<Place>,
+}
+
+/// Where a file stands in the archive.
+struct Place {
+    path: String,
+    start: u64,
+    size: u64,
+}
+
+/// Reads the objects of a pack and writes the files of a commit into an archive.
+fn read(mut pack: NewBlob, mut scratch: NewBlob, mut archive: NewBlob, commit: Id) -> Result<Imported, NotImported> {
+    let deadline = Instant::now() + READ_TIMEOUT;
+    let objects = Objects::read(pack.file(), scratch.file(), deadline)?;
+    let files = files_of(&objects, commit, deadline)?;
+    let config = configuration(&objects, &files)?;
+    let places = write(&objects, files, &mut archive)?;
+    Ok(Imported { commit, config, archive, places })
+}
+
+/// Checks that the files are there that must be, and reads the configuration.
+fn configuration(objects: &Objects<'_>, files: &[ServedFile]) -> Result<Config, NotImported> {
+    let find = |path: &str| files.iter().find(|file| file.path == path);
+    let without: Vec<&str> = [CONFIG, INDEX].into_iter().filter(|path| find(path).is_none()).collect();
+    let mut errors = missing(&without);
+    let Some(file) = find(CONFIG) else { return Err(NotImported::Failed(errors)) };
+    let config = match file.object.size > config::MAX_BYTES {
+        true => Err(Errors::of(CONFIG, message::too_long(config::MAX_CHARACTERS))),
+        false => config::read(objects.bytes(file.object)?),
+    };
+    match config {
+        Ok(config) if errors.is_empty() => Ok(config),
+        Ok(_) => Err(NotImported::Failed(errors)),
+        Err(wrong) => {
+            errors.merge(wrong);
+            Err(NotImported::Failed(errors))
+        }
+    }
+}
+
+fn missing(files: &[&str]) -> Errors {
+    let mut errors = Errors::new();
+    files.iter().for_each(|file| errors.add(file, message::REQUIRED));
+    errors
+}
+
+fn write(objects: &Objects<'_>, files: Vec<ServedFile>, archive: &mut NewBlob) -> Result<Vec<Place>, NotImported> {
+    let failed = |error: std::io::Error| NotImported::Later(error.to_string());
+    let mut out = BufWriter::new(archive.file());
+    // The same bytes at several paths are stored once.
+    let mut starts: HashMap<Id, u64> = HashMap::new();
+    let (mut end, mut places) = (0, Vec::with_capacity(files.len()));
+    for ServedFile { path, id, object } in files {
+        let start = match starts.get(&id) {
+            Some(start) => *start,
+            None => {
+                out.write_all(&objects.bytes(object)?).map_err(failed)?;
+                starts.insert(id, end);
+                end += object.size;
+                end - object.size
+            }
+        };
+        places.push(Place { path, start, size: object.size });
+    }
+    out.flush().map_err(failed)?;
+    Ok(places)
+}
+
+/// Stores the files of an import, and has them served.
+async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: Imported) -> Result<(), NotImported> {
+    let Imported { commit, config, archive, places } = imported;
+    let storage: &Storage = app.slot();
+    let (size, now) = (archive.size(), app.clock.now());
+    let name = format!("{commit}.component");
+    let announced = build.db.write(move |conn| announce(conn, &name, size as i64, None, [now, now + END_TIMEOUT_US]));
+    let (file, uuid): (i64, String) = announced.await.map_err(|error: Error| NotImported::from(error))?;
+    let stored = async {
+        storage.blobs.make_group(&build.uid).await.map_err(stored)?;
+        archive.finish(&storage_key(build, &uuid)).await.map_err(stored)?;
+        build.db.write(move |conn| install(conn, id, n, file, &commit.to_string(), &config, &places, now)).await
+    };
+    let ended: Result<bool, Error> = stored.await;
+    if !matches!(ended, Ok(true)) {
+        forget(app, build, file, &uuid).await;
+    }
+    Ok(ended.map(drop)?)
+}
+
+/// Puts the files of an import in the place of the former ones; `false`: another import was asked for meanwhile, the
+/// repository is gone, or whoever asked for the import may not do so any more.
+#[allow(clippy::too_many_arguments, reason = "the columns of the row")]
+fn install(
+    conn: &mut Conn,
+    id: i64,
+    n: i64,
+    file: i64,
+    commit: &str,
+    config: &Config,
+    places: &[Place],
+    now: i64,
+) -> Result<bool, Error> {
+    let asked_by = Sql::new(
+        "SELECT import_by FROM custom_component_repositories WHERE id = $1 AND import_n = $2 AND status = 'processing' \
+         FOR UPDATE",
+    );
+    let Some(by) = conn.opt(&asked_by.arg(id).arg(n), |row| row.int(0))? else { return Ok(false) };
+    if !may_import(conn, by)? {
+        fail(conn, id, n, &failure_of_url(&GitError::Unreachable.to_string()))?;
+        return Ok(false);
+    }
+    let sql = Sql::new(
+        "UPDATE custom_component_repositories SET status = 'imported', errors = NULL, version = $1, publisher = $2, \
+         publisher_url = $3, logo = $4, parameters = $5, commit_id = $6, file = $7, imported_at = $8 WHERE id = $9",
+    );
+    let sql =
+        sql.arg(&config.version).arg(&config.publisher).arg(config.publisher_url.clone()).arg(config.logo.clone());
+    let sql = sql.arg(config.parameters.to_string()).arg(commit).arg(file).arg(now).arg(id);
+    conn.exec(&sql)?;
+    release_by_job(conn, Ending::OfComponentRepository(id))?;
+    hold(conn, file, Holder::ComponentRepository(id))?;
+    conn.exec(&Sql::new("DELETE FROM custom_component_files WHERE repository = $1").arg(id))?;
+    let number = |number: u64| SqlValue::Int(number as i64);
+    let rows: Vec<_> = (places.iter())
+        .map(|place| [SqlValue::Int(id), SqlValue::Text(&place.path), number(place.start), number(place.size)])
+        .collect();
+    conn.insert_rows("custom_component_files", &["repository", "path", "start", "size"], &rows, "")?;
+    Ok(true)
+}
+
+/// Notes why an import failed, unless another one was asked for meanwhile.
+fn fail(conn: &mut Conn, id: i64, n: i64, errors: &Errors) -> Result<(), Error> {
+    let sql = Sql::new(
+        "UPDATE custom_component_repositories SET status = 'failed', errors = $1 \
+         WHERE id = $2 AND import_n = $3 AND status = 'processing'",
+    );
+    conn.exec(&sql.arg(errors.to_json().to_string()).arg(id).arg(n)).map(drop)
+}
+
+// ---- Components ------------------------------------------------------------------------------------------------------
+
+/// Components whose repository's import has ended, which do not know it yet.
+const ENDED: &str = "status = 'processing' AND repository IN \
+    (SELECT r.id FROM custom_component_repositories r WHERE r.status <> 'processing')";
+
+/// Says of components that wait whether their files are there.
+pub static INSTALL: StandingJob = StandingJob { name: "custom components", at_a_time: 4, due, run: install_components };
+
+fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
+    let mut sql = Sql::new("SELECT CASE WHEN EXISTS (SELECT 1 FROM custom_components WHERE ");
+    sql.push(ENDED).push(") THEN 0 ELSE NULL END");
+    conn.one(&sql, |row| row.opt_int(0))
+}
+
+fn install_components(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+    Box::pin(async move {
+        let _place = jobs::place(&app, INSTALL.name).await;
+        build.db.write(settle).await
+    })
+}
+
+fn settle(conn: &mut Conn) -> Result<(), Error> {
+    let mut sql = Sql::new(
+        "UPDATE custom_components SET status = CASE WHEN (SELECT r.commit_id FROM custom_component_repositories r \
+         WHERE r.id = custom_components.repository) IS NULL THEN 'failed' ELSE 'installed' END WHERE ",
+    );
+    conn.exec(sql.push(ENDED)).map(drop)
+}

@@ -1,0 +1,244 @@
+//! Custom components: what front ends embed, imported from git repositories: `/api/custom-components/`
+//! (`docs/reference/custom-components.md`).
+
+mod config;
+mod git;
+mod import;
+mod repository;
+mod serve;
+
+pub use import::{IMPORT, INSTALL};
+pub use repository::TOKEN_COLUMN;
+
+use kit::answer::{Answer, Outcome};
+use kit::jobs;
+use kit::limits::{Limit, LimitSummary};
+use kit::permissions::PermissionResource;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::Route;
+use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use resource::json::{Cells, Form, Writer};
+use resource::{Errors, Field, Key, Kind, Object, Resource, Target, Value, message, openapi, options};
+use serde_json::{Map, Value as Json};
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// How many custom components a build may have.
+pub static CUSTOM_COMPONENTS: Limit = Limit {
+    name: "custom_components",
+    default: 100,
+    many: "Custom Components",
+    is_counted: true,
+    summary: LimitSummary::Counter("custom_components"),
+    ..Limit::EMPTY
+};
+
+/// Who may do what with custom components and their repositories: super admins.
+pub const PERMISSIONS: PermissionResource =
+    PermissionResource { name: "custom_component", actions: ACTIONS, assignable: &[], held_by: &[] };
+
+const ACTIONS: &[&str] = &["list", "view", "create", "edit"];
+
+const COLLECTION: &str = "/api/custom-components/";
+const ONE: &str = "/api/custom-components/{id}/";
+
+static NAME: Key<String> = Key::new("name");
+static REPOSITORY: Key<i64> = Key::new("repository");
+static AVAILABLE_USE: Key<Json> = Key::new("available_use");
+
+/// The states of a component: its files are on their way, are served, or did not come.
+const STATUSES: &[(&str, &str)] = &[("processing", "Processing"), ("installed", "Installed"), ("failed", "Failed")];
+
+static COMPONENT: LazyLock<Resource> = LazyLock::new(|| {
+    let repositories = Target { table: "custom_component_repositories".into(), autocomplete: None };
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    Resource::new(
+        "custom_components",
+        "CustomComponent",
+        "custom_components",
+        [
+            Field::id(),
+            NAME.text(100).example("Map").required().unique("custom_components_name").folded().filter().sort(),
+            Field::new("description", Kind::text(500)).default(""),
+            REPOSITORY
+                .is(Kind::Reference { target: repositories })
+                .required()
+                .create_only()
+                .unique("custom_components_repository")
+                .example(1),
+            Field::new("repository_url", Kind::Url { max: repository::MAX_URL })
+                .sql("(SELECT r.repository_url FROM custom_component_repositories r WHERE r.id = t.repository)")
+                .read_only()
+                .list_only(),
+            Field::new("is_enabled", Kind::Boolean).default(false).filter(),
+            Field::new("status", Kind::choices(STATUSES)).read_only().filter(),
+            AVAILABLE_USE.is(Kind::Object).schema(|| openapi::request(&AVAILABLE, true)).required(),
+            Field::new("index_url", Kind::Url { max: 2048 }).nullable().read_only().stored_by_resource(),
+            of_repository(
+                "version",
+                "(SELECT r.version FROM custom_component_repositories r WHERE r.id = t.repository)",
+            ),
+            of_repository(
+                "publisher",
+                "(SELECT r.publisher FROM custom_component_repositories r WHERE r.id = t.repository)",
+            ),
+            Field::new("publisher_url", Kind::Url { max: config::MAX_URL })
+                .sql("(SELECT r.publisher_url FROM custom_component_repositories r WHERE r.id = t.repository)")
+                .nullable()
+                .read_only(),
+            Field::new("parameters", Kind::List)
+                .schema(config::parameters_schema)
+                .sql("(SELECT r.parameters FROM custom_component_repositories r WHERE r.id = t.repository)")
+                .read_only()
+                .detail_only(),
+            created_at.sort(),
+            created_by,
+            modified_at.sort(),
+            modified_by,
+        ],
+    )
+    .limit(&CUSTOM_COMPONENTS)
+    .shows(|_| vec![("_meta", openapi::meta(ACTIONS.iter().copied()))])
+});
+
+fn of_repository(name: &'static str, sql: &'static str) -> Field {
+    Field::new(name, Kind::text(config::MAX_TEXT)).sql(sql).nullable().read_only()
+}
+
+/// Where front ends offer a component.
+static AVAILABLE: LazyLock<Resource> = LazyLock::new(|| {
+    let places = [
+        "landing_page",
+        "object_class_create_form",
+        "object_class_summary_form",
+        "object_class_standalone_form",
+        "task_template_form",
+    ];
+    let field = |name| Field::new(name, Kind::Boolean).required().example(false);
+    Resource::new("", "CustomComponentUse", "", places.map(field))
+});
+
+/// The extra columns are the commit that is served.
+static SHAPE: Shape = Shape::new(
+    Declaration::Static(&COMPONENT),
+    "t.id, (SELECT r.commit_id FROM custom_component_repositories r WHERE r.id = t.repository)",
+    write_rest,
+);
+
+pub fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        Route::list(COLLECTION, &COMPONENT, list).needs(PERMISSIONS.name, "view"),
+        Route::create(COLLECTION, &COMPONENT, create).needs(PERMISSIONS.name, "create"),
+        Route::options_below(COLLECTION, document),
+        Route::view(ONE, &COMPONENT, view).needs(PERMISSIONS.name, "view"),
+        Route::edit(ONE, &COMPONENT, edit).needs(PERMISSIONS.name, "edit"),
+        Route::delete(ONE, delete).needs(PERMISSIONS.name, "edit"),
+    ];
+    routes.extend(repository::routes());
+    routes.extend(serve::routes());
+    routes
+}
+
+fn document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = rows::document(conn, &COMPONENT)?;
+    for entry in document["details"]["schema"].as_array_mut().into_iter().flatten() {
+        match entry["alias"].as_str() {
+            Some("available_use") => entry["schema"] = options::details(&AVAILABLE)["schema"].take(),
+            Some("parameters") => entry["schema"] = config::described_parameters(),
+            _ => {}
+        }
+    }
+    Ok(Answer::value(&document))
+}
+
+fn list(request: &Request, conn: &mut Conn) -> Outcome {
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(http::StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let body = request.object()?;
+    let accepted = rows::accepted(conn, &COMPONENT, &body, None)?;
+    let (mut changes, mut errors) = (accepted.changes, accepted.errors);
+    accept_use(&body, &mut changes, &mut errors);
+    if let Some(repository) = changes.get(&REPOSITORY)
+        && repository::has_failed(conn, repository)?
+    {
+        errors.add(REPOSITORY.name(), "Repository import has failed.");
+    }
+    errors.refuse()?;
+    // The job `INSTALL` says when its files are there.
+    request.effects.after_commit(jobs::wake);
+    let id = rows::insert(request, conn, &COMPONENT, &changes, &[("status", "processing".into())])?;
+    rows::created(request, conn, &SHAPE, id)
+}
+
+fn edit(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let body = request.object()?;
+    let accepted = rows::accepted(conn, &COMPONENT, &body, Some(id))?;
+    let (mut changes, mut errors) = (accepted.changes, accepted.errors);
+    accept_use(&body, &mut changes, &mut errors);
+    errors.refuse()?;
+    rows::update(request, conn, &COMPONENT, id, &before, &changes, &[])?;
+    rows::changed(request, conn, &SHAPE, id)
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    rows::delete(request, conn, &COMPONENT, id, &before.get(&NAME).unwrap_or_default())?;
+    Ok(Answer::empty())
+}
+
+/// Checks the members of `available_use`, all of which must be sent, where it is an object.
+fn accept_use(body: &Object<'_>, changes: &mut resource::Changes, errors: &mut Errors) {
+    let sent = body.get(AVAILABLE_USE.name()).filter(|_| !errors.has(AVAILABLE_USE.name()));
+    let Some(sent) = sent.and_then(|sent| sent.as_object(|name| AVAILABLE.field(name).is_some())) else { return };
+    let (mut places, mut wrong) = (Map::new(), Errors::new());
+    for field in &AVAILABLE.fields {
+        match sent.get(&field.name) {
+            None => wrong.add(&field.name, message::REQUIRED),
+            Some(value) if value.is_null() => wrong.add(&field.name, message::NULL),
+            Some(value) => match value.as_bool() {
+                Some(flag) => {
+                    places.insert(field.name.to_string(), flag.into());
+                }
+                None => wrong.add(&field.name, message::BOOLEAN),
+            },
+        }
+    }
+    errors.nest(AVAILABLE_USE.name(), wrong);
+    changes.set(&AVAILABLE_USE, Value::Json(Json::Object(places)));
+}
+
+fn write_rest(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    let (id, commit) = (row.int(at)?.unwrap_or(0), row.text(at + 1)?);
+    let index = commit.map(|commit| serve::address(request, id, commit, config::INDEX));
+    out.name("index_url").opt_text(index.as_deref());
+    out.name("_meta").raw("{");
+    if let Some(caller) = request.caller.as_deref() {
+        let held: Vec<(&str, bool)> =
+            ACTIONS.iter().map(|action| (*action, caller.may(PERMISSIONS.name, action))).collect();
+        write_permissions(out, &held);
+    }
+    out.raw("}");
+    Ok(())
+}
+
+/// Components whose import failed wait for the one that was asked for now.
+fn wait_again(conn: &mut Conn, repository: i64) -> Result<(), Error> {
+    let sql = "UPDATE custom_components SET status = 'processing' WHERE repository = $1 AND status = 'failed'";
+    conn.exec(&Sql::new(sql).arg(repository)).map(drop)
+}
+
+/// Whether a component uses a repository, which is locked.
+fn uses(conn: &mut Conn, repository: i64) -> Result<bool, Refusal> {
+    let sql = Sql::new("SELECT 1 FROM custom_components WHERE repository = $1").arg(repository);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}

@@ -1,0 +1,243 @@
+//! Git repositories of custom components: `/api/custom-components/repository/` (`docs/reference/custom-components.md`).
+
+use super::{PERMISSIONS, config, import, uses, wait_again};
+use files::held::{self, Ending};
+use http::StatusCode;
+use kit::answer::{Answer, Outcome, etag};
+use kit::limits::{self, Limit};
+use kit::log;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use kit::rows::{self, Declaration, Shape};
+use kit::secret::Column;
+use reqwest::Url;
+use resource::{Changes, Errors, Field, Key, Kind, LINE, Resource, message, options};
+use serde_json::json;
+use std::sync::LazyLock;
+use store::{Arg, Conn, Error, Sql};
+
+/// How many repositories a build may have.
+static REPOSITORIES: Limit =
+    Limit { name: "custom_component_repositories", default: 200, many: "Repositories", ..Limit::EMPTY };
+
+const TABLE: &str = "custom_component_repositories";
+/// Where tokens are sealed.
+pub const TOKEN_COLUMN: Column = Column { table: TABLE, column: "token", row: "token_row" };
+/// The longest address.
+pub const MAX_URL: usize = 2048;
+
+const COLLECTION: &str = "/api/custom-components/repository/";
+const ONE: &str = "/api/custom-components/repository/{id}/";
+const ITS_IMPORT: &str = "/api/custom-components/repository/{id}/import/";
+
+static REPOSITORY_URL: Key<String> = Key::new("repository_url");
+static USERNAME: Key<String> = Key::new("username");
+pub static TOKEN: Key<String> = Key::new("token");
+
+const STATUSES: &[(&str, &str)] = &[("processing", "Processing"), ("imported", "Imported"), ("failed", "Failed")];
+
+/// A repository as GET shows it.
+pub static REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, ..] = Field::audit();
+    let of_import = |name, kind| Field::new(name, kind).nullable().read_only();
+    Resource::new(
+        TABLE,
+        "CustomComponentRepository",
+        TABLE,
+        credentials().into_iter().chain([
+            Field::new("status", Kind::choices(STATUSES)).read_only(),
+            of_import("errors", Kind::Object).schema(errors_schema),
+            of_import("version", Kind::text(config::MAX_TEXT)),
+            of_import("publisher", Kind::text(config::MAX_TEXT)),
+            of_import("publisher_url", Kind::Url { max: config::MAX_URL }),
+            of_import("logo", Kind::Url { max: config::MAX_URL }),
+            of_import("imported_at", Kind::DateTime),
+            created_at,
+            created_by,
+        ]),
+    )
+    .limit(&REPOSITORIES)
+});
+/// A repository as a create answers it.
+static NEW_REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
+    let [created_at, created_by, ..] = Field::audit();
+    let fields = credentials().into_iter().chain([created_at, created_by]);
+    Resource::new(TABLE, "NewCustomComponentRepository", TABLE, fields).limit(&REPOSITORIES)
+});
+/// What an import may be asked for with.
+static IMPORTED_WITH: LazyLock<Resource> = LazyLock::new(|| {
+    let fields = credentials().into_iter().filter(|field| [USERNAME.name(), TOKEN.name()].contains(&&*field.name));
+    Resource::new(TABLE, "CustomComponentRepositoryImport", TABLE, fields)
+});
+
+fn credentials() -> [Field; 4] {
+    [
+        Field::id(),
+        REPOSITORY_URL
+            .is(Kind::Url { max: MAX_URL })
+            .required()
+            .create_only()
+            .example("https://git.example.com/components/map.git"),
+        USERNAME.text(100).charset(LINE).required().example("deploy"),
+        TOKEN
+            .is(Kind::Secret { max: 150 })
+            .charset(LINE)
+            .required()
+            .encrypted(TOKEN_COLUMN.column, TOKEN_COLUMN.row)
+            .example("glpat-4Dk"),
+    ]
+}
+
+fn errors_schema() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "additionalProperties": true,
+        "description": "Why the import failed: the messages of each file, of `repository_url`, or of the members of `config.json`",
+    })
+}
+
+static SHAPE: Shape = Shape::plain(Declaration::Static(&REPOSITORY));
+static NEW_SHAPE: Shape = Shape::plain(Declaration::Static(&NEW_REPOSITORY));
+
+pub fn routes() -> Vec<Route> {
+    let import = Route::post(ITS_IMPORT, "Import again", Handler::Write(import_again))
+        .takes(Schema::Body(&IMPORTED_WITH, false))
+        .answers(200, Schema::One(&REPOSITORY))
+        .needs(PERMISSIONS.name, "edit");
+    vec![
+        Route::create(COLLECTION, &NEW_REPOSITORY, create).needs(PERMISSIONS.name, "create"),
+        Route::options_below(COLLECTION, document),
+        Route::view(ONE, &REPOSITORY, view).needs(PERMISSIONS.name, "view"),
+        Route::delete(ONE, delete).needs(PERMISSIONS.name, "edit"),
+        import,
+    ]
+}
+
+/// The schema of the fields that a create takes.
+fn document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = options::single(&NEW_REPOSITORY);
+    if let Some(entries) = document["details"]["schema"].as_array_mut() {
+        let is_sent = |alias: &str| [REPOSITORY_URL.name(), USERNAME.name(), TOKEN.name()].contains(&alias);
+        entries.retain(|entry| entry["alias"].as_str().is_some_and(is_sent));
+    }
+    document["restrictions"] = json!({"limit_items": limits::value(conn, &REPOSITORIES)?});
+    Ok(Answer::value(&document))
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
+}
+
+fn create(request: &Request, conn: &mut Conn) -> Outcome {
+    let accepted = rows::accepted(conn, &NEW_REPOSITORY, &request.object()?, None)?;
+    let (mut changes, mut errors) = (accepted.changes, accepted.errors);
+    if changes.get(&REPOSITORY_URL).is_some_and(|url| !is_git_address(&url)) {
+        errors.add(REPOSITORY_URL.name(), message::URL);
+    }
+    errors.refuse()?;
+    name_by_url(&mut changes);
+    let by = request.caller()?.user;
+    let extra: [(&'static str, Arg); 2] = [("status", "processing".into()), ("import_by", by.into())];
+    let id = rows::insert(request, conn, &NEW_REPOSITORY, &changes, &extra)?;
+    import::put(request, conn, id)?;
+    // The tag is that of GET.
+    let tag = etag(&rows::view_id(request, conn, &SHAPE, id)?);
+    let answer = rows::created(request, conn, &NEW_SHAPE, id)?;
+    Ok(Answer { tag: Some(tag), ..answer })
+}
+
+/// Imports once more, maybe with other credentials. The address stays, so a stored token goes nowhere else.
+fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let accepted = rows::accepted(conn, &IMPORTED_WITH, &request.object()?, Some(id))?;
+    accepted.errors.refuse()?;
+    let mut changes = accepted.changes;
+    let sent = log::changed(&REPOSITORY, &before, &changes);
+    // What is logged is that an import was asked for, with what else it changed.
+    changes.insert("status", "processing".into());
+    let by = request.caller()?.user;
+    let extra: [(&'static str, Arg); 2] = [("errors", Arg::Null), ("import_by", by.into())];
+    rows::update(request, conn, &UNLOGGED, id, &before, &changes, &extra)?;
+    let next = Sql::new("UPDATE custom_component_repositories SET import_n = import_n + 1 WHERE id = $1").arg(id);
+    conn.exec(&next)?;
+    wait_again(conn, id)?;
+    import::put(request, conn, id)?;
+    log::write(request, conn, "import", &REPOSITORY, id, &before.get(&REPOSITORY_URL).unwrap_or_default(), sent)?;
+    rows::changed(request, conn, &SHAPE, id)
+}
+
+/// The repository where the entry in the log is written by itself.
+static UNLOGGED: LazyLock<Resource> = LazyLock::new(|| REPOSITORY.clone().unlogged());
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let id = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    if uses(conn, id)? {
+        return Err(Refusal::bad("Repository is used by a custom component and cannot be deleted."));
+    }
+    import::cancel(request, conn, id)?;
+    conn.exec(&Sql::new("DELETE FROM custom_component_files WHERE repository = $1").arg(id))?;
+    held::release(request, conn, Ending::OfComponentRepository(id))?;
+    rows::delete(request, conn, &REPOSITORY, id, &before.get(&REPOSITORY_URL).unwrap_or_default())?;
+    Ok(Answer::empty())
+}
+
+/// Whether the last import of a repository failed. The caller has locked the row.
+pub fn has_failed(conn: &mut Conn, id: i64) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM custom_component_repositories WHERE id = $1 AND status = 'failed'").arg(id);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
+/// The administration log calls a repository by its address. No column has this name.
+fn name_by_url(changes: &mut Changes) {
+    let url = changes.get(&REPOSITORY_URL).unwrap_or_default();
+    changes.insert("name", url.into());
+}
+
+/// Whether an address is one of the web by TLS, without user information, which answers would show, and without what git
+/// would put its own paths behind. Whether a tenant may connect to its host is asked when that is done.
+fn is_git_address(url: &str) -> bool {
+    let is_fit = |url: &Url| {
+        let is_bare = url.username().is_empty() && url.password().is_none();
+        url.scheme() == "https" && url.has_host() && is_bare && url.query().is_none() && url.fragment().is_none()
+    };
+    Url::parse(url).is_ok_and(|parsed| is_fit(&parsed)) && !url.contains('\\')
+}
+
+/// What an import failed with.
+pub fn failure_of_url(text: &str) -> Errors {
+    Errors::of(REPOSITORY_URL.name(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_git_address;
+
+    #[test]
+    fn an_address_is_of_the_web_by_tls_and_holds_no_credentials() {
+        for url in ["https://git.example.com/a/b.git", "HTTPS://git.example.com:8443/", "https://[2606::1]/x"] {
+            assert!(is_git_address(url), "{url}");
+        }
+        for url in [
+            "http://git.example.com/a.git",
+            "https://user@git.example.com/a.git",
+            "https://user:token@git.example.com/a.git",
+            "https://:token@git.example.com/a.git",
+            "ssh://git@git.example.com/a.git",
+            "git@git.example.com:a.git",
+            "git://git.example.com/a.git",
+            "file:///etc/passwd",
+            "ext::sh -c id",
+            "https://",
+            "https://git.example.com/a.git?x=1",
+            "https://git.example.com/a.git#x",
+            "https://git.example.com\\@127.0.0.1/a.git",
+            "/etc",
+            "-oProxyCommand=id",
+        ] {
+            assert!(!is_git_address(url), "{url}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `/components/{id}/{commit}/{path}`: the files of custom components, for everybody (`docs/reference/custom-components.md`).
+//!
+//! They come from the server's own address, so each is sent with a policy by which a browser gives it an origin that is none:
+//! its scripts reach neither cookies nor storage nor the API, be it in a frame or a page of its own.
+
+use files::held::{FILE_COLUMNS, File};
+use files::{Storage, storage_key, stored};
+use futures_util::StreamExt;
+use http::{HeaderValue, Method, header};
+use kit::answer::{Answer, Outcome, etag};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::sync::Arc;
+use store::blobs::{BlobContent, BlobError};
+use store::{Conn, Error, Sql};
+
+/// What stays as it is in a path.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+const FILES: &str = "/components/{id}/{commit}/{*path}";
+
+pub fn routes() -> Vec<Route> {
+    let file = Route::new(Method::GET, FILES, "Download", Handler::Async(send));
+    vec![file.answers(200, Schema::Binary).public().tags_itself().internal()]
+}
+
+/// The address of a file of a component.
+pub fn address(request: &Request, component: i64, commit: &str, path: &str) -> String {
+    let (base, path) = (request.app.address_of(&request.build), utf8_percent_encode(path, PATH));
+    format!("{base}/components/{component}/{commit}/{path}")
+}
+
+/// The commit and the path that a request names.
+fn asked_for(request: &Request) -> [&str; 2] {
+    let mut texts = request.path_values.iter().filter_map(|value| value.text());
+    [texts.next().unwrap_or(""), texts.next().unwrap_or("").trim_end_matches('/')]
+}
+
+/// A file of a component, and where it stands in the stored file of its import.
+struct Found {
+    stored: File,
+    start: u64,
+    size: u64,
+}
+
+fn find(request: &Request, conn: &mut Conn) -> Result<Option<Found>, Error> {
+    let [commit, path] = asked_for(request);
+    let mut sql = Sql::new("SELECT c.start, c.size, ");
+    sql.push(FILE_COLUMNS).push(
+        " FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
+         JOIN custom_component_files c ON c.repository = r.id JOIN files f ON f.id = r.file WHERE t.is_enabled = 1 AND t.id = ",
+    );
+    sql.bind(request.id()).push(" AND r.commit_id = ").bind(commit).push(" AND c.path = ").bind(path);
+    conn.opt(&sql, |row| {
+        let [start, size] = [row.int(0)?, row.int(1)?].map(|number| u64::try_from(number).unwrap_or(0));
+        Ok(Found { start, size, stored: File::read(row, 2)? })
+    })
+}
+
+fn send(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let asked = request.clone();
+        let found = request.build.db.read_short(move |conn| find(&asked, conn)).await?;
+        let found = found.ok_or_else(Refusal::not_found)?;
+        let media_type = media_type(asked_for(&request)[1]);
+        let tag = etag(format!("{} {}", found.stored.uuid, found.start).as_bytes());
+        let is_known = tag.is_named_by_if_none_match(&request.headers);
+        let mut answer = match request.method == Method::HEAD || is_known {
+            true => Answer::pieces(media_type, Some(found.size), async |_| Ok(())),
+            false => content(&request, &found, media_type).await?,
+        };
+        answer.tag = Some(tag);
+        answer.headers = vec![
+            (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox allow-scripts")),
+            (header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")),
+            (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+        ];
+        Ok(if is_known { answer.not_modified() } else { answer })
+    })
+}
+
+async fn content(request: &Request, found: &Found, media_type: &'static str) -> Outcome {
+    let storage: &Storage = request.app.slot();
+    let range = found.start..found.start + found.size;
+    let read = storage.blobs.read(&storage_key(&request.build, &found.stored.uuid), Some(range)).await;
+    Ok(match read {
+        // Another import has just taken its place.
+        Err(BlobError::Missing) => return Err(Refusal::not_found()),
+        Err(error) => return Err(stored(error).into()),
+        Ok(BlobContent::File { file, length, .. }) => Answer::file(media_type, file, length),
+        Ok(BlobContent::Stream { length, mut stream, .. }) => {
+            Answer::pieces(media_type, Some(length), async move |producer| {
+                while let Some(bytes) = stream.next().await {
+                    producer.send_copied(&bytes?).await?;
+                }
+                Ok(())
+            })
+        }
+    })
+}
+
+/// The media type of a file, by its extension.
+fn media_type(path: &str) -> &'static str {
+    let name = path.rsplit('/').next().unwrap_or("");
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
+    match extension.as_str() {
+        "html" | "htm" => "text/html; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "json" | "map" => "application/json",
+        "webmanifest" => "application/manifest+json",
+        "txt" | "md" => "text/plain; charset=utf-8",
+        "csv" => "text/csv; charset=utf-8",
+        "xml" => "application/xml",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "avif" => "image/avif",
+        "ico" => "image/x-icon",
+        "woff" => "font/woff",
+        "woff2" => "font/woff2",
+        "ttf" => "font/ttf",
+        "otf" => "font/otf",
+        "wasm" => "application/wasm",
+        "pdf" => "application/pdf",
+        "mp3" => "audio/mpeg",
+        "wav" => "audio/wav",
+        "mp4" => "video/mp4",
+        "webm" => "video/webm",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,346 @@
+//! The declarations of integrations: the fields that all have, and those of each type.
+
+use super::rules;
+use crate::settings::store_of_documents;
+use administration::AUTHENTICATION_OBJECTS_TABLE;
+use events::record_events::EVENT_TYPES;
+use kit::limits::Limit;
+use kit::permissions::PermissionResource;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::rows::sql::tokens;
+use kit::rows::{CALLER, Cell, Declaration, Shape, write_permissions};
+use records::rights::{HELD, VIEW, global};
+use resource::json::{Cells, Form, Writer};
+use resource::{Choice, Field, Key, Kind, Resource, Target, Value, message, openapi};
+use serde_json::{Value as Json, json};
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// The integrations of a build. No endpoint changes the limit.
+pub static INTEGRATIONS: Limit = Limit { name: "integrations", default: 100, many: "Integrations", ..Limit::EMPTY };
+
+/// Who may do what with integrations.
+pub const PERMISSIONS: PermissionResource = PermissionResource::crud("integrations");
+
+pub static UUID: Key<String> = Key::new("uuid");
+pub static TYPE: Key<String> = Key::new("type");
+pub static NAME: Key<String> = Key::new("name");
+pub static DESCRIPTION: Key<String> = Key::new("description");
+pub static IS_ENABLED: Key<bool> = Key::new("is_enabled");
+pub static AUTHENTICATION_OBJECT: Key<i64> = Key::new("authentication_object");
+pub static OBJECT_CLASS: Key<i64> = Key::new("object_class");
+pub static FOLDER: Key<String> = Key::new("folder");
+pub static OBJECT_CLASS_FIELD: Key<i64> = Key::new("object_class_field");
+pub static DEDUPE: Key<bool> = Key::new("dedupe");
+pub static OBJECT_CLASSES: Key<Vec<i64>> = Key::new("object_classes");
+pub static REDIRECT_URIS: Key<Vec<String>> = Key::new("redirect_uris");
+pub static URL: Key<String> = Key::new("url");
+pub static SECRET: Key<String> = Key::new("secret");
+pub static EVENTS: Key<Vec<String>> = Key::new("events");
+
+/// The table of integrations, and its columns with secrets.
+pub const TABLE: &str = "integrations";
+pub const SECRET_COLUMN: &str = "secret";
+pub const SECRET_ROW: &str = "secret_row";
+
+/// How many classes an integration of agents may name.
+const MAX_CLASSES: usize = 100;
+/// How many addresses an integration of agents may name.
+const MAX_REDIRECT_URIS: usize = 10;
+
+/// The type of an integration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    DocumentManagement,
+    AiMcp,
+    Webhook,
+}
+
+/// The types, in the order in which OPTIONS tells them.
+pub const TYPES: [Type; 3] = [Type::DocumentManagement, Type::AiMcp, Type::Webhook];
+
+impl Type {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::DocumentManagement => "document_management",
+            Type::AiMcp => "ai_mcp",
+            Type::Webhook => "webhook",
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Type::DocumentManagement => "Document management",
+            Type::AiMcp => "AI MCP",
+            Type::Webhook => "Webhook",
+        }
+    }
+
+    pub fn of(name: &str) -> Option<Type> {
+        TYPES.into_iter().find(|of| of.name() == name)
+    }
+
+    /// Whether integrations of this type hand out what records hold.
+    pub fn hands_out_records(self) -> bool {
+        self != Type::AiMcp
+    }
+
+    /// Whether new integrations may have this type: copies need a store.
+    pub fn is_available(self, request: &Request) -> bool {
+        self != Type::DocumentManagement || store_of_documents(&request.app).is_some()
+    }
+
+    /// The declaration of integrations of this type. The log is written under that of all.
+    pub fn declaration(self) -> &'static LazyLock<Resource> {
+        match self {
+            Type::DocumentManagement => &DOCUMENT_MANAGEMENT,
+            Type::AiMcp => &AI_MCP,
+            Type::Webhook => &WEBHOOK,
+        }
+    }
+
+    /// The shape of integrations of this type.
+    pub fn shape(self) -> &'static Shape {
+        match self {
+            Type::DocumentManagement => &DOCUMENT_MANAGEMENT_SHAPE,
+            Type::AiMcp => &AI_MCP_SHAPE,
+            Type::Webhook => &WEBHOOK_SHAPE,
+        }
+    }
+
+    /// The fields that only this type has.
+    pub fn own_fields(self) -> Vec<Field> {
+        match self {
+            Type::DocumentManagement => vec![
+                FOLDER.text(rules::MAX_FOLDER).required().example("contracts"),
+                OBJECT_CLASS_FIELD
+                    .is(Kind::Reference { target: Target { table: "object_class_fields".into(), autocomplete: None } })
+                    .column("field_id")
+                    .nullable()
+                    .example(1),
+                DEDUPE.boolean().default(false),
+            ],
+            Type::AiMcp => vec![
+                OBJECT_CLASSES
+                    .is(Kind::References { target: classes(), max_items: MAX_CLASSES })
+                    .members("integration_classes", "integration", "class_id")
+                    .default(Value::List(Vec::new())),
+                REDIRECT_URIS
+                    .is(Kind::Texts {
+                        at_most: Some((MAX_REDIRECT_URIS, message::too_many(MAX_REDIRECT_URIS).into())),
+                        are_valid: rules::are_redirect_uris,
+                        invalid: message::URL,
+                    })
+                    .required()
+                    .example(json!(["https://agent.example/callback"])),
+            ],
+            Type::Webhook => vec![
+                URL.is(Kind::Url { max: 2048 }).required().example("https://receiver.example/hook"),
+                SECRET.is(Kind::Secret { max: rules::MAX_SECRET }).encrypted(SECRET_COLUMN, SECRET_ROW).required(),
+                EVENTS
+                    .is(Kind::Set {
+                        choices: EVENT_TYPES.iter().map(|(name, text)| Choice::new(*name, *text)).collect(),
+                        max_items: EVENT_TYPES.len(),
+                    })
+                    .default(Value::List(EVENT_TYPES.iter().map(|(name, _)| (*name).into()).collect()))
+                    .example(json!(["record_created"])),
+            ],
+        }
+    }
+}
+
+fn classes() -> Target {
+    let autocomplete = Some("/api/object-classes/autocomplete/?text__icontains=".into());
+    Target { table: "object_classes".into(), autocomplete }
+}
+
+/// The fields of integrations, with those of a type.
+fn fields(own: Vec<Field>) -> Vec<Field> {
+    let objects = Target { table: AUTHENTICATION_OBJECTS_TABLE.into(), autocomplete: None };
+    let [created_at, created_by, modified_at, modified_by] = Field::audit();
+    let types: Vec<Choice> = TYPES.iter().map(|of| Choice::new(of.name(), of.text())).collect();
+    let mut fields = vec![
+        UUID.is(Kind::Uuid).read_only().filter(),
+        TYPE.is(Kind::Enum { choices: types.into() }).required().create_only().filter().example("webhook"),
+        NAME.text(100).required().unique("integrations_name").folded().filter().sort().example("Orders"),
+        DESCRIPTION.text(500).default(""),
+        IS_ENABLED.boolean().default(false).filter(),
+        AUTHENTICATION_OBJECT.is(Kind::Reference { target: objects }).nullable().filter().also_in(),
+        OBJECT_CLASS.is(Kind::Reference { target: classes() }).column("class_id").nullable().filter().also_in(),
+    ];
+    fields.extend(own);
+    fields.extend([created_at.sort(), created_by, modified_at.sort(), modified_by]);
+    fields
+}
+
+fn declare(title: &'static str, own: Vec<Field>) -> Resource {
+    Resource::new("integrations", title, TABLE, fields(own)).limit(&INTEGRATIONS)
+}
+
+/// Integrations as lists show them, and as the log calls them.
+pub static INTEGRATION: LazyLock<Resource> =
+    LazyLock::new(|| declare("Integration", Vec::new()).shows(|_| vec![("_meta", meta_schema(None))]));
+static DOCUMENT_MANAGEMENT: LazyLock<Resource> = LazyLock::new(|| {
+    let of = Type::DocumentManagement;
+    let declared = declare("DocumentManagementIntegration", of.own_fields()).unlogged();
+    declared.shows(|_| vec![("_meta", meta_schema(Some(Type::DocumentManagement)))])
+});
+static AI_MCP: LazyLock<Resource> = LazyLock::new(|| {
+    let declared = declare("AiMcpIntegration", Type::AiMcp.own_fields()).unlogged();
+    declared.shows(|_| vec![("_meta", meta_schema(Some(Type::AiMcp)))])
+});
+static WEBHOOK: LazyLock<Resource> = LazyLock::new(|| {
+    let declared = declare("WebhookIntegration", Type::Webhook.own_fields()).unlogged();
+    declared.shows(|_| vec![("_meta", meta_schema(Some(Type::Webhook)))])
+});
+/// Integrations with the fields of all types, for the log.
+pub static ANY: LazyLock<Resource> =
+    LazyLock::new(|| declare("Integration", TYPES.into_iter().flat_map(Type::own_fields).collect()));
+
+fn meta_schema(of: Option<Type>) -> Json {
+    let mut meta = openapi::meta(["list", "view", "edit", "create", "delete"]);
+    let text = || json!({"type": ["string", "null"]});
+    let mut labels = openapi::object([
+        ("type", json!({"type": "string"})),
+        ("authentication_object", text()),
+        ("object_class", text()),
+    ]);
+    let texts = |by: &str| json!({"type": "object", "description": by, "additionalProperties": {"type": "string"}});
+    match of {
+        Some(Type::DocumentManagement) => openapi::require(&mut labels, "object_class_field", text()),
+        Some(Type::AiMcp) => openapi::require(&mut labels, "object_classes", texts("By the id of the class")),
+        Some(Type::Webhook) => openapi::require(&mut labels, "events", texts("By the type of the event")),
+        None => {}
+    }
+    openapi::require(&mut meta, "labels", labels);
+    meta
+}
+
+/// The schema of an answer: an integration of one of the types.
+pub fn answer_schema() -> Json {
+    let of = |of: Type| openapi::response(of.declaration(), Form::Detail);
+    openapi::titled("IntegrationDetail", json!({"oneOf": TYPES.map(of)}))
+}
+
+/// The schema of the body of a create or of a PATCH, with the fields of all types.
+fn body_schema(is_create: bool) -> Json {
+    let mut schema = openapi::request(&ANY, is_create);
+    if is_create {
+        // What else is required depends on the type.
+        schema["required"] = json!([TYPE.name(), NAME.name()]);
+    }
+    schema
+}
+
+pub fn create_schema() -> Json {
+    body_schema(true)
+}
+
+pub fn patch_schema() -> Json {
+    body_schema(false)
+}
+
+/// A stored integration.
+pub struct Found {
+    pub id: i64,
+    pub of: Type,
+}
+
+/// The integration of the path; 404 when there is none.
+pub fn of_path(request: &Request, conn: &mut Conn) -> Result<Found, Refusal> {
+    let sql = Sql::new("SELECT id, type FROM integrations WHERE uuid = $1").arg(request.uuid().to_string());
+    let found = conn.opt(&sql, |row| Ok((row.int(0)?, Type::of(row.text(1)?))))?;
+    match found {
+        Some((id, Some(of))) => Ok(Found { id, of }),
+        _ => Err(Refusal::not_found()),
+    }
+}
+
+// ---- Answers -------------------------------------------------------------------------------------------------------
+
+pub static SHAPE: LazyLock<Shape> = LazyLock::new(|| shape(&INTEGRATION, None));
+static DOCUMENT_MANAGEMENT_SHAPE: LazyLock<Shape> =
+    LazyLock::new(|| shape(&DOCUMENT_MANAGEMENT, Some(Type::DocumentManagement)));
+static AI_MCP_SHAPE: LazyLock<Shape> = LazyLock::new(|| shape(&AI_MCP, Some(Type::AiMcp)));
+static WEBHOOK_SHAPE: LazyLock<Shape> = LazyLock::new(|| shape(&WEBHOOK, Some(Type::Webhook)));
+
+fn shape(declared: &'static LazyLock<Resource>, of: Option<Type>) -> Shape {
+    let mut extra = Sql::new(
+        "t.type, (SELECT a.name FROM authentication_objects a WHERE a.id = t.authentication_object), t.class_id, \
+         (SELECT c.name FROM object_classes c WHERE c.id = t.class_id), t.authentication_object, (SELECT ",
+    );
+    tokens(&mut extra, HELD, &[("{caller}", CALLER)]);
+    extra.push(" FROM (SELECT t.class_id AS id) t)");
+    extra.push(match of {
+        Some(Type::DocumentManagement) => ", (SELECT f.label FROM object_class_fields f WHERE f.id = t.field_id)",
+        Some(Type::AiMcp) => {
+            ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(c.id, c.name) AS TEXT) AS item \
+             FROM integration_classes i JOIN object_classes c ON c.id = i.class_id WHERE i.integration = t.id \
+             ORDER BY c.id) x)"
+        }
+        Some(Type::Webhook) => ", t.events",
+        None => ", NULL",
+    });
+    Shape::owned(Declaration::Static(declared), extra, move |out, form, row, at, request| {
+        write_meta(of, out, form, row, at, request)
+    })
+}
+
+fn write_meta(
+    of: Option<Type>,
+    out: &mut Writer,
+    _: Form,
+    row: &Cell<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), Error> {
+    let stored = row.text(at)?.and_then(Type::of).unwrap_or(Type::Webhook);
+    out.name("_meta").raw("{").name("labels").raw("{").name("type").text(stored.text());
+    out.name("authentication_object").opt_text(row.text(at + 1)?).name("object_class").opt_text(row.text(at + 3)?);
+    let own = row.text(at + 6)?;
+    match of {
+        Some(Type::DocumentManagement) => drop(out.name(OBJECT_CLASS_FIELD.name()).opt_text(own)),
+        Some(Type::AiMcp) => {
+            let classes: Vec<(i64, String)> =
+                serde_json::from_str(&format!("[{}]", own.unwrap_or(""))).unwrap_or_default();
+            out.name(OBJECT_CLASSES.name()).raw("{");
+            for (id, name) in classes {
+                out.name(&id.to_string()).text(&name);
+            }
+            out.raw("}");
+        }
+        Some(Type::Webhook) => {
+            let names: Vec<String> = serde_json::from_str(own.unwrap_or("[]")).unwrap_or_default();
+            out.name(EVENTS.name()).raw("{");
+            for (name, text) in EVENT_TYPES.iter().filter(|(name, _)| names.iter().any(|of| of == name)) {
+                out.name(name).text(text);
+            }
+            out.raw("}");
+        }
+        None => {}
+    }
+    out.raw("}");
+    if let Some(caller) = request.caller.as_deref() {
+        let (class, held) = (row.int(at + 2)?, row.int(at + 5)?.unwrap_or(0) | global(caller));
+        let is_used = rules::Used {
+            of: stored,
+            class,
+            views_records: held & VIEW != 0,
+            authentication_object: row.int(at + 4)?.is_some(),
+        };
+        let holds = |action: &'static str| caller.may("integrations", action);
+        write_permissions(
+            out,
+            &[
+                ("list", holds("list")),
+                ("view", holds("view")),
+                ("edit", holds("edit") && is_used.may_be_changed_by(caller)),
+                ("create", holds("create")),
+                ("delete", holds("delete")),
+            ],
+        );
+    }
+    out.raw("}");
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What becomes of integrations when something goes that they name.
+
+use super::integration::INTEGRATION;
+use super::webhooks::queue;
+use events::outbox::subscribers_changed;
+use kit::log;
+use kit::reactions::{Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::Resource;
+use serde_json::json;
+use store::{Conn, Error, Sql};
+
+pub const REACTIONS: [Reaction; 3] = [
+    // A webhook without a class would be one of all classes: it never comes to hear of more than before.
+    Reaction { resource: "object_classes", when: When::Leaving, run: on_class_leaving },
+    Reaction { resource: "object_class_fields", when: When::Leaving, run: on_field_leaving },
+    Reaction { resource: "authentication_objects", when: When::Leaving, run: on_authentication_object_leaving },
+];
+
+fn on_class_leaving(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Refusal> {
+    conn.exec(&Sql::new("DELETE FROM integration_classes WHERE class_id = $1").arg(class))?;
+    let users = of_reference(conn, &Sql::new("class_id = $1").arg(class))?;
+    for integration in &users {
+        let mut changes = log::Diff::new();
+        changes.insert("object_class".to_owned(), json!([class, null]));
+        if let Some(field) = integration.field {
+            changes.insert("object_class_field".to_owned(), json!([field, null]));
+        }
+        let hands_out = integration.of != "ai_mcp";
+        let sql = match hands_out {
+            true => "UPDATE integrations SET class_id = NULL, field_id = NULL, is_enabled = 0 WHERE id = $1",
+            false => "UPDATE integrations SET class_id = NULL WHERE id = $1",
+        };
+        conn.exec(&Sql::new(sql).arg(integration.id))?;
+        integration.write_log(request, conn, changes, hands_out)?;
+    }
+    if users.is_empty() { Ok(()) } else { Ok(subscribers_changed(conn)?) }
+}
+
+fn on_field_leaving(request: &Request, conn: &mut Conn, field: i64) -> Result<(), Refusal> {
+    let users = of_reference(conn, &Sql::new("field_id = $1").arg(field))?;
+    for integration in &users {
+        let sql = Sql::new("UPDATE integrations SET field_id = NULL, is_enabled = 0 WHERE id = $1");
+        conn.exec(&sql.arg(integration.id))?;
+        let mut changes = log::Diff::new();
+        changes.insert("object_class_field".to_owned(), json!([field, null]));
+        integration.write_log(request, conn, changes, true)?;
+    }
+    if users.is_empty() { Ok(()) } else { Ok(subscribers_changed(conn)?) }
+}
+
+fn on_authentication_object_leaving(request: &Request, conn: &mut Conn, object: i64) -> Result<(), Refusal> {
+    for integration in of_reference(conn, &Sql::new("authentication_object = $1").arg(object))? {
+        let sql = Sql::new("UPDATE integrations SET authentication_object = NULL WHERE id = $1");
+        conn.exec(&sql.arg(integration.id))?;
+        let mut changes = log::Diff::new();
+        changes.insert("authentication_object".to_owned(), json!([object, null]));
+        integration.write_log(request, conn, changes, false)?;
+    }
+    Ok(())
+}
+
+/// An integration that names what goes.
+struct User {
+    id: i64,
+    of: String,
+    name: String,
+    is_enabled: bool,
+    field: Option<i64>,
+}
+
+/// The integrations that fulfil a condition, with their rows locked.
+fn of_reference(conn: &mut Conn, condition: &Sql) -> Result<Vec<User>, Error> {
+    let mut sql = Sql::new("SELECT id, type, uuid, name, is_enabled, field_id FROM integrations WHERE ");
+    sql.append(condition).push(" ORDER BY id FOR UPDATE");
+    conn.all(&sql, |row| {
+        let name = format!("{} {}", row.text(2)?, row.text(3)?);
+        Ok(User {
+            id: row.int(0)?,
+            of: row.text(1)?.to_owned(),
+            name,
+            is_enabled: row.flag(4)?,
+            field: row.opt_int(5)?,
+        })
+    })
+}
+
+impl User {
+    fn write_log(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        mut changes: log::Diff,
+        is_disabled: bool,
+    ) -> Result<(), Refusal> {
+        if is_disabled && self.is_enabled {
+            changes.insert("is_enabled".to_owned(), json!([true, false]));
+        }
+        let declared: &Resource = &INTEGRATION;
+        log::write(request, conn, "edit", declared, None, &self.name, changes)
+    }
+}
+
+/// Removes what hangs on an integration that is deleted.
+pub fn forget(conn: &mut Conn, integration: i64) -> Result<(), Error> {
+    queue::forget(conn, integration)?;
+    for text in
+        ["DELETE FROM document_copies WHERE integration = $1", "DELETE FROM integration_classes WHERE integration = $1"]
+    {
+        conn.exec(&Sql::new(text).arg(integration))?;
+    }
+    Ok(())
+}

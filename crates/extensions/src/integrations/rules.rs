@@ -1,0 +1,236 @@
+//! Who may change an integration, and the rules over its fields that no declaration expresses.
+
+use super::integration::{
+    AUTHENTICATION_OBJECT, EVENTS, FOLDER, OBJECT_CLASS, OBJECT_CLASS_FIELD, OBJECT_CLASSES, REDIRECT_URIS, SECRET,
+    Type, URL,
+};
+use kit::caller::Caller;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use records::rights::{VIEW, on_class};
+use resource::{After, Changes, Errors, Key, Object, Value, message};
+use std::net::IpAddr;
+use store::{Conn, Error, Sql};
+use url::{Host, Url};
+
+/// The most characters of a folder.
+pub const MAX_FOLDER: usize = 255;
+/// The most bytes of a folder: the name of an object of S3 has at most 1,024, with the build, the record and the file.
+const MAX_FOLDER_BYTES: usize = 500;
+/// The most bytes of a part of a path, which is a directory.
+const MAX_PART_BYTES: usize = 255;
+/// The bounds of a secret, in characters.
+pub const MIN_SECRET: usize = 16;
+pub const MAX_SECRET: usize = 255;
+/// The most characters of an address to which an agent's sign-in returns.
+const MAX_REDIRECT_URI: usize = 2048;
+
+// ---- Rights --------------------------------------------------------------------------------------------------------
+
+/// What an integration uses, as it is stored or will be.
+pub struct Used {
+    pub of: Type,
+    pub class: Option<i64>,
+    /// Whether the caller may view all records of the class.
+    pub views_records: bool,
+    /// Whether it names an authentication object.
+    pub authentication_object: bool,
+}
+
+impl Used {
+    /// Whether the caller holds what an integration hands out: `view` of all records of its class, which for all classes
+    /// super admins hold, and `view` of its authentication object. Those of agents are for super admins.
+    pub fn may_be_changed_by(&self, caller: &Caller) -> bool {
+        if caller.is_super() {
+            return true;
+        }
+        let holds_records = match self.class {
+            Some(_) => self.views_records,
+            None => self.of != Type::Webhook,
+        };
+        let views_object = !self.authentication_object || caller.may("authentication_objects", "view");
+        self.of.hands_out_records() && holds_records && views_object
+    }
+}
+
+/// Refuses a caller who does not hold what an integration with these values hands out.
+pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &After) -> Result<(), Refusal> {
+    let caller = request.caller()?;
+    let class = values.get(&OBJECT_CLASS);
+    let views_records = match class {
+        Some(class) if !caller.is_super() => on_class(conn, caller, class)?.is_some_and(|rights| rights.has(VIEW)),
+        _ => true,
+    };
+    let authentication_object = values.get(&AUTHENTICATION_OBJECT).is_some();
+    let used = Used { of, class, views_records, authentication_object };
+    if used.may_be_changed_by(caller) { Ok(()) } else { Err(Refusal::forbidden()) }
+}
+
+// ---- Values --------------------------------------------------------------------------------------------------------
+
+/// Puts the messages about unknown ids in the words of integrations.
+pub fn name_unknown(body: &Object<'_>, errors: &mut Errors) {
+    for (name, of) in [
+        (AUTHENTICATION_OBJECT.name(), "Authentication object"),
+        (OBJECT_CLASS.name(), "Object class"),
+        (OBJECT_CLASS_FIELD.name(), "Object class field"),
+        (OBJECT_CLASSES.name(), "Object class"),
+    ] {
+        errors.reword(name, |text| {
+            let id = text.strip_prefix("Invalid pk ")?.strip_suffix(" - object does not exist.")?;
+            Some(format!("Invalid pk {id} - {of} does not exist."))
+        });
+    }
+    let is_empty = |key: &Key<Vec<String>>| {
+        body.get(key.name()).and_then(|sent| sent.as_list(1)).is_some_and(|(items, _)| items.is_empty())
+    };
+    for key in [&REDIRECT_URIS, &EVENTS] {
+        if is_empty(key) && !errors.has(key.name()) {
+            errors.add(key.name(), message::EMPTY_LIST);
+        }
+    }
+}
+
+/// The rules of a type. `before` are the stored values.
+pub fn check(
+    request: &Request,
+    conn: &mut Conn,
+    of: Type,
+    before: Option<&Changes>,
+    sent: &Changes,
+    errors: &mut Errors,
+) -> Result<(), Error> {
+    let after = After { before, sent };
+    match of {
+        Type::DocumentManagement => {
+            if sent.get(&FOLDER).is_some_and(|folder| !is_folder(&folder)) {
+                errors.add(FOLDER.name(), message::VALUE);
+            }
+            check_field(conn, &after, errors)?;
+        }
+        Type::AiMcp => {}
+        Type::Webhook => check_webhook(request, before, sent, errors),
+    }
+    Ok(())
+}
+
+/// The field must be one of documents, of the class.
+fn check_field(conn: &mut Conn, after: &After, errors: &mut Errors) -> Result<(), Error> {
+    if errors.has(OBJECT_CLASS_FIELD.name()) || errors.has(OBJECT_CLASS.name()) {
+        return Ok(());
+    }
+    let Some(field) = after.get(&OBJECT_CLASS_FIELD) else { return Ok(()) };
+    let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE id = $1 AND class_id = $2 AND type = 'document'");
+    let found = conn.opt(&sql.arg(field).arg(after.get(&OBJECT_CLASS)), |_| Ok(()))?;
+    if found.is_none() {
+        errors.add(OBJECT_CLASS_FIELD.name(), format!("Invalid pk {field} - Object class field does not exist."));
+    }
+    Ok(())
+}
+
+fn check_webhook(request: &Request, before: Option<&Changes>, sent: &Changes, errors: &mut Errors) {
+    let url = sent.get(&URL);
+    if let Some(url) = &url
+        && !is_receiver(request, url)
+    {
+        errors.add(URL.name(), message::URL);
+    }
+    if let Some(Value::Text(secret)) = sent.value(SECRET.name()) {
+        match secret.chars().count() {
+            0 => errors.add(SECRET.name(), message::BLANK),
+            characters if characters < MIN_SECRET => errors.add(SECRET.name(), message::too_short(MIN_SECRET)),
+            _ => {}
+        }
+    }
+    // Whoever leads a webhook elsewhere does not get what is signed with a secret that he does not know.
+    let changes_url = |before: &Changes| url.as_ref().is_some_and(|url| Some(url) != before.get(&URL).as_ref());
+    if before.is_some_and(changes_url) && !sent.has(&SECRET) && !errors.has(SECRET.name()) {
+        errors.add(SECRET.name(), message::REQUIRED);
+    }
+}
+
+/// Whether a webhook may have an address: `https`, or `http` where the operator allows the network. Each attempt checks the
+/// addresses that a name has then.
+fn is_receiver(request: &Request, url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return false };
+    let allow = &request.app.settings.outbound_allow;
+    let has_credentials = !url.username().is_empty() || url.password().is_some();
+    let is_allowed = match (url.scheme(), url.host()) {
+        (_, None) => false,
+        ("https", Some(_)) => true,
+        ("http", Some(Host::Domain(_))) => !allow.is_empty(),
+        ("http", Some(Host::Ipv4(address))) => allow.contains(IpAddr::from(address)),
+        ("http", Some(Host::Ipv6(address))) => allow.contains(IpAddr::from(address).to_canonical()),
+        _ => false,
+    };
+    is_allowed && !has_credentials
+}
+
+/// Whether a folder stays below the place of the build, and can be a directory.
+fn is_folder(folder: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && part != "." && part != ".." && part.len() <= MAX_PART_BYTES;
+    let is_plain = |character: char| !character.is_control() && character != '\\';
+    folder.len() <= MAX_FOLDER_BYTES
+        && folder.chars().all(is_plain)
+        && folder.strip_suffix('/').unwrap_or(folder).split('/').all(is_part)
+}
+
+/// Whether agents' sign-ins may return to these addresses: `https`, or `http` of this computer.
+pub fn are_redirect_uris(all: &[String]) -> bool {
+    all.iter().all(|uri| {
+        let Ok(url) = Url::parse(uri) else { return false };
+        let is_loopback = match url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
+            Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
+            None => return false,
+        };
+        let is_web = url.scheme() == "https" || url.scheme() == "http" && is_loopback;
+        let is_plain = url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
+        is_web && is_plain && uri.chars().count() <= MAX_REDIRECT_URI
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_stay_below_the_place_of_the_build() {
+        for good in ["contracts", "contracts/2026", "Verträge/", "a b/c.d", "..a", "a..", ".hidden", "..."] {
+            assert!(is_folder(good), "{good}");
+        }
+        let long = "x".repeat(256);
+        for bad in
+            ["", "/", "/a", "a//b", "..", "a/..", "../a", "a/../b", ".", "a/./b", "a\\b", "a\nb", "a\u{7f}", &long]
+        {
+            assert!(!is_folder(bad), "{bad:?}");
+        }
+        assert!(!is_folder(&"ä/".repeat(200)));
+    }
+
+    #[test]
+    fn sign_ins_return_by_https_or_to_this_computer() {
+        let is_good = |uri: &str| are_redirect_uris(&[uri.to_owned()]);
+        for good in [
+            "https://agent.example/callback?x=1",
+            "http://localhost:3000/callback",
+            "http://127.0.0.1/",
+            "http://[::1]:9/x",
+        ] {
+            assert!(is_good(good), "{good}");
+        }
+        for bad in [
+            "http://agent.example/",
+            "https://user@agent.example/",
+            "https://agent.example/#part",
+            "javascript:alert(1)",
+            "http://localhost.example/",
+            "http://10.0.0.1/",
+            "agent.example",
+            "",
+        ] {
+            assert!(!is_good(bad), "{bad}");
+        }
+    }
+}

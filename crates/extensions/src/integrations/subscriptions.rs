@@ -1,0 +1,168 @@
+//! Which events of records integrations ask for, and what is written for them in the transaction of the change.
+//!
+//! Records are written often and integrations seldom, so each process knows those of a build, at a version that the
+//! transaction sees: it is read by the statement that puts the events into the outbox, so a build without integrations pays
+//! nothing. Every change of an integration raises the version.
+
+use super::copies;
+use super::webhooks::queue::{self, NewDelivery};
+use super::webhooks::work;
+use events::outbox::HistoryEvent;
+use events::record_events::{EVENT_TYPES, SOURCE_TYPES};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::json::Writer;
+use resource::time;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use store::{Conn, Error, Sql};
+
+/// What this process knows of the integrations of a build, and at which version.
+#[derive(Default)]
+pub struct KnownSubscriptions(Mutex<Option<(i64, Arc<Subscriptions>)>>);
+
+/// The enabled integrations of a build that hand out what records hold.
+#[derive(Default)]
+struct Subscriptions {
+    webhooks: Vec<Webhook>,
+    /// The integrations that copy the files of a field.
+    copies: HashMap<i64, Vec<i64>>,
+}
+
+struct Webhook {
+    id: i64,
+    /// `None`: all classes.
+    class: Option<i64>,
+    /// The bits of the event types, that of the first one being the lowest.
+    events: u32,
+}
+
+impl Webhook {
+    fn wants(&self, event: &HistoryEvent) -> bool {
+        self.events & bit(event) != 0
+    }
+}
+
+fn bit(event: &HistoryEvent) -> u32 {
+    u32::try_from(event.event_type_id - 1).ok().and_then(|n| 1_u32.checked_shl(n)).unwrap_or(0)
+}
+
+/// Writes what integrations are told of these events.
+pub fn take(request: &Request, conn: &mut Conn, events: &[HistoryEvent], version: i64) -> Result<(), Refusal> {
+    let known = known(request, conn, version)?;
+    if !known.webhooks.is_empty() {
+        put_deliveries(request, conn, events, &known.webhooks)?;
+    }
+    if !known.copies.is_empty() {
+        copies::put(request, conn, events, &known.copies)?;
+    }
+    Ok(())
+}
+
+/// The subscriptions of a build at a version.
+fn known(request: &Request, conn: &mut Conn, version: i64) -> Result<Arc<Subscriptions>, Error> {
+    let known = &request.build.slot::<KnownSubscriptions>().0;
+    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((at, subscriptions)) = &*lock()
+        && *at == version
+    {
+        return Ok(subscriptions.clone());
+    }
+    let read = Arc::new(Subscriptions::read(conn)?);
+    *lock() = Some((version, read.clone()));
+    Ok(read)
+}
+
+impl Subscriptions {
+    fn read(conn: &mut Conn) -> Result<Subscriptions, Error> {
+        let mut subscriptions = Subscriptions::default();
+        let sql = Sql::new(
+            "SELECT id, class_id, events, field_id FROM integrations \
+             WHERE is_enabled = 1 AND type IN ('webhook', 'document_management') ORDER BY id",
+        );
+        conn.each(&sql, |row| {
+            let id = row.int(0)?;
+            if let Some(field) = row.opt_int(3)? {
+                subscriptions.copies.entry(field).or_default().push(id);
+            }
+            let names: Vec<String> = serde_json::from_str(row.text(2)?).unwrap_or_default();
+            let events = EVENT_TYPES.iter().enumerate().filter(|(_, (of, _))| names.iter().any(|name| name == of));
+            let events = events.fold(0, |bits, (n, _)| bits | 1 << n);
+            if events != 0 {
+                subscriptions.webhooks.push(Webhook { id, class: row.opt_int(1)?, events });
+            }
+            Ok(())
+        })?;
+        Ok(subscriptions)
+    }
+}
+
+// ---- Webhooks ------------------------------------------------------------------------------------------------------
+
+fn put_deliveries(
+    request: &Request,
+    conn: &mut Conn,
+    events: &[HistoryEvent],
+    webhooks: &[Webhook],
+) -> Result<(), Refusal> {
+    let wanted: Vec<&HistoryEvent> =
+        events.iter().filter(|event| webhooks.iter().any(|webhook| webhook.wants(event))).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let classes = classes_of(conn, wanted.iter().map(|event| event.record_id))?;
+    let (mut bodies, mut deliveries) = (Vec::new(), Vec::new());
+    for event in wanted {
+        let Some(class) = classes.get(&event.record_id).copied() else { continue };
+        let is_told = |webhook: &&Webhook| webhook.wants(event) && webhook.class.is_none_or(|of| of == class);
+        let mut told = webhooks.iter().filter(is_told).peekable();
+        if told.peek().is_none() {
+            continue;
+        }
+        let (event_id, event_type) = (event.event_id.to_string(), name(&EVENT_TYPES, event.event_type_id));
+        let body = body(event, class);
+        let delivery =
+            |webhook: &Webhook| NewDelivery::new(webhook.id, event_id.clone(), event_type, body.len(), request.now);
+        deliveries.extend(told.map(delivery));
+        bodies.push((event_id, body));
+    }
+    if deliveries.is_empty() {
+        return Ok(());
+    }
+    request.effects.after_commit(work::wake);
+    Ok(queue::put(conn, &bodies, &deliveries, request.now)?)
+}
+
+/// The classes of records, also of those that are being deleted.
+fn classes_of(conn: &mut Conn, records: impl Iterator<Item = i64>) -> Result<HashMap<i64, i64>, Error> {
+    let mut ids: Vec<i64> = records.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut sql = Sql::new("SELECT id, class_id FROM records WHERE id");
+    sql.any(ids.clone()).push(" UNION ALL SELECT id, class_id FROM deleted_records WHERE id").any(ids);
+    Ok(conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?.into_iter().collect())
+}
+
+/// The name of a number that counts from 1.
+fn name(names: &[(&'static str, &'static str)], number: i64) -> &'static str {
+    let at = usize::try_from(number - 1).unwrap_or(usize::MAX);
+    names.get(at).map_or("", |(name, _)| name)
+}
+
+/// What a webhook sends of an event: the event as the history service shows it, with its record.
+fn body(event: &HistoryEvent, class: i64) -> String {
+    let entries: usize = event.event_data.iter().map(|entry| entry.len() + 1).sum();
+    let mut out = Writer::with_capacity(entries + 512);
+    let (event_type, at) = (name(&EVENT_TYPES, event.event_type_id), time::show(event.event_time));
+    out.raw("{").name("type").text(event_type).name("timestamp").text(&at).name("data").raw("{");
+    out.name("event_id").text(&event.event_id.to_string()).name("event_datetime").text(&at);
+    out.name("event_type").text(event_type).name("event_data").raw("[");
+    for entry in &event.event_data {
+        out.comma().raw(entry);
+    }
+    out.raw("]").name("source_type").text(name(&SOURCE_TYPES, event.source_type_id));
+    out.name("source_id").int(event.source_id).name("source_name").opt_text(event.source_name.as_deref());
+    out.name("source_info").text(&event.source_info).name("record_id").int(event.record_id);
+    out.name("object_class").int(class).raw("}}");
+    String::from_utf8(out.into_bytes()).unwrap_or_default()
+}

@@ -1,0 +1,351 @@
+//! The deliveries of webhooks in the database: a row of `webhook_deliveries` for each webhook and event, and what they send in
+//! `webhook_events`, once for all webhooks. One process at a time sends those of a webhook, one after the other, while it
+//! holds the row of `webhook_queues`.
+//!
+//! The deliveries of a webhook are tried in the order of `next_at` and `id`: first those that were not tried yet, in the
+//! order of their events, then those to be tried again.
+
+use kit::jobs::growing;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+use store::{Conn, Error, Sql, Value};
+
+const PENDING: &str = "pending";
+const DELIVERED: &str = "delivered";
+const FAILED: &str = "failed";
+
+/// `next_at` of a test, which a disabled webhook sends, too.
+const TEST: i64 = -1;
+/// How long a delivery is tried, in microseconds.
+const DAY_US: i64 = 86_400_000_000;
+/// The pause before the second attempt; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause of a delivery that its receiver answers with an error.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+/// The longest pause of a webhook whose receiver does not answer.
+const LONGEST_SILENCE: Duration = Duration::from_secs(300);
+/// For how long a process has the deliveries of a webhook, in microseconds. It has them for less.
+const LEASE_US: i64 = 60_000_000;
+/// How often a process looks whether another one is done with a webhook, in microseconds.
+const HELD_POLL_US: i64 = 500_000;
+/// How many deliveries of a webhook are taken at a time.
+const TURN: i64 = 100;
+/// How many deliveries of a webhook are kept and listed.
+pub const KEPT: i64 = 1_000;
+
+/// A delivery to be stored.
+pub struct NewDelivery {
+    webhook: i64,
+    event_id: String,
+    event_type: &'static str,
+    size: i64,
+    created_at: i64,
+    next_at: i64,
+}
+
+impl NewDelivery {
+    /// A delivery of an event, whose body has so many bytes.
+    pub fn new(webhook: i64, event_id: String, event_type: &'static str, size: usize, now: i64) -> NewDelivery {
+        NewDelivery { webhook, event_id, event_type, size: size as i64, created_at: now, next_at: 0 }
+    }
+
+    /// A test, which is tried once.
+    pub fn test(webhook: i64, event_id: String, size: usize, now: i64) -> NewDelivery {
+        NewDelivery { next_at: TEST, ..NewDelivery::new(webhook, event_id, "test", size, now) }
+    }
+}
+
+/// Stores deliveries, and what they send by the ids of the events.
+pub fn put(conn: &mut Conn, bodies: &[(String, String)], deliveries: &[NewDelivery], now: i64) -> Result<(), Error> {
+    let events: Vec<_> =
+        bodies.iter().map(|(id, body)| [Value::Text(id), Value::Int(now), Value::Text(body)]).collect();
+    conn.insert_rows("webhook_events", &["event_id", "created_at", "body"], &events, "")?;
+    let rows: Vec<_> = deliveries
+        .iter()
+        .map(|delivery| {
+            [
+                Value::Int(delivery.webhook),
+                Value::Text(&delivery.event_id),
+                Value::Text(delivery.event_type),
+                Value::Int(delivery.size),
+                Value::Int(delivery.created_at),
+                Value::Int(delivery.next_at),
+            ]
+        })
+        .collect();
+    let columns = ["webhook", "event_id", "event_type", "size", "created_at", "next_at"];
+    conn.insert_rows("webhook_deliveries", &columns, &rows, "").map(drop)
+}
+
+/// Makes the queue of a new webhook.
+pub fn make(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
+    conn.exec(&Sql::new("INSERT INTO webhook_queues(integration) VALUES ($1)").arg(webhook)).map(drop)
+}
+
+/// Ends the pause of a webhook, whose receiver may be another one now.
+pub fn hurry(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
+    let sql =
+        Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1 AND failures > 0");
+    conn.exec(&sql.arg(webhook)).map(drop)
+}
+
+/// Who works on the queues.
+#[derive(Clone)]
+pub struct Worker {
+    /// The id of the process.
+    pub holder: String,
+    /// Whether it is the only process.
+    pub is_alone: bool,
+}
+
+/// When the first delivery is due that this process may send; `None`: none waits.
+pub fn next(conn: &mut Conn, worker: &Worker, now: i64) -> Result<Option<i64>, Error> {
+    let sql = Sql::new(
+        "SELECT q.holder, q.held_until, q.not_before, t.is_enabled, (SELECT d.next_at FROM webhook_deliveries d \
+         WHERE d.webhook = q.integration AND d.status = 'pending' ORDER BY d.next_at, d.id LIMIT 1) \
+         FROM webhook_queues q JOIN integrations t ON t.id = q.integration",
+    );
+    let mut first: Option<i64> = None;
+    conn.each(&sql, |row| {
+        let Some(next_at) = row.opt_int(4)?.filter(|next_at| *next_at == TEST || row.flag(3).unwrap_or(false)) else {
+            return Ok(());
+        };
+        let mut at = next_at.max(row.int(2)?);
+        let (holder, held_until) = (row.text(0)?, row.int(1)?);
+        if !worker.is_alone && !holder.is_empty() && holder != worker.holder && held_until > now {
+            at = at.max(held_until.min(now + HELD_POLL_US));
+        }
+        first = Some(first.map_or(at, |first| first.min(at)));
+        Ok(())
+    })?;
+    Ok(first)
+}
+
+/// Whether a build has anything of webhooks.
+pub fn is_used(conn: &mut Conn) -> Result<bool, Error> {
+    let sql = Sql::new(
+        "SELECT CASE WHEN EXISTS (SELECT 1 FROM webhook_queues) OR EXISTS (SELECT 1 FROM webhook_deliveries) \
+         THEN 1 ELSE 0 END",
+    );
+    conn.one(&sql, |row| row.flag(0))
+}
+
+/// The deliveries of a webhook that a process has taken.
+pub struct Turn {
+    pub webhook: i64,
+    /// Whether the last attempt had no answer.
+    pub is_doubtful: bool,
+    pub deliveries: Vec<Delivery>,
+}
+
+/// A delivery that is due.
+#[derive(Clone)]
+pub struct Delivery {
+    pub id: i64,
+    pub event_id: String,
+    pub size: i64,
+    created_at: i64,
+    attempts: i64,
+    is_test: bool,
+}
+
+/// What became of a turn: of each delivery that was tried, the status of the answer, if there was one.
+#[derive(Clone)]
+pub struct Done {
+    pub webhook: i64,
+    /// Whether attempts had failed before it.
+    pub was_doubtful: bool,
+    pub tried: Vec<(Delivery, Option<u16>)>,
+}
+
+/// Takes the due deliveries of at most `most` webhooks, beside those that the process has.
+pub fn take(conn: &mut Conn, worker: &Worker, held: &HashSet<i64>, most: usize, now: i64) -> Result<Vec<Turn>, Error> {
+    if most == 0 {
+        return Ok(Vec::new());
+    }
+    let mut sql = Sql::new("SELECT q.integration, q.failures FROM webhook_queues q WHERE q.not_before <= ");
+    sql.bind(now);
+    if !worker.is_alone {
+        sql.push(" AND (q.held_until <= ").bind(now).push(" OR q.holder = '' OR q.holder = ");
+        sql.bind(&worker.holder).push(")");
+    }
+    for webhook in held {
+        sql.push(" AND q.integration <> ").bind(*webhook);
+    }
+    sql.push(
+        " AND EXISTS (SELECT 1 FROM integrations t JOIN webhook_deliveries d ON d.webhook = t.id WHERE t.id = q.integration \
+         AND d.status = 'pending' AND d.next_at <= CASE WHEN t.is_enabled = 1 THEN CAST(",
+    );
+    sql.bind(now).push(" AS BIGINT) ELSE -1 END) ORDER BY q.held_until, q.integration LIMIT ").bind(most as i64);
+    sql.push(" FOR UPDATE SKIP LOCKED");
+    let webhooks = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)? > 0)))?;
+    if webhooks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut sql = Sql::new("UPDATE webhook_queues SET holder = ");
+    sql.bind(&worker.holder).push(", held_until = ").bind(now + LEASE_US).push(" WHERE integration");
+    conn.exec(sql.any(webhooks.iter().map(|(webhook, _)| *webhook).collect::<Vec<_>>()))?;
+    let mut turns = Vec::with_capacity(webhooks.len());
+    for (webhook, is_doubtful) in webhooks {
+        turns.push(Turn { webhook, is_doubtful, deliveries: due(conn, webhook, now)? });
+    }
+    Ok(turns)
+}
+
+fn due(conn: &mut Conn, webhook: i64, now: i64) -> Result<Vec<Delivery>, Error> {
+    let sql = Sql::new(
+        "SELECT d.id, d.event_id, d.size, d.created_at, d.attempts, d.next_at FROM webhook_deliveries d \
+         WHERE d.webhook = $1 AND d.status = 'pending' AND d.next_at <= $2 ORDER BY d.next_at, d.id LIMIT $3",
+    );
+    conn.all(&sql.arg(webhook).arg(now).arg(TURN), |row| {
+        Ok(Delivery {
+            id: row.int(0)?,
+            event_id: row.text(1)?.to_owned(),
+            size: row.int(2)?,
+            created_at: row.int(3)?,
+            attempts: row.int(4)?,
+            is_test: row.int(5)? == TEST,
+        })
+    })
+}
+
+/// Stores what became of turns, and gives up their queues.
+pub fn finish(conn: &mut Conn, worker: &Worker, done: &[Done], now: i64) -> Result<(), Error> {
+    if done.is_empty() {
+        return Ok(());
+    }
+    let mut delivered: BTreeMap<u16, Vec<i64>> = BTreeMap::new();
+    let mut finished: Vec<&str> = Vec::new();
+    for (delivery, status) in done.iter().flat_map(|done| &done.tried) {
+        match status {
+            Some(status @ 200..=299) => delivered.entry(*status).or_default().push(delivery.id),
+            status => match retry_at(delivery, now) {
+                Some(next_at) => {
+                    note_attempt(conn, delivery, *status, PENDING, next_at, now)?;
+                    continue;
+                }
+                None => note_attempt(conn, delivery, *status, FAILED, 0, now)?,
+            },
+        }
+        finished.push(&delivery.event_id);
+    }
+    for (status, ids) in delivered {
+        let mut sql = Sql::new("UPDATE webhook_deliveries SET attempts = attempts + 1, last_attempt_at = ");
+        sql.bind(now).push(", response_status = ").bind(i64::from(status)).push(", status = ").bind(DELIVERED);
+        conn.exec(sql.push(" WHERE status = 'pending' AND id").any(ids))?;
+    }
+    remove_bodies(conn, &finished)?;
+    for done in done {
+        note_silence(conn, done, now)?;
+    }
+    let mut sql = Sql::new("UPDATE webhook_queues SET holder = '', held_until = ");
+    sql.bind(now).push(" WHERE holder = ").bind(&worker.holder).push(" AND integration");
+    conn.exec(sql.any(done.iter().map(|done| done.webhook).collect::<Vec<_>>())).map(drop)
+}
+
+/// When a delivery that failed is tried again; `None`: no more.
+fn retry_at(delivery: &Delivery, now: i64) -> Option<i64> {
+    let failures = u32::try_from(delivery.attempts).unwrap_or(u32::MAX).saturating_add(1);
+    let next_at = now + growing(FIRST_PAUSE, LONGEST_PAUSE, failures).as_micros() as i64;
+    (!delivery.is_test && next_at <= delivery.created_at + DAY_US).then_some(next_at)
+}
+
+fn note_attempt(
+    conn: &mut Conn,
+    delivery: &Delivery,
+    answer: Option<u16>,
+    status: &'static str,
+    next_at: i64,
+    now: i64,
+) -> Result<(), Error> {
+    let sql = Sql::new(
+        "UPDATE webhook_deliveries SET attempts = attempts + 1, last_attempt_at = $1, response_status = $2, status = $3, \
+         next_at = $4 WHERE id = $5 AND status = 'pending'",
+    );
+    let sql = sql.arg(now).arg(answer.map(i64::from)).arg(status).arg(next_at).arg(delivery.id);
+    conn.exec(&sql).map(drop)
+}
+
+/// A receiver that does not answer is left alone for a growing while, by all deliveries: so it costs few attempts.
+fn note_silence(conn: &mut Conn, done: &Done, now: i64) -> Result<(), Error> {
+    let sql = match done.tried.last() {
+        None => return Ok(()),
+        Some((_, Some(_))) if !done.was_doubtful => return Ok(()),
+        Some((_, Some(_))) => {
+            Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1").arg(done.webhook)
+        }
+        // A test asks of itself.
+        Some((delivery, None)) if delivery.is_test => return Ok(()),
+        Some((_, None)) => {
+            let sql = Sql::new("SELECT failures FROM webhook_queues WHERE integration = $1").arg(done.webhook);
+            let Some(failures) = conn.opt(&sql, |row| row.int(0))? else { return Ok(()) };
+            let failures = failures + 1;
+            let pause = growing(FIRST_PAUSE, LONGEST_SILENCE, u32::try_from(failures).unwrap_or(u32::MAX));
+            let sql = Sql::new("UPDATE webhook_queues SET failures = $1, not_before = $2 WHERE integration = $3");
+            sql.arg(failures).arg(now + pause.as_micros() as i64).arg(done.webhook)
+        }
+    };
+    conn.exec(&sql).map(drop)
+}
+
+/// Removes what finished deliveries sent, unless another one waits that sends the same.
+fn remove_bodies(conn: &mut Conn, events: &[&str]) -> Result<(), Error> {
+    // The lists of text have no placeholder of their own.
+    for some in events.chunks(100) {
+        let mut sql = Sql::new("DELETE FROM webhook_events WHERE event_id IN (");
+        for (n, event) in some.iter().enumerate() {
+            sql.push(if n > 0 { ", " } else { "" }).bind(*event);
+        }
+        conn.exec(sql.push(") AND ").push(NO_DELIVERY))?;
+    }
+    Ok(())
+}
+
+/// The condition on `webhook_events` that no delivery waits that sends it.
+const NO_DELIVERY: &str = "NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.event_id \
+                           AND d.status = 'pending')";
+
+/// Removes what hangs on a webhook that is deleted.
+pub fn forget(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
+    for text in
+        ["DELETE FROM webhook_queues WHERE integration = $1", "DELETE FROM webhook_deliveries WHERE webhook = $1"]
+    {
+        conn.exec(&Sql::new(text).arg(webhook))?;
+    }
+    let mut sql = Sql::new("DELETE FROM webhook_events WHERE ");
+    conn.exec(sql.push(NO_DELIVERY)).map(drop)
+}
+
+/// Gives up what waits for more than a day and what is beyond `most` waiting deliveries of a webhook, and removes finished
+/// ones that are no longer listed. A thorough sweep looks for what transactions left that ran at the same time.
+pub fn sweep(conn: &mut Conn, most: i64, now: i64, is_thorough: bool) -> Result<(), Error> {
+    let sql = Sql::new("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending' AND created_at <= $1");
+    let mut given_up = conn.exec(&sql.arg(now - DAY_US))?;
+    let webhooks = conn.all(&Sql::new("SELECT integration FROM webhook_queues"), |row| row.int(0))?;
+    for webhook in webhooks {
+        let mut sql = Sql::new("SELECT id FROM webhook_deliveries WHERE status = 'pending' AND webhook = ");
+        let nth = conn.opt(sql.bind(webhook).push(" ORDER BY id DESC").page(1, most), |row| row.int(0))?;
+        if let Some(last) = nth {
+            let sql = Sql::new(
+                "UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending' AND webhook = $1 AND id <= $2",
+            );
+            given_up += conn.exec(&sql.arg(webhook).arg(last))?;
+        }
+        let mut sql = Sql::new("SELECT id FROM webhook_deliveries WHERE webhook = ");
+        let nth = conn.opt(sql.bind(webhook).push(" ORDER BY id DESC").page(1, KEPT), |row| row.int(0))?;
+        if let Some(last) = nth {
+            let sql =
+                Sql::new("DELETE FROM webhook_deliveries WHERE status <> 'pending' AND webhook = $1 AND id <= $2");
+            conn.exec(&sql.arg(webhook).arg(last))?;
+        }
+    }
+    if given_up == 0 && !is_thorough {
+        return Ok(());
+    }
+    // Of webhooks that were deleted while an event was written.
+    conn.exec(&Sql::new(
+        "DELETE FROM webhook_deliveries WHERE webhook NOT IN (SELECT q.integration FROM webhook_queues q)",
+    ))?;
+    let mut sql = Sql::new("DELETE FROM webhook_events WHERE ");
+    conn.exec(sql.push(NO_DELIVERY)).map(drop)
+}

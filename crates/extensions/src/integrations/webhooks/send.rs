@@ -1,0 +1,218 @@
+//! Sends one delivery: a POST over HTTP/1.1, without redirects and proxies.
+//!
+//! Receivers are tenants' servers, and each of them may be slow, away or hostile. An attempt has one deadline, from the
+//! lookup of the name to the head of the answer; of the body of an answer a few KB are read, and thrown away. How many
+//! attempts a process makes at once is bounded, and so are the bytes that they hold; those whose receivers answered late or
+//! not at all have half of the places. A connection is kept for a short while, and each new one looks the name up anew.
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use kit::address::Ranges;
+use kit::outbound;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
+use url::Url;
+
+/// How long an attempt may take until the head of the answer.
+const MAX_ATTEMPT: Duration = Duration::from_secs(10);
+/// How long the body of an answer is read, so that the connection can be used again.
+const MAX_BODY: Duration = Duration::from_millis(500);
+/// How many bytes of it are read.
+const MAX_BODY_BYTES: usize = 4096;
+/// The most bytes of the head of an answer.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// How many attempts a process makes at a time.
+const MAX_ATTEMPTS: usize = 256;
+/// How many of these may be for receivers that answered late or not at all.
+const MAX_DOUBTFUL: usize = MAX_ATTEMPTS / 2;
+/// How many KiB the bodies of attempts take at a time.
+const MAX_KIB: usize = 32 * 1024;
+/// How many connections are kept.
+const MAX_IDLE: usize = 256;
+/// How long a connection is kept that is not used.
+const IDLE_TIME: Duration = Duration::from_secs(15);
+/// How long a connection is used, after which the name is looked up anew.
+const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// The connections to receivers, and the bounds on attempts, of a process.
+pub struct Receivers {
+    idle: Mutex<HashMap<(String, i64), Connection>>,
+    attempts: Semaphore,
+    doubtful: Semaphore,
+    kib: Semaphore,
+}
+
+impl Default for Receivers {
+    fn default() -> Receivers {
+        Receivers {
+            idle: Mutex::default(),
+            attempts: Semaphore::new(MAX_ATTEMPTS),
+            doubtful: Semaphore::new(MAX_DOUBTFUL),
+            kib: Semaphore::new(MAX_KIB),
+        }
+    }
+}
+
+/// What one delivery sends.
+pub struct Message<'a> {
+    /// The uid of the build and the id of the webhook.
+    pub of: (String, i64),
+    pub url: &'a Url,
+    pub id: &'a str,
+    /// In seconds since 1970.
+    pub timestamp: i64,
+    pub signature: String,
+    pub body: Bytes,
+}
+
+/// A permit to make one attempt.
+pub struct Place<'a>(#[expect(dead_code, reason = "they are held")] [Option<SemaphorePermit<'a>>; 3]);
+
+/// A connection to a receiver, closed when it is dropped.
+struct Connection {
+    url: String,
+    sender: SendRequest<Full<Bytes>>,
+    driver: JoinHandle<()>,
+    made_at: Instant,
+    used_at: Instant,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Connection {
+    fn is_fresh(&self) -> bool {
+        !self.sender.is_closed() && self.made_at.elapsed() < MAX_AGE && self.used_at.elapsed() < IDLE_TIME
+    }
+}
+
+impl Receivers {
+    /// Waits for a permit to send so many bytes.
+    pub async fn place(&self, is_doubtful: bool, bytes: i64) -> Place<'_> {
+        // The semaphores are never closed.
+        let doubtful = if is_doubtful { self.doubtful.acquire().await.ok() } else { None };
+        let attempt = self.attempts.acquire().await.ok();
+        let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX).min(MAX_KIB as u32);
+        Place([doubtful, attempt, self.kib.acquire_many(kib).await.ok()])
+    }
+
+    /// Sends a message and returns the status of the answer; `None`: there was none in time.
+    pub async fn send(&self, message: &Message<'_>, allow: &Ranges) -> Option<u16> {
+        let deadline = tokio::time::Instant::now() + MAX_ATTEMPT;
+        if let Some(connection) = self.take(message) {
+            match tokio::time::timeout_at(deadline, post(connection, message)).await.ok()? {
+                Ok(answered) => return Some(self.finish(message, answered).await),
+                // The receiver has closed the connection meanwhile.
+                Err(error) if error.is_canceled() || error.is_closed() || error.is_incomplete_message() => {}
+                Err(_) => return None,
+            }
+        }
+        let attempt = async {
+            let connection = connect(message.url, allow).await?;
+            post(connection, message).await.ok()
+        };
+        let answered = tokio::time::timeout_at(deadline, attempt).await.ok()??;
+        Some(self.finish(message, answered).await)
+    }
+
+    /// Reads the body of an answer, and keeps the connection if it can be used again.
+    async fn finish(
+        &self,
+        message: &Message<'_>,
+        (mut connection, answer): (Connection, http::Response<Incoming>),
+    ) -> u16 {
+        let status = answer.status().as_u16();
+        let read = tokio::time::timeout(MAX_BODY, is_short(answer.into_body()));
+        if read.await.unwrap_or(false) && connection.is_fresh() {
+            connection.used_at = Instant::now();
+            self.keep(message.of.clone(), connection);
+        }
+        status
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<(String, i64), Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, message: &Message<'_>) -> Option<Connection> {
+        let connection = self.idle().remove(&message.of)?;
+        (connection.url == message.url.as_str() && connection.is_fresh()).then_some(connection)
+    }
+
+    fn keep(&self, of: (String, i64), connection: Connection) {
+        let mut idle = self.idle();
+        idle.retain(|_, connection| connection.is_fresh());
+        if idle.len() < MAX_IDLE {
+            idle.insert(of, connection);
+        }
+    }
+
+    /// Closes connections that are no longer used.
+    pub fn close_old(&self) {
+        self.idle().retain(|_, connection| connection.is_fresh());
+    }
+}
+
+async fn connect(url: &Url, allow: &Ranges) -> Option<Connection> {
+    let stream = outbound::connect_to(url, allow).await.ok()?;
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(MAX_HEAD_BYTES);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
+    let driver = tokio::spawn(async move { drop(connection.await) });
+    let now = Instant::now();
+    Some(Connection { url: url.as_str().to_owned(), sender, driver, made_at: now, used_at: now })
+}
+
+async fn post(
+    mut connection: Connection,
+    message: &Message<'_>,
+) -> Result<(Connection, http::Response<Incoming>), hyper::Error> {
+    connection.sender.ready().await?;
+    let answer = connection.sender.send_request(request(message)).await?;
+    Ok((connection, answer))
+}
+
+fn request(message: &Message<'_>) -> Request<Full<Bytes>> {
+    let url = message.url;
+    let host = match (url.host_str().unwrap_or(""), url.port()) {
+        (host, Some(port)) => format!("{host}:{port}"),
+        (host, None) => host.to_owned(),
+    };
+    let path = match url.query() {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    };
+    let built = Request::post(path)
+        .header(header::HOST, host)
+        .header(header::USER_AGENT, "Chancery")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header("webhook-id", message.id)
+        .header("webhook-timestamp", message.timestamp)
+        .header("webhook-signature", &message.signature)
+        .body(Full::new(message.body.clone()));
+    // What the parser of URLs accepts is a path; else the receiver refuses `/` without a signature.
+    built.unwrap_or_default()
+}
+
+/// Reads a body, and says whether it was short and complete.
+async fn is_short(mut body: Incoming) -> bool {
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
+        bytes += frame.data_ref().map_or(0, Bytes::len);
+        if bytes > MAX_BODY_BYTES {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,296 @@
+//! The standing job that sends the deliveries of a build's webhooks.
+//!
+//! It goes in rounds. A round is one transaction, which stores what became of former deliveries and takes those that are due,
+//! at most [`MAX_TURNS`] webhooks at a time. Each of these is then sent by a task of its own, one delivery after the other,
+//! so that a receiver that is slow keeps nobody waiting but its own webhook. Rounds follow each other after
+//! [`ROUND_INTERVAL`], so that many deliveries share a transaction.
+//!
+//! A commit in this process wakes the job. Those of other processes wake theirs; a look every second finds what a process
+//! left that died.
+
+use super::queue::{self, Delivery, Done, Turn, Worker};
+use super::send::{Message, Receivers};
+use super::signature::sign;
+use crate::integrations::integration::{SECRET, Type, URL};
+use crate::settings::Settings;
+use kit::app::App;
+use kit::build::Build;
+use kit::jobs::{self, Pending, StandingJob};
+use kit::rows;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Conn, Error, Sql};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use url::Url;
+use web::clock::unique_id;
+
+/// How many webhooks of a build are sent by a process at a time.
+const MAX_TURNS: usize = 32;
+/// How many of these may be for receivers that do not answer.
+const MAX_DOUBTFUL: usize = MAX_TURNS / 2;
+/// The shortest time between the begins of two rounds.
+const ROUND_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the deliveries of a webhook are sent before what became of them is stored.
+const TURN_TIME: Duration = Duration::from_secs(1);
+/// How long a turn waits for its place before it is given up; with the time of an attempt it is shorter than the lease.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+/// An attempt that takes longer makes its receiver a doubtful one.
+const SLOW: Duration = Duration::from_secs(1);
+/// The pause after a store error.
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
+/// How often all builds are looked at for what other processes left.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The most looks in a second.
+const MAX_LOOKS: u32 = 50;
+/// The interval between two sweeps, in microseconds, and between two thorough ones.
+const SWEEP_US: i64 = 60_000_000;
+const THOROUGH_SWEEP_US: i64 = 3_600_000_000;
+
+pub static DELIVERY: StandingJob = StandingJob { name: "webhooks", at_a_time: 64, due, run };
+
+/// What the work of a process on all webhooks shares.
+pub struct Webhooks {
+    /// The id of this process in leases.
+    holder: String,
+    receivers: Receivers,
+}
+
+impl Default for Webhooks {
+    fn default() -> Webhooks {
+        Webhooks { holder: unique_id(), receivers: Receivers::default() }
+    }
+}
+
+/// The state of the work for a build.
+#[derive(Default)]
+pub struct WebhooksOfBuild {
+    waker: Notify,
+    next_sweep: AtomicI64,
+    next_thorough_sweep: AtomicI64,
+}
+
+fn worker(app: &App) -> Worker {
+    Worker { holder: app.slot::<Webhooks>().holder.clone(), is_alone: app.store.is_embedded() }
+}
+
+fn of(build: &Build) -> &WebhooksOfBuild {
+    build.slot()
+}
+
+/// Wakes the work for a build after deliveries were put.
+pub fn wake(app: &App, build: &Arc<Build>) {
+    of(build).waker.notify_one();
+    jobs::wake(app, build);
+}
+
+/// Starts the looks at what other processes left, and closes old connections.
+pub fn start(app: &App) {
+    let app = app.clone();
+    tokio::spawn(async move {
+        while jobs::is_on(&app) {
+            app.slot::<Webhooks>().receivers.close_old();
+            let builds = if app.store.is_embedded() { Vec::new() } else { jobs::builds(&app) };
+            for build in builds {
+                tokio::time::sleep(LOOK_INTERVAL / MAX_LOOKS).await;
+                let (worker, now) = (worker(&app), app.clock.now());
+                let next = build.db.read_short::<_, Error>(move |conn| queue::next(conn, &worker, now)).await;
+                if next.is_ok_and(|next| next.is_some_and(|at| at <= now)) {
+                    wake(&app, &build);
+                }
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    });
+}
+
+fn due(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, Error> {
+    let next = queue::next(conn, &worker(app), now)?;
+    let sweep = of(build).next_sweep.load(Ordering::Relaxed);
+    if next.is_none() && !queue::is_used(conn)? {
+        return Ok(None);
+    }
+    Ok(Some(next.map_or(sweep, |next| next.min(sweep))))
+}
+
+fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+    Box::pin(async move {
+        sweep(&app, &build).await?;
+        let mut work = Work { app, build, turns: JoinSet::new(), held: HashSet::new(), doubtful: HashSet::new() };
+        let mut done = Vec::new();
+        while jobs::is_on(&work.app) {
+            let started = Instant::now();
+            match work.round(&mut done).await {
+                Ok(()) => {}
+                Err(Error::Missing) => return Ok(()),
+                Err(error) => {
+                    tracing::error!(%error, build = work.build.domain, "deliveries were not stored");
+                    tokio::time::sleep(ERROR_PAUSE).await;
+                    continue;
+                }
+            }
+            if work.turns.is_empty() {
+                return Ok(());
+            }
+            let ended = tokio::select! {
+                ended = work.turns.join_next() => ended,
+                () = of(&work.build).waker.notified() => None,
+            };
+            tokio::time::sleep(ROUND_INTERVAL.saturating_sub(started.elapsed())).await;
+            let mut ended = ended;
+            while let Some(turn) = ended {
+                // A turn that panicked is found by its lease.
+                done.extend(turn.ok());
+                ended = work.turns.try_join_next();
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Removes what is over, once in a while.
+async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), Error> {
+    let (now, state) = (app.clock.now(), of(build));
+    if state.next_sweep.load(Ordering::Relaxed) > now {
+        return Ok(());
+    }
+    let most = app.slot::<Settings>().waiting_deliveries;
+    let is_thorough = state.next_thorough_sweep.load(Ordering::Relaxed) <= now;
+    build.db.write::<_, Error>(move |conn| queue::sweep(conn, most, now, is_thorough)).await?;
+    if is_thorough {
+        state.next_thorough_sweep.store(now + THOROUGH_SWEEP_US, Ordering::Relaxed);
+    }
+    state.next_sweep.store(now + SWEEP_US, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The deliveries of a build that this process sends.
+struct Work {
+    app: App,
+    build: Arc<Build>,
+    turns: JoinSet<Done>,
+    /// The webhooks whose deliveries are being sent.
+    held: HashSet<i64>,
+    /// Those of them whose receivers answered late or not at all.
+    doubtful: HashSet<i64>,
+}
+
+impl Work {
+    /// Stores what became of turns, which are dropped from `done`, and begins new ones.
+    async fn round(&mut self, done: &mut Vec<Done>) -> Result<(), Error> {
+        let (worker, now) = (worker(&self.app), self.app.clock.now());
+        let ended: Arc<Vec<Done>> = Arc::new(std::mem::take(done));
+        let mut held = self.held.clone();
+        held.retain(|webhook| ended.iter().all(|done| done.webhook != *webhook));
+        let (stored, busy) = (ended.clone(), held.clone());
+        let most = MAX_TURNS.saturating_sub(held.len());
+        let write = move |conn: &mut Conn| {
+            queue::finish(conn, &worker, &stored, now)?;
+            queue::take(conn, &worker, &busy, most, now)
+        };
+        let turns = match self.build.db.write::<_, Error>(write).await {
+            Ok(turns) => turns,
+            Err(error) => {
+                done.extend(ended.iter().cloned());
+                return Err(error);
+            }
+        };
+        self.held = held;
+        self.doubtful.retain(|webhook| self.held.contains(webhook));
+        for turn in turns {
+            self.held.insert(turn.webhook);
+            if turn.is_doubtful {
+                self.doubtful.insert(turn.webhook);
+            }
+            let is_crowded = self.doubtful.len() > MAX_DOUBTFUL;
+            self.turns.spawn(send_turn(self.app.clone(), self.build.clone(), turn, is_crowded));
+        }
+        Ok(())
+    }
+}
+
+/// Sends the deliveries of a webhook, one after the other, until one has no answer or the time of the turn is over.
+async fn send_turn(app: App, build: Arc<Build>, turn: Turn, is_crowded: bool) -> Done {
+    let started = Instant::now();
+    let mut done = Done { webhook: turn.webhook, was_doubtful: turn.is_doubtful, tried: Vec::new() };
+    if is_crowded && turn.is_doubtful {
+        // So many receivers are away that others would wait for this one: it has its turn later.
+        tokio::time::sleep(TURN_TIME).await;
+        return done;
+    }
+    let receivers = &app.slot::<Webhooks>().receivers;
+    let mut is_doubtful = turn.is_doubtful;
+    for delivery in turn.deliveries {
+        if started.elapsed() > TURN_TIME || !jobs::is_on(&app) {
+            break;
+        }
+        let Ok(_place) = tokio::time::timeout(MAX_WAIT, receivers.place(is_doubtful, delivery.size)).await else {
+            break;
+        };
+        let began = Instant::now();
+        match send_one(&app, &build, receivers, turn.webhook, &delivery).await {
+            Sent::Nothing => {}
+            Sent::Stopped => break,
+            Sent::Answered(status) => {
+                is_doubtful = began.elapsed() > SLOW;
+                done.tried.push((delivery, Some(status)));
+            }
+            Sent::Unanswered => {
+                done.tried.push((delivery, None));
+                break;
+            }
+        }
+    }
+    done
+}
+
+/// What became of an attempt.
+enum Sent {
+    /// The delivery waits no longer.
+    Nothing,
+    /// The webhook was disabled, or the store failed.
+    Stopped,
+    Answered(u16),
+    Unanswered,
+}
+
+/// Sends a delivery, to the address and with the secret that the webhook has now.
+async fn send_one(app: &App, build: &Arc<Build>, receivers: &Receivers, webhook: i64, delivery: &Delivery) -> Sent {
+    let (with, of_build, id) = (app.clone(), build.clone(), delivery.id);
+    let read = move |conn: &mut Conn| {
+        let sql = Sql::new(
+            "SELECT t.url, t.secret_row, t.secret, t.is_enabled, d.event_type, e.body FROM webhook_deliveries d \
+             JOIN integrations t ON t.id = d.webhook JOIN webhook_events e ON e.event_id = d.event_id \
+             WHERE d.id = $1 AND d.status = 'pending'",
+        );
+        conn.opt(&sql.arg(id), |row| {
+            let secret = rows::open_secret(&with.keys, &of_build, Type::Webhook.declaration(), &SECRET, row, 1)?;
+            let may_be_sent = row.flag(3)? || row.text(4)? == "test";
+            Ok((row.text(0)?.to_owned(), secret, may_be_sent, row.text(5)?.to_owned()))
+        })
+    };
+    let (url, secret, body) = match build.db.read_short::<_, Error>(read).await {
+        Ok(Some((url, secret, true, body))) => (url, secret, body),
+        Ok(None) => return Sent::Nothing,
+        Ok(Some(_)) | Err(_) => return Sent::Stopped,
+    };
+    let (Ok(url), Some(secret)) = (Url::parse(&url), secret) else {
+        tracing::error!(build = build.domain, webhook, field = URL.name(), "a webhook has no address or secret");
+        return Sent::Unanswered;
+    };
+    let timestamp = app.clock.now().div_euclid(1_000_000);
+    let message = Message {
+        of: (build.uid.clone(), webhook),
+        url: &url,
+        id: &delivery.event_id,
+        timestamp,
+        signature: sign(&secret, &delivery.event_id, timestamp, &body),
+        body: body.into(),
+    };
+    match receivers.send(&message, &app.settings.outbound_allow).await {
+        Some(status) => Sent::Answered(status),
+        None => Sent::Unanswered,
+    }
+}

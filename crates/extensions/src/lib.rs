@@ -1,0 +1,47 @@
+//! The domain of extensions: integrations with their webhooks and document copies, custom components of front ends, and UI
+//! configurations (`docs/reference/integrations.md`, `custom-components.md`, `ui-config.md`).
+
+mod custom_components;
+mod integrations;
+mod settings;
+mod ui_config;
+
+pub use settings::Settings;
+
+use events::outbox::HistoryHooks;
+use kit::domain::Domain;
+use settings::Documents;
+
+/// What this domain hands over to `platform`.
+pub static DOMAIN: Domain = Domain {
+    name: "extensions",
+    routes: || {
+        [integrations::routes(), custom_components::routes(), ui_config::routes()].into_iter().flatten().collect()
+    },
+    tags: &[
+        ("integrations", "Webhooks, copies of documents, and agents: how a build works with other systems."),
+        ("custom-components", "What front ends embed, imported from git repositories."),
+        ("ui-config", "What front ends keep, by component: JSON of their own, custom components, fields for uploads."),
+    ],
+    permissions: &[integrations::PERMISSIONS, custom_components::PERMISSIONS, ui_config::PERMISSION],
+    limits: &[&custom_components::CUSTOM_COMPONENTS, &ui_config::UI_CONFIGS],
+    reactions: &integrations::REACTIONS,
+    sealed_columns: &[integrations::SECRETS, custom_components::TOKEN_COLUMN],
+    slots: |settings, _, slots| {
+        let settings: Settings = settings.domains.get();
+        let store = Documents::open(&settings).map_err(|cause| format!("CHANCERY_DOCUMENT_STORE_URL: {cause}"))?;
+        slots.put(store);
+        slots.put(settings);
+        slots.put(integrations::Webhooks::default());
+        slots.entry::<HistoryHooks>().0.push(integrations::take_events);
+        Ok(())
+    },
+    build_slots: |slots| {
+        slots.put(integrations::KnownSubscriptions::default());
+        slots.put(integrations::WebhooksOfBuild::default());
+    },
+    jobs: &[&integrations::COPY, &custom_components::IMPORT],
+    standing_jobs: &[&integrations::DELIVERY, &custom_components::INSTALL],
+    start: integrations::start,
+    ..Domain::EMPTY
+};

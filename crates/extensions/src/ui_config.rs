@@ -1,0 +1,402 @@
+//! UI configurations: what front ends keep, by component: `/ui-config/{component}/` (`docs/reference/ui-config.md`).
+
+use http::StatusCode;
+use kit::account_type::AccountType;
+use kit::answer::{Answer, Outcome, etag};
+use kit::limits::{self, Limit, LimitSummary};
+use kit::log;
+use kit::path::unchecked_text;
+use kit::permissions::PermissionResource;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Route, Schema};
+use kit::rows::{self, Cell, Declaration, Shape};
+use records::field_type::FieldType;
+use records::named_components::{self, CUSTOM_COMPONENTS, custom_components};
+use records::rights::visible_classes;
+use resource::json::{Cells, Form, Writer};
+use resource::{Body, Changes, Errors, Field, Key, Kind, Object, Resource, Sent, Target, Value, message, openapi};
+use resource::{options, pk};
+use serde_json::{Value as Json, json};
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+use store::{Conn, Error, Sql};
+
+/// The UI configurations of a build.
+pub static UI_CONFIGS: Limit = Limit {
+    name: "ui_config",
+    default: 100,
+    many: "UI Config",
+    is_counted: true,
+    summary: LimitSummary::Additional("ui_configs"),
+    ..Limit::EMPTY
+};
+
+const VIEW: &[&str] = &["view"];
+
+pub const PERMISSION: PermissionResource = PermissionResource {
+    name: "ui_config",
+    actions: &["view", "create"],
+    assignable: &["view", "create"],
+    // Whoever signs in sees a front end.
+    held_by: &[
+        (AccountType::Internal, VIEW),
+        (AccountType::External, VIEW),
+        (AccountType::Full, VIEW),
+        (AccountType::OneTimeCompletion, VIEW),
+        (AccountType::ServiceExternal, VIEW),
+    ],
+};
+
+/// The longest name of a component, in characters.
+const MAX_NAME: usize = 50;
+/// The longest content, in characters.
+const MAX_CONTENT: usize = 65_000;
+/// How many levels of lists and objects a content may have.
+const MAX_LEVELS: usize = 64;
+/// Of longer contents the administration log tells the size alone, since pages of it have a thousand entries.
+const MAX_LOGGED: usize = 64 * 1024;
+/// How many fields of classes a configuration may name.
+const MAX_UPLOADS: usize = 10;
+
+/// The component that everybody sees, before signing in, too.
+const THEME: &str = "theme";
+
+/// The rest of the path, so that a name with a slash is refused and not unknown.
+const ONE: &str = "/ui-config/{*component}/";
+
+const NOT_JSON: &str = "Value must be valid JSON.";
+const NOT_UNIQUE: &str = "The fields object_class, object_class_field must make a unique set.";
+
+static COMPONENT: Key<String> = Key::new("component");
+static CONTENT: Key<String> = Key::new("content");
+static UPLOAD_COMPONENT: Key<Json> = Key::new("upload_component");
+static OBJECT_CLASS: Key<i64> = Key::new("object_class");
+static CLASS_FIELD: Key<i64> = Key::new("class_field");
+
+static UI_CONFIG: LazyLock<Resource> = LazyLock::new(|| {
+    Resource::new(
+        "ui_config",
+        "UiConfig",
+        "ui_configs",
+        [
+            COMPONENT.text(MAX_NAME).read_only().example("landing-page"),
+            CONTENT
+                .is(Kind::Text { min: 0, max: MAX_CONTENT, trim: false, charset: None })
+                .required()
+                .logged_up_to(MAX_LOGGED)
+                .example("{\"columns\": 2}"),
+            custom_components("ui_config_components", "ui_config"),
+            UPLOAD_COMPONENT.is(Kind::List).schema(uploads_schema).default(Value::Json(json!([]))).stored_by_resource(),
+        ],
+    )
+    .limit_items(UI_CONFIGS.default)
+});
+
+/// A field of a class into which the component uploads files.
+static UPLOAD: LazyLock<Resource> = LazyLock::new(|| {
+    let id = |key: &Key<i64>, table: &'static str, autocomplete: Option<&'static str>| {
+        let target = Target { table: table.into(), autocomplete: autocomplete.map(Into::into) };
+        key.is(Kind::Reference { target }).required().example(1)
+    };
+    let classes = Some("/api/object-classes/autocomplete/?text__icontains=");
+    let fields: [Field; 2] =
+        [id(&OBJECT_CLASS, "object_classes", classes), id(&CLASS_FIELD, "object_class_fields", None)];
+    Resource::new("", "UiConfigUpload", "", fields)
+});
+
+fn uploads_schema() -> Json {
+    let mut item = openapi::request(&UPLOAD, true);
+    item["title"] = UPLOAD.title.as_ref().into();
+    json!({"type": "array", "maxItems": MAX_UPLOADS, "items": item})
+}
+
+/// The fields for uploads stand in a table of their own, one JSON object each.
+static SHAPE: Shape = Shape::new(
+    Declaration::Static(&UI_CONFIG),
+    "(SELECT string_agg(x.item, ',') FROM (SELECT '{\"object_class\":' || CAST(u.object_class AS TEXT) \
+      || ',\"class_field\":' || CAST(u.class_field AS TEXT) || '}' AS item \
+      FROM ui_config_uploads u WHERE u.ui_config = t.id ORDER BY u.place) x)",
+    write_uploads,
+);
+
+fn write_uploads(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {
+    out.name(UPLOAD_COMPONENT.name()).raw("[").raw(row.text(at)?.unwrap_or("")).raw("]");
+    Ok(())
+}
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::view(ONE, &UI_CONFIG, view).optional_sign_in().or(400, Schema::Refusal),
+        Route::create(ONE, &UI_CONFIG, save).summary("Create or replace").needs("ui_config", "create"),
+        Route::options_below(ONE, document),
+    ]
+}
+
+fn document(_: &Request, conn: &mut Conn) -> Outcome {
+    let mut document = options::single(&UI_CONFIG);
+    for entry in document["details"]["schema"].as_array_mut().into_iter().flatten() {
+        if entry["alias"] == UPLOAD_COMPONENT.name() {
+            entry["validators"] = json!([{"name": "max_items", "value": MAX_UPLOADS}]);
+            entry["schema"] = options::details(&UPLOAD)["schema"].take();
+        }
+    }
+    document["restrictions"]["limit_items"] = limits::value(conn, &UI_CONFIGS)?.into();
+    Ok(Answer::value(&document))
+}
+
+/// Shows a configuration: `theme` to everybody, others to those who are signed in.
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    let named = component(request);
+    if !matches!(&named, Ok(Ok(name)) if name == THEME) {
+        request.caller()?.needs("ui_config", "view")?;
+    }
+    let found = rows::view(request, conn, &SHAPE, &of_component(&named??))?;
+    Ok(Answer::instance(StatusCode::OK, found.ok_or_else(Refusal::not_found)?))
+}
+
+fn of_component(name: &str) -> Sql {
+    Sql::new("t.component = $1").arg(name)
+}
+
+/// The component of the path in lower case, or the messages about its name; 403 for a name with a slash.
+fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
+    let sent = request.name();
+    let name = unchecked_text(sent.strip_suffix('/').unwrap_or(sent));
+    if name.contains('/') {
+        return Err(Refusal::forbidden());
+    }
+    let name = name.to_ascii_lowercase();
+    let mut errors = Errors::new();
+    if name.chars().count() > MAX_NAME {
+        errors.add(COMPONENT.name(), message::too_long(MAX_NAME));
+    }
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.is_empty() || !name.bytes().all(is_allowed) {
+        errors.add(COMPONENT.name(), message::VALUE);
+    }
+    Ok(errors.refuse().map(|()| name))
+}
+
+/// Creates the configuration of a component, or replaces all of it.
+fn save(request: &Request, conn: &mut Conn) -> Outcome {
+    let named = component(request)?;
+    let (changes, mut errors) = accepted(request, conn, &request.object()?)?;
+    let name = named.unwrap_or_else(|wrong| {
+        errors.merge(wrong);
+        String::new()
+    });
+    errors.refuse()?;
+    let content = changes.get(&CONTENT).unwrap_or_default();
+    let new =
+        Sql::new("INSERT INTO ui_configs(component, content) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id");
+    match conn.opt(&new.arg(&name).arg(&content), |row| row.int(0))? {
+        Some(id) => {
+            request.check_if_match(|| Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, CHANGED)))?;
+            write_items(conn, id, &changes)?;
+            log::write(request, conn, "create", &UI_CONFIG, None, &name, log::created(&UI_CONFIG, &changes))?;
+            // Last, since it locks the counter's row: other creates wait for it until the commit.
+            limits::take(conn, &UI_CONFIGS)?;
+        }
+        None => replace(request, conn, &name, &changes)?,
+    }
+    let saved = rows::view(request, conn, &SHAPE, &of_component(&name))?;
+    Ok(Answer::instance(StatusCode::CREATED, saved.ok_or_else(Refusal::not_found)?))
+}
+
+const CHANGED: &str = "Object has been changed.";
+
+fn replace(request: &Request, conn: &mut Conn, name: &str, changes: &Changes) -> Result<(), Refusal> {
+    let sql = Sql::new("SELECT id, content FROM ui_configs WHERE component = $1 FOR UPDATE").arg(name);
+    let (id, content) = conn.one(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
+    request.check_if_match(|| {
+        let shown = rows::view(request, conn, &SHAPE, &of_component(name))?;
+        Ok(etag(&shown.ok_or_else(Refusal::not_found)?))
+    })?;
+    let mut before = Changes::new();
+    before.set(&CONTENT, content);
+    let sql = Sql::new("SELECT component FROM ui_config_components WHERE ui_config = $1 ORDER BY component").arg(id);
+    before.set(&CUSTOM_COMPONENTS, Value::List(conn.all(&sql, |row| Ok(Value::Int(row.int(0)?)))?));
+    let sql = Sql::new("SELECT object_class, class_field FROM ui_config_uploads WHERE ui_config = $1 ORDER BY place");
+    let uploads = conn.all(&sql.arg(id), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    before.set(&UPLOAD_COMPONENT, Value::Json(to_json(&uploads)));
+    let changed = log::changed(&UI_CONFIG, &before, changes);
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let sql = Sql::new("UPDATE ui_configs SET content = $1 WHERE id = $2");
+    conn.exec(&sql.arg(changes.get(&CONTENT)).arg(id))?;
+    for text in
+        ["DELETE FROM ui_config_components WHERE ui_config = $1", "DELETE FROM ui_config_uploads WHERE ui_config = $1"]
+    {
+        conn.exec(&Sql::new(text).arg(id))?;
+    }
+    write_items(conn, id, changes)?;
+    log::write(request, conn, "edit", &UI_CONFIG, None, name, changed)
+}
+
+/// Writes what a configuration names, of which nothing is stored.
+fn write_items(conn: &mut Conn, id: i64, changes: &Changes) -> Result<(), Error> {
+    for component in changes.get(&CUSTOM_COMPONENTS).unwrap_or_default() {
+        let sql = Sql::new("INSERT INTO ui_config_components(ui_config, component) VALUES ($1, $2)");
+        conn.exec(&sql.arg(id).arg(component))?;
+    }
+    let uploads = changes.get(&UPLOAD_COMPONENT).unwrap_or_default();
+    for (place, item) in uploads.as_array().into_iter().flatten().enumerate() {
+        let [class, field] = [&OBJECT_CLASS, &CLASS_FIELD].map(|key| item[key.name()].as_i64());
+        let sql = Sql::new(
+            "INSERT INTO ui_config_uploads(ui_config, place, object_class, class_field) VALUES ($1, $2, $3, $4)",
+        );
+        conn.exec(&sql.arg(id).arg(place as i64).arg(class).arg(field))?;
+    }
+    Ok(())
+}
+
+fn to_json(uploads: &[(i64, i64)]) -> Json {
+    let item = |(class, field): &(i64, i64)| json!({OBJECT_CLASS.name(): class, CLASS_FIELD.name(): field});
+    uploads.iter().map(item).collect()
+}
+
+/// Checks a body, which stands for the whole configuration: what is not sent is empty.
+fn accepted(request: &Request, conn: &mut Conn, body: &Object<'_>) -> Result<(Changes, Errors), Refusal> {
+    let (mut changes, mut errors) = (Changes::new(), Errors::new());
+    match body.get(CONTENT.name()).map_or_else(|| Err(message::REQUIRED.to_owned()), content) {
+        Ok(content) => changes.set(&CONTENT, content),
+        Err(wrong) => errors.add(CONTENT.name(), wrong),
+    }
+    let components = body.get(CUSTOM_COMPONENTS.name()).map(|sent| named_components::accept(conn, sent)).transpose()?;
+    match components.unwrap_or_else(|| Ok(Value::List(Vec::new()))) {
+        Ok(ids) => changes.set(&CUSTOM_COMPONENTS, ids),
+        Err(wrong) => wrong.iter().for_each(|wrong| errors.add(CUSTOM_COMPONENTS.name(), wrong)),
+    }
+    let uploads = match body.get(UPLOAD_COMPONENT.name()) {
+        Some(sent) => uploads(request, conn, sent, &mut errors)?,
+        None => Vec::new(),
+    };
+    changes.set(&UPLOAD_COMPONENT, Value::Json(to_json(&uploads)));
+    Ok((changes, errors))
+}
+
+/// The content as it was sent, if it is JSON.
+fn content(sent: Sent<'_>) -> Result<String, String> {
+    if sent.is_null() {
+        return Err(message::NULL.to_owned());
+    }
+    let text = sent.as_str().ok_or(message::STRING)?;
+    let count = text.chars().count();
+    if count > MAX_CONTENT {
+        return Err(format!("Ensure this value has at most {MAX_CONTENT} characters (it has {count})."));
+    }
+    if text.contains('\0') {
+        return Err(message::NUL.to_owned());
+    }
+    // Of what is no JSON, the canonical spelling is none either, unless more follows behind a value that is JSON.
+    let text = text.into_owned();
+    let body = Body::of_text(text.clone());
+    match body.sent().canonical(MAX_LEVELS) {
+        Ok(_) if Body::parse(text.as_bytes().to_vec(), MAX_CONTENT).is_ok() => Ok(text),
+        // Readers take a name that stands twice in an object differently.
+        Ok(_) | Err(message::VALUE) => Err(NOT_JSON.to_owned()),
+        Err(wrong) => Err(wrong.to_owned()),
+    }
+}
+
+/// The fields for uploads of a body: a class and a field of it for each.
+fn uploads(
+    request: &Request,
+    conn: &mut Conn,
+    sent: Sent<'_>,
+    errors: &mut Errors,
+) -> Result<Vec<(i64, i64)>, Refusal> {
+    let name = UPLOAD_COMPONENT.name();
+    if sent.is_null() {
+        errors.add(name, message::NULL);
+        return Ok(Vec::new());
+    }
+    let Some((items, count)) = sent.as_list(MAX_UPLOADS) else {
+        errors.add(name, message::not_a_list(sent.type_name()));
+        return Ok(Vec::new());
+    };
+    if count > MAX_UPLOADS {
+        errors.add(name, message::too_many(MAX_UPLOADS));
+        return Ok(Vec::new());
+    }
+    let items: Vec<SentUpload> = items.into_iter().map(read_upload).collect();
+    let known = KnownFields::of(request, conn, &items)?;
+    let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
+    for (place, item) in items.into_iter().enumerate() {
+        let place = place.to_string();
+        match item.map(|ids| known.check(ids)) {
+            Ok(Ok(upload)) if accepted.contains(&upload) => {
+                wrong.nest(&place, Errors::of("non_field_errors", NOT_UNIQUE));
+            }
+            Ok(Ok(upload)) => accepted.push(upload),
+            Ok(Err(errors)) => wrong.nest(&place, errors),
+            Err(message) => wrong.add(&place, message),
+        }
+    }
+    errors.nest(name, wrong);
+    Ok(accepted)
+}
+
+/// The ids of a class and of a field as they were sent, each with what is wrong with it, or what is wrong with the item.
+type SentUpload = Result<[Result<i64, String>; 2], String>;
+
+fn read_upload(item: Sent<'_>) -> SentUpload {
+    let object = item.as_object(|name| UPLOAD.field(name).is_some());
+    let object = object.ok_or_else(|| message::not_an_object(item.type_name()))?;
+    Ok([OBJECT_CLASS.name(), CLASS_FIELD.name()].map(|name| match object.get(name) {
+        None => Err(message::REQUIRED.to_owned()),
+        Some(sent) if sent.is_null() => Err(message::NULL.to_owned()),
+        Some(sent) => pk(sent),
+    }))
+}
+
+/// The classes and fields of a body that exist and that the caller may view.
+struct KnownFields {
+    classes: HashSet<i64>,
+    /// The class and the type of each field.
+    fields: HashMap<i64, (i64, String)>,
+}
+
+impl KnownFields {
+    /// Reads them. The classes stay as they are until the end of the write, and so do their fields.
+    fn of(request: &Request, conn: &mut Conn, items: &[SentUpload]) -> Result<KnownFields, Refusal> {
+        let sent = |at: usize| -> Vec<i64> { items.iter().flatten().filter_map(|ids| ids[at].clone().ok()).collect() };
+        let visible = visible_classes(request.caller()?);
+        let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id");
+        sql.any(sent(0)).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
+        let classes = conn.all(&sql, |row| row.int(0))?.into_iter().collect();
+        let mut sql = Sql::new("SELECT f.id, f.class_id, f.type FROM object_class_fields f WHERE f.id");
+        sql.any(sent(1))
+            .push(" AND f.class_id IN (SELECT t.id FROM object_classes t WHERE ")
+            .append(&visible)
+            .push(")");
+        let fields = conn.all(&sql, |row| Ok((row.int(0)?, (row.int(1)?, row.text(2)?.to_owned()))))?;
+        Ok(KnownFields { classes, fields: fields.into_iter().collect() })
+    }
+
+    /// An item as a class and a document field of it.
+    fn check(&self, [class, field]: [Result<i64, String>; 2]) -> Result<(i64, i64), Errors> {
+        let class = class.and_then(|id| if self.classes.contains(&id) { Ok(id) } else { Err(message::pk(id)) });
+        let field = field.and_then(|id| match self.fields.get(&id) {
+            None => Err(message::pk(id)),
+            Some((_, kind)) if kind != FieldType::Document.name() => {
+                Err(format!("Invalid type - field {id} is not Document type."))
+            }
+            Some((class, _)) => Ok((id, *class)),
+        });
+        let mut errors = Errors::new();
+        match (class, field) {
+            (Ok(class), Ok((field, of))) if of == class => return Ok((class, field)),
+            (Ok(class), Ok((field, _))) => {
+                errors.add("details", format!("Field {field} does not belong to object class {class}."));
+            }
+            (class, field) => {
+                class.err().into_iter().for_each(|wrong| errors.add(OBJECT_CLASS.name(), wrong));
+                field.err().into_iter().for_each(|wrong| errors.add(CLASS_FIELD.name(), wrong));
+            }
+        }
+        Err(errors)
+    }
+}

@@ -1,0 +1,16 @@
+//! The contract of the endpoints of extensions, a module for each address.
+//!
+//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod class_with_everything;
+mod custom_components;
+mod document_copies;
+mod integrations;
+mod integrations_bodies;
+mod set_up;
+mod ui_config;
+mod webhooks;
+mod webhooks_libraries;
+mod webhooks_receivers;

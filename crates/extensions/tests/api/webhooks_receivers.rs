@@ -1,0 +1,246 @@
+//! Receivers that are away, slow or hostile: what becomes of their deliveries, and that they cost the others nothing
+//! (`docs/reference/integrations.md`).
+
+use crate::set_up::{advance, deliveries, hook, number, open_loopback, record, with_class};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use testkit::{Client, Reaction, Receiver, Server};
+
+const ONE_EVENT: [&str; 1] = ["record_created"];
+
+/// The status of a delivery, how often it was tried, and the status of the last answer.
+type Told<'a> = (&'a str, i64, Option<i64>);
+
+/// What is told of deliveries, the newest first.
+fn told(listed: &[Value]) -> Vec<Told<'_>> {
+    let told = |one: &Value| (one["attempts"].as_i64().unwrap(), one["response_status"].as_i64());
+    listed.iter().map(|one| (one["status"].as_str().unwrap(), told(one).0, told(one).1)).collect()
+}
+
+/// Waits until this is told of the deliveries of a webhook, the newest first.
+async fn is_told(api: &Client, webhook: &str, expected: &[Told<'_>]) {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let listed = deliveries(api, webhook, 1).await;
+        if told(&listed) == expected {
+            return;
+        }
+        assert!(Instant::now() < until, "{:?} instead of {expected:?}", told(&listed));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn hook_of(api: &Client, receiver: &Receiver, name: &str) -> String {
+    hook(api, receiver, name, json!({"events": ONE_EVENT})).await
+}
+
+#[tokio::test]
+async fn an_error_is_tried_again_after_growing_delays_and_keeps_nobody_waiting() {
+    let server = Server::with(open_loopback).await;
+    let (api, receiver) = (with_class(&server).await, Receiver::start().await);
+    let one = hook_of(&api, &receiver, "Hook").await;
+    receiver.reacts(Reaction::Answer(503));
+    record(&api).await;
+    assert_eq!(told(&deliveries(&api, &one, 1).await), [("pending", 1, Some(503))]);
+    // Others are sent meanwhile.
+    receiver.reacts(Reaction::Answer(204));
+    record(&api).await;
+    let listed = deliveries(&api, &one, 2).await;
+    assert_eq!(told(&listed), [("delivered", 1, Some(204)), ("pending", 1, Some(503))]);
+    receiver.reacts(Reaction::Answer(500));
+    let first = receiver.received()[0].clone();
+    for (seconds, tries) in [(4, 2), (1, 3), (9, 3), (1, 4), (19, 4), (1, 5)] {
+        advance(&server, seconds);
+        receiver.gets(tries).await;
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        assert_eq!(receiver.received().len(), tries, "{seconds}");
+    }
+    // The same event with the same id and body each time.
+    let last = receiver.received().pop().unwrap();
+    assert_eq!((last.id(), &last.body), (first.id(), &first.body));
+    assert_ne!(last.headers["webhook-timestamp"], first.headers["webhook-timestamp"]);
+    // After a day it is given up.
+    advance(&server, 86_400);
+    receiver.gets(5).await;
+    is_told(&api, &one, &[("delivered", 1, Some(204)), ("failed", 4, Some(500))]).await;
+    assert_eq!(number(&server, "SELECT count(*) FROM webhook_events").await, 0);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_away_gets_all_in_order_when_it_is_back() {
+    let server = Server::with(open_loopback).await;
+    let api = with_class(&server).await;
+    let receiver = Receiver::start().await;
+    receiver.reacts(Reaction::Bytes(""));
+    let one = hook_of(&api, &receiver, "Hook").await;
+    let mut records = vec![record(&api).await];
+    receiver.gets(1).await;
+    for _ in 0..8 {
+        records.push(record(&api).await);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // It is left alone for a while.
+    assert_eq!(receiver.received().len(), 1);
+    receiver.reacts(Reaction::Answer(200));
+    advance(&server, 5);
+    let received = receiver.gets(10).await;
+    let ids: Vec<i64> =
+        received[1..].iter().map(|received| received.json()["data"]["record_id"].as_i64().unwrap()).collect();
+    // But for the one that was tried before.
+    assert_eq!((&ids[..8], ids[8]), (&records[1..], records[0]));
+    assert!(told(&deliveries(&api, &one, 9).await).iter().all(|(status, ..)| *status == "delivered"));
+}
+
+#[tokio::test]
+async fn hostile_receivers_cost_the_others_nothing() {
+    let server = Server::with(open_loopback).await;
+    let api = with_class(&server).await;
+    let elsewhere = Receiver::start().await;
+    let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", elsewhere.url("/"));
+    let endless = format!("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n{}", "x".repeat(100_000));
+    let cases: Vec<(&str, Reaction, Told)> = vec![
+        ("redirects", Reaction::Bytes(redirect.leak()), ("pending", 1, Some(302))),
+        ("closes", Reaction::Bytes(""), ("pending", 1, None)),
+        ("speaks no HTTP", Reaction::Bytes("220 mail.example ESMTP\r\n"), ("pending", 1, None)),
+        (
+            "has an endless head",
+            Reaction::Bytes(format!("HTTP/1.1 200 OK\r\n{}", "a: b\r\n".repeat(10_000)).leak()),
+            ("pending", 1, None),
+        ),
+        ("says too much", Reaction::Bytes(endless.leak()), ("delivered", 1, Some(200))),
+        (
+            "says too little",
+            Reaction::Bytes("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nshort"),
+            ("delivered", 1, Some(200)),
+        ),
+        (
+            "hangs in its body",
+            Reaction::Hang("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"),
+            ("delivered", 1, Some(200)),
+        ),
+        ("is gone", Reaction::Bytes("HTTP/1.1 410 Gone\r\n\r\n"), ("pending", 1, Some(410))),
+    ];
+    let mut hooks = Vec::new();
+    for (name, reaction, told) in &cases {
+        let receiver = Receiver::start().await;
+        receiver.reacts(*reaction);
+        hooks.push((hook_of(&api, &receiver, name).await, *told, *name));
+    }
+    let hanging = Receiver::start().await;
+    hanging.reacts(Reaction::Hang(""));
+    let hangs = hook_of(&api, &hanging, "hangs").await;
+    let honest = Receiver::start().await;
+    hook_of(&api, &honest, "honest").await;
+
+    let began = Instant::now();
+    for count in 1..=5 {
+        record(&api).await;
+        honest.gets(count).await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    for (hook, expected, name) in &hooks {
+        let listed = deliveries(&api, hook, 1).await;
+        assert_eq!(told(&listed)[4], *expected, "{name}");
+    }
+    assert_eq!(elsewhere.received().len(), 0);
+    // One that hangs is given up after ten seconds.
+    let listed = deliveries(&api, &hangs, 1).await;
+    assert_eq!(told(&listed)[4], ("pending", 1, None));
+    assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_eq!((hanging.received().len(), honest.received().len()), (1, 5));
+}
+
+#[tokio::test]
+async fn addresses_that_are_not_allowed_are_not_connected_to() {
+    let receiver = Receiver::start().await;
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let mut hooks = Vec::new();
+    for (n, host) in
+        ["127.0.0.1", "localhost", "127.1", "0x7f.1", "[::ffff:127.0.0.1]", "2130706433"].iter().enumerate()
+    {
+        let url = format!("https://{host}:{}/hook", receiver.port);
+        let body = json!({"events": ONE_EVENT, "url": url});
+        hooks.push(hook(&api, &receiver, &format!("Hook {n}"), body).await);
+    }
+    record(&api).await;
+    for hook in &hooks {
+        assert_eq!(told(&deliveries(&api, hook, 1).await), [("pending", 1, None)]);
+    }
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_disabled_webhook_stops_and_what_waits_waits_for_a_day_at_most() {
+    let server = Server::with(open_loopback).await;
+    let (api, receiver) = (with_class(&server).await, Receiver::start().await);
+    receiver.reacts(Reaction::Answer(500));
+    let one = hook_of(&api, &receiver, "Hook").await;
+    record(&api).await;
+    deliveries(&api, &one, 1).await;
+    api.patch(&one, json!({"is_enabled": false})).await.ok();
+    receiver.reacts(Reaction::Answer(200));
+    advance(&server, 3600);
+    record(&api).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(receiver.received().len(), 1);
+    // Enabled again, it goes on with what waited; what happened meanwhile is not sent.
+    api.patch(&one, json!({"is_enabled": true})).await.ok();
+    receiver.gets(2).await;
+    is_told(&api, &one, &[("delivered", 2, Some(200))]).await;
+    receiver.reacts(Reaction::Answer(500));
+    record(&api).await;
+    is_told(&api, &one, &[("pending", 1, Some(500)), ("delivered", 2, Some(200))]).await;
+    api.patch(&one, json!({"is_enabled": false})).await.ok();
+    advance(&server, 86_401);
+    is_told(&api, &one, &[("failed", 1, Some(500)), ("delivered", 2, Some(200))]).await;
+    assert_eq!(receiver.received().len(), 3);
+}
+
+#[tokio::test]
+async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
+    let server = Server::with(|settings| {
+        open_loopback(settings);
+        settings.extensions.waiting_deliveries = 20;
+    })
+    .await;
+    let (api, receiver) = (with_class(&server).await, Receiver::start().await);
+    receiver.reacts(Reaction::Bytes(""));
+    let one = hook_of(&api, &receiver, "Hook").await;
+    let batch = async |count: usize| {
+        let items = json!({"items": vec![json!({"fields": {}}); count]});
+        api.post("/api/object-classes/1/object-records/batch/", items).await.created();
+    };
+    batch(30).await;
+    deliveries(&api, &one, 1).await;
+    advance(&server, 61);
+    let until = Instant::now() + Duration::from_secs(20);
+    let count = async |status: &str| {
+        let listed = api.get(&format!("{one}deliveries/?limit=1000")).await.ok();
+        listed["results"].as_array().unwrap().iter().filter(|one| one["status"] == status).count()
+    };
+    while count("pending").await != 20 {
+        assert!(Instant::now() < until, "{}", count("pending").await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(count("failed").await, 10);
+    let listed = api.get(&format!("{one}deliveries/?limit=1000")).await;
+    assert!(listed.column("status")[..20].iter().all(|status| status == "pending"), "{:?}", listed.column("status"));
+
+    receiver.reacts(Reaction::Answer(200));
+    advance(&server, 600);
+    while count("pending").await != 0 {
+        assert!(Instant::now() < until, "{}", count("pending").await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    batch(1_000).await;
+    receiver.gets(1_020).await;
+    advance(&server, 61);
+    let listed = api.get(&format!("{one}deliveries/?limit=5")).await.ok();
+    assert_eq!((&listed["total_count"], &listed["filtered_count"]), (&json!(1_000), &json!(1_000)));
+    let until = Instant::now() + Duration::from_secs(10);
+    while number(&server, "SELECT count(*) FROM webhook_deliveries").await > 1_000 {
+        assert!(Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

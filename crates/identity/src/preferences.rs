@@ -1,0 +1,186 @@
+//! What front ends keep for a user, by key: `/api/users/me/preferences/` (`docs/reference/preferences.md`).
+
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome, etag};
+use kit::limits::{self, Limit, LimitSummary};
+use kit::path::unchecked_text;
+use kit::reactions::{Reaction, When};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use kit::rows::{self, Declaration, Scope, Shape};
+use resource::{Charset, Field, Key, Kind, Resource, Value, check_value, message};
+use std::sync::LazyLock;
+use store::{Conn, Sql};
+
+/// The preferences of each user.
+pub static PREFERENCES: Limit = Limit {
+    name: "user_preferences",
+    default: 100,
+    many: "User Preferences",
+    summary: LimitSummary::Additional("user_preferences"),
+    ..Limit::EMPTY
+};
+
+/// The longest key, in characters.
+const MAX_KEY: usize = 100;
+/// The most bytes of a value.
+const MAX_VALUE: usize = 64 * 1024;
+/// How many levels of lists and objects a value may have.
+const MAX_LEVELS: usize = 32;
+
+const COLLECTION: &str = "/api/users/me/preferences/";
+const ONE: &str = "/api/users/me/preferences/{key}/";
+
+static KEY: Key<String> = Key::new("key");
+static VALUE: Key<serde_json::Value> = Key::new("value");
+
+/// The characters of a key; the first one is a letter or a digit.
+const CHARACTERS: Charset =
+    Charset { allows: |c| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'), regex: "^[a-z0-9][a-z0-9._-]*$" };
+
+/// It is the user's own, so the administration log has nothing of it.
+static PREFERENCE: LazyLock<Resource> = LazyLock::new(|| {
+    let json = Kind::Json { max_bytes: MAX_VALUE, max_depth: MAX_LEVELS };
+    let modified_at = Field::new("modified_at", Kind::DateTime).read_only();
+    Resource::new(
+        "user_preferences",
+        "UserPreference",
+        "user_preferences",
+        [
+            KEY.text(MAX_KEY).charset(CHARACTERS).read_only().filter().sort().example("records.columns"),
+            VALUE.is(json).required().example(serde_json::json!({"columns": ["title"]})),
+            modified_at,
+        ],
+    )
+    .limit_items(PREFERENCES.default)
+    .unlogged()
+});
+
+static SHAPE: Shape = Shape::plain(Declaration::Static(&PREFERENCE));
+
+pub fn routes() -> Vec<Route> {
+    let put = Route::new(Method::PUT, ONE, "Create or replace", Handler::Write(save));
+    vec![
+        Route::list(COLLECTION, &PREFERENCE, |request, conn| {
+            let own = of_user(request.caller()?.user);
+            rows::list(request, conn, &SHAPE, Scope::of(own).cacheable().bounded())
+        }),
+        Route::options_below(COLLECTION, |_, conn| {
+            let mut document = rows::document(conn, &PREFERENCE)?;
+            document["restrictions"]["limit_items"] = limits::value(conn, &PREFERENCES)?.into();
+            Ok(Answer::value(&document))
+        }),
+        Route::view(ONE, &PREFERENCE, view).or(400, Schema::Refusal),
+        put.takes(Schema::Body(&PREFERENCE, true))
+            .answers(200, Schema::One(&PREFERENCE))
+            .or(201, Schema::One(&PREFERENCE))
+            .action("replace"),
+        Route::delete(ONE, delete),
+    ]
+}
+
+fn of_user(user: i64) -> Sql {
+    Sql::new("t.user_id = $1").arg(user)
+}
+
+fn own(request: &Request, key: &str) -> Result<Sql, Refusal> {
+    let mut own = of_user(request.caller()?.user);
+    own.push(" AND t.key = ").bind(key);
+    Ok(own)
+}
+
+/// The key of the path; 400 for one that breaks the rules.
+fn key(request: &Request) -> Result<String, Refusal> {
+    let key = unchecked_text(request.name());
+    let begins = key.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    match begins && key.len() <= MAX_KEY && key.chars().all(CHARACTERS.allows) {
+        true => Ok(key),
+        false => Err(Refusal::field(KEY.name(), message::VALUE)),
+    }
+}
+
+fn view(request: &Request, conn: &mut Conn) -> Outcome {
+    answer(request, conn, StatusCode::OK, &key(request)?)
+}
+
+fn answer(request: &Request, conn: &mut Conn, status: StatusCode, key: &str) -> Outcome {
+    let found = rows::view(request, conn, &SHAPE, &own(request, key)?)?;
+    Ok(Answer::instance(status, found.ok_or_else(Refusal::not_found)?))
+}
+
+/// Creates a preference, or replaces its value.
+fn save(request: &Request, conn: &mut Conn) -> Outcome {
+    let (key, user) = (key(request)?, request.caller()?.user);
+    let value = accepted(request)?;
+    let before = stored_for_change(request, conn, &key)?;
+    let sql = match before {
+        Some(id) => Sql::new("UPDATE user_preferences SET value = $1, modified_at = $2 WHERE id = $3")
+            .arg(value)
+            .arg(request.now)
+            .arg(id),
+        None => {
+            let count = Sql::new("SELECT count(*) FROM user_preferences WHERE user_id = $1").arg(user);
+            let count = conn.one(&count, |row| row.int(0))?;
+            limits::check(conn, &PREFERENCES, count, 1)?;
+            Sql::new("INSERT INTO user_preferences(user_id, key, value, modified_at) VALUES ($1, $2, $3, $4)")
+                .arg(user)
+                .arg(&key)
+                .arg(value)
+                .arg(request.now)
+        }
+    };
+    conn.exec(&sql)?;
+    let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    answer(request, conn, status, &key)
+}
+
+/// The value of a body as its text. Any JSON is one, null too.
+fn accepted(request: &Request) -> Result<String, Refusal> {
+    let body = request.object()?;
+    let sent = body.get(VALUE.name()).ok_or_else(|| Refusal::field(VALUE.name(), message::REQUIRED))?;
+    if sent.is_null() {
+        return Ok("null".to_owned());
+    }
+    let field = PREFERENCE.field(VALUE.name()).ok_or_else(Refusal::not_found)?;
+    let mut errors = resource::Errors::new();
+    match check_value(field, sent) {
+        Ok(Value::JsonText(text)) => return Ok(text),
+        Ok(_) => errors.add(VALUE.name(), message::VALUE),
+        Err(wrong) => wrong.into_iter().for_each(|wrong| errors.add(VALUE.name(), wrong)),
+    }
+    Err(errors.into())
+}
+
+fn delete(request: &Request, conn: &mut Conn) -> Outcome {
+    let key = key(request)?;
+    let id = stored_for_change(request, conn, &key)?.ok_or_else(Refusal::not_found)?;
+    conn.exec(&Sql::new("DELETE FROM user_preferences WHERE id = $1").arg(id))?;
+    Ok(Answer::empty())
+}
+
+/// The id of the caller's preference of a key, if `If-Match` fits. The caller's row is locked, so that preferences are counted
+/// one after the other.
+fn stored_for_change(request: &Request, conn: &mut Conn, key: &str) -> Result<Option<i64>, Refusal> {
+    let user = request.caller()?.user;
+    conn.opt(&Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
+    let sql = Sql::new("SELECT id FROM user_preferences WHERE user_id = $1 AND key = $2").arg(user).arg(key);
+    let id = conn.opt(&sql, |row| row.int(0))?;
+    let own = own(request, key)?;
+    request.check_if_match(|| match rows::view(request, conn, &SHAPE, &own)? {
+        Some(shown) => Ok(etag(&shown)),
+        None if request.method == Method::DELETE => Err(Refusal::not_found()),
+        None => Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, "Object has been changed.")),
+    })?;
+    Ok(id)
+}
+
+/// Deletes the preferences of a user who is deleted or anonymized: they may tell about the person.
+pub const ON_USER_LEAVING: Reaction = Reaction {
+    resource: "users",
+    when: When::Leaving,
+    run: |_, conn, user| {
+        conn.exec(&Sql::new("DELETE FROM user_preferences WHERE user_id = $1").arg(user))?;
+        Ok(())
+    },
+};

@@ -1,0 +1,168 @@
+//! A receiver of webhooks over HTTP, which answers as a test wants.
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// How a receiver reacts to a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reaction {
+    /// It answers with this status and no body, and keeps the connection.
+    Answer(u16),
+    /// It sends these bytes and closes the connection.
+    Bytes(&'static str),
+    /// It sends these bytes and then nothing more.
+    Hang(&'static str),
+}
+
+/// A request that a receiver got.
+#[derive(Clone, Debug)]
+pub struct ReceivedHook {
+    pub path: String,
+    /// By their names in lower case.
+    pub headers: HashMap<String, String>,
+    pub body: Bytes,
+    pub at: Instant,
+}
+
+impl ReceivedHook {
+    /// The id of the event.
+    pub fn id(&self) -> &str {
+        self.headers.get("webhook-id").map_or("", String::as_str)
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Json {
+        serde_json::from_slice(&self.body).expect("the body is JSON")
+    }
+}
+
+/// A receiver of webhooks.
+#[derive(Clone)]
+pub struct Receiver {
+    pub port: u16,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    reaction: Reaction,
+    received: Vec<ReceivedHook>,
+    connections: usize,
+}
+
+impl Receiver {
+    /// A receiver that answers 200.
+    pub async fn start() -> Receiver {
+        Receiver::at(0).await
+    }
+
+    /// A receiver at a port; 0: any that is free.
+    pub async fn at(port: u16) -> Receiver {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
+        let port = listener.local_addr().expect("a bound listener has an address").port();
+        let state = State { reaction: Reaction::Answer(200), received: Vec::new(), connections: 0 };
+        let receiver = Receiver { port, state: Arc::new(Mutex::new(state)) };
+        let serving = receiver.clone();
+        // It ends with the runtime of the test.
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                serving.state().connections += 1;
+                tokio::spawn(serve(serving.clone(), stream));
+            }
+        });
+        receiver
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address of a path.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Changes how it reacts.
+    pub fn reacts(&self, reaction: Reaction) {
+        self.state().reaction = reaction;
+    }
+
+    /// What it has got so far.
+    pub fn received(&self) -> Vec<ReceivedHook> {
+        self.state().received.clone()
+    }
+
+    /// How many connections were made to it.
+    pub fn connections(&self) -> usize {
+        self.state().connections
+    }
+
+    /// Waits until it has got so many requests, and returns them.
+    pub async fn gets(&self, count: usize) -> Vec<ReceivedHook> {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let received = self.received();
+            if received.len() >= count {
+                return received;
+            }
+            assert!(Instant::now() < until, "{} of {count} requests came", received.len());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+async fn serve(receiver: Receiver, mut stream: TcpStream) {
+    let mut bytes = Vec::new();
+    while let Some(request) = read(&mut stream, &mut bytes).await {
+        let reaction = {
+            let mut state = receiver.state();
+            state.received.push(request);
+            state.reaction
+        };
+        let (text, goes_on) = match reaction {
+            Reaction::Answer(status) => (format!("HTTP/1.1 {status} Said\r\ncontent-length: 0\r\n\r\n"), true),
+            Reaction::Bytes(text) => (text.to_owned(), false),
+            Reaction::Hang(text) => (text.to_owned(), false),
+        };
+        if stream.write_all(text.as_bytes()).await.is_err() {
+            return;
+        }
+        if matches!(reaction, Reaction::Hang(_)) {
+            // Until the other side closes.
+            while stream.read(&mut [0; 256]).await.is_ok_and(|count| count > 0) {}
+        }
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Reads a request with a length.
+async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<ReceivedHook> {
+    loop {
+        if let Some(head_ends) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..head_ends]).into_owned();
+            let mut lines = head.lines();
+            let path = lines.next()?.split(' ').nth(1)?.to_owned();
+            let header = |line: &str| {
+                let (name, value) = line.split_once(':')?;
+                Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+            };
+            let headers: HashMap<String, String> = lines.filter_map(header).collect();
+            let length: usize = headers.get("content-length")?.parse().ok()?;
+            let end = head_ends + 4 + length;
+            if bytes.len() >= end {
+                let body = Bytes::copy_from_slice(&bytes[head_ends + 4..end]);
+                bytes.drain(..end);
+                return Some(ReceivedHook { path, headers, body, at: Instant::now() });
+            }
+        }
+        if stream.read_buf(bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
