@@ -13,11 +13,12 @@ fn register() {
 fn what_accounts_hold() {
     register();
     assert!(Permissions::of_account(AccountType::SuperAdmin).has("user_groups", "edit_perm_set"));
-    assert_eq!(
-        Permissions::of_account(AccountType::Internal).to_grants(),
-        json!({"users": ["list", "view"], "user_groups": ["list"], "object_classes": ["list"]})
-    );
-    assert_eq!(Permissions::of_account(AccountType::External).to_grants(), json!({"object_classes": ["list"]}));
+    let of_all = json!({"object_classes": ["list"], "ui_config": ["view"], "mcp_connectors": ["list"]});
+    assert_eq!(Permissions::of_account(AccountType::External).to_grants(), of_all);
+    let mut standard = of_all;
+    standard["users"] = json!(["list", "view"]);
+    standard["user_groups"] = json!(["list"]);
+    assert_eq!(Permissions::of_account(AccountType::Internal).to_grants(), standard);
 }
 
 #[test]
