@@ -2,7 +2,7 @@
 //! a connector is shown once and stored as its hash.
 
 use crate::associations;
-use crate::tools;
+use crate::mcp::tools;
 use http::StatusCode;
 use identity::agent_sessions;
 use kit::account_type::AccountType;

@@ -9,25 +9,24 @@ use crate::oauth::client::Client;
 use crate::oauth::metadata::resource_metadata;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header;
+use http::{StatusCode, header};
 use identity::access_tokens::AccessTokens;
 use identity::agent_sessions::{self, Renewed};
 use identity::sessions::Way;
-use kit::app::App;
 use kit::authenticate::{Admission, Authenticate, Identifying};
 use kit::build::Build;
-use kit::caller::{Access, Caller, Claims, Requirement};
+use kit::caller::{Caller, Claims};
+use kit::path::PathValue;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
+use kit::route::OwnAdmission;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Conn, Error, Sql};
 use subtle::ConstantTimeEq;
-use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
 
 /// How long a code may be exchanged, in microseconds.
@@ -230,38 +229,40 @@ static BY_GRANT: Authenticate = Authenticate {
     load: |conn, claims, now| Ok(load(conn, claims, now)?.map(|(caller, ..)| caller)),
 };
 
-/// Who calls a connector with a token (`Authorization: Bearer …`) from an address. 401, naming the metadata of the connector,
-/// where the token is none that holds here, and where connector or integration are disabled or gone; 403 where the person
-/// may not be worked for from there, or must change his password first.
-pub async fn authenticate(
-    app: &App,
-    build: &Arc<Build>,
-    connector: Uuid,
-    token: Option<&str>,
-    address: IpAddr,
-) -> Result<Admitted, Refusal> {
-    let (uuid, now) = (connector.to_string(), app.clock.now());
-    let metadata = resource_metadata(app, build, &uuid);
-    let Some(token) = token else {
-        let mut refusal = Refusal::unauthenticated();
+/// How the requests of agents to their connector are admitted (`Authorization: Bearer …`). 401, naming the metadata of the
+/// connector, where the token is none that holds here, and where connector or integration are disabled or gone; 403 where the
+/// person may not be worked for from there, or must change his password first.
+pub const ADMISSION: OwnAdmission = OwnAdmission {
+    admit: |app, build, headers, path| {
+        let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = token.and_then(|value| value.split_once(' '));
+        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer")).map(|(_, token)| token.trim());
+        let token = token.ok_or_else(Refusal::unauthenticated)?;
+        let claims = app.slot::<AccessTokens>().verify_of_grant(token, &audience(build, &uuid(path)), app.clock.now());
+        Ok(Admission { claims: claims.ok_or_else(Refusal::bad_token)?, by: &BY_GRANT })
+    },
+    refuse: |mut refusal, app, build, path| {
+        if refusal.status != StatusCode::UNAUTHORIZED {
+            return refusal;
+        }
+        let error = if refusal.body == Refusal::unauthenticated().body { "" } else { "error=\"invalid_token\", " };
+        let metadata = resource_metadata(app, build, &uuid(path));
         refusal.headers.clear();
-        return Err(refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer resource_metadata=\"{metadata}\"")));
-    };
-    let claims = app.slot::<AccessTokens>().verify_of_grant(token, &audience(build, &uuid), now);
-    let agent = match claims {
-        Some(claims) => identify(build, claims, now).await?.map(|agent| (agent, claims)),
-        None => None,
-    };
-    let Some((agent, claims)) = agent.filter(|(agent, _)| agent.connector.uuid == uuid) else {
-        let mut refusal = Refusal::bad_token();
-        refusal.headers.clear();
-        let challenge = format!("Bearer error=\"invalid_token\", resource_metadata=\"{metadata}\"");
-        return Err(refusal.header(header::WWW_AUTHENTICATE, &challenge));
-    };
-    agent.caller.is_called_from(address)?;
-    let requirement = Requirement { access: Access::Authenticated, while_expired: false, for_narrowed: false };
-    agent.caller.fulfils(requirement, now)?;
-    Ok(Admitted { agent, admission: Admission { claims, by: &BY_GRANT } })
+        refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer {error}resource_metadata=\"{metadata}\""))
+    },
+};
+
+/// The uuid of the connector that a path names.
+fn uuid(path: &[PathValue]) -> String {
+    path.iter().find_map(PathValue::uuid).unwrap_or_default().to_string()
+}
+
+/// The agent behind a request that was admitted so; 401 when its grant is over meanwhile.
+pub async fn of_request(request: &Request) -> Result<Admitted, Refusal> {
+    let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
+    let agent = identify(&request.build, admission.claims, request.app.clock.now()).await?;
+    let agent = agent.ok_or_else(Refusal::bad_token)?;
+    Ok(Admitted { agent, admission })
 }
 
 /// The agent of the claims of a token, from the cache or the database; `None` when its grant is over.
@@ -323,7 +324,7 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<(Caller, Con
 
 /// Notes the name and the version that an agent tells of itself, by which its grant is listed.
 pub fn name_client(request: &Request, conn: &mut Conn, grant: i64, client: &str) -> Result<(), Refusal> {
-    let client: String = client.chars().filter(|character| !character.is_control()).take(255).collect();
+    let client = client_name(client);
     let sql = Sql::new(
         "UPDATE sessions SET user_agent = $1 WHERE id = $2 AND connector IS NOT NULL AND ended_at IS NULL AND user_agent <> $1",
     );
@@ -332,4 +333,9 @@ pub fn name_client(request: &Request, conn: &mut Conn, grant: i64, client: &str)
         rights::changed(request, conn)?;
     }
     Ok(())
+}
+
+/// The name of a client as it is kept.
+pub fn client_name(told: &str) -> String {
+    told.chars().filter(|character| !character.is_control()).take(255).collect()
 }

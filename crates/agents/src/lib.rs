@@ -1,11 +1,12 @@
 //! The domain of agents: the connectors by which they reach a build, and the grants by which they work for people there
 //! (`docs/reference/mcp-connectors.md`, `docs/reference/agent-sign-in.md`).
 
+mod activity;
 mod associations;
 pub mod connectors;
 pub mod grants;
+mod mcp;
 mod oauth;
-pub mod tools;
 
 use identity::single_sign_on::way_back::WaysBack;
 use kit::domain::Domain;
@@ -13,7 +14,7 @@ use kit::domain::Domain;
 /// What this domain hands over to `platform`.
 pub static DOMAIN: Domain = Domain {
     name: "agents",
-    routes: || [connectors::routes(), oauth::routes()].into_iter().flatten().collect(),
+    routes: || [connectors::routes(), activity::routes(), oauth::routes(), mcp::routes()].into_iter().flatten().collect(),
     tags: &[("mcp", "Connectors: what agents sign in to, and which tools they find there.")],
     permissions: &[connectors::PERMISSIONS],
     reactions: &[
@@ -25,6 +26,10 @@ pub static DOMAIN: Domain = Domain {
         slots.entry::<WaysBack>().0.push(&oauth::WAY_BACK);
         Ok(())
     },
-    build_slots: |slots| slots.put(grants::KnownAgents::default()),
+    standing_jobs: &[&activity::notes::ACTIVITY],
+    build_slots: |slots| {
+        slots.put(grants::KnownAgents::default());
+        slots.put(activity::notes::Waiting::default());
+    },
     ..Domain::EMPTY
 };

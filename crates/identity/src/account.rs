@@ -75,6 +75,7 @@ pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, Error> {
         user,
         session: 0,
         account_type,
+        agent: None,
         narrowed_to: None,
         permissions: Permissions::of_account(account_type).union(permissions_of_roles(conn, user)?),
         version: 0,

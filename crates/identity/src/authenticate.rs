@@ -5,7 +5,7 @@ use crate::access_tokens::AccessTokens;
 use crate::account::{columns, permissions_of_roles, read_account_type, read_ranges};
 use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
-use kit::caller::{Caller, Claims};
+use kit::caller::{Agent, Caller, Claims};
 use kit::permissions::Permissions;
 use kit::rights;
 use std::sync::Arc;
@@ -91,15 +91,27 @@ fn load_where(conn: &mut Conn, claims: Claims, now: i64, condition: &'static str
     let mut sql = Sql::new(
         "SELECT u.id, u.account_type, u.is_ip_restriction_enabled, u.allowed_ip_ranges, u.password_set_at, \
          (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1), s.last_used_at, \
-         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at, s.task \
+         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at, s.task, s.connector, s.user_agent \
          FROM sessions s JOIN users u ON u.id = s.user_id \
          WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND u.is_deleted = 0 AND u.status = 'active'",
     )
     .arg(claims.session)
     .arg(now);
     sql.push(condition);
-    let [user, account_type, is_restricted, ranges, set_at, rotation, used_at, by_password, expires_at, task] =
-        columns();
+    let [
+        user,
+        account_type,
+        is_restricted,
+        ranges,
+        set_at,
+        rotation,
+        used_at,
+        by_password,
+        expires_at,
+        task,
+        connector,
+        client,
+    ] = columns();
     let found = conn.opt(&sql, |row| {
         let account_type = read_account_type(row.text(account_type)?)?;
         let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
@@ -107,11 +119,20 @@ fn load_where(conn: &mut Conn, claims: Claims, now: i64, condition: &'static str
         // A session by single sign-on never has to change its password.
         let is_by_password = row.flag(by_password)?;
         let set_at = row.opt_int(set_at)?.filter(|_| rotation > 0 && is_by_password);
+        let agent = match row.opt_int(connector)? {
+            Some(connector) => Some(Agent { connector, client: row.text(client)?.into() }),
+            None => None,
+        };
+        let permissions = match &agent {
+            Some(_) => Permissions::NONE,
+            None => Permissions::of_account(account_type),
+        };
         Ok(Caller {
             user: row.int(user)?,
             session: claims.session,
-            permissions: Permissions::of_account(account_type),
+            permissions,
             account_type,
+            agent,
             narrowed_to: row.opt_int(task)?,
             version,
             password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
@@ -121,6 +142,8 @@ fn load_where(conn: &mut Conn, claims: Claims, now: i64, condition: &'static str
         })
     })?;
     let Some(mut caller) = found.filter(|found| found.user == claims.user) else { return Ok(None) };
-    caller.permissions = caller.permissions.union(permissions_of_roles(conn, caller.user)?);
+    if caller.agent.is_none() {
+        caller.permissions = caller.permissions.union(permissions_of_roles(conn, caller.user)?);
+    }
     Ok(Some(caller))
 }

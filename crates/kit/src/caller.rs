@@ -6,6 +6,7 @@ use crate::permissions::Permissions;
 use crate::refusal::Refusal;
 use http::StatusCode;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 /// Who may call a route.
@@ -55,7 +56,10 @@ pub struct Caller {
     /// The id of the one object for which the session is, where it may do nothing else: the handlers of the few routes that it
     /// may call compare it.
     pub narrowed_to: Option<i64>,
-    /// The global permissions of its account type and its roles.
+    /// The agent that calls for the account. It has none of the account's rights: on records, what their permission sets give
+    /// both to the account and to the agent's connector.
+    pub agent: Option<Agent>,
+    /// The global permissions of its account type and its roles; an agent has none.
     pub permissions: Permissions,
     /// The version of the build's rights under which this was read.
     pub version: i64,
@@ -69,6 +73,15 @@ pub struct Caller {
     pub last_used_at: AtomicI64,
 }
 
+/// An AI agent that calls for an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// The id of the connector through which it calls.
+    pub connector: i64,
+    /// The name and version of its client; empty when it has not told them.
+    pub client: Arc<str>,
+}
+
 impl Caller {
     /// Whether the caller holds a global permission.
     pub fn may(&self, resource: &str, action: &str) -> bool {
@@ -80,7 +93,7 @@ impl Caller {
     }
     /// Whether the caller is a super admin or `service_internal` (`docs/reference/users.md`).
     pub fn is_super(&self) -> bool {
-        self.account_type.is_super()
+        self.agent.is_none() && self.account_type.is_super()
     }
     /// 403 unless the caller may call from the address.
     pub fn is_called_from(&self, address: IpAddr) -> Result<(), Refusal> {

@@ -15,6 +15,7 @@ pub mod callers;
 pub mod commit;
 pub mod domain;
 pub mod html;
+pub mod inner_call;
 pub mod jobs;
 pub mod limits;
 pub mod log;

@@ -213,6 +213,10 @@ impl Request {
         let body = self.body.as_ref().map_err(|(status, detail)| Refusal::detail(*status, detail.clone()))?;
         Ok(body.sent())
     }
+    /// The text of the body, which is JSON.
+    pub fn sent_text(&self) -> Result<&str, Refusal> {
+        Ok(self.body()?.text())
+    }
     /// The body as an object of the members that the route declares.
     pub fn object(&self) -> Result<Object<'_>, Refusal> {
         let (body, declared) = (self.body()?, self.declared_names);

@@ -3,12 +3,14 @@
 
 use crate::answer::{Answer, Outcome};
 use crate::app::App;
+use crate::authenticate::Admission;
 use crate::build::Build;
 use crate::caller::{Access, Requirement};
+use crate::path::PathValue;
 use crate::refusal::{self, Refusal};
 use crate::request::Request;
 use crate::upload::Upload;
-use http::Method;
+use http::{HeaderMap, Method};
 use resource::json::Form;
 use resource::{Resource, openapi};
 use serde_json::{Value as Json, json};
@@ -38,6 +40,15 @@ pub enum Handler {
     Async(fn(Arc<Request>) -> Pending),
     /// An asynchronous handler that reads its body itself, up to a number of bytes.
     Upload(u64, fn(Arc<Request>, Upload) -> Pending),
+}
+
+/// How the callers of a route are admitted, where that is not by the credentials of this API.
+#[derive(Clone, Copy)]
+pub struct OwnAdmission {
+    /// Reads and checks the credential of a request, whose path has these values.
+    pub admit: fn(&App, &Build, &HeaderMap, &[PathValue]) -> Result<Admission, Refusal>,
+    /// Makes the refusal of a caller who is not admitted to a path with these values.
+    pub refuse: fn(Refusal, &App, &Build, &[PathValue]) -> Refusal,
 }
 
 /// A function that may refuse a request before its body is read.
@@ -179,6 +190,8 @@ pub struct Route {
     pub for_narrowed: bool,
     /// Whether a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
+    /// See [`OwnAdmission`].
+    pub own_admission: Option<OwnAdmission>,
     /// Whether pages of other sites may call it although it is public, since what it takes is no visitor's.
     pub from_any_site: bool,
     /// See [`Route::is_compressed`].
@@ -229,6 +242,7 @@ impl Route {
             while_expired: false,
             for_narrowed: false,
             optional_sign_in: false,
+            own_admission: None,
             from_any_site: false,
             stays_as_it_is: false,
             tags_itself: false,
@@ -347,6 +361,11 @@ impl Route {
     /// Lets anyone call it without signing in.
     pub fn public(mut self) -> Route {
         self.access = Access::Public;
+        self
+    }
+    /// Admits callers in a way of its own.
+    pub fn admits(mut self, own: OwnAdmission) -> Route {
+        self.own_admission = Some(own);
         self
     }
     /// Lets pages of other sites call it, too.

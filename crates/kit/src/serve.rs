@@ -147,14 +147,27 @@ async fn respond(
         None => routes.iter().any(|route| route.access == Access::Public),
     };
     let of_operator = routes.iter().any(|route| route.access == Access::ApiKey);
-    let admission = if is_open || of_operator { None } else { Some(admission(app, &build, &parts.headers)?) };
+    // Other methods of its path answer its callers 405.
+    let own = routes.iter().find_map(|route| route.own_admission);
+    let refused = |refusal: Refusal| match own {
+        Some(own) => (own.refuse)(refusal, app, &build, &path_values),
+        None => refusal,
+    };
+    let admission = match own {
+        _ if is_open || of_operator => None,
+        Some(own) => Some((own.admit)(app, &build, &parts.headers, &path_values).map_err(refused)?),
+        None => Some(admission(app, &build, &parts.headers)?),
+    };
     let caller = match &admission {
-        Some(admission) => Some(admission.caller(app, &build, address, route.map(Route::requirement)).await?),
+        Some(admission) => {
+            let caller = admission.caller(app, &build, address, route.map(Route::requirement)).await;
+            Some(caller.map_err(refused)?)
+        }
         None => None,
     };
     seen.user = caller.as_ref().map(|caller| caller.user);
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
-    if is_open && route.method == Method::POST && !route.from_any_site {
+    if (is_open || own.is_some()) && route.method == Method::POST && !route.from_any_site {
         origin::may_call_public(app, &parts, &host)?;
     }
     if let Some(guard) = route.guard {
@@ -171,7 +184,8 @@ async fn respond(
     // A body may take long, and its caller may have lost his rights meanwhile.
     let caller = match &admission {
         Some(admission) if has_body(route) && !is_upload => {
-            Some(admission.caller(app, &build, address, Some(route.requirement())).await?)
+            let caller = admission.caller(app, &build, address, Some(route.requirement())).await;
+            Some(caller.map_err(refused)?)
         }
         _ => caller,
     };
@@ -215,7 +229,7 @@ fn is_open(route: &Route, headers: &HeaderMap) -> bool {
 
 /// Runs a handler where its kind belongs. What writes goes on when the client hangs up: a change that is committed has
 /// its effects, and steps are not left half-way.
-async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incoming>) -> Outcome {
+pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incoming>) -> Outcome {
     let db = request.build.db.clone();
     match route.handler {
         Handler::NoDatabase(handler) => tagged(route, handler(&request)),
@@ -263,7 +277,7 @@ fn tagged(route: &Route, outcome: Outcome) -> Outcome {
     Ok(answer)
 }
 
-async fn detached(work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
+pub(crate) async fn detached(work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
     match tokio::spawn(work).await {
         Ok(outcome) => outcome,
         Err(error) => Err(store::Error::Db(format!("the handler ended early: {error}")).into()),

@@ -33,6 +33,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     control: &[
         Migration::sql("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
         Migration::sql("0002_history_tenants", include_str!("../migrations/control/0002_history_tenants.sql")),
+        Migration::sql("0003_agent_activity", include_str!("../migrations/control/0003_agent_activity.sql")),
     ],
     build: &[
         Migration::sql("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
@@ -58,6 +59,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0016_custom_components", include_str!("../migrations/build/0016_custom_components.sql")),
         Migration::sql("0017_ui_config", include_str!("../migrations/build/0017_ui_config.sql")),
         Migration::sql("0018_agents", include_str!("../migrations/build/0018_agents.sql")),
+        Migration::sql("0019_agent_activity", include_str!("../migrations/build/0019_agent_activity.sql")),
     ],
 };
 

@@ -36,9 +36,13 @@ impl Events {
         conn: &mut Conn,
         about: impl IntoIterator<Item = i64>,
     ) -> Result<Events, Refusal> {
-        let user = request.caller()?.user;
+        let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
         let names = names_of_users(conn, about.into_iter().chain([user]))?;
-        let source = Source::user(user, names.get(&user).cloned().unwrap_or_default());
+        let name = names.get(&user).cloned();
+        let source = match agent {
+            Some(agent) => Source::mcp(user, name, agent.client.as_ref()),
+            None => Source::user(user, name.unwrap_or_default()),
+        };
         Ok(Events { source, names, at: request.now, all: Vec::new() })
     }
 

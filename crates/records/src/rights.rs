@@ -4,7 +4,7 @@
 //! What is held on single records, by their sets and owners, is in `object_records/held.rs`; which of many records a caller
 //! may view is in `visible_records.rs`.
 
-use kit::caller::Caller;
+use kit::caller::{Agent, Caller};
 use kit::permission_set::{Action, PermissionKey, Vocabulary};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
@@ -164,6 +164,12 @@ pub(crate) const CLASSES_OF_TASKS: &str = concat!(
 
 /// The condition on `object_classes t` for the classes that a caller may view.
 pub fn visible_classes(caller: &Caller) -> Sql {
+    if let Some(agent) = &caller.agent {
+        let mut sql = Sql::new("t.id IN (");
+        select_associated(&mut sql, agent);
+        sql.push(")");
+        return sql;
+    }
     if global(caller) & OPENS_CLASS != 0 {
         return Sql::new("1 = 1");
     }
@@ -177,13 +183,26 @@ pub fn visible_classes(caller: &Caller) -> Sql {
 
 /// Appends the column of what the caller holds on `object_classes t`, for [`ClassRights::of`].
 pub fn select_held(sql: &mut Sql, caller: &Caller) {
-    tokens(sql, HELD, &[("{caller}", caller.user)]);
+    match caller.agent {
+        Some(_) => drop(sql.push("CAST(0 AS BIGINT)")),
+        None => tokens(sql, HELD, &[("{caller}", caller.user)]),
+    }
+}
+
+/// Appends the statement for the classes with which the connector of an agent is associated.
+pub(crate) fn select_associated(sql: &mut Sql, agent: &Agent) {
+    sql.push("SELECT k.object_class FROM mcp_connector_classes k WHERE k.connector = ").bind(agent.connector);
 }
 
 /// Appends two columns on `object_classes t` that [`ClassRights::read`] reads.
 pub fn select_rights(sql: &mut Sql, caller: &Caller) {
     let values = [("{caller}", caller.user)];
-    tokens(sql, HELD, &values);
+    select_held(sql, caller);
+    if let Some(agent) = &caller.agent {
+        select_associated(sql.push(", CASE WHEN t.id IN ("), agent);
+        sql.push(") THEN 1 ELSE 0 END");
+        return;
+    }
     if global(caller) & OPENS_CLASS != 0 {
         sql.push(", 1");
         return;
@@ -219,7 +238,7 @@ impl ClassRights {
     /// The actions that the caller may take on one record of the class: all of them as its owner; else what is held on all
     /// records, and what is granted on this one by record permission sets.
     pub fn on_record(self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
-        if owner == Some(caller.user) { RECORD_ALL } else { (self.held & RECORD_ALL) | granted }
+        if caller.agent.is_none() && owner == Some(caller.user) { RECORD_ALL } else { (self.held & RECORD_ALL) | granted }
     }
 
     pub fn has(self, action: i64) -> bool {

@@ -93,8 +93,9 @@ pub struct VisibleClass {
 /// The sets that a process keeps of all builds.
 pub struct KnownSets(Cache<Key, Entry, InBytes>);
 
-/// The uid of a build, a class, a principal, and the action that sets must give.
-type Key = (String, i64, i64, i64);
+/// The uid of a build, a class, a principal, the action that sets must give, and the connector to which they must give it (0: to the
+/// principal alone).
+type Key = (String, i64, i64, i64, i64);
 
 #[derive(Clone)]
 struct Entry {
@@ -166,16 +167,20 @@ fn visible_in(
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
-    let user = request.caller()?.user;
+    let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
     let known: &KnownSets = request.app.slot();
-    let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal, action);
+    let connector = agent.map_or(0, |agent| agent.connector);
+    let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal, action, connector);
     // What a write sees may not be committed, or be of another moment in its next statement.
     let is_kept = request.method == http::Method::GET;
-    let mut sql = Sql::new(
-        "SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s \
-         WHERE (s.permissions & ",
-    );
-    sql.bind(action).push(") <> 0 AND s.class_id").any(classes.to_vec()).push(
+    let mut sql =
+        Sql::new("SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s");
+    if let Some(agent) = agent {
+        sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(agent.connector);
+        sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
+        sql.push(" AND (x.permissions & ").bind(action).push(") <> 0");
+    }
+    sql.push(" WHERE (s.permissions & ").bind(action).push(") <> 0 AND s.class_id").any(classes.to_vec()).push(
         " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
          FROM record_viewers v WHERE v.principal IN ",
     );
@@ -199,6 +204,8 @@ fn visible_in(
     let (mut found, mut missing) = (HashMap::<i64, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = State { version, sets: sets.get(&class).cloned().unwrap_or_default() };
+        // What a person owns gives an agent nothing.
+        let owned = if agent.is_some() { 0 } else { owned };
         match known.get(&key(class, principal), &state) {
             Some(numbers) => found.entry(class).or_default().push(numbers),
             None => missing.push((class, principal, state, owned)),
@@ -244,10 +251,13 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
 
 /// The classes of which the caller may view tasks of records, each with these records; of a super admin it need not be asked.
 pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, Visible)>, Refusal> {
-    let caller = [("{caller}", request.caller()?.user)];
+    let (caller, agent) = ([("{caller}", request.caller()?.user)], request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
     tokens(&mut sql, CLASSES_OF_TASKS, &caller);
-    let whole = conn.all(sql.push(") c ORDER BY c.class_id"), |row| row.int(0))?;
+    let whole = match agent {
+        Some(_) => Vec::new(),
+        None => conn.all(sql.push(") c ORDER BY c.class_id"), |row| row.int(0))?,
+    };
     let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
     tokens(&mut sql, principals!(), &caller);
     let mut some = conn.all(sql.push(" ORDER BY v.class_id"), |row| row.int(0))?;
@@ -370,7 +380,7 @@ mod tests {
         let known = KnownSets::default();
         let state = || State { version: 1, sets: Arc::default() };
         let keep = |build: &str, principal: i64, bytes: usize| {
-            let key = (build.to_owned(), 1, principal, VIEW);
+            let key = (build.to_owned(), 1, principal, VIEW, 0);
             known.0.insert(key.clone(), Entry { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
             known.get(&key, &state()).is_some()
         };
@@ -382,7 +392,7 @@ mod tests {
         assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&known.0.weight()), "{}", known.0.weight());
         assert!(keep("d", 1, 12_500_000));
         assert!(known.0.weight() <= MAX_KEPT_BYTES);
-        let key = ("d".to_owned(), 1, 1, VIEW);
+        let key = ("d".to_owned(), 1, 1, VIEW, 0);
         assert!(known.get(&key, &State { version: 2, sets: Arc::default() }).is_none());
         assert!(known.get(&key, &State { version: 1, sets: [7].into() }).is_none());
     }

@@ -2,7 +2,7 @@
 
 use super::authorization::Asked;
 use super::transaction::Transaction;
-use crate::tools::TOOLS;
+use crate::mcp::tools::TOOLS;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use identity::single_sign_on::start::EnabledConfiguration;
 use kit::answer::Answer;
@@ -88,7 +88,7 @@ pub fn sign_in(
 /// The page to consent.
 pub fn consent(request: &Request, asked: &Asked, transaction: &Transaction, username: &str) -> Answer {
     let offered = TOOLS.iter().filter(|tool| asked.client.tools.iter().any(|name| name == tool.name));
-    let tools: String = offered.map(|tool| format!("<li>{} (<code>{}</code>)</li>", tool.text, tool.name)).collect();
+    let tools: String = offered.map(|tool| format!("<li>{} (<code>{}</code>)</li>", tool.title, tool.name)).collect();
     let tools = match tools.as_str() {
         "" => "<p>Its connector offers no tools now.</p>".to_owned(),
         tools => format!("<p>Its connector offers these tools:</p><ul>{tools}</ul>"),

@@ -8,6 +8,8 @@
 mod associations;
 mod connectors;
 mod dance;
+mod mcp;
+mod mcp_tools;
 mod oauth_attacks;
 mod oauth_authorize;
 mod oauth_grants;

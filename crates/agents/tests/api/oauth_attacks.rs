@@ -2,6 +2,7 @@
 
 use crate::dance::{ADDRESS, Agent, agent, hidden, signed_in, with_agent};
 use crate::set_up::number;
+use serde_json::json;
 use testkit::{Browser, Client, PASSWORD, Reply, Server, Tenant};
 
 const CONSENT: &str = "/oauth/authorize/consent/";
@@ -150,10 +151,7 @@ async fn a_sign_in_here_is_none_at_another_build() {
     assert!(reply.status == 400 && reply.text.contains("This agent is not known here."), "{reply:?}");
     let tokens = agent.grant(&server, &username).await;
     assert_eq!(agent.refresh(foreign, &tokens.refresh).await.status, 401);
-    let uuid = agent.uuid.parse().unwrap();
-    let address = [127, 0, 0, 1].into();
-    let who = agents::grants::authenticate(&server.app, &foreign.build, uuid, Some(&tokens.access), address).await;
-    assert_eq!(who.err().map(|refusal| refusal.status.as_u16()), Some(401));
+    assert_eq!(agent.ask(foreign, &tokens, "ping", json!({})).await.status, 401);
     assert!(agent.may_call(&server, &tokens).await);
 }
 

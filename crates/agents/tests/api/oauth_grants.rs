@@ -1,16 +1,9 @@
 //! What a grant is, and what ends it (`docs/reference/agent-sign-in.md`).
 
-use crate::dance::{ADDRESS, Agent, Tokens, fails, sessions, with_agent};
+use crate::dance::{Agent, Tokens, fails, sessions, with_agent};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, number};
-use agents::grants::{authenticate, name_client};
-use platform::kit::refusal::Refusal;
-use platform::kit::request::Request;
 use serde_json::{Value, json};
-use std::net::IpAddr;
-use store::Conn;
 use testkit::{Browser, Client, DAY, PASSWORD, Server, message};
-
-const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 #[tokio::test]
 async fn a_grant_is_listed_and_ended_by_its_person() {
@@ -22,13 +15,12 @@ async fn a_grant_is_listed_and_ended_by_its_person() {
     assert_eq!(listed.len(), 1);
     assert_eq!((&listed[0]["user_agent"], &listed[0]["ip"]), (&json!("Assistant"), &json!("127.0.0.1")));
     // Its name and version, once the agent has told them, are those of every process.
-    let request = Request::of_system(&server.app, &server.build);
-    let grant = listed[0]["id"].as_i64().unwrap();
-    let name = move |conn: &mut Conn| name_client(&request, conn, grant, "Helper\n 1.2");
-    server.build.db.write::<_, Refusal>(name).await.unwrap();
+    let client = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Helper\n", "version": "1.2"},
+    });
+    agent.ask(&server, &tokens, "initialize", client).await.ok();
     assert_eq!(sessions(&person).await[0]["user_agent"], "Helper 1.2");
-    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
-    assert_eq!(agent.who(&server, &tokens.access).await.unwrap().agent.client, "Helper 1.2");
+    let grant = listed[0]["id"].as_i64().unwrap();
 
     person.delete(&format!("/api/users/me/sessions/{grant}/")).await.is_empty();
     assert!(!agent.may_call(&server, &tokens).await);
@@ -58,9 +50,10 @@ async fn no_token_of_a_grant_is_good_for_a_session_nor_the_other_way_round() {
     assert!(agent.may_call(&server, &tokens).await);
     // Those of the main API, of another connector, edited ones, and no token at all.
     for token in [&person.token, &person.refresh_token, &tokens.refresh, "", "x", &tokens.access[1..]] {
-        assert!(agent.who(&server, token).await.is_err(), "{token}");
+        let tokens = Tokens { access: token.to_owned(), ..tokens.clone() };
+        assert!(!agent.may_call(&server, &tokens).await, "{token}");
     }
-    assert!(other.who(&server, &tokens.access).await.is_err());
+    assert!(!other.may_call(&server, &tokens).await);
     fails(&agent.refresh(&server, &person.refresh_token).await, 400, "invalid_grant");
     fails(&agent.refresh(&server, &tokens.access).await, 400, "invalid_grant");
     fails(&other.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
@@ -78,23 +71,6 @@ impl OkOrEmpty for testkit::Reply {
     #[track_caller]
     fn ok_or_empty(&self) {
         assert_eq!((self.status, self.text.as_str()), (200, ""));
-    }
-}
-
-#[tokio::test]
-async fn a_refusal_names_the_metadata() {
-    let (server, _, agent) = with_agent().await;
-    let uuid = agent.uuid.parse().unwrap();
-    let metadata = format!("resource_metadata=\"{ADDRESS}/.well-known/oauth-protected-resource/mcp/{}\"", agent.uuid);
-    for (token, challenge, detail) in [
-        (None, format!("Bearer {metadata}"), message::unauthenticated()),
-        (Some("x"), format!("Bearer error=\"invalid_token\", {metadata}"), message::bad_token()),
-    ] {
-        let refused = authenticate(&server.app, &server.build, uuid, token, HERE).await.err().unwrap();
-        assert_eq!((refused.status.as_u16(), refused.body), (401, detail));
-        let headers: Vec<_> =
-            refused.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
-        assert_eq!(headers, [("www-authenticate", challenge.as_str())]);
     }
 }
 
@@ -257,8 +233,8 @@ async fn a_new_secret_takes_the_place_of_the_old_one_at_once() {
 
 /// What a call of an agent is refused with.
 async fn refused(server: &Server, agent: &Agent, tokens: &Tokens) -> (u16, Value) {
-    let refused = agent.who(server, &tokens.access).await.err().unwrap();
-    (refused.status.as_u16(), refused.body)
+    let refused = agent.ask(server, tokens, "ping", json!({})).await;
+    (refused.status, refused.json)
 }
 
 #[tokio::test]

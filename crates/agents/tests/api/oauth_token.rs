@@ -19,10 +19,8 @@ async fn a_code_is_exchanged_once_for_tokens_that_are_refreshed() {
     assert_eq!(body.as_object().unwrap().len(), 4);
     assert_eq!(reply.header("cache-control"), "no-store");
     let first = Tokens::of(&reply);
-    let admitted = agent.who(&server, &first.access).await.unwrap();
-    assert_eq!((admitted.agent.connector.id, admitted.agent.client.as_str()), (1, "Assistant"));
-    assert_eq!(admitted.agent.connector.name, "Assistant");
-    assert_eq!(admitted.agent.connector.allowed_tools.len(), 7);
+    let tools = agent.ask(&server, &first, "tools/list", json!({})).await.ok();
+    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 7);
 
     server.advance(14 * MINUTE);
     assert!(agent.may_call(&server, &first).await);

@@ -7,8 +7,9 @@ use super::held::{self, Held};
 use super::relations;
 use super::write::{self, Change, New};
 use crate::classes::{Class, ClassField, FIELD_COLUMNS, class, read_field, table, table_of};
-use crate::rights::{CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, VIEW, of_class_for_write, owns_class};
+use crate::rights::{self, CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, VIEW, of_class_for_write, owns_class};
 use crate::tables;
+use identity::as_caller;
 use kit::account_type::AccountType;
 use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
@@ -72,10 +73,17 @@ pub fn check_new(
     on_class: ClassRights,
     bodies: Vec<Object<'_>>,
 ) -> Outcome<Vec<New>> {
-    on_class.needs(CREATE)?;
     let caller = request.caller()?;
+    // An agent creates records by the right of its person, who becomes their owner.
+    let person = caller.agent.as_ref().map(|_| as_caller(conn, caller.user)).transpose()?;
+    let on_class = match &person {
+        Some(person) => rights::on_class(conn, person, class.id)?.ok_or_else(Refusal::not_found)?,
+        None => on_class,
+    };
+    on_class.needs(CREATE)?;
+    let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
     let sent: Vec<Sent<'_>> =
-        bodies.into_iter().map(|body| Sent { body, id: None, takes_owner: true, files: &[] }).collect();
+        bodies.into_iter().map(|body| Sent { body, id: None, takes_owner, files: &[] }).collect();
     let mut all = check::check(request, conn, class, &sent)?;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
@@ -183,7 +191,8 @@ fn owner_of(value: &Value) -> Option<i64> {
 pub fn may_own(request: &Request, conn: &mut Conn, held: &Held) -> Result<bool, Refusal> {
     let caller = request.caller()?;
     let is_owner = held.owner == Some(caller.user);
-    Ok(is_owner || caller.is_super() || owns_class(conn, caller.user, held.class.id)?)
+    // What an agent's person owns gives the agent nothing.
+    Ok(caller.agent.is_none() && (is_owner || caller.is_super() || owns_class(conn, caller.user, held.class.id)?))
 }
 
 /// A relation that becomes null in the children of deleted records: the class of the children, and its field.

@@ -85,6 +85,20 @@ pub fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) ->
 /// SQL for the assignments to records, with their sets. The sums keep SQLite from reading all that the caller is assigned
 /// to, by the index of principals.
 const GRANTS: &str = "record_assignees a JOIN record_permission_sets s ON s.id = a.permission_set + 0";
+
+/// Appends these, with what the sets give to the caller in front: to an agent, what they give to its connector, which must be
+/// associated with their class.
+fn select_grants(sql: &mut Sql, caller: &Caller, columns: [&'static str; 3]) {
+    let [before, after, from] = columns;
+    let Some(agent) = &caller.agent else {
+        sql.push(before).push("s.permissions").push(after).push(from).push(GRANTS);
+        return;
+    };
+    sql.push(before).push("s.permissions & x.permissions").push(after).push(from).push(GRANTS);
+    sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(agent.connector);
+    sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
+}
+
 /// SQL for the condition that an assignment is one of `{caller}`.
 const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
     WHERE m.user_id = {caller} AND m.group_id = -a.principal))";
@@ -92,7 +106,8 @@ const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FR
 /// Appends the column of the actions that record permission sets give the caller on the record whose id stands in this column
 /// of the table `t`; null when they give none.
 pub fn select_granted(sql: &mut Sql, caller: &Caller, column: &str) {
-    sql.push("(SELECT bit_or(s.permissions) FROM ").push(GRANTS).push(" WHERE a.record = t.").name(column);
+    select_grants(sql.push("(SELECT "), caller, ["bit_or(", ")", " FROM "]);
+    sql.push(" WHERE a.record = t.").name(column);
     tokens(sql, BY_CALLER, &[("{caller}", caller.user)]);
     sql.push(")");
 }
@@ -103,8 +118,9 @@ pub fn by_sets(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Result<Hash
     if records.is_empty() {
         return Ok(held);
     }
-    let mut sql = Sql::new("SELECT a.record, s.permissions FROM ");
-    sql.push(GRANTS).push(" WHERE a.record").any(records.to_vec());
+    let mut sql = Sql::new("SELECT a.record, ");
+    select_grants(&mut sql, caller, ["", "", " FROM "]);
+    sql.push(" WHERE a.record").any(records.to_vec());
     tokens(&mut sql, BY_CALLER, &[("{caller}", caller.user)]);
     conn.each(&sql, |row| {
         *held.entry(row.int(0)?).or_default() |= row.int(1)?;

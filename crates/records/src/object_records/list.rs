@@ -4,7 +4,7 @@
 use super::read::{Records, View, join_label, select_label};
 use crate::classes::{Class, class_at};
 use crate::counts;
-use crate::rights::{ClassRights, select_held};
+use crate::rights::{ClassRights, of_class, select_held};
 use crate::visible_records::{Visible, VisibleClass, classes_with_visible, number, visible};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -55,7 +55,11 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal>
     let class = class_at(&request.app, &request.build, conn, id, version)?.ok_or_else(Refusal::not_found)?;
     let visible = visible(request, conn, id, on_class)?;
     if visible.is_none() {
-        on_class.needs_to_see()?;
+        match caller.agent {
+            // An agent may view the classes with which its connector is associated.
+            Some(_) => drop(of_class(conn, caller, id)?),
+            None => on_class.needs_to_see()?,
+        }
     }
     Ok(VisibleClass { class, on_class, visible })
 }

@@ -139,7 +139,7 @@ pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<Ha
         let held = match task.record {
             _ if caller.is_super() => ALL_ACTIONS | EDIT,
             Some(record) => on_records.get(&record).copied().unwrap_or(0),
-            None if task.created_by == Some(caller.user) => ALL_ACTIONS,
+            None if caller.agent.is_none() && task.created_by == Some(caller.user) => ALL_ACTIONS,
             None => 0,
         };
         (task.id, held | by_assignment)
@@ -158,9 +158,9 @@ pub fn principals(request: &Request, conn: &mut Conn) -> Result<Vec<i64>, Refusa
     Ok(conn.all(sql.push(" x"), |row| row.int(0))?)
 }
 
-/// Those of these tasks that the caller is assigned to, by himself or through a group.
+/// Those of these tasks that the caller is assigned to, by himself or through a group; that gives an agent nothing.
 fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<i64>) -> Result<HashSet<i64>, Error> {
-    if tasks.is_empty() {
+    if tasks.is_empty() || caller.agent.is_some() {
         return Ok(HashSet::new());
     }
     let mut sql = Sql::new("SELECT a.task FROM task_assignees a WHERE a.task");

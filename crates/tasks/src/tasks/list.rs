@@ -29,7 +29,8 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let select = select::select(&TASK, query)?;
     let is_mine = assigned.as_ref().is_some_and(|assigned| assigned.is_mine);
     let visible = VisibleTasks::of(request, conn, is_mine)?;
-    // Everybody may view what is assigned to him.
+    // Everybody may view what is assigned to him, but an agent sees by the rights of its connector alone.
+    let is_mine = is_mine && request.caller()?.agent.is_none();
     let mut wanted = if is_mine { Sql::new("1 = 1") } else { visible.condition() };
     if let Some(assigned) = &assigned {
         wanted.push(" AND ").append(&assigned.condition);

@@ -1,0 +1,99 @@
+//! What agents did: `/api/mcp/connectors/{id}/activity/` (`docs/reference/mcp-activity.md`).
+
+pub mod notes;
+
+use crate::connectors;
+use crate::mcp::tools;
+use http::{Method, StatusCode};
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use kit::rows::{self, Declaration, Scope, Shape};
+use resource::json::USER_REFERENCE;
+use resource::{Field, Kind, Resource, openapi, options};
+use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use store::{Conn, Error, Sql};
+
+const PATH: &str = "/api/mcp/connectors/{id}/activity/";
+
+static ACTIVITY: LazyLock<Resource> = LazyLock::new(|| {
+    let number = |name| Field::new(name, Kind::Integer { min: 0, max: i64::MAX });
+    let fields = [
+        Field::id(),
+        Field::new("at", Kind::DateTime).filter().sort(),
+        number("user").column("user_id").schema(openapi::user_reference).filter(),
+        Field::new("client", Kind::text(255)),
+        Field::new("tool", Kind::Enum { choices: tools::choices() }).filter(),
+        number("object_class").nullable().filter(),
+        number("record_id").nullable().filter(),
+        Field::new("outcome", Kind::choices(&notes::Outcome::NAMES)).filter(),
+    ];
+    let declared = Resource::new("mcp_activity", "McpActivity", "agent_activity", fields.map(Field::read_only));
+    declared.newest_first().unlogged()
+});
+static SHAPE: Shape = Shape::plain(Declaration::Static(&ACTIVITY));
+
+pub fn routes() -> Vec<Route> {
+    let list = Route::new(Method::GET, PATH, "Activity", Handler::Async(|request| Box::pin(list(request))))
+        .answers(200, Schema::Page(&ACTIVITY))
+        .needs(connectors::NAME_OF_RESOURCE, "view")
+        .action("list");
+    vec![list, Route::options_below(PATH, |_, _| Ok(Answer::value(&options::document(&ACTIVITY))))]
+}
+
+/// The calls of a connector's tools, the newest first.
+async fn list(request: Arc<Request>) -> Outcome {
+    let shared = request.clone();
+    let is_there = move |conn: &mut Conn| {
+        let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE id = $1").arg(shared.id());
+        conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
+    };
+    request.build.db.read_short(is_there).await?;
+    let shared = request.clone();
+    let lines = move |conn: &mut Conn| {
+        let mut of = Sql::new("t.build = ");
+        of.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(shared.id());
+        rows::list(&shared, conn, &SHAPE, Scope::of(of))
+    };
+    let answer = request.app.store.control().read(lines).await?;
+    let wrong = |error: serde_json::Error| Error::Db(format!("an answer is no JSON: {error}"));
+    let mut page: Json = serde_json::from_slice(answer.body.whole()).map_err(wrong)?;
+    let ids: Vec<i64> = results(&mut page).filter_map(|line| line["user"].as_i64()).collect();
+    let users = request.build.db.read::<_, Error>(move |conn| references(conn, &ids)).await?;
+    for line in results(&mut page) {
+        line["user"] = line["user"].as_i64().and_then(|id| users.get(&id)).cloned().unwrap_or_default();
+    }
+    Ok(Answer { headers: answer.headers, ..Answer::json(StatusCode::OK, page.to_string()) })
+}
+
+fn results(page: &mut Json) -> impl Iterator<Item = &mut Json> {
+    page["results"].as_array_mut().into_iter().flatten()
+}
+
+/// The references of users, by their ids.
+fn references(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, Json>, Error> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut sql = Sql::new("SELECT u.id");
+    for column in USER_REFERENCE {
+        sql.push(", u.").name(column);
+    }
+    sql.push(" FROM users u WHERE u.id").any(ids.to_vec());
+    let reference = |row: &store::Row<'_>| {
+        let mut reference = Map::new();
+        for (at, name) in USER_REFERENCE.iter().enumerate() {
+            let value = match *name {
+                "id" => row.int(at + 1)?.into(),
+                "is_deleted" => row.flag(at + 1)?.into(),
+                _ => row.text(at + 1)?.into(),
+            };
+            reference.insert((*name).to_owned(), value);
+        }
+        Ok((row.int(0)?, Json::Object(reference)))
+    };
+    Ok(conn.all(&sql, reference)?.into_iter().collect())
+}

@@ -1,0 +1,396 @@
+//! The tools of the MCP server: what each is called, takes, answers, and which call of this API it is
+//! (`docs/reference/mcp-server.md`). Their arguments are named as the fields and parameters of the API.
+
+use super::arguments::{Arguments, Name};
+use super::classes;
+use super::run::{Call, Ran};
+use http::Method;
+use kit::refusal::Refusal;
+use resource::{Choice, Value};
+use serde_json::{Map, Value as Json, json};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// The boxed future of a tool.
+pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Ran, Refusal>> + Send + 'a>>;
+
+/// A tool.
+pub struct ToolKind {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// What it does and when to take it, for the model.
+    pub description: &'static str,
+    pub effect: Effect,
+    pub arguments: &'static [Name],
+    /// The members of its answer, each with its schema.
+    pub answers: fn() -> Json,
+    pub run: for<'a> fn(&'a Call, Arguments) -> Running<'a>,
+}
+
+/// What a tool does to records and tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Reads,
+    /// It makes something new, or adds to what is there.
+    Adds,
+    /// It changes values; the same call again changes nothing.
+    Changes,
+    Deletes,
+}
+
+const OBJECT_CLASS: Name =
+    Name::new("object_class", "A class: its id or its alias, as list_object_classes answers them", || {
+        json!({"type": ["integer", "string"]})
+    });
+const OBJECT_RECORD: Name = Name::new("object_record", "The id of a record", || json!({"type": "integer"}));
+const TASK: Name = Name::new("task", "The id of a task", || json!({"type": "integer"}));
+const FILTERS: Name = Name::new(
+    "filters",
+    "Conditions that all must hold, as an object of `field__operator` (or `field` for equal) and value, with the fields and operators \
+     of describe_object_class, such as {\"status\": \"open\", \"amount__gte\": 100, \"due__isnull\": false}. `in` and `range` take arrays. \
+     `relation_field.field__operator` looks into a related record",
+    || json!({"type": "object"}),
+);
+const TASK_FILTERS: Name = Name::new(
+    "filters",
+    "Conditions that all must hold, as an object of `field__operator` (or `field` for equal) and value: `id`, `name`, `status` (open, \
+     in_approval, completed, rejected, expired, canceled), `object_record`, `task_template`, `assignees` (a user's id, or \"me\"), \
+     `due_at`, `created_at`, such as {\"status\": \"open\", \"due_at__lt\": \"2026-01-31T00:00:00Z\"}",
+    || json!({"type": "object"}),
+);
+const EVENT_FILTERS: Name = Name::new(
+    "filters",
+    "Conditions that all must hold, such as {\"event_type\": \"field_values_changed\", \"event_datetime__gte\": \"2026-01-31T00:00:00Z\"}",
+    || json!({"type": "object"}),
+);
+const SEARCH: Name = Name::new(
+    "search",
+    "Words that the texts of a record must hold, the last one also as a beginning",
+    || json!({"type": "string", "minLength": 1}),
+);
+const ORDERING: Name = Name::new(
+    "ordering",
+    "Comma-separated fields to sort by, `-` in front for descending, such as \"-created_at,id\"",
+    || json!({"type": "string"}),
+);
+const LIMIT: Name = Name::new("limit", "How many to answer at most, 1 to 100; 10 unless told", || {
+    json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 10})
+});
+const CURSOR: Name = Name::new("cursor", "`next_cursor` of the answer before, to go on behind it", || {
+    json!({"type": "string"})
+});
+const FIELDS_SHOWN: Name = Name::new(
+    "fields",
+    "The aliases of the only fields to answer; all of them unless told. Name the few that you need",
+    || json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}),
+);
+const FIELDS_SET: Name = Name::new(
+    "fields",
+    "Values by the aliases of describe_object_class; a field that is not named keeps its value, or gets its default in a new record",
+    || json!({"type": "object"}),
+);
+const PERMISSION_SETS: Name = Name::new(
+    "permission_sets",
+    "Who is assigned to the new record by its class's record permission sets: an array of {permission_set, users, user_groups}, all by \
+     ids. Without one that assigns the person for whom you work and allows this connector to view, you cannot see the record afterwards",
+    || {
+        let ids = json!({"type": "array", "items": {"type": "integer"}});
+        let item = json!({
+            "type": "object", "properties": {"permission_set": {"type": "integer"}, "users": ids, "user_groups": ids},
+            "required": ["permission_set"],
+        });
+        json!({"type": "array", "items": item, "maxItems": 10})
+    },
+);
+const TASK_TEMPLATE: Name =
+    Name::new("task_template", "The id of the template that the task is made of", || json!({"type": "integer"}));
+const NAME: Name = Name::new("name", "What the task is called", || json!({"type": "string", "maxLength": 100}));
+const DESCRIPTION: Name =
+    Name::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
+const DUE_AT: Name = Name::new("due_at", "By when it is to be completed (ISO 8601); null: by no moment", || {
+    json!({"type": ["string", "null"], "format": "date-time"})
+});
+const EXPIRES_AT: Name = Name::new("expires_at", "When it expires (ISO 8601); null: never", || {
+    json!({"type": ["string", "null"], "format": "date-time"})
+});
+const ASSIGNEES: Name = Name::new("assignees", "The ids of all users to whom it is assigned", || {
+    json!({"type": "array", "items": {"type": "integer"}, "maxItems": 100})
+});
+const ASSIGNEE_GROUPS: Name = Name::new("assignee_groups", "The ids of all groups to which it is assigned", || {
+    json!({"type": "array", "items": {"type": "integer"}, "maxItems": 10})
+});
+const RESPONSE: Name = Name::new(
+    "response",
+    "The answer: values by alias where get_task shows `form.fields`, else what the form's `configuration` asks for",
+    || json!({}),
+);
+const COMMENT: Name = Name::new("comment", "A comment, where `form.allow_comment` is true", || {
+    json!({"type": "string", "maxLength": 4000})
+});
+
+/// All tools, in the order in which they are listed.
+pub static TOOLS: &[ToolKind] = &[
+    ToolKind {
+        name: "list_object_classes",
+        title: "List classes",
+        description: "Lists the classes of records that you may work with. Begin here, then take describe_object_class.",
+        effect: Effect::Reads,
+        arguments: &[LIMIT, CURSOR],
+        answers: || page(json!({"id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "num_of_records": INTEGER()})),
+        run: |call, arguments| Box::pin(classes::list(call, arguments)),
+    },
+    ToolKind {
+        name: "describe_object_class",
+        title: "Describe a class",
+        description: "Tells the fields of a class: alias, type, what values they take, by which operators they can be filtered, whether \
+                      they sort; and whether you may create records. Call it before you filter, create or update records of a class.",
+        effect: Effect::Reads,
+        arguments: &[OBJECT_CLASS],
+        answers: || object(json!({"id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "may_create": {"type": "boolean"}, "fields": {"type": "array", "items": {"type": "object"}}})),
+        run: |call, arguments| Box::pin(classes::describe(call, arguments)),
+    },
+    ToolKind {
+        name: "search_records",
+        title: "Search records",
+        description: "Lists records of a class, filtered, searched and sorted. `filtered_count` tells how many there are in all, so \
+                      that there is no need to read every page in order to count.",
+        effect: Effect::Reads,
+        arguments: &[OBJECT_CLASS, FILTERS, SEARCH, ORDERING, FIELDS_SHOWN, LIMIT, CURSOR],
+        answers: || page(record()),
+        run: |call, mut arguments| {
+            Box::pin(async move {
+                let class = classes::of_argument(call, &arguments).await?;
+                let path = format!("/api/object-classes/{class}/object-records/");
+                call.list(path, &mut arguments, &[SEARCH, ORDERING, FIELDS_SHOWN]).await
+            })
+        },
+    },
+    ToolKind {
+        name: "get_record",
+        title: "Get a record",
+        description: "Answers one record with its values, the texts of options, people and related records under `_meta.labels`, and what \
+                      you may do with it under `_meta.permissions`.",
+        effect: Effect::Reads,
+        arguments: &[OBJECT_RECORD, FIELDS_SHOWN],
+        answers: || object(record()),
+        run: |call, arguments| {
+            Box::pin(async move {
+                let path = format!("/api/object-records/{}/", arguments.id(&OBJECT_RECORD)?);
+                call.get(path, arguments.query(&[FIELDS_SHOWN])).await
+            })
+        },
+    },
+    ToolKind {
+        name: "create_record",
+        title: "Create a record",
+        description: "Creates a record, whose owner is the person for whom you work.",
+        effect: Effect::Adds,
+        arguments: &[OBJECT_CLASS, FIELDS_SET, PERMISSION_SETS],
+        answers: || object(record()),
+        run: |call, arguments| Box::pin(classes::create_record(call, arguments)),
+    },
+    ToolKind {
+        name: "update_record",
+        title: "Update a record",
+        description: "Changes the fields of a record that are named, and no others.",
+        effect: Effect::Changes,
+        arguments: &[OBJECT_RECORD, FIELDS_SET],
+        answers: || object(record()),
+        run: |call, arguments| {
+            Box::pin(async move {
+                let path = format!("/api/object-records/{}/", arguments.id(&OBJECT_RECORD)?);
+                call.send(Method::PATCH, path, arguments.body(&[FIELDS_SET])).await
+            })
+        },
+    },
+    ToolKind {
+        name: "delete_record",
+        title: "Delete a record",
+        description: "Deletes a record with its tasks. People can restore it for 30 days.",
+        effect: Effect::Deletes,
+        arguments: &[OBJECT_RECORD],
+        answers: done,
+        run: |call, arguments| {
+            Box::pin(async move {
+                call.delete(format!("/api/object-records/{}/", arguments.id(&OBJECT_RECORD)?)).await
+            })
+        },
+    },
+    ToolKind {
+        name: "list_tasks",
+        title: "List tasks",
+        description: "Lists tasks of records, filtered and sorted.",
+        effect: Effect::Reads,
+        arguments: &[TASK_FILTERS, ORDERING, LIMIT, CURSOR],
+        answers: || page(task()),
+        run: |call, mut arguments| {
+            Box::pin(async move { call.list("/api/tasks/".to_owned(), &mut arguments, &[ORDERING]).await })
+        },
+    },
+    ToolKind {
+        name: "get_task",
+        title: "Get a task",
+        description: "Answers one task, with what whoever completes it is asked under `form`, and what you may do under \
+                      `_meta.permissions`.",
+        effect: Effect::Reads,
+        arguments: &[TASK],
+        answers: || object(task()),
+        run: |call, arguments| {
+            Box::pin(async move { call.get(format!("/api/tasks/{}/", arguments.id(&TASK)?), String::new()).await })
+        },
+    },
+    ToolKind {
+        name: "create_task",
+        title: "Create a task",
+        description: "Makes a task for a record out of a template.",
+        effect: Effect::Adds,
+        arguments: &[OBJECT_RECORD, TASK_TEMPLATE, NAME, ASSIGNEES, ASSIGNEE_GROUPS],
+        answers: || object(task()),
+        run: |call, arguments| {
+            Box::pin(async move {
+                arguments.id(&OBJECT_RECORD)?;
+                let body = arguments.body(&[OBJECT_RECORD, TASK_TEMPLATE, NAME, ASSIGNEES, ASSIGNEE_GROUPS]);
+                call.send(Method::POST, "/api/tasks/".to_owned(), body).await
+            })
+        },
+    },
+    ToolKind {
+        name: "update_task",
+        title: "Update a task",
+        description: "Changes the name, the description or the moments of a task.",
+        effect: Effect::Changes,
+        arguments: &[TASK, NAME, DESCRIPTION, DUE_AT, EXPIRES_AT],
+        answers: || object(task()),
+        run: |call, arguments| {
+            Box::pin(async move {
+                let path = format!("/api/tasks/{}/", arguments.id(&TASK)?);
+                call.send(Method::PATCH, path, arguments.body(&[NAME, DESCRIPTION, DUE_AT, EXPIRES_AT])).await
+            })
+        },
+    },
+    ToolKind {
+        name: "assign_task",
+        title: "Assign a task",
+        description: "Assigns a task to these users and groups, and to no others.",
+        effect: Effect::Changes,
+        arguments: &[TASK, ASSIGNEES, ASSIGNEE_GROUPS],
+        answers: || object(task()),
+        run: |call, arguments| {
+            Box::pin(async move {
+                let path = format!("/api/tasks/{}/", arguments.id(&TASK)?);
+                call.send(Method::PATCH, path, arguments.body(&[ASSIGNEES, ASSIGNEE_GROUPS])).await
+            })
+        },
+    },
+    ToolKind {
+        name: "complete_task",
+        title: "Complete a task",
+        description: "Completes an open task with an answer, in the name of the person for whom you work. Take get_task first: `form` says what is \
+                      asked. Where `form.task_type` is tt_object_record_update the answer changes the record.",
+        effect: Effect::Adds,
+        arguments: &[TASK, RESPONSE, COMMENT],
+        answers: || object(task()),
+        run: |call, arguments| {
+            Box::pin(async move {
+                let path = format!("/api/tasks/{}/complete/", arguments.id(&TASK)?);
+                call.send(Method::POST, path, arguments.body(&[RESPONSE, COMMENT])).await
+            })
+        },
+    },
+    ToolKind {
+        name: "delete_task",
+        title: "Delete a task",
+        description: "Deletes a task for good.",
+        effect: Effect::Deletes,
+        arguments: &[TASK],
+        answers: done,
+        run: |call, arguments| {
+            Box::pin(async move { call.delete(format!("/api/tasks/{}/", arguments.id(&TASK)?)).await })
+        },
+    },
+    ToolKind {
+        name: "get_record_history",
+        title: "Get the history of a record",
+        description: "Lists what happened to a record and who did it, the newest first.",
+        effect: Effect::Reads,
+        arguments: &[OBJECT_RECORD, EVENT_FILTERS, LIMIT, CURSOR],
+        answers: || page(json!({"event_id": TEXT(), "event_datetime": TEXT(), "event_type": TEXT(), "event_data": {}, "source_type": TEXT()})),
+        run: |call, mut arguments| {
+            Box::pin(async move {
+                let path = format!("/api/object-records/{}/history/", arguments.id(&OBJECT_RECORD)?);
+                call.list(path, &mut arguments, &[]).await
+            })
+        },
+    },
+];
+
+/// The tools as the values of a field.
+pub fn choices() -> Arc<[Choice]> {
+    TOOLS.iter().map(|tool| Choice::new(tool.name, tool.title)).collect()
+}
+
+/// The tools that only read: what a connector offers unless it is told otherwise.
+pub fn read_only() -> Value {
+    Value::List(TOOLS.iter().filter(|tool| tool.effect == Effect::Reads).map(|tool| tool.name.into()).collect())
+}
+
+/// The tool of this name.
+pub fn named(name: &str) -> Option<&'static ToolKind> {
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+#[expect(non_snake_case, reason = "a schema reads as a constant")]
+fn INTEGER() -> Json {
+    json!({"type": "integer"})
+}
+
+#[expect(non_snake_case, reason = "a schema reads as a constant")]
+fn TEXT() -> Json {
+    json!({"type": "string"})
+}
+
+fn record() -> Json {
+    json!({"id": INTEGER(), "object_class": INTEGER(), "owner": {}, "fields": {"type": "object"}, "_meta": {"type": "object"}})
+}
+
+fn task() -> Json {
+    json!({"id": INTEGER(), "name": TEXT(), "status": TEXT(), "task_template": INTEGER(), "object_record": {}, "_meta": {"type": "object"}})
+}
+
+fn done() -> Json {
+    object(json!({"done": {"type": "boolean"}}))
+}
+
+/// The schema of an object with these members and perhaps others.
+fn object(members: Json) -> Json {
+    json!({"type": "object", "properties": members})
+}
+
+fn page(item: Json) -> Json {
+    let mut page = object(json!({
+        "results": {"type": "array", "items": object(item)},
+        "total_count": {"type": "integer", "description": "How many you may list"},
+        "filtered_count": {"type": "integer", "description": "How many of these the filters leave"},
+        "next_cursor": {"type": ["string", "null"], "description": "null at the end"},
+    }));
+    page["required"] = json!(["results", "total_count", "filtered_count", "next_cursor"]);
+    page
+}
+
+/// The schema of a tool's arguments.
+pub fn input_schema(tool: &ToolKind) -> Map<String, Json> {
+    let required: Vec<&str> =
+        tool.arguments.iter().filter(|name| is_required(tool, name)).map(|name| name.name).collect();
+    let properties: Map<String, Json> =
+        tool.arguments.iter().map(|name| (name.name.to_owned(), name.schema())).collect();
+    let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    if let Json::Object(schema) = schema { schema } else { Map::new() }
+}
+
+fn is_required(tool: &ToolKind, name: &Name) -> bool {
+    match name.name {
+        "object_class" | "object_record" | "task" | "response" | "task_template" => true,
+        "fields" => tool.name == "update_record",
+        _ => false,
+    }
+}

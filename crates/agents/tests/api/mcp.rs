@@ -1,0 +1,214 @@
+//! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): who may call it, and the messages of the protocol.
+
+use crate::dance::{Agent, NOBODY, Tokens, agent, with_agent};
+use crate::set_up::CONNECTORS;
+use serde_json::{Value, json};
+use testkit::{Call, MINUTE, PASSWORD, Reply, Tenant};
+
+/// The revision of the protocol that these tests speak.
+const REVISION: &str = "2025-06-18";
+/// What a client takes.
+const TAKES: &str = "application/json, text/event-stream";
+
+impl Agent {
+    /// A message to the agent's server, by whoever has a token.
+    pub fn message(&self, tenant: &Tenant, token: &str, message: &Value) -> Call {
+        let call = tenant.anonymous().call("POST", &format!("/mcp/{}/", self.uuid)).json(message);
+        let call = call.header("accept", TAKES).header("mcp-protocol-version", REVISION);
+        if token.is_empty() { call } else { call.header("authorization", &format!("Bearer {token}")) }
+    }
+
+    /// The answer to a request of the agent's server.
+    pub async fn ask(&self, tenant: &Tenant, tokens: &Tokens, method: &str, params: Value) -> Reply {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.message(tenant, &tokens.access, &message).send().await
+    }
+
+    /// The result of a tool.
+    pub async fn call(&self, tenant: &Tenant, tokens: &Tokens, tool: &str, arguments: Value) -> Value {
+        let reply = self.ask(tenant, tokens, "tools/call", json!({"name": tool, "arguments": arguments})).await;
+        let result = reply.ok()["result"].clone();
+        assert!(result.is_object(), "{tool}: {reply:?}");
+        assert_eq!(result["content"][0]["text"].as_str().unwrap(), result["structuredContent"].to_string());
+        result
+    }
+
+    /// The answer of a tool that does what it should.
+    pub async fn run(&self, tenant: &Tenant, tokens: &Tokens, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tenant, tokens, tool, arguments).await;
+        assert_ne!(result["isError"], true, "{tool}: {result}");
+        result["structuredContent"].clone()
+    }
+
+    /// The body of the refusal of a tool.
+    pub async fn refused(&self, tenant: &Tenant, tokens: &Tokens, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tenant, tokens, tool, arguments).await;
+        assert_eq!(result["isError"], true, "{tool}: {result}");
+        result["structuredContent"].clone()
+    }
+}
+
+/// Has the connector of an agent offer all tools.
+pub async fn with_all_tools(api: &testkit::Client, agent: &Agent) {
+    let tools = [
+        "list_object_classes", "describe_object_class", "search_records", "get_record", "create_record", "update_record",
+        "delete_record", "list_tasks", "get_task", "create_task", "update_task", "assign_task", "complete_task",
+        "delete_task", "get_record_history",
+    ];
+    api.patch(&format!("{CONNECTORS}{}/", agent.id), json!({"allowed_tools": tools})).await.ok();
+}
+
+#[tokio::test]
+async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
+    let (server, api, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    let client = json!({
+        "protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "Scribe", "version": "1.2"},
+    });
+    let begun = agent.ask(&server, &tokens, "initialize", client).await.ok();
+    let result = &begun["result"];
+    assert_eq!((&begun["jsonrpc"], &begun["id"]), (&json!("2.0"), &json!(1)));
+    assert_eq!(result["protocolVersion"], REVISION);
+    assert_eq!(result["capabilities"], json!({"tools": {}}));
+    assert_eq!(result["serverInfo"]["name"], "chancery");
+    assert!(result["instructions"].as_str().unwrap().contains("list_object_classes"));
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let reply = agent.message(&server, &tokens.access, &initialized).send().await;
+    assert_eq!((reply.status, reply.text.as_str()), (202, ""));
+    assert_eq!(agent.ask(&server, &tokens, "ping", json!({})).await.ok()["result"], json!({}));
+
+    let names = |list: &Value| -> Vec<String> {
+        let tools = list["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let listed = agent.ask(&server, &tokens, "tools/list", json!({})).await.ok();
+    let reading = [
+        "list_object_classes", "describe_object_class", "search_records", "get_record", "list_tasks", "get_task",
+        "get_record_history",
+    ];
+    assert_eq!(names(&listed), reading);
+    with_all_tools(&api, &agent).await;
+    let listed = agent.ask(&server, &tokens, "tools/list", json!({})).await.ok();
+    assert_eq!(names(&listed).len(), 15);
+    for tool in listed["result"]["tools"].as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
+        assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
+        let reads = reading.contains(&name);
+        let deletes = ["update_record", "delete_record", "update_task", "assign_task", "delete_task"].contains(&name);
+        let hints = json!({
+            "readOnlyHint": reads, "destructiveHint": deletes, "openWorldHint": false,
+            "idempotentHint": !["create_record", "create_task", "complete_task"].contains(&name),
+        });
+        assert_eq!(tool["annotations"], hints, "{name}");
+    }
+
+    api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": []})).await.ok();
+    assert_eq!(names(&agent.ask(&server, &tokens, "tools/list", json!({})).await.ok()).len(), 0);
+    let refused = agent.ask(&server, &tokens, "tools/call", json!({"name": "get_record", "arguments": {}})).await.ok();
+    assert_eq!(refused["error"]["code"], -32602);
+    let unknown = agent.ask(&server, &tokens, "tools/call", json!({"name": "drop_tables"})).await.ok();
+    assert_eq!(unknown["error"]["code"], -32602);
+    let unknown = agent.ask(&server, &tokens, "records/drop", json!({})).await.ok();
+    assert_eq!(unknown["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn only_tokens_of_its_own_agents_open_a_connector() {
+    let (server, api, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    let other = crate::dance::agent(&api, "Other").await;
+    let of_other = other.grant(&server, &username).await;
+    let person = server.anonymous().login(&username, PASSWORD).await.ok();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let metadata = agent.server_url.replace("/mcp/", "/.well-known/oauth-protected-resource/mcp/");
+    let metadata = metadata.trim_end_matches('/');
+    for token in ["x", &of_other.access, &tokens.refresh, person["access_token"].as_str().unwrap()] {
+        let reply = agent.message(&server, token, &ping).send().await;
+        assert_eq!(reply.status, 401, "{token}");
+        let challenge = format!("Bearer error=\"invalid_token\", resource_metadata=\"{metadata}\"");
+        assert_eq!(reply.header("www-authenticate"), challenge);
+    }
+    let reply = agent.message(&server, "", &ping).send().await;
+    assert_eq!(reply.status, 401);
+    assert_eq!(reply.header("www-authenticate"), format!("Bearer resource_metadata=\"{metadata}\""));
+    let nobody = Agent { uuid: NOBODY.to_owned(), ..agent.clone() };
+    assert_eq!(nobody.message(&server, &tokens.access, &ping).send().await.status, 401);
+    // Nor do tokens of agents open anything else.
+    let main = server.anonymous().with_token(&tokens.access);
+    for path in ["/api/users/me/", "/api/object-classes/", "/api/tasks/", "/api/openapi.json"] {
+        let status = main.get(path).await.status;
+        assert_eq!(status, if path == "/api/openapi.json" { 200 } else { 401 }, "{path}");
+    }
+
+    assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 200);
+    for method in ["GET", "DELETE", "PUT"] {
+        let path = format!("/mcp/{}/", agent.uuid);
+        let call = server.anonymous().call(method, &path).header("authorization", &format!("Bearer {}", tokens.access));
+        let reply = call.send().await;
+        assert_eq!((reply.status, reply.header("allow")), (405, "POST"), "{method}");
+    }
+    for (origin, status) in [("https://evil.example", 403), ("null", 403), ("https://a.example", 200)] {
+        let reply = agent.message(&server, &tokens.access, &ping).header("origin", origin).send().await;
+        assert_eq!(reply.status, status, "{origin}");
+    }
+    for (change, back) in [
+        (format!("{CONNECTORS}1/"), json!({"is_enabled": true})),
+        (format!("/api/integrations/{}/", agent.integration), json!({"is_enabled": true})),
+    ] {
+        api.patch(&change, json!({"is_enabled": false})).await.ok();
+        assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 401, "{change}");
+        api.patch(&change, back).await.ok();
+        assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 200, "{change}");
+    }
+    server.advance(16 * MINUTE);
+    assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 401);
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused() {
+    let (server, _, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    let authorization = format!("Bearer {}", tokens.access);
+    let path = format!("/mcp/{}/", agent.uuid);
+    for (content_type, body, status) in [
+        ("application/json", "{", 400),
+        ("application/json", "[]", 415),
+        ("application/json", "\"x\"", 415),
+        ("application/json", "{\"jsonrpc\":\"2.0\",\"id\":1}", 415),
+        ("application/json", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}", 415),
+        ("text/plain", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", 415),
+    ] {
+        let call = server.anonymous().call("POST", &path).body(content_type, body.to_owned());
+        let reply = call.header("authorization", &authorization).header("accept", TAKES).send().await;
+        assert!(reply.status >= 400 && reply.status < 500, "{body}: {reply:?}");
+        let _ = status;
+    }
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for (name, value, status) in [("accept", "application/json", 406), ("mcp-protocol-version", "1999-01-01", 400)] {
+        let call = server.anonymous().call("POST", &path).json(&ping).header("authorization", &authorization);
+        let call = if name == "accept" { call } else { call.header("accept", TAKES) };
+        assert_eq!(call.header(name, value).send().await.status, status, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn one_agent_is_not_another() {
+    let (server, api, first) = with_agent().await;
+    let second = agent(&api, "Second").await;
+    let username = server.account("internal").await;
+    let (of_first, of_second) = (first.grant(&server, &username).await, second.grant(&server, &username).await);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for (agent, tokens, status) in
+        [(&first, &of_first, 200), (&second, &of_second, 200), (&first, &of_second, 401), (&second, &of_first, 401)]
+    {
+        assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, status);
+    }
+    // A new secret ends the grants of its connector alone.
+    api.post(&format!("{CONNECTORS}1/reset-client-secret/"), json!({})).await.ok();
+    assert_eq!(first.message(&server, &of_first.access, &ping).send().await.status, 401);
+    assert_eq!(second.message(&server, &of_second.access, &ping).send().await.status, 200);
+}

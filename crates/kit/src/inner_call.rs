@@ -1,0 +1,69 @@
+//! Calls of this API's own routes in the name of a caller, as the tools of agents make them: the same handlers, checks and answers
+//! as those of requests from outside, but for what only a connection has.
+
+use crate::answer::Outcome;
+use crate::authenticate::Admission;
+use crate::caller::Caller;
+use crate::commit::write;
+use crate::refusal::Refusal;
+use crate::request::{Effects, Received, Request};
+use crate::route::Handler;
+use crate::serve;
+use crate::table::{Found, Table, allowed};
+use http::{HeaderMap, Method};
+use resource::{Body, Query};
+use serde_json::Value as Json;
+use std::sync::Arc;
+use store::Conn;
+
+/// A call of a route: its method, path, query string and body, which is null where there is none.
+pub struct InnerCall {
+    pub method: Method,
+    pub path: String,
+    pub query: String,
+    pub body: Json,
+}
+
+/// Whom a call is made for, and how he was admitted, by which he is read again in the transaction of a write.
+#[derive(Clone)]
+pub struct Admitted {
+    pub caller: Arc<Caller>,
+    pub admission: Admission,
+}
+
+/// What is done around a write, in its transaction: it calls the route's handler.
+pub type Around = Arc<dyn Fn(&Request, &mut Conn, fn(&Request, &mut Conn) -> Outcome) -> Outcome + Send + Sync>;
+
+/// Makes a call as part of a request, from whose address it comes; a write with what is done around it.
+pub async fn call(outer: &Request, by: &Admitted, table: &'static Table, call: InnerCall, around: Around) -> Outcome {
+    let Found { routes, path_values } = table.find(&call.path).ok_or_else(Refusal::not_found)?;
+    let route = routes.iter().copied().find(|route| route.method == call.method);
+    let route = route.ok_or_else(|| Refusal::method(&call.method, &allowed(routes)))?;
+    by.caller.fulfils(route.requirement(), outer.now)?;
+    let received = Received {
+        app: outer.app.clone(),
+        build: outer.build.clone(),
+        requirement: route.requirement(),
+        declared_names: route.declared_names(),
+        path_values,
+        path: call.path,
+        query: Query::parse(&call.query),
+        body: Ok(Body::of(&call.body)),
+        room: Default::default(),
+        address: outer.address,
+        origin: outer.origin.clone(),
+        method: call.method,
+        headers: HeaderMap::new(),
+        now: outer.now,
+        admission: Some(by.admission),
+        effects: Effects::default(),
+    };
+    let request = Arc::new(Request::new(Some(by.caller.clone()), received));
+    match route.handler {
+        Handler::Write(handler) => {
+            let done = async move { write(&request, move |request, conn| around(request, conn, handler)).await };
+            serve::detached(done).await
+        }
+        _ => serve::run(route, request, None).await,
+    }
+}
