@@ -52,6 +52,7 @@ async fn list(request: Arc<Request>) -> Outcome {
         conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
     };
     request.build.db.read_short(is_there).await?;
+    notes::gather(&request.app, &request.build).await?;
     let shared = request.clone();
     let lines = move |conn: &mut Conn| {
         let mut of = Sql::new("t.build = ");
