@@ -19,8 +19,12 @@
 //! | `bench tasks-beside ADDRESS DIRECTORY [URL]` | reads and writes tasks while that happens |
 //! | `bench webhooks ADDRESS DIRECTORY PORT` | makes 20 classes with a webhook each in each of the builds |
 //! | `bench deliver ADDRESS DIRECTORY PORT RECORDS RATE PID` | creates records and receives what the webhooks deliver |
+//! | `bench agents ADDRESS DIRECTORY` | makes a class with 2,000 records, and a connector for agents |
+//! | `bench agent-tokens DIRECTORY [URL]` | lets 500 users, and an agent of each, view them; writes `agents` |
+//! | `bench agent-calls ADDRESS DIRECTORY CALL CONNECTIONS COUNT PID` | measures a call of the main API, or of a tool |
 //! | `bench table FILE` | prints the table of what was measured |
 
+mod agents;
 mod documents;
 mod expected;
 mod failure;
@@ -75,6 +79,12 @@ fn main() -> ExitCode {
         ["webhooks", address, directory, port] => webhooks::set_up(address, Path::new(directory), port),
         ["deliver", address, directory, port, records, rate, pid] => {
             webhooks::deliver(address, Path::new(directory), port, records, rate, pid)
+        }
+        ["agents", address, directory] => agents::set_up(address, Path::new(directory)),
+        ["agent-tokens", directory] => agents::tokens(directory, None),
+        ["agent-tokens", directory, url] => agents::tokens(directory, Some(url)),
+        ["agent-calls", address, directory, call, connections, count, pid] => {
+            agents::calls(address, Path::new(directory), call, connections, count, pid)
         }
         ["table", file] => table::print(Path::new(file)),
         _ => Err("see the top of bench/src/main.rs".into()),

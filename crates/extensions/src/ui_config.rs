@@ -309,18 +309,13 @@ fn uploads(
     errors: &mut Errors,
 ) -> Result<Vec<(i64, i64)>, Refusal> {
     let name = UPLOAD_COMPONENT.name();
-    if sent.is_null() {
-        errors.add(name, message::NULL);
-        return Ok(Vec::new());
-    }
-    let Some((items, count)) = sent.as_list(MAX_UPLOADS) else {
-        errors.add(name, message::not_a_list(sent.type_name()));
-        return Ok(Vec::new());
+    let items = match sent.items(MAX_UPLOADS) {
+        Ok(items) => items,
+        Err(wrong) => {
+            errors.add(name, wrong);
+            return Ok(Vec::new());
+        }
     };
-    if count > MAX_UPLOADS {
-        errors.add(name, message::too_many(MAX_UPLOADS));
-        return Ok(Vec::new());
-    }
     let items: Vec<SentUpload> = items.into_iter().map(read_upload).collect();
     let known = KnownFields::of(request, conn, &items)?;
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());

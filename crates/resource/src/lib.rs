@@ -12,6 +12,7 @@ pub mod decimal;
 pub mod errors;
 mod field;
 pub mod fold;
+pub mod items;
 pub mod json;
 mod key;
 mod limit;

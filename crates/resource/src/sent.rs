@@ -321,6 +321,16 @@ impl<'a> Sent<'a> {
         Some((first, count))
     }
 
+    /// The items of a list of at most so many, or what is wrong.
+    pub fn items(self, most: usize) -> Result<Vec<Sent<'a>>, String> {
+        match self.as_list(most) {
+            None if self.is_null() => Err(message::NULL.to_owned()),
+            None => Err(message::not_a_list(self.type_name())),
+            Some((_, count)) if count > most => Err(message::too_many(most)),
+            Some((items, _)) => Ok(items),
+        }
+    }
+
     /// Calls `see` with each item of a list; `None` when the value is none. The items take no memory.
     pub fn for_each_item(self, see: impl FnMut(Sent<'a>)) -> Option<()> {
         if !self.starts_with('[') {

@@ -140,11 +140,16 @@ fn carried(request: &Request) -> Result<Result<(Query, Transaction), Answer>, Re
     })
 }
 
-/// Checks the agent's request that a form carries once more.
-async fn check(request: &Arc<Request>, sent: Query) -> Result<Result<Asked, Answer>, Refusal> {
+/// What a form carries on, with the agent's request checked once more.
+async fn checked(request: &Arc<Request>) -> Result<Result<(Asked, Transaction), Answer>, Refusal> {
+    let (sent, transaction) = match carried(request)? {
+        Ok(carried) => carried,
+        Err(answer) => return Ok(Err(answer)),
+    };
     let shared = request.clone();
     let script = move |conn: &mut Conn| Asked::check(&shared, conn, &sent, false);
-    Ok(request.build.db.read::<_, Error>(script).await?.map_err(|why| wrong(request, why)))
+    let asked = request.build.db.read::<_, Error>(script).await?;
+    Ok(asked.map(|asked| (asked, transaction)).map_err(|why| wrong(request, why)))
 }
 
 /// Leads on to the page to consent, for whom the cookie names.
@@ -157,12 +162,8 @@ fn to_consent(request: &Request, query: &str, signed_in: SignedIn) -> Answer {
 
 fn sign_in(request: Arc<Request>) -> Pending {
     Box::pin(async move {
-        let (sent, transaction) = match carried(&request)? {
-            Ok(carried) => carried,
-            Err(answer) => return Ok(answer),
-        };
-        let asked = match check(&request, sent).await? {
-            Ok(asked) => asked,
+        let (asked, transaction) = match checked(&request).await? {
+            Ok(checked) => checked,
             Err(answer) => return Ok(answer),
         };
         let (username, password) = (field(&request, "username")?, field(&request, "password")?);
@@ -200,12 +201,8 @@ async fn sign_in_failed(
 
 fn sign_in_at_provider(request: Arc<Request>) -> Pending {
     Box::pin(async move {
-        let (sent, transaction) = match carried(&request)? {
-            Ok(carried) => carried,
-            Err(answer) => return Ok(answer),
-        };
-        let asked = match check(&request, sent).await? {
-            Ok(asked) => asked,
+        let (asked, transaction) = match checked(&request).await? {
+            Ok(checked) => checked,
             Err(answer) => return Ok(answer),
         };
         let id = field(&request, "id")?.parse().unwrap_or(0);

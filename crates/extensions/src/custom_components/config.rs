@@ -1,11 +1,8 @@
 //! `config.json`, by which a repository says what its component is (`docs/reference/custom-components.md`).
 
-use resource::{
-    Accepted, Body, Changes, Errors, Field, Key, Kind, Lookup, Mode, Object, Resource, Sent, Value, message, openapi,
-    options,
-};
+use resource::items::{accept_fields, accept_items, item, schema_of, shown};
+use resource::{Accepted, Body, Errors, Field, Key, Kind, Object, Resource, Sent, Value, message, options};
 use serde_json::{Value as Json, json};
-use std::convert::Infallible;
 use std::sync::LazyLock;
 
 /// The file that says what the component is.
@@ -42,7 +39,7 @@ static DECLARATION: LazyLock<Resource> = LazyLock::new(|| {
         PUBLISHER_URL.is(Kind::Url { max: MAX_URL }).nullable(),
         LOGO.is(Kind::Url { max: MAX_URL }).nullable(),
     ];
-    Resource::new("", "CustomComponentConfiguration", "", fields)
+    item("CustomComponentConfiguration", fields)
 });
 
 static PARAMETER: LazyLock<Resource> = LazyLock::new(|| {
@@ -54,14 +51,12 @@ static PARAMETER: LazyLock<Resource> = LazyLock::new(|| {
         // Its items are the front end's; only that they are a list is checked here.
         PARAMETER_OPTIONS.is(Kind::List).schema(|| json!({"type": "array", "items": {}})).stored_by_resource(),
     ];
-    Resource::new("", "CustomComponentParameter", "", fields)
+    item("CustomComponentParameter", fields)
 });
 
 /// The schema of `parameters` in OpenAPI.
 pub fn parameters_schema() -> Json {
-    let mut item = openapi::request(&PARAMETER, true);
-    item["title"] = PARAMETER.title.as_ref().into();
-    json!({"type": "array", "items": item})
+    json!({"type": "array", "items": schema_of(&PARAMETER)})
 }
 
 /// The entry of `parameters` in OPTIONS.
@@ -95,8 +90,10 @@ pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
     let Some(sent) = body.sent().as_object(is_known) else {
         return wrong(message::not_an_object(body.sent().type_name()));
     };
-    let Accepted { changes, mut errors } = accept(&DECLARATION, &sent);
-    let parameters = sent.get(PARAMETERS).map_or_else(Vec::new, |sent| parameters(sent, &mut errors));
+    let Accepted { changes, mut errors } = accept_fields(&DECLARATION, &sent);
+    let parameters = sent.get(PARAMETERS).map_or_else(Vec::new, |sent| {
+        accept_items(&PARAMETER, PARAMETERS, sent, MAX_PARAMETERS, &mut errors, accept_parameter)
+    });
     errors.refuse()?;
     let url = |key: &Key<String>| changes.get(key).filter(|url| !url.is_empty());
     Ok(Config {
@@ -104,38 +101,17 @@ pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
         publisher: changes.get(&PUBLISHER).unwrap_or_default(),
         publisher_url: url(&PUBLISHER_URL),
         logo: url(&LOGO),
-        parameters: parameters.iter().map(shown).collect(),
+        parameters: parameters.iter().map(|parameter| shown(&PARAMETER, parameter)).collect(),
     })
 }
 
-/// Checks the parameters; what is wrong with one is told by its place, counted from 0.
-fn parameters(sent: Sent<'_>, errors: &mut Errors) -> Vec<Changes> {
-    let Some((items, count)) = sent.as_list(MAX_PARAMETERS) else {
-        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
-        errors.add(PARAMETERS, wrong);
-        return Vec::new();
-    };
-    if count > MAX_PARAMETERS {
-        errors.add(PARAMETERS, message::too_many(MAX_PARAMETERS));
-        return Vec::new();
+fn accept_parameter(of: &Resource, sent: &Object<'_>) -> Accepted {
+    let others = sent.clone().only(|name| name != PARAMETER_OPTIONS.name());
+    let mut accepted = accept_fields(of, &others);
+    match accept_options(sent.get(PARAMETER_OPTIONS.name())) {
+        Ok(options) => accepted.changes.set(&PARAMETER_OPTIONS, Value::Json(options)),
+        Err(wrong) => accepted.errors.add(PARAMETER_OPTIONS.name(), wrong),
     }
-    let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
-    for (place, item) in items.into_iter().enumerate() {
-        let place = place.to_string();
-        let Some(item) = item.as_object(|name| PARAMETER.field(name).is_some()) else {
-            wrong.add(&place, message::not_an_object(item.type_name()));
-            continue;
-        };
-        let others = item.clone().only(|name| name != PARAMETER_OPTIONS.name());
-        let Accepted { mut changes, errors: mut of_item } = accept(&PARAMETER, &others);
-        match accept_options(item.get(PARAMETER_OPTIONS.name())) {
-            Ok(options) => changes.set(&PARAMETER_OPTIONS, Value::Json(options)),
-            Err(wrong) => of_item.add(PARAMETER_OPTIONS.name(), wrong),
-        }
-        wrong.nest(&place, of_item);
-        accepted.push(changes);
-    }
-    errors.nest(PARAMETERS, wrong);
     accepted
 }
 
@@ -147,34 +123,6 @@ fn accept_options(sent: Option<Sent<'_>>) -> Result<Json, String> {
         // A NUL would be refused by the database.
         Some(_) if sent.canonical(resource::sent::MAX_DEPTH).is_err() => Err(message::VALUE.to_owned()),
         Some(_) => Ok(sent.to_json()),
-    }
-}
-
-/// A parameter as answers show it.
-fn shown(parameter: &Changes) -> Json {
-    let member = |field: &Field| {
-        let value = parameter.value(&field.name).map_or(Json::Null, Value::to_json);
-        (field.name.to_string(), value)
-    };
-    Json::Object(PARAMETER.fields.iter().map(member).collect())
-}
-
-/// Checks an object whose fields need no look into the database.
-fn accept(of: &Resource, sent: &Object<'_>) -> Accepted {
-    let Ok(accepted) = resource::accept(of, sent, Mode::Create, &mut Nothing);
-    accepted
-}
-
-/// The answers for fields that are neither unique nor references.
-struct Nothing;
-
-impl Lookup for Nothing {
-    type Error = Infallible;
-    fn missing(&mut self, _: &Field, _: &[i64]) -> Result<Vec<i64>, Infallible> {
-        Ok(Vec::new())
-    }
-    fn is_taken(&mut self, _: &Field, _: &Value) -> Result<bool, Infallible> {
-        Ok(false)
     }
 }
 

@@ -87,13 +87,10 @@ pub fn of_bodies(
 
 fn read_entries(record: usize, sent: Sent<'_>, checked: &mut Checked, entries: &mut Vec<Entry>) {
     let errors = &mut checked.errors;
-    let Some((items, count)) = sent.as_list(MAX_ENTRIES) else {
-        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
-        return errors.add(PERMISSION_SETS, wrong);
+    let items = match sent.items(MAX_ENTRIES) {
+        Ok(items) => items,
+        Err(wrong) => return errors.add(PERMISSION_SETS, wrong),
     };
-    if count > MAX_ENTRIES {
-        return errors.add(PERMISSION_SETS, message::too_many(MAX_ENTRIES));
-    }
     for (place, item) in items.into_iter().enumerate() {
         match read_entry(record, place, item) {
             Ok(entry) => entries.push(entry),

@@ -197,15 +197,8 @@ fn is_trial(request: &Request) -> Result<bool, Refusal> {
 fn list<'a>(body: &Object<'a>, name: &str) -> Result<Vec<Sent<'a>>, Refusal> {
     let wrong = |message: String| Refusal::field(name, message);
     let sent = body.get(name).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
-    if sent.is_null() {
-        return Err(wrong(message::NULL.to_owned()));
-    }
-    let (items, count) = sent.as_list(MAX_ITEMS).ok_or_else(|| wrong(message::not_a_list(sent.type_name())))?;
-    match count {
-        0 => Err(wrong(message::EMPTY_LIST.to_owned())),
-        count if count > MAX_ITEMS => Err(wrong(message::too_many(MAX_ITEMS))),
-        _ => Ok(items),
-    }
+    let items = sent.items(MAX_ITEMS).map_err(wrong)?;
+    if items.is_empty() { Err(wrong(message::EMPTY_LIST.to_owned())) } else { Ok(items) }
 }
 
 /// The items of a body.

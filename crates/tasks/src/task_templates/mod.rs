@@ -2,14 +2,13 @@
 
 mod for_record;
 pub mod form;
-mod items;
 pub mod plugin_config;
 mod rules;
 pub mod template;
 
 use form::remove_unused;
 use http::StatusCode;
-use items::describe_items;
+use resource::items::describe_items;
 use kit::answer::{Answer, Instance, Outcome, Tag, etag};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::permissions::{CRUD, PermissionResource};

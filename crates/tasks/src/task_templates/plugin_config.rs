@@ -2,7 +2,7 @@
 //! done with the answer. It is fixed by the create, and stands in a row of `task_forms`.
 
 use super::form::{TT_FORM, TT_UPDATE};
-use super::items::{accept_fields, accept_items, describe_items, item, list_schema, schema_of};
+use resource::items::{accept_fields, accept_items, describe_items, item, list_schema, schema_of};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::Cell;
@@ -166,7 +166,7 @@ pub fn accept(
     let own = sent.clone().only(|name| name != CONFIGURATION && name != CONDITIONS);
     let resource::Accepted { changes, errors: mut wrong } = accept_fields(&CONFIG, &own);
     let conditions = match sent.get(CONDITIONS) {
-        Some(sent) => accept_items(&APPROVAL_CONDITION, CONDITIONS, sent, MAX_CONDITIONS, &mut wrong),
+        Some(sent) => accept_items(&APPROVAL_CONDITION, CONDITIONS, sent, MAX_CONDITIONS, &mut wrong, accept_fields),
         None => Vec::new(),
     };
     let task_type = changes.get(&TASK_TYPE).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The rules of task templates over several fields, and those of the items of their lists
 //! (`docs/reference/task-templates.md`).
 
-use super::items::{accept_items, item, list_schema, schema_of};
+use resource::items::{accept_fields, accept_items, item, list_schema, schema_of, shown};
 use super::plugin_config::PLUGIN_CONFIG;
 use super::{COMPLETE_BY, EXPIRY, TASK_CREATION, TEMPLATE, UNITS};
 use crate::moments;
@@ -10,7 +10,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
 use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, message};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
@@ -80,7 +80,7 @@ pub fn accept(
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     for (name, item) in [(REMINDERS, &REMINDER), (RENEWALS, &RENEWAL)] {
         if let Some(sent) = body.get(name) {
-            let items = accept_items(item, name, sent, MAX_ITEMS, &mut errors);
+            let items = accept_items(item, name, sent, MAX_ITEMS, &mut errors, accept_fields);
             let items = items.iter().map(|values| shown(item, values)).collect();
             changes.insert(name, Value::Json(items));
         }
@@ -131,10 +131,4 @@ pub fn check_automatic(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
             Err(Refusal::field(TASK_CREATION.name(), text))
         }
     }
-}
-
-/// An object with all of its fields, null where nothing was sent.
-fn shown(of: &Resource, values: &Changes) -> Json {
-    let shown = |field: &Field| values.value(&field.name).map_or(Json::Null, Value::to_json);
-    of.fields.iter().map(|field| (field.name.to_string(), shown(field))).collect::<Map<_, _>>().into()
 }

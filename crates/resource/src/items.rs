@@ -1,8 +1,8 @@
-//! Lists of small objects in the bodies of task templates: reminders, renewals, approval conditions.
+//! Lists of small objects in bodies: their schemas, how they are checked and shown.
 
-use resource::accept::{Lookup, Mode};
-use resource::{Accepted, Changes, Errors, Field, Object, Resource, Sent, Value, message, openapi, options};
-use serde_json::{Value as Json, json};
+use crate::accept::{Accepted, Lookup, Mode, accept};
+use crate::{Changes, Errors, Field, Object, Resource, Sent, Value, message, openapi, options};
+use serde_json::{Map, Value as Json, json};
 use std::convert::Infallible;
 
 /// The declaration of the items of a list.
@@ -28,23 +28,28 @@ pub fn describe_items(entry: &mut Json, item: &Resource, most: usize) {
     entry["schema"] = options::details(item)["schema"].take();
 }
 
-/// Checks a list of at most `max` objects; what is wrong with one is told by its place, counted from 0.
-pub fn accept_items(of: &Resource, name: &str, sent: Sent<'_>, max: usize, errors: &mut Errors) -> Vec<Changes> {
-    let Some((items, count)) = sent.as_list(max) else {
-        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
-        errors.add(name, wrong);
-        return Vec::new();
+/// Checks a list of at most `max` objects, each by `check`; what is wrong with one is told by its place, counted from 0.
+pub fn accept_items(
+    of: &Resource,
+    name: &str,
+    sent: Sent<'_>,
+    max: usize,
+    errors: &mut Errors,
+    check: fn(&Resource, &Object<'_>) -> Accepted,
+) -> Vec<Changes> {
+    let items = match sent.items(max) {
+        Ok(items) => items,
+        Err(wrong) => {
+            errors.add(name, wrong);
+            return Vec::new();
+        }
     };
-    if count > max {
-        errors.add(name, message::too_many(max));
-        return Vec::new();
-    }
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
     for (place, item) in items.into_iter().enumerate() {
         let place = place.to_string();
         match item.as_object(|name| of.field(name).is_some()) {
             Some(item) => {
-                let item = accept_fields(of, &item);
+                let item = check(of, &item);
                 wrong.nest(&place, item.errors);
                 accepted.push(item.changes);
             }
@@ -57,8 +62,14 @@ pub fn accept_items(of: &Resource, name: &str, sent: Sent<'_>, max: usize, error
 
 /// Checks an object whose fields need no look into the database.
 pub fn accept_fields(of: &Resource, sent: &Object<'_>) -> Accepted {
-    let Ok(accepted) = resource::accept(of, sent, Mode::Create, &mut Nothing);
+    let Ok(accepted) = accept(of, sent, Mode::Create, &mut Nothing);
     accepted
+}
+
+/// An object with all of its fields, null where nothing was sent.
+pub fn shown(of: &Resource, values: &Changes) -> Json {
+    let shown = |field: &Field| values.value(&field.name).map_or(Json::Null, Value::to_json);
+    of.fields.iter().map(|field| (field.name.to_string(), shown(field))).collect::<Map<_, _>>().into()
 }
 
 /// The answers for fields that are neither unique nor references.

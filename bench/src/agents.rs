@@ -1,0 +1,209 @@
+//! What agents cost beside their persons, who make the same calls of the main API (`bench/agents`).
+
+use crate::expected::ask;
+use crate::failure::Failure;
+use crate::process::{Usage, resident};
+use crate::request::head;
+use crate::seed::{config, token_of};
+use crate::tasks::milliseconds;
+use platform::identity::access_tokens::AccessTokens;
+use serde_json::{Value as Json, json};
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use store::Sql;
+
+/// How many persons have an agent.
+const AGENTS: usize = 500;
+const RECORDS: usize = 2_000;
+/// How many different filters there are.
+const FILTERS: usize = 50;
+const DAY_US: i64 = 86_400_000_000;
+
+/// Makes a class with records that all users of a group, and their agents, may view.
+pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
+    let mut stream = connect(address)?;
+    let token = fs::read_to_string(directory.join("token"))?;
+    let mut send = |method: &str, path: &str, body: Json| -> Result<Json, Failure> {
+        let (head, body) = (head(&format!("{method} {path}"), "localhost", &token), body.to_string());
+        let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        let answer = ask(&mut stream, format!("{head}{body}").as_bytes())?;
+        Ok(serde_json::from_str(&answer).unwrap_or_default())
+    };
+    send("POST", "/api/object-classes/", json!({"name": "Order", "alias": "order"}))?;
+    for (alias, field_type) in [
+        ("title", "string"), ("number", "string"), ("amount", "integer"), ("due_on", "date"), ("remark", "text"),
+        ("is_paid", "boolean"), ("email", "email"), ("tax", "decimal"),
+    ] {
+        let mut field = json!({"label": alias, "alias": alias, "type": field_type});
+        if field_type == "decimal" {
+            field["scale"] = json!(2);
+        }
+        send("POST", "/api/object-classes/1/fields/", field)?;
+    }
+    let integration = json!({
+        "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_classes": [1], "redirect_uris": ["https://agent.example/"],
+    });
+    let integration = send("POST", "/api/integrations/", integration)?;
+    let connector =
+        send("POST", "/api/mcp/connectors/", json!({"name": "Assistant", "integration": integration["uuid"]}))?;
+    let uuid = connector["server_url"].as_str().and_then(|url| url.split('/').nth(4)).unwrap_or_default();
+    fs::write(directory.join("connector"), uuid)?;
+    let view = json!({"object_records": ["view"], "tasks": []});
+    let sets = "/api/object-classes/1/record-permission-sets/";
+    send("POST", sets, json!({"name": "Readers", "permissions": view}))?;
+    let given = json!({"mcp_permissions": [{"connector": 1, "permissions": view}]});
+    send("PATCH", &format!("{sets}1/"), given)?;
+    send("POST", "/api/user-groups/", json!({"name": "Clerks"}))?;
+    let records: Vec<Json> = (0..RECORDS)
+        .map(|at| {
+            json!({
+                "fields": {
+                    "title": format!("Order {at}"), "number": format!("N-{at}"), "amount": at % FILTERS, "due_on": "2026-01-31",
+                    "remark": "To be delivered to the gate at the back", "is_paid": at % 2 == 0, "email": "a@example.com", "tax": "19.00",
+                },
+                "permission_sets": [{"permission_set": 1, "user_groups": [1]}],
+            })
+        })
+        .collect();
+    for some in records.chunks(500) {
+        send("POST", "/api/object-classes/1/object-records/batch/", json!({"items": some}))?;
+    }
+    Ok(())
+}
+
+/// Writes a line for each person: an access token of his own, and one of his agent.
+pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
+    let uuid = fs::read_to_string(Path::new(directory).join("connector"))?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let app = platform::open(config(directory, url)).await.map_err(|error| error.to_string())?;
+        let build = app.build("localhost").await?.ok_or("there is no build")?;
+        let people = |conn: &mut store::Conn| {
+            let sql = "SELECT id FROM users WHERE status = 'active' AND account_type = 'internal' ORDER BY id LIMIT $1";
+            conn.all(&Sql::new(sql).arg(AGENTS as i64), |row| row.int(0))
+        };
+        let people = build.db.read(people).await?;
+        let (now, audience) = (app.clock.now(), format!("{}/mcp/{uuid}", build.uid));
+        let mut lines = String::new();
+        for user in people {
+            let token = token_of(&app, &build, user).await?;
+            let add = move |conn: &mut store::Conn| {
+                let sql = "INSERT INTO user_group_members(group_id, user_id, created_at, created_by) VALUES (1, $1, $2, 1)";
+                conn.exec(&Sql::new(sql).arg(user).arg(now))?;
+                let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, connector) \
+                           VALUES ($3, $1, $1, $2, '127.0.0.1', 'bench', 1) RETURNING id";
+                conn.one(&Sql::new(sql).arg(now).arg(now + DAY_US).arg(user), |row| row.int(0))
+            };
+            let grant = build.db.write(add).await?;
+            let agent = app.slot::<AccessTokens>().issue_of_grant(&audience, user, grant, now, 86_400);
+            lines.push_str(&format!("{token} {agent}\n"));
+        }
+        fs::write(Path::new(directory).join("agents"), lines)?;
+        app.store.close().await;
+        Ok(())
+    })
+}
+
+/// Makes so many calls over so many connections, each of another person, and prints a line: requests a second, their median and
+/// p99 in milliseconds, processor microseconds a request, MiB above those before.
+pub fn calls(
+    address: &str,
+    directory: &Path,
+    operation: &str,
+    connections: &str,
+    count: &str,
+    pid: &str,
+) -> Result<(), Failure> {
+    let (connections, count, pid): (usize, usize, u32) = (connections.parse()?, count.parse()?, pid.parse()?);
+    let lines = fs::read_to_string(directory.join("agents"))?;
+    let people: Vec<(&str, &str)> = lines.lines().filter_map(|line| line.split_once(' ')).take(connections).collect();
+    let path = format!("/mcp/{}/", fs::read_to_string(directory.join("connector"))?);
+    let (idle, used, started, is_over) = (resident(pid), Usage::of(&[pid]), Instant::now(), AtomicBool::new(false));
+    let (mut times, most) = thread::scope(|scope| -> Result<_, Failure> {
+        let most = scope.spawn(|| {
+            let mut most: f64 = 0.0;
+            while !is_over.load(Ordering::Relaxed) {
+                most = most.max(resident(pid));
+                thread::sleep(Duration::from_millis(50));
+            }
+            most
+        });
+        let callers: Vec<_> = people
+            .iter()
+            .enumerate()
+            .map(|(person, (own, agents))| {
+                let path = &path;
+                scope.spawn(move || -> Result<Vec<Duration>, String> {
+                    let mut stream = connect(address).map_err(|error| error.to_string())?;
+                    let mut times = Vec::new();
+                    for at in (person..count).step_by(connections) {
+                        let request = request(operation, path, own, agents, at)?;
+                        let began = Instant::now();
+                        let answer = ask(&mut stream, request.as_bytes()).map_err(|error| error.to_string())?;
+                        times.push(began.elapsed());
+                        if answer.contains("\"isError\":true") || !answer.contains("To be delivered") {
+                            return Err(answer);
+                        }
+                    }
+                    Ok(times)
+                })
+            })
+            .collect();
+        let mut times = Vec::with_capacity(count);
+        let mut failed = None;
+        for caller in callers {
+            match caller.join().map_err(|_| "a caller ended".to_owned()).and_then(|done| done) {
+                Ok(some) => times.extend(some),
+                Err(error) => failed = Some(error),
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let most = most.join().map_err(|_| "the meter ended")?;
+        failed.map_or(Ok((times, most)), |error| Err(error.into()))
+    })?;
+    let elapsed = started.elapsed();
+    // Notes of what was read are written soon after.
+    thread::sleep(Duration::from_secs(2));
+    let used = Usage::of(&[pid]).since(&used);
+    println!(
+        "{operation},{:.0},{:.2},{:.2},{:.1},{:.1}",
+        times.len() as f64 / elapsed.as_secs_f64(),
+        milliseconds(&mut times, 0.5),
+        milliseconds(&mut times, 0.99),
+        used.microseconds / times.len() as f64,
+        most - idle,
+    );
+    Ok(())
+}
+
+fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> Result<String, String> {
+    // The same ones in another order for each caller.
+    let (record, filter) = (at * 7919 % RECORDS + 1, at * 7919 % FILTERS);
+    let tool = match operation {
+        "get" => return Ok(format!("{}\r\n", head(&format!("GET /api/object-records/{record}/"), "localhost", own))),
+        "list" => {
+            let line = format!("GET /api/object-classes/1/object-records/?limit=10&ordering=-id&amount={filter}");
+            return Ok(format!("{}\r\n", head(&line, "localhost", own)));
+        }
+        "get_record" => json!({"name": operation, "arguments": {"object_record": record}}),
+        "search_records" => json!({
+            "name": operation, "arguments": {"object_class": 1, "filters": {"amount": filter}, "ordering": "-id", "limit": 10},
+        }),
+        _ => return Err(format!("{operation} is unknown")),
+    };
+    let body = json!({"jsonrpc": "2.0", "id": at, "method": "tools/call", "params": tool}).to_string();
+    Ok(format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {agents}\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2025-06-18\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ))
+}
+
+fn connect(address: &str) -> Result<TcpStream, Failure> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
