@@ -130,7 +130,7 @@ pub async fn run_with(person: &Person<'_>, mut command: Command) -> (bool, Strin
     let output = read_lines(process.stdout.take().unwrap(), sender);
     while let Ok(line) = tokio::task::block_in_place(|| lines.recv()) {
         let Some(at) = line.find("http").filter(|_| line.contains("/oauth/authorize?")) else { continue };
-        let returned = person.opens(line[at..].trim()).await;
+    let returned = person.opens(line[at..].trim()).await;
         Browser::new(person.server).open(&returned, None).await;
     }
     let succeeds = process.wait().unwrap().success();

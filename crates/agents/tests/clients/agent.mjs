@@ -36,6 +36,8 @@ class Provider {
   saveCodeVerifier = (verifier) => void (this.kept.verifier = verifier)
   discoveryState = () => this.kept.discovery
   saveDiscoveryState = (discovery) => void (this.kept.discovery = discovery)
+  // What the server has refused.
+  invalidateCredentials = (what) => void (what === 'tokens' && delete this.kept.tokens)
 
   async redirectToAuthorization(address) {
     say({ open: address.href })
