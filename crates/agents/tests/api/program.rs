@@ -130,7 +130,7 @@ pub async fn run_with(person: &Person<'_>, mut command: Command) -> (bool, Strin
     let output = read_lines(process.stdout.take().unwrap(), sender);
     while let Ok(line) = tokio::task::block_in_place(|| lines.recv()) {
         let Some(at) = line.find("http").filter(|_| line.contains("/oauth/authorize?")) else { continue };
-    let returned = person.opens(line[at..].trim()).await;
+        let returned = person.opens(line[at..].trim()).await;
         Browser::new(person.server).open(&returned, None).await;
     }
     let succeeds = process.wait().unwrap().success();
@@ -142,10 +142,7 @@ pub async fn run_with(person: &Person<'_>, mut command: Command) -> (bool, Strin
 }
 
 /// Sends each line that a program prints, and returns them all.
-fn read_lines(
-    from: impl std::io::Read + Send + 'static,
-    to: mpsc::Sender<String>,
-) -> std::thread::JoinHandle<String> {
+fn read_lines(from: impl std::io::Read + Send + 'static, to: mpsc::Sender<String>) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut all = String::new();
         for line in BufReader::new(from).lines().map_while(Result::ok) {

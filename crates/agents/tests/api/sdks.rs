@@ -134,7 +134,8 @@ async fn an_agent_on_the_first_line_of_the_typescript_sdk_works() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_on_the_second_line_of_the_typescript_sdk_works() {
     let programs = node_programs();
-    let errors = [("ProtocolError", "The tool list_object_classes is not allowed."), ("UnauthorizedError", "Unauthorized")];
+    let errors =
+        [("ProtocolError", "The tool list_object_classes is not allowed."), ("UnauthorizedError", "Unauthorized")];
     for (mode, revision) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
         let more = json!({"line": 2, "mode": mode});
         works(node(&programs, "agent.mjs"), more, json!(revision), errors).await;
