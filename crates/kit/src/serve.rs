@@ -54,6 +54,7 @@ pub async fn answer(
     let origin = origin::configured(&app, &parts.headers).cloned();
     let accepted = Accepted::of(&parts.headers);
     let mut seen = Seen::default();
+    let sends_body = !body.is_end_stream();
     let outcome = match origin::preflight(&parts, origin.is_some()) {
         Some(answer) => Ok(answer),
         None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
@@ -69,6 +70,10 @@ pub async fn answer(
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    // The connection ends where a body was not read. A client that is not told may lose its next request to it.
+    if sends_body && !seen.body_is_read {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     origin::allow(&app, origin, headers);
     let status = response.status().as_u16();
     let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
@@ -93,6 +98,8 @@ struct Seen {
     user: Option<i64>,
     /// Whether people see what the address answers, as pages.
     answers_pages: bool,
+    /// Whether the body was read, or is for the handler of an upload to read.
+    body_is_read: bool,
 }
 
 impl Seen {
@@ -181,6 +188,7 @@ async fn respond(
             (read, room, None)
         }
     };
+    seen.body_is_read = has_body(route);
     // A body may take long, and its caller may have lost his rights meanwhile.
     let caller = match &admission {
         Some(admission) if has_body(route) && !is_upload => {

@@ -77,6 +77,28 @@ impl Server {
 
     /// Starts a server with changed settings.
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Server {
+        Server::at(Server::listener().await, change).await
+    }
+
+    /// Starts a server with changed settings whose public address is that of its listener, such as
+    /// `http://127.0.0.1:49152`, for programs that follow addresses. As with the embedded default, its build answers for
+    /// all hosts.
+    pub async fn at_its_address(change: impl FnOnce(&mut Settings)) -> Server {
+        let listener = Server::listener().await;
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let with_address = move |settings: &mut Settings| {
+            settings.base_url = format!("http://{address}");
+            settings.fallback_build = Some(DOMAIN.to_owned());
+            change(settings);
+        };
+        Server::at(listener, with_address).await
+    }
+
+    async fn listener() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").await.expect("a free port")
+    }
+
+    async fn at(listener: TcpListener, change: impl FnOnce(&mut Settings)) -> Server {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let database = Database::claim();
         let engine = match &database {
@@ -87,7 +109,6 @@ impl Server {
         change(&mut config);
         let app = platform::open(config).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
         platform::start(&app);
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let served = app.clone();
         let handler = move |request, peer| serve::answer(served.clone(), platform::table(), request, peer);

@@ -8,14 +8,17 @@ mod server;
 pub mod tools;
 
 use crate::grants;
-use http::Method;
+use http::{Method, header};
 use kit::answer::Outcome;
+use kit::origin;
+use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use resource::openapi::titled;
 use serde_json::{Value as Json, json};
 use server::Agent;
 use std::sync::Arc;
+use url::{Host, Url};
 
 pub fn routes() -> Vec<Route> {
     let post = Route::new(Method::POST, "/mcp/{uuid}/", "Model Context Protocol", Handler::Async(|request| Box::pin(post(request))));
@@ -29,7 +32,26 @@ fn message() -> Json {
 }
 
 async fn post(request: Arc<Request>) -> Outcome {
+    if request.headers.get(header::ORIGIN).is_some() && !is_of_known_page(&request) {
+        return Err(Refusal::forbidden());
+    }
     let admitted = grants::of_request(&request).await?;
     let body = request.sent_text()?.to_owned();
     server::answer(Arc::new(Agent::of(request, admitted)), body).await
+}
+
+/// Whether the page that sends a request is of a name that is known to be this build's, of an address, or of a configured origin. A
+/// build that answers for all hosts takes every name for its own, and the owner of a name can lead it here (DNS rebinding).
+fn is_of_known_page(request: &Request) -> bool {
+    let host_of = |address: &str| Some(Url::parse(address).ok()?.host()?.to_owned());
+    let origin = request.headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    match origin.and_then(host_of) {
+        Some(Host::Domain(name)) => {
+            let own = host_of(&request.app.address_of(&request.build));
+            let is_own = name == "localhost" || name == request.build.domain || own == Some(Host::Domain(name));
+            is_own || origin::configured(&request.app, &request.headers).is_some()
+        }
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) => true,
+        None => false,
+    }
 }

@@ -26,7 +26,11 @@ pub struct Agent {
 
 /// A server with an agent whose connector is 1, and its first super admin.
 pub async fn with_agent() -> (Server, Client, Agent) {
-    let server = Server::start().await;
+    with_agent_on(Server::start().await).await
+}
+
+/// As [`with_agent`], on a given server.
+pub async fn with_agent_on(server: Server) -> (Server, Client, Agent) {
     let api = server.admin().await;
     let agent = agent(&api, "Assistant").await;
     (server, api, agent)
@@ -106,7 +110,8 @@ impl Agent {
     pub async fn code(&self, browser: &mut Browser, username: &str) -> String {
         let url = self.authorization(&[]);
         let page = signed_in(browser, &url, username, PASSWORD).await;
-        told(&decide(browser, &page, "allow").await)["code"].clone()
+        let sent = decide(browser, &page, "allow").await;
+        parameters(sent.header("location"))["code"].clone()
     }
 
     /// Whether a token holds.

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod associations;
+mod conformance;
 mod connectors;
 mod dance;
 mod mcp;
@@ -15,4 +16,6 @@ mod oauth_authorize;
 mod oauth_grants;
 mod oauth_single_sign_on;
 mod oauth_token;
+mod program;
+mod sdks;
 mod set_up;

@@ -167,6 +167,20 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 401);
 }
 
+/// Agents begin with a call that is refused, and go on at once.
+#[tokio::test]
+async fn a_call_that_is_refused_unread_says_that_its_connection_ends() {
+    let (server, _, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for (token, status, connection) in [("", 401, "close"), ("x", 401, "close"), (&tokens.access, 200, "")] {
+        let reply = agent.message(&server, token, &ping).send().await;
+        let told = reply.headers.get("connection").map_or("", |value| value.to_str().unwrap());
+        assert_eq!((reply.status, told), (status, connection));
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_message_is_refused() {
     let (server, _, agent) = with_agent().await;

@@ -1,6 +1,6 @@
 //! The tools of the MCP server (`docs/reference/mcp-server.md`): what each does, for an agent that may do it and one that may not.
 
-use crate::dance::{Agent, Tokens, with_agent};
+use crate::dance::{Agent, Tokens, with_agent_on};
 use crate::mcp::with_all_tools;
 use crate::set_up::{INTEGRATIONS, class};
 use serde_json::{Value, json};
@@ -11,17 +11,21 @@ const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 
 /// A server with class 1, `Order`, an agent of user 2 with all tools, and set 1, which gives everything to him and to the agent
 /// but deletion.
-struct Scene {
-    server: Server,
-    api: Client,
-    person: Client,
-    agent: Agent,
-    tokens: Tokens,
+pub struct Scene {
+    pub server: Server,
+    pub api: Client,
+    pub person: Client,
+    pub agent: Agent,
+    pub tokens: Tokens,
 }
 
 impl Scene {
     async fn new() -> Scene {
-        let (server, api, agent) = with_agent().await;
+        Scene::on(Server::start().await).await
+    }
+
+    pub async fn on(server: Server) -> Scene {
+        let (server, api, agent) = with_agent_on(server).await;
         with_all_tools(&api, &agent).await;
         class(&api, "Order").await;
         for field in [
@@ -54,7 +58,7 @@ impl Scene {
     }
 
     /// Makes a record; assigned to the person by set 1 where he `is_seen`.
-    async fn record(&self, fields: Value, is_seen: bool) -> i64 {
+    pub async fn record(&self, fields: Value, is_seen: bool) -> i64 {
         let mut body = json!({"fields": fields});
         if is_seen {
             body["permission_sets"] = json!([{"permission_set": 1, "users": [self.person.id]}]);

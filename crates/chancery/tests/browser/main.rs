@@ -16,7 +16,7 @@ use testkit::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
@@ -24,6 +24,7 @@ const SOURCES: [(&str, &str); 7] = [
     ("docs.mjs", include_str!("docs.mjs")),
     ("task.mjs", include_str!("task.mjs")),
     ("component.mjs", include_str!("component.mjs")),
+    ("agent.mjs", include_str!("agent.mjs")),
 ];
 
 /// Runs a script; what it says if it fails.
@@ -174,4 +175,27 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
     let path = shown["index_url"].as_str().unwrap().split_once("/components/").unwrap().1.to_owned();
     let index = format!("{}/components/{path}", address(&server));
     run("component.mjs", json!({"api": address(&server), "index": index, "token": admin.token}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_lets_an_agent_work_for_him() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let agents = json!({
+        "type": "ai_mcp", "name": "Agents", "is_enabled": true, "redirect_uris": ["http://127.0.0.1/callback"],
+    });
+    let integration = admin.post("/api/integrations/", agents).await.created()["uuid"].clone();
+    let body = json!({"name": "Assistant", "integration": integration});
+    let connector = admin.post("/api/mcp/connectors/", body).await.created();
+    run(
+        "agent.mjs",
+        json!({
+            "api": address(&server), "username": ADMIN, "password": PASSWORD,
+            "clientId": connector["client_id"], "clientSecret": connector["client_secret"],
+        }),
+    );
 }
