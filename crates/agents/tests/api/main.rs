@@ -15,4 +15,7 @@ mod oauth_authorize;
 mod oauth_grants;
 mod oauth_single_sign_on;
 mod oauth_token;
+mod rights_model;
+mod rights_steps;
+mod rights_walk;
 mod set_up;
