@@ -80,6 +80,10 @@ pub fn check_new(
         Some(person) => rights::on_class(conn, person, class.id)?.ok_or_else(Refusal::not_found)?,
         None => on_class,
     };
+    if person.is_some() && !on_class.has(CREATE) {
+        // The agent may view the class, even where its person may not.
+        return Err(Refusal::forbidden());
+    }
     on_class.needs(CREATE)?;
     let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
     let sent: Vec<Sent<'_>> =
