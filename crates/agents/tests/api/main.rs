@@ -19,3 +19,4 @@ mod rights_model;
 mod rights_steps;
 mod rights_walk;
 mod set_up;
+mod tenancy;
