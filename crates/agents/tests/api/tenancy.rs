@@ -123,8 +123,13 @@ async fn what_agents_did_goes_with_their_build() {
     activity(&server, &api, 1, 2).await;
     activity(&server, &admin_there, 1, 3).await;
     assert_eq!(stored(&server).await, 5);
-    // The last call is still to be noted when the build goes.
+    // What is still to be noted when the build goes is not noted any more.
     there.run(&other, &tokens, "list_object_classes", json!({})).await;
+    let deleting = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = 'b.example'"));
+    server.app.store.control().write::<_, Error>(deleting).await.unwrap();
+    server.advance(SECOND);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(stored(&server).await, 5);
     platform::builds::delete(&server.app, "b.example", false).await.unwrap();
     assert_eq!(stored(&server).await, 2);
     reads(&server, &here, 1).await;
