@@ -29,7 +29,12 @@ fn message() -> Json {
 }
 
 async fn post(request: Arc<Request>) -> Outcome {
-    let admitted = grants::of_request(&request).await?;
-    let body = request.sent_text()?.to_owned();
-    server::answer(Arc::new(Agent::of(request, admitted)), body).await
+    let answer = async {
+        let admitted = grants::of_request(&request).await?;
+        let body = request.sent_text()?.to_owned();
+        server::answer(Arc::new(Agent::of(request.clone(), admitted)), body).await
+    };
+    // What ended meanwhile is refused as it is before.
+    let refused = |refusal| (grants::ADMISSION.refuse)(refusal, &request.app, &request.build, &request.path_values);
+    answer.await.map_err(refused)
 }
