@@ -9,6 +9,7 @@ mod associations;
 mod connectors;
 mod dance;
 mod mcp;
+mod mcp_attacks;
 mod mcp_tools;
 mod oauth_attacks;
 mod oauth_authorize;
