@@ -8,6 +8,7 @@
 mod associations;
 mod connectors;
 mod dance;
+mod hidden_work;
 mod mcp;
 mod mcp_attacks;
 mod mcp_tools;
