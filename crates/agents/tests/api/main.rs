@@ -11,6 +11,7 @@ mod dance;
 mod hidden_work;
 mod mcp;
 mod mcp_attacks;
+mod mcp_reach;
 mod mcp_tools;
 mod oauth_attacks;
 mod oauth_authorize;

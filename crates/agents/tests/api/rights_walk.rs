@@ -12,7 +12,7 @@ use testkit::{Reply, Server, rounds, without_its_id};
 /// The id of what there is not.
 const UNKNOWN: i64 = 999_999;
 /// How many steps a walk has.
-const STEPS: usize = 60;
+const STEPS: usize = 48;
 
 fn forbidden() -> Value {
     json!({"detail": "You do not have permission to perform this action."})
