@@ -1,6 +1,6 @@
 //! The MCP server: the messages of the protocol on the library `rmcp`, without sessions. Who calls is known before.
 
-use super::arguments::Arguments;
+use super::arguments::{self, Arguments};
 use super::run::Call;
 use super::tools::{self, Effect, TOOLS, ToolKind};
 use crate::activity::notes::{self, Line, Outcome};
@@ -73,7 +73,7 @@ impl Agent {
             client: self.agent.client.as_str().into(),
             tool: tool.name,
             object_class: None,
-            record: arguments.get("object_record").and_then(Json::as_i64),
+            record: arguments.get("object_record").and_then(arguments::id),
             outcome: Outcome::Done,
         };
         let call = Call {

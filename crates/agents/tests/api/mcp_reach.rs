@@ -272,3 +272,28 @@ async fn a_history_tells_an_agent_nothing_of_records_that_it_may_not_view() {
         assert_eq!(refused, json!({"detail": "Not found."}));
     }
 }
+
+#[tokio::test]
+async fn activity_names_a_record_whose_id_was_sent_as_a_text() {
+    let scene = Scene::new().await;
+    let record = scene.record(json!({}), true).await;
+    let sent = json!(record.to_string());
+    scene.run("get_record", json!({"object_record": sent})).await;
+    scene.run("update_record", json!({"object_record": sent, "fields": {"title": "A"}})).await;
+    scene.refused("get_record", json!({"object_record": UNKNOWN.to_string()})).await;
+    let mut listed = json!({});
+    for _ in 0..500 {
+        // Lines of reads wait for others by the clock.
+        scene.server.advance(testkit::SECOND / 10);
+        listed = scene.api.get("/api/mcp/connectors/1/activity/").await.ok();
+        if listed["total_count"] == 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let lines = listed["results"].as_array().unwrap();
+    let mut told: Vec<Value> = lines.iter().map(|of| json!([of["record_id"], of["object_class"], of["tool"]])).collect();
+    told.sort_by_key(Value::to_string);
+    let expected = [json!([record, 1, "get_record"]), json!([record, 1, "update_record"]), json!([UNKNOWN, null, "get_record"])];
+    assert_eq!(told, expected);
+}

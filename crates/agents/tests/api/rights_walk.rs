@@ -4,7 +4,7 @@
 
 use crate::dance::{Agent, Tokens};
 use crate::rights_model::{Actions, Model, Person, Record, Task, shown};
-use crate::rights_steps::Walk;
+use crate::rights_steps::{Walk, records_of};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::{Reply, Server, rounds, without_its_id};
@@ -326,6 +326,11 @@ impl Walk {
         let person = &self.model.people[at];
         let who = format!("seed {seed}: {} {} on connector {connector}", person.account_type, person.api.id);
         let look = Look { server: &self.server, model: &self.model, person, connector, agent, tokens, who };
+        // What the person sees by rights of his own stands in the same caches.
+        for class in look.model.classes.keys() {
+            look.person.api.get(&records_of(*class)).await;
+        }
+        look.person.api.get("/api/tasks/").await.ok();
         look.at_everything().await;
         let records = self.model.records.keys().copied();
         let (seen, hidden): (Vec<i64>, Vec<i64>) = records.partition(|id| look.sees(*id));
