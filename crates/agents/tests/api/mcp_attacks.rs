@@ -351,6 +351,7 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
         with_arguments(&format!("{{\"object_class\":1,\"filters\":{}}}", deep(120))),
         with_arguments("{\"object_class\":{},\"filters\":{\"title\":{\"a\":[null]}}}"),
         with_arguments("{\"object_class\":1,\"limit\":1e400}"),
+        with_arguments("{\"object_class\":1,\"cursor\":\"9223372036854775807\"}"),
         with_arguments("{\"object_class\":1,\"search\":\"\\u0000\"}"),
         with_arguments("{\"object_class\":\"1 OR 1=1\"}"),
         with_arguments("{\"object_class\":1,\"ordering\":\"id;DROP TABLE users\"}"),
@@ -380,7 +381,7 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     let reply = post(twice).await;
     assert!(reply.status == 415 || reply.json["error"].is_object() || scene.title().await == "Stolen", "{reply:?}");
     // A cursor is no way to other parameters.
-    for cursor in ["1&limit=100", "-1", "0x1", "1 "] {
+    for cursor in ["1&limit=100", "-1", "0x1", "1 ", "99999999999999999999"] {
         let arguments = json!({"object_class": 1, "cursor": cursor});
         let refused = scene.agent.refused(server, &scene.tokens, "search_records", arguments).await;
         assert_eq!(refused, json!({"cursor": ["Enter a valid value."]}), "{cursor}");

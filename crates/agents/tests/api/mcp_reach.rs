@@ -297,3 +297,35 @@ async fn activity_names_a_record_whose_id_was_sent_as_a_text() {
     let expected = [json!([record, 1, "get_record"]), json!([record, 1, "update_record"]), json!([UNKNOWN, null, "get_record"])];
     assert_eq!(told, expected);
 }
+
+#[tokio::test]
+async fn a_task_lets_an_agent_change_what_it_asks_for_and_nothing_else() {
+    let scene = Scene::new().await;
+    let configuration = json!({"object_class": 1, "fields": ["title", "above"], "instructions": ""});
+    let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
+    let template = json!({"name": "Update", "complete_by": "asap", "plugin_config": config});
+    let template = scene.api.post("/api/task-templates/", template).await.id();
+    let hidden = scene.record(json!({"title": "A secret title"}), false).await;
+    let record = scene.record(json!({"title": "Before", "above": hidden}), true).await;
+    let body = json!({"task_template": template, "object_record": record});
+    let task = scene.api.post("/api/tasks/", body).await.id();
+    // To complete is enough, without the right to edit the record.
+    let given = json!({"object_records": ["view"], "tasks": ["view", "complete"]});
+    scene.api.patch(&format!("{SETS}1/"), json!({"mcp_permissions": [{"connector": 1, "permissions": given}]})).await.ok();
+    let forbidden = json!({"detail": "You do not have permission to perform this action."});
+    let change = json!({"object_record": record, "fields": {"title": "Mine"}});
+    assert_eq!(scene.refused("update_record", change).await, forbidden);
+    let shown = scene.run("get_task", json!({"task": task})).await;
+    assert_eq!((&shown["form"]["values"]["title"], &shown["form"]["labels"]["fields"]["above"]), (&json!("Before"), &Value::Null));
+    assert!(!shown.to_string().contains("secret"), "{shown:#}");
+    let other = scene.record(json!({"title": "Another secret"}), false).await;
+    let complete = |fields: Value| json!({"task": task, "response": {"fields": fields}});
+    let wrong = |alias: &str, wrong: &str| json!({"response": {"fields": {alias: [wrong]}}});
+    let unknown = format!("Invalid pk {other} - object does not exist.");
+    assert_eq!(scene.refused("complete_task", complete(json!({"above": other}))).await, wrong("above", &unknown));
+    let beside = complete(json!({"keeper": 1}));
+    assert_eq!(scene.refused("complete_task", beside).await, wrong("keeper", "This field does not exist."));
+    assert_eq!(scene.run("complete_task", complete(json!({"title": "After"}))).await["status"], "completed");
+    let after = scene.run("get_record", json!({"object_record": record})).await;
+    assert_eq!((&after["fields"]["title"], &after["fields"]["above"]), (&json!("After"), &json!(hidden)));
+}
