@@ -57,7 +57,7 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
     };
     let request = Arc::new(Request::new(Some(caller.clone()), received));
     let counted = Arc::new(AtomicU64::new(0));
-    let (shared, count, handler) = (request.clone(), counted.clone(), route.handler.clone());
+    let (shared, count, handler) = (request.clone(), counted.clone(), route.handler);
     let run = move |conn: &mut Conn| {
         let outcome = match &handler {
             Handler::Read(handler) | Handler::ShortRead(handler) | Handler::Write(handler) => handler(&shared, conn),
@@ -72,7 +72,8 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
         outcome
     };
     let is_write = matches!(route.handler, Handler::Write(_));
-    let outcome = if is_write { server.build.db.write::<_, Refusal>(run).await } else { server.build.db.read(run).await };
+    let outcome =
+        if is_write { server.build.db.write::<_, Refusal>(run).await } else { server.build.db.read(run).await };
     let told = match outcome {
         Ok(answer) => serde_json::from_slice(answer.body.whole()).unwrap_or_default(),
         Err(refusal) => refusal.body,
@@ -135,7 +136,10 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
         ("change", Box::new(|id| (Method::PATCH, of_record(id), title.clone()))),
         ("delete", Box::new(|id| (Method::DELETE, of_record(id), Value::Null))),
         ("point at", Box::new(|id| (Method::PATCH, of_record(seen), json!({"fields": {"above": id}})))),
-        ("make a task", Box::new(|id| (Method::POST, "/api/tasks/".to_owned(), json!({"task_template": 1, "object_record": id})))),
+        (
+            "make a task",
+            Box::new(|id| (Method::POST, "/api/tasks/".to_owned(), json!({"task_template": 1, "object_record": id}))),
+        ),
         ("find", Box::new(|id| (Method::GET, format!("{RECORDS}?id={id}"), Value::Null))),
         ("find by relation", Box::new(|id| (Method::GET, format!("{RECORDS}?above={id}"), Value::Null))),
         ("find tasks", Box::new(|id| (Method::GET, format!("/api/tasks/?object_record={id}"), Value::Null))),
@@ -161,7 +165,11 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
             for id in ids {
                 let (method, path, body) = made(id);
                 let (count, told_of) = call(&server, &caller, method, &path, body).await;
-                assert_eq!(told_of.to_string().replace(&format!("pk {id} "), "pk "), told.to_string().replace("pk 999999 ", "pk "), "{what} {path}");
+                assert_eq!(
+                    told_of.to_string().replace(&format!("pk {id} "), "pk "),
+                    told.to_string().replace("pk 999999 ", "pk "),
+                    "{what} {path}"
+                );
                 if count != expected {
                     wrong.push(format!("{what} {path}: {count} statements for {id}, {expected} for what is not there"));
                 }

@@ -242,11 +242,15 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
         end(&scene, how).await;
         let answer = half.finish().await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{how}: {answer}");
-        assert!(status != 401 || answer.contains("www-authenticate: Bearer error=\"invalid_token\""), "{how}: {answer}");
+        assert!(
+            status != 401 || answer.contains("www-authenticate: Bearer error=\"invalid_token\""),
+            "{how}: {answer}"
+        );
         assert!(!answer.contains("\"result\""), "{how}: {answer}");
         // Its event would be there.
         let of = |text: &str| format!("SELECT count(*) FROM outbox WHERE body LIKE '%{text}%'");
-        let events = [number(&scene.server, of("Before").leak()).await, number(&scene.server, of("Stolen").leak()).await];
+        let events =
+            [number(&scene.server, of("Before").leak()).await, number(&scene.server, of("Stolen").leak()).await];
         assert_eq!(events, [1, 0], "{how}");
     }
     // What its sets give counts as it is at the end, too, and so do its tools.
@@ -315,7 +319,9 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     let (server, change) = (&scene.server, scene.change().to_string());
     let deep = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
     let with_arguments = |arguments: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"search_records","arguments":{arguments}}}}}"#)
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"search_records","arguments":{arguments}}}}}"#
+        )
     };
     let with_id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
     let bodies = [
@@ -369,7 +375,10 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     for body in bodies {
         let reply = post(body.clone()).await;
         assert!([200, 202, 400, 415].contains(&reply.status), "{body:.300}: {reply:?}");
-        assert!(reply.status != 200 || reply.json["error"].is_object() || reply.json["result"].is_object(), "{body:.300}: {reply:?}");
+        assert!(
+            reply.status != 200 || reply.json["error"].is_object() || reply.json["result"].is_object(),
+            "{body:.300}: {reply:?}"
+        );
         assert_ne!(reply.json["error"]["code"], -32603, "{body:.300}");
     }
     assert_eq!(scene.title().await, "Before");
@@ -428,6 +437,7 @@ async fn the_server_of_a_connector_has_one_route() {
     let is_mcp = |route: &&Route| route.path.starts_with("/mcp/");
     let routes: Vec<_> = platform::table().routes().filter(is_mcp).map(|route| route.method.as_str()).collect();
     assert_eq!(routes, ["POST"]);
-    let own: Vec<_> = platform::table().routes().filter(|route| route.own_admission.is_some()).map(|of| of.path).collect();
+    let own: Vec<_> =
+        platform::table().routes().filter(|route| route.own_admission.is_some()).map(|of| of.path).collect();
     assert_eq!(own, ["/mcp/{uuid}/"], "another one that takes tokens of its own is a decision");
 }

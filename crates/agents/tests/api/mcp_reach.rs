@@ -162,7 +162,10 @@ async fn an_agent_shares_nothing_with_others() {
         assert_eq!(scene.refused("update_record", arguments).await, wrong);
     }
     let arguments = json!({"object_record": record, "fields": {"owner": outsider}});
-    assert_eq!(scene.refused("update_record", arguments).await, json!({"fields": {"owner": ["This field does not exist."]}}));
+    assert_eq!(
+        scene.refused("update_record", arguments).await,
+        json!({"fields": {"owner": ["This field does not exist."]}})
+    );
 }
 
 #[tokio::test]
@@ -223,7 +226,10 @@ async fn what_people_write_is_data_in_results_and_nowhere_else() {
         let members: Vec<&String> = result.as_object().unwrap().keys().collect();
         let content = result["content"].as_array().unwrap();
         assert!(content.len() == 1 && content[0]["type"] == "text", "{tool}: {result}");
-        assert!(members.iter().all(|name| ["content", "structuredContent", "isError"].contains(&name.as_str())), "{members:?}");
+        assert!(
+            members.iter().all(|name| ["content", "structuredContent", "isError"].contains(&name.as_str())),
+            "{members:?}"
+        );
     }
     // Refusals and their advice hold nothing of it.
     for (tool, arguments) in [
@@ -249,11 +255,13 @@ async fn a_history_tells_an_agent_nothing_of_records_that_it_may_not_view() {
     let scene = Scene::at(Server::with(|settings| settings.events.history = service).await).await;
     let hidden = scene.record(json!({"title": "A secret title"}), false).await;
     let record = scene.record(json!({"title": "Seen", "above": hidden}), true).await;
-    let changed = scene.run("update_record", json!({"object_record": record, "fields": {"above": null, "title": "Changed"}}));
+    let changed =
+        scene.run("update_record", json!({"object_record": record, "fields": {"above": null, "title": "Changed"}}));
     assert_eq!(changed.await["fields"]["above"], Value::Null);
     let mut told = (true, json!({}));
     for _ in 0..500 {
-        let call = scene.agent.call(&scene.server, &scene.tokens, "get_record_history", json!({"object_record": record}));
+        let call =
+            scene.agent.call(&scene.server, &scene.tokens, "get_record_history", json!({"object_record": record}));
         let result = call.await;
         told = (result["isError"] == true, result["structuredContent"].clone());
         if told.1["results"].as_array().is_some_and(|events| events.iter().any(|event| event["source_type"] == "mcp")) {
@@ -292,9 +300,11 @@ async fn activity_names_a_record_whose_id_was_sent_as_a_text() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let lines = listed["results"].as_array().unwrap();
-    let mut told: Vec<Value> = lines.iter().map(|of| json!([of["record_id"], of["object_class"], of["tool"]])).collect();
+    let mut told: Vec<Value> =
+        lines.iter().map(|of| json!([of["record_id"], of["object_class"], of["tool"]])).collect();
     told.sort_by_key(Value::to_string);
-    let expected = [json!([record, 1, "get_record"]), json!([record, 1, "update_record"]), json!([UNKNOWN, null, "get_record"])];
+    let expected =
+        [json!([record, 1, "get_record"]), json!([record, 1, "update_record"]), json!([UNKNOWN, null, "get_record"])];
     assert_eq!(told, expected);
 }
 
@@ -311,12 +321,19 @@ async fn a_task_lets_an_agent_change_what_it_asks_for_and_nothing_else() {
     let task = scene.api.post("/api/tasks/", body).await.id();
     // To complete is enough, without the right to edit the record.
     let given = json!({"object_records": ["view"], "tasks": ["view", "complete"]});
-    scene.api.patch(&format!("{SETS}1/"), json!({"mcp_permissions": [{"connector": 1, "permissions": given}]})).await.ok();
+    scene
+        .api
+        .patch(&format!("{SETS}1/"), json!({"mcp_permissions": [{"connector": 1, "permissions": given}]}))
+        .await
+        .ok();
     let forbidden = json!({"detail": "You do not have permission to perform this action."});
     let change = json!({"object_record": record, "fields": {"title": "Mine"}});
     assert_eq!(scene.refused("update_record", change).await, forbidden);
     let shown = scene.run("get_task", json!({"task": task})).await;
-    assert_eq!((&shown["form"]["values"]["title"], &shown["form"]["labels"]["fields"]["above"]), (&json!("Before"), &Value::Null));
+    assert_eq!(
+        (&shown["form"]["values"]["title"], &shown["form"]["labels"]["fields"]["above"]),
+        (&json!("Before"), &Value::Null)
+    );
     assert!(!shown.to_string().contains("secret"), "{shown:#}");
     let other = scene.record(json!({"title": "Another secret"}), false).await;
     let complete = |fields: Value| json!({"task": task, "response": {"fields": fields}});

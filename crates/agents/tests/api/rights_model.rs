@@ -139,15 +139,17 @@ impl Model {
         if !self.connectors[&connector].classes.contains(&record.class) {
             return Actions::new();
         }
-        let is_his = |principal: i64| principal == person || self.members.get(&-principal).is_some_and(|of| of.contains(&person));
+        let is_his = |principal: i64| {
+            principal == person || self.members.get(&-principal).is_some_and(|of| of.contains(&person))
+        };
         let sets = record.assigned.keys().filter(|(_, principal)| is_his(*principal));
         sets.filter_map(|(set, _)| self.sets.get(set)?.of_connectors.get(&connector)).flatten().cloned().collect()
     }
 
     pub fn sees(&self, connector: i64, person: i64, record: i64) -> bool {
-        self.records.get(&record).is_some_and(|record| {
-            self.on_record(connector, person, record).contains("object_records.view")
-        })
+        self.records
+            .get(&record)
+            .is_some_and(|record| self.on_record(connector, person, record).contains("object_records.view"))
     }
 
     /// The records of a class that a connector may view for a person.

@@ -71,7 +71,8 @@ impl Walk {
     async fn add_class(&mut self, n: usize) {
         let next = self.model.classes.keys().last().copied();
         let class = self.admin.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.id();
-        let mut fields = vec![json!({"label": "Title", "type": "string"}), json!({"label": "Amount", "type": "integer"})];
+        let mut fields =
+            vec![json!({"label": "Title", "type": "string"}), json!({"label": "Amount", "type": "integer"})];
         if let Some(next) = next {
             fields.push(json!({"label": "Next", "type": "relation", "related_object_class": next}));
         }

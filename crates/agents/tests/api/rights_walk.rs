@@ -102,7 +102,8 @@ impl Look<'_> {
                     self.is_hidden(tool, |class| json!({"object_class": class}), *class, |_| not_found()).await;
                 }
                 for filters in [json!({"title": "t1"}), json!({"next.title": "t1"}), json!({"nothing": 1})] {
-                    let of = |class| json!({"object_class": class, "filters": filters, "search": "t1", "ordering": "title"});
+                    let of =
+                        |class| json!({"object_class": class, "filters": filters, "search": "t1", "ordering": "title"});
                     self.is_hidden("search_records", of, *class, |_| not_found()).await;
                 }
             }
@@ -119,8 +120,7 @@ impl Look<'_> {
         };
         let classes: Vec<Value> = self.model.connectors[&self.connector].classes.iter().map(of_class).collect();
         let count = classes.len();
-        let expected =
-            json!({"results": classes, "total_count": count, "filtered_count": count, "next_cursor": null});
+        let expected = json!({"results": classes, "total_count": count, "filtered_count": count, "next_cursor": null});
         assert_eq!(listed, expected, "{}", self.who);
     }
 
@@ -139,7 +139,7 @@ impl Look<'_> {
             let expected = if is_seen { json!(next) } else { Value::Null };
             assert_eq!(field["related_object_class"], expected, "{} {described}", self.who);
             let (text, name) = (described.to_string(), self.admin_name(next));
-            assert_eq!(text.contains(&format!("class_{name}")), false, "{} {text}", self.who);
+            assert!(!text.contains(&format!("class_{name}")), "{} {text}", self.who);
         }
         let seen = self.model.seen(self.connector, self.user(), class);
         let found = self.run("search_records", json!({"object_class": class, "limit": 100})).await;
@@ -158,7 +158,10 @@ impl Look<'_> {
         let mut label = Value::Null;
         if self.model.classes[&record.class].next.is_some() {
             fields["next"] = json!(record.next);
-            label = record.next.filter(|next| self.sees(*next)).map_or(Value::Null, |next| json!(self.model.records[&next].title));
+            label = record
+                .next
+                .filter(|next| self.sees(*next))
+                .map_or(Value::Null, |next| json!(self.model.records[&next].title));
         }
         assert_eq!(item["fields"], fields, "{} {item}", self.who);
         assert_eq!(item["_meta"]["labels"]["fields"]["next"], label, "{} {item}", self.who);
@@ -181,16 +184,25 @@ impl Look<'_> {
             (json!({"filters": {"id": all[all.len() / 2]}}), matching(&|id| *id == all[all.len() / 2])),
             (json!({"filters": {"owner": owner}}), matching(&|id| of(id).owner == Some(owner))),
             (json!({"search": "t2"}), matching(&|id| of(id).title == "t2")),
-            (json!({"search": "t2", "filters": {"amount__lt": 10}}), matching(&|id| of(id).title == "t2" && of(id).amount < 10)),
+            (
+                json!({"search": "t2", "filters": {"amount__lt": 10}}),
+                matching(&|id| of(id).title == "t2" && of(id).amount < 10),
+            ),
         ];
         if self.model.classes[&class].next.is_some() {
             cases.extend([
                 (json!({"filters": {"next__isnull": false}}), matching(&|id| of(id).next.is_some())),
                 (json!({"filters": {"next__in": related}}), matching(&|id| of(id).next.is_some())),
-                (json!({"filters": {"next.title": "t3"}}), matching(&|id| next(id).is_some_and(|next| next.title == "t3"))),
+                (
+                    json!({"filters": {"next.title": "t3"}}),
+                    matching(&|id| next(id).is_some_and(|next| next.title == "t3")),
+                ),
                 (json!({"filters": {"next.title__isnull": true}}), matching(&|id| next(id).is_none())),
                 (json!({"filters": {"next.title__isnull": false}}), matching(&|id| next(id).is_some())),
-                (json!({"filters": {"next.amount__gte": 5}}), matching(&|id| next(id).is_some_and(|next| next.amount >= 5))),
+                (
+                    json!({"filters": {"next.amount__gte": 5}}),
+                    matching(&|id| next(id).is_some_and(|next| next.amount >= 5)),
+                ),
                 (json!({"filters": {"next.id__in": related}}), matching(&|id| next(id).is_some())),
             ]);
             for id in related.iter().take(2) {
@@ -233,7 +245,10 @@ impl Look<'_> {
             (json!({"status": "open"}), seen.iter().copied().filter(is_open).collect()),
         ];
         for record in self.model.records.keys().take(5) {
-            cases.push((json!({"object_record": record}), seen.iter().copied().filter(|id| is_of(id, *record)).collect()));
+            cases.push((
+                json!({"object_record": record}),
+                seen.iter().copied().filter(|id| is_of(id, *record)).collect(),
+            ));
         }
         for (filters, expected) in cases {
             let listed = self.run("list_tasks", json!({"filters": filters, "limit": 100})).await;

@@ -61,7 +61,8 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
     api.post(SETS, json!({"name": "Readers", "permissions": {"object_records": ["view"]}})).await.created();
     let record = api.post(RECORDS, json!({})).await.id();
     let given = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
-    let unknown = |connector: i64| json!({"mcp_permissions": [format!("Invalid pk {connector} - object does not exist.")]});
+    let unknown =
+        |connector: i64| json!({"mcp_permissions": [format!("Invalid pk {connector} - object does not exist.")]});
     let one = format!("{SETS}1/");
     for connector in [1, 2, 3, 4] {
         api.patch(&one, given(connector)).await.refuses(unknown(connector));
@@ -125,7 +126,8 @@ async fn what_agents_did_goes_with_their_build() {
     assert_eq!(stored(&server).await, 5);
     // What is still to be noted when the build goes is not noted any more.
     there.run(&other, &tokens, "list_object_classes", json!({})).await;
-    let deleting = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = 'b.example'"));
+    let deleting =
+        |conn: &mut Conn| conn.exec(&Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = 'b.example'"));
     server.app.store.control().write::<_, Error>(deleting).await.unwrap();
     server.advance(SECOND);
     tokio::time::sleep(Duration::from_millis(200)).await;

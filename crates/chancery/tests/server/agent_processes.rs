@@ -56,7 +56,9 @@ impl Scene {
         let body = json!({"name": "Assistant", "integration": integration, "allowed_tools": tools});
         let made = one.post(CONNECTORS, body).await.created();
         let all = json!({"object_records": ["view", "edit"]});
-        one.post("/api/object-classes/1/record-permission-sets/", json!({"name": "All", "permissions": all})).await.created();
+        one.post("/api/object-classes/1/record-permission-sets/", json!({"name": "All", "permissions": all}))
+            .await
+            .created();
         let connector = made["id"].as_i64().unwrap();
         let assigned = json!([{"permission_set": 1, "users": [1]}]);
         one.post("/api/object-classes/1/object-records/", json!({"permission_sets": assigned})).await.created();
@@ -107,8 +109,12 @@ impl Scene {
     }
 
     fn exchange(&self, process: usize, code: &str) -> testkit::Call {
-        let fields =
-            [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", CALLBACK), ("code_verifier", VERIFIER)];
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", CALLBACK),
+            ("code_verifier", VERIFIER),
+        ];
         self.token(process, &fields)
     }
 

@@ -112,7 +112,11 @@ pub fn and_open_to_agent(sql: &mut Sql, caller: &Caller, column: &'static str, a
         return;
     }
     select_grants(sql.push(" AND EXISTS (SELECT "), caller, ["", "", " FROM "]);
-    sql.push(" WHERE a.record = ").push(column).push(" AND (s.permissions & x.permissions & ").bind(action).push(") <> 0");
+    sql.push(" WHERE a.record = ")
+        .push(column)
+        .push(" AND (s.permissions & x.permissions & ")
+        .bind(action)
+        .push(") <> 0");
     tokens(sql, BY_CALLER, &[("{caller}", caller.user)]);
     sql.push(")");
 }
