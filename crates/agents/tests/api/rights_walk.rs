@@ -220,6 +220,18 @@ impl Look<'_> {
             let counts = (&found["total_count"], &found["filtered_count"]);
             assert_eq!(counts, (&json!(seen.len()), &json!(expected.len())), "{} {arguments}", self.who);
         }
+        let associated = &self.model.connectors[&self.connector].classes;
+        if self.model.classes[&class].next.is_some_and(|next| !associated.contains(&next)) {
+            // Nor do filters tell which fields a class has that the agent does not see, and what these take.
+            let mut told = BTreeSet::new();
+            for (name, value) in
+                [("next.title", "t1"), ("next.nothing", "t1"), ("next.amount", "x"), ("next.title__gte", "")]
+            {
+                let arguments = json!({"object_class": class, "filters": {name: value}});
+                told.insert(self.reply("search_records", &arguments).await.text);
+            }
+            assert_eq!(told.len(), 1, "{} class {class}: {told:?}", self.who);
+        }
         let mut ordered = seen.clone();
         ordered.sort_by_key(|id| (-of(id).amount, *id));
         let (mut found, mut cursor) = (Vec::new(), Value::Null);
