@@ -62,7 +62,7 @@ pub fn document(table: &Table, audience: Audience) -> Json {
         "servers": [{"url": "/", "description": "Where this document comes from"}],
         "tags": tags.into_iter().map(described_tag).collect::<Vec<_>>(),
         "paths": paths,
-        "components": {"securitySchemes": security_schemes(table)},
+        "components": {"securitySchemes": security_schemes(table, audience)},
     });
     openapi::share(&mut document);
     document
@@ -88,7 +88,7 @@ pub fn document_of(
         "info": {"title": title, "version": env!("CARGO_PKG_VERSION"), "description": description},
         "servers": [{"url": "/", "description": "Where this document comes from"}],
         "paths": paths,
-        "components": {"securitySchemes": security_schemes(table)},
+        "components": {"securitySchemes": security_schemes(table, Audience::Clients)},
     });
     openapi::share(&mut document);
     document
@@ -107,7 +107,7 @@ fn described_tag(name: &str) -> Json {
     json!({"name": name, "description": text})
 }
 
-fn security_schemes(table: &Table) -> Json {
+fn security_schemes(table: &Table, audience: Audience) -> Json {
     let mut schemes = json!({
         "bearer": {
             "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
@@ -118,6 +118,11 @@ fn security_schemes(table: &Table) -> Json {
             "description": "`JWT <access token>`, which means the same as `Bearer <access token>`",
         },
     });
+    if audience == Audience::All && table.routes().any(|route| route.own_admission.is_some()) {
+        schemes["agent"] = json!({
+            "type": "http", "scheme": "bearer", "description": "The access token of an agent from `POST /oauth/token`",
+        });
+    }
     if table.routes().any(|route| route.access == Access::ApiKey) {
         schemes["deployment"] = json!({
             "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The key of the deployment's operators",
@@ -154,6 +159,7 @@ fn operation(table: &Table, route: &Route) -> Json {
         Access::Public if route.optional_sign_in => [json!({})].into_iter().chain(signed_in).collect(),
         Access::Public => json!([]),
         Access::ApiKey => json!([{"deployment": []}]),
+        _ if route.own_admission.is_some() => json!([{"agent": []}]),
         _ => json!(signed_in),
     };
     match route.access {

@@ -1,4 +1,4 @@
-//! What agents did: `/api/mcp/connectors/{id}/activity/` (`docs/reference/mcp-activity.md`).
+//! What agents did: `/api/mcp/connectors/{id}/activity/` (`docs/reference/mcp-server.md`).
 
 pub mod notes;
 
@@ -41,17 +41,24 @@ pub fn routes() -> Vec<Route> {
         .answers(200, Schema::Page(&ACTIVITY))
         .needs(connectors::NAME_OF_RESOURCE, "view")
         .action("list");
-    vec![list, Route::options_below(PATH, |_, _| Ok(Answer::value(&options::document(&ACTIVITY))))]
+    let document = Route::options_below(PATH, |request, conn| {
+        is_there(conn, request.id())?;
+        Ok(Answer::value(&options::document(&ACTIVITY)))
+    });
+    vec![list, document]
+}
+
+/// 404 unless a connector is there.
+fn is_there(conn: &mut Conn, connector: i64) -> Result<(), Refusal> {
+    let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE id = $1").arg(connector);
+    conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
 }
 
 /// The calls of a connector's tools, the newest first.
 async fn list(request: Arc<Request>) -> Outcome {
-    let shared = request.clone();
-    let is_there = move |conn: &mut Conn| {
-        let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE id = $1").arg(shared.id());
-        conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
-    };
-    request.build.db.read_short(is_there).await?;
+    let connector = request.id();
+    request.build.db.read_short(move |conn| is_there(conn, connector)).await?;
+    notes::gather(&request.app, &request.build).await?;
     let shared = request.clone();
     let lines = move |conn: &mut Conn| {
         let mut of = Sql::new("t.build = ");

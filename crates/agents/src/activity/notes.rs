@@ -91,10 +91,11 @@ impl Waiting {
         std::mem::take(&mut *lines)
     }
 
-    /// Puts lines back that were not written.
+    /// Puts lines back that were not written, as many as there is room for: with so many, further calls are refused.
     fn put_back(&self, mut taken: Vec<Line>, now: i64) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         taken.append(&mut lines);
+        taken.truncate(2 * MANY);
         *lines = taken;
         self.due.store(now + GROUPING_US, Ordering::Relaxed);
     }
@@ -129,10 +130,16 @@ fn due(_: &App, build: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, E
 
 fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
     Box::pin(async move {
-        write_waiting(&app, &build).await?;
-        while move_writes(&app, &build).await? {}
+        gather(&app, &build).await?;
         sweep(&app, &build).await
     })
+}
+
+/// Brings what this process and the build's database hold to the lines that are listed.
+pub async fn gather(app: &App, build: &Arc<Build>) -> Result<(), Error> {
+    write_waiting(app, build).await?;
+    while move_writes(app, build).await? {}
+    Ok(())
 }
 
 /// Writes the lines that wait in this process.

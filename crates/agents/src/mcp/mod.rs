@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub fn routes() -> Vec<Route> {
     let post = Route::new(Method::POST, "/mcp/{uuid}/", "Model Context Protocol", Handler::Async(|request| Box::pin(post(request))));
-    vec![post.takes(Schema::Json(message)).answers(200, Schema::Json(message)).admits(grants::ADMISSION)]
+    vec![post.takes(Schema::Json(message)).answers(200, Schema::Json(message)).admits(grants::ADMISSION).internal()]
 }
 
 /// The schema of a message, which the protocol describes.

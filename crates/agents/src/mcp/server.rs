@@ -194,7 +194,7 @@ impl ServerHandler for Server {
         let unknown = || ErrorData::invalid_params(format!("The tool {} is not allowed.", request.name), None);
         let tool = tool.ok_or_else(unknown)?;
         // Clients of the protocol without `initialize` tell it with each request.
-        if let Some(client) = context.client_info() {
+        if let Some(client) = context.meta.client_info() {
             agent.name(&client).await;
         }
         Ok(match agent.run(tool, request.arguments.unwrap_or_default()).await {

@@ -72,7 +72,7 @@ async fn a_person_signs_in_and_consents() {
     assert_eq!(number(&server, "SELECT count(*) FROM sessions").await, 1, "nor does a sign-in alone");
     for shown in [
         "<strong>Anna&#39;s &lt;Assistant&gt;</strong> asks to work for you, <strong>internal@example.com</strong>",
-        "<li>Read a record (<code>get_record</code>)</li><li>Create records (<code>create_record</code>)</li>",
+        "<li>Get a record (<code>get_record</code>)</li><li>Create a record (<code>create_record</code>)</li>",
         "You will be sent to <strong>agent.example</strong>. Go on only",
     ] {
         assert!(consent.text.contains(shown), "{shown} in {}", consent.text);

@@ -309,6 +309,7 @@ GET /api/mcp/connectors/{id}/ mcp.connectors.retrieve
 PATCH /api/mcp/connectors/{id}/ mcp.connectors.update
 DELETE /api/mcp/connectors/{id}/ mcp.connectors.delete
 POST /api/mcp/connectors/{id}/reset-client-secret/ mcp.connectors.reset_client_secret
+GET /api/mcp/connectors/{id}/activity/ mcp.connectors.activity.list
 GET /api/integrations/ integrations.list
 POST /api/integrations/ integrations.create
 GET /api/integrations/{uuid}/ integrations.retrieve

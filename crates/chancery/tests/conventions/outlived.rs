@@ -4,6 +4,7 @@
 //! The callers are served by one process; on PostgreSQL another one takes their rights, too, and everywhere the command
 //! line does.
 
+use crate::routes::is_of_accounts;
 use crate::{BINARY, message};
 use http::Method;
 use platform::kit::caller::Access;
@@ -87,8 +88,8 @@ impl Scene {
         let caller = client.sign_in(CALLER, PASSWORD).await;
         for route in table().routes() {
             let is_write = matches!(route.method, Method::POST | Method::PATCH | Method::PUT | Method::DELETE);
-            // Operators have no session that could end.
-            if is_write && !matches!(route.access, Access::Public | Access::ApiKey) {
+            // Operators have no session that could end, and agents have their own (`crates/agents/tests/api`).
+            if is_write && is_of_accounts(route) {
                 let (path, body) = scene.example(route, &admin, &caller).await;
                 scene.writes.push(Write { route, path, body });
             }

@@ -2,6 +2,7 @@
 //! whether its caller may still do it (`docs/reference/conventions.md`).
 
 use crate::message;
+use crate::routes::is_of_accounts;
 use http::StatusCode;
 use platform::kit::answer::{Answer, Outcome};
 use platform::kit::caller::Access;
@@ -18,8 +19,7 @@ use testkit::{Client, MINUTE, Server};
 /// The routes that change something for somebody who is signed in, but for those that only begin to link an identity.
 fn writes() -> Vec<&'static Route> {
     let writes = |route: &&Route| {
-        // Operators are nobody's caller.
-        !matches!(route.access, Access::Public | Access::ApiKey)
+        is_of_accounts(route)
             && matches!(route.handler, Handler::Write(_) | Handler::Async(_))
             && route.method != http::Method::GET
             && route.path != "/api/single-sign-on/{id}/link/"

@@ -25,9 +25,13 @@ fn paths() -> BTreeMap<&'static str, Vec<&'static Route>> {
     paths
 }
 
-/// The routes that accounts call: neither public nor for operators.
+/// The routes that accounts call: neither public, nor for operators, nor for agents (`crates/agents/tests/api/mcp.rs`).
 fn routes_of_accounts() -> impl Iterator<Item = &'static Route> {
-    table().routes().filter(|route| !matches!(route.access, Access::Public | Access::ApiKey))
+    table().routes().filter(|route| is_of_accounts(route))
+}
+
+pub fn is_of_accounts(route: &Route) -> bool {
+    !matches!(route.access, Access::Public | Access::ApiKey) && route.own_admission.is_none()
 }
 
 /// A path with these ids in the place of its names, the last one again when there are more names, the first build's domain
@@ -52,7 +56,7 @@ pub async fn uuids(tenant: &Tenant, path: &str) -> Vec<String> {
         "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/" => "files WHERE run IS NOT NULL",
         path if path.starts_with("/api/object-class-forms/{uuid}/") => "object_class_forms",
         path if path.starts_with("/api/integrations/{uuid}/") => "integrations",
-        "/.well-known/oauth-protected-resource/mcp/{uuid}/" => "mcp_connectors",
+        "/.well-known/oauth-protected-resource/mcp/{uuid}/" | "/mcp/{uuid}/" => "mcp_connectors",
         path => panic!("{path} is new: say here which uuids it takes"),
     };
     let read = move |conn: &mut Conn| {
@@ -90,7 +94,7 @@ async fn call(client: &Client, route: &Route, path: &str) -> Reply {
 async fn without_a_token_every_endpoint_but_the_public_ones_answers_401() {
     let server = Server::start().await;
     let anonymous = server.anonymous();
-    for route in routes().into_iter().filter(|route| route.access != Access::Public) {
+    for route in routes().into_iter().filter(|route| route.access != Access::Public && route.own_admission.is_none()) {
         let reply = call(&anonymous, route, &with_ids(route.path, &[1])).await;
         assert_eq!(reply, (401, message::unauthenticated()), "{} {}", route.method, route.path);
         assert_eq!(reply.header("www-authenticate"), "JWT", "{} {}", route.method, route.path);
@@ -409,7 +413,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
             assert!(document["details"]["schema"].is_array(), "{path}: {document:#}");
             assert_eq!(document["list"]["columns"].is_array(), routes.iter().any(|route| route.is_list()), "{path}");
         }
-        if is_instance_by_id(path) {
+        if is_instance_by_id(path) && routes.iter().all(|route| route.own_admission.is_none()) {
             let path = with_ids(path, &[1]);
             admin.options(&path).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
             let is_public = routes.iter().any(|route| route.access == Access::Public);
@@ -426,7 +430,8 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
 async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has() {
     let server = Server::start().await;
     let admin = server.admin().await.with_header("x-api-key", API_KEY);
-    for (path, routes) in paths() {
+    // Agents are told by `crates/agents/tests/api/mcp.rs`.
+    for (path, routes) in paths().into_iter().filter(|(_, routes)| routes.iter().all(|route| route.own_admission.is_none())) {
         let mut known: BTreeSet<&str> = routes.iter().map(|route| route.method.as_str()).collect();
         if known.contains("GET") {
             known.insert("HEAD");

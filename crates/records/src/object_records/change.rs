@@ -77,14 +77,15 @@ pub fn check_new(
     // An agent creates records by the right of its person, who becomes their owner.
     let person = caller.agent.as_ref().map(|_| as_caller(conn, caller.user)).transpose()?;
     let on_class = match &person {
-        Some(person) => rights::on_class(conn, person, class.id)?.ok_or_else(Refusal::not_found)?,
-        None => on_class,
+        Some(person) => {
+            let held = rights::on_class(conn, person, class.id)?.filter(|held| held.has(CREATE));
+            held.ok_or_else(Refusal::forbidden)?
+        }
+        None => {
+            on_class.needs(CREATE)?;
+            on_class
+        }
     };
-    if person.is_some() && !on_class.has(CREATE) {
-        // The agent may view the class, even where its person may not.
-        return Err(Refusal::forbidden());
-    }
-    on_class.needs(CREATE)?;
     let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
     let sent: Vec<Sent<'_>> =
         bodies.into_iter().map(|body| Sent { body, id: None, takes_owner, files: &[] }).collect();

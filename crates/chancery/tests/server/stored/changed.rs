@@ -435,6 +435,9 @@ async fn connectors_are_made_in_it() {
         let sets = format!("/api/object-classes/{class}/record-permission-sets/");
         let set = api.post(&sets, json!({"name": "Readers"})).await.created();
         assert_eq!(set["_meta"]["labels"]["connectors"], json!({"1": {"name": "Assistant"}}));
+        // Nor has an agent done anything yet.
+        let activity = api.get("/api/mcp/connectors/1/activity/").await.ok();
+        assert_eq!((&activity["total_count"], &activity["results"]), (&json!(0), &json!([])));
         process.stop();
     }
 }
