@@ -8,6 +8,8 @@ pub mod grants;
 mod mcp;
 mod oauth;
 
+pub use activity::notes::remove_build;
+
 use identity::single_sign_on::way_back::WaysBack;
 use kit::domain::Domain;
 

@@ -156,6 +156,7 @@ async fn remove(app: &App, id: i64) -> Result<(), Failure> {
     let read = move |conn: &mut Conn| conn.opt(&uid, |row| Ok(row.text(0)?.to_owned()));
     if let Some(uid) = app.store.control().read::<_, Error>(read).await.map_err(error_line)? {
         files::remove_build(app, &uid).await.map_err(error_line)?;
+        agents::remove_build(app, &uid).await.map_err(error_line)?;
     }
     let now = app.clock.now();
     let delete_row = move |conn: &mut Conn| {

@@ -151,6 +151,9 @@ async fn write_waiting(app: &App, build: &Arc<Build>) -> Result<(), Error> {
     }
     let (uid, shared) = (build.uid.clone(), lines.clone());
     let write = move |conn: &mut Conn| {
+        if !is_served(conn, &uid)? {
+            return Ok(());
+        }
         let rows: Vec<[Value<'_>; 10]> = shared.iter().map(|line| row(&uid, None, line.values())).collect();
         conn.insert_rows("agent_activity", &STORED, &rows, "").map(drop)
     };
@@ -217,6 +220,9 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, Error> {
     }
     let (uid, shared) = (build.uid.clone(), lines.clone());
     let write = move |conn: &mut Conn| {
+        if !is_served(conn, &uid)? {
+            return Ok(());
+        }
         let rows: Vec<[Value<'_>; 10]> = shared.iter().map(|line| row(&uid, Some(line.id), line.values())).collect();
         let then = "ON CONFLICT (build, write_id) WHERE write_id IS NOT NULL DO NOTHING";
         conn.insert_rows("agent_activity", &STORED, &rows, then).map(drop)
@@ -227,6 +233,29 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, Error> {
     let delete = move |conn: &mut Conn| conn.exec(Sql::new("DELETE FROM agent_writes WHERE id").any(ids.clone())).map(drop);
     build.db.write::<_, Error>(delete).await?;
     Ok(!is_last)
+}
+
+/// Whether a build is not being deleted, which waits until the end of the transaction.
+fn is_served(conn: &mut Conn, build: &str) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM builds WHERE uid = $1 AND state = 'active' FOR SHARE").arg(build);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
+/// Deletes the lines of a build that is being deleted, some at a time.
+pub async fn remove_build(app: &App, uid: &str) -> Result<(), Error> {
+    loop {
+        let uid = uid.to_owned();
+        let delete = move |conn: &mut Conn| {
+            let sql = Sql::new(
+                "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 ORDER BY at, id LIMIT $2)",
+            );
+            conn.exec(&sql.arg(&uid).arg(SWEPT))
+        };
+        let deleted = app.store.control().write::<_, Error>(delete).await?;
+        if (deleted as i64) < SWEPT {
+            return Ok(());
+        }
+    }
 }
 
 /// Deletes what is too old, and what is too much, once in a while.

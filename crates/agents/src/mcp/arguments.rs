@@ -45,8 +45,7 @@ impl Arguments {
     /// A required id.
     pub fn id(&self, name: &Name) -> Result<i64, Refusal> {
         let sent = self.get(name.name).ok_or_else(|| Refusal::field(name.name, message::REQUIRED))?;
-        let id = sent.as_i64().or_else(|| sent.as_str()?.parse().ok());
-        id.filter(|id| *id > 0).ok_or_else(|| Refusal::field(name.name, message::INTEGER))
+        id(sent).filter(|id| *id > 0).ok_or_else(|| Refusal::field(name.name, message::INTEGER))
     }
 
     /// A body with these arguments, as far as they were sent.
@@ -65,6 +64,11 @@ impl Arguments {
         }
         query.finish()
     }
+}
+
+/// An id that was sent as a number or as a text.
+pub fn id(sent: &Json) -> Option<i64> {
+    sent.as_i64().or_else(|| sent.as_str()?.parse().ok())
 }
 
 /// A value as a parameter of a query string has it: arrays with commas between their items.

@@ -1,6 +1,6 @@
 //! The tools about classes: which there are, what they hold, and new records of them.
 
-use super::arguments::Arguments;
+use super::arguments::{self, Arguments};
 use super::run::{Call, Page, Ran, filters};
 use http::Method;
 use identity::as_caller;
@@ -101,7 +101,7 @@ fn assigning(sent: &Json, person: i64) -> Result<Json, Refusal> {
 /// The id of the class that the arguments name; 404 when the agent may not view it. Refuses filters that it does not know.
 pub async fn of_argument(call: &Call, arguments: &Arguments) -> Result<i64, Refusal> {
     let sent = arguments.get(OBJECT_CLASS).ok_or_else(|| Refusal::field(OBJECT_CLASS, message::REQUIRED))?;
-    let by_id = sent.as_i64().or_else(|| sent.as_str()?.parse().ok());
+    let by_id = arguments::id(sent);
     let alias = sent.as_str().unwrap_or_default().to_owned();
     let names: Vec<String> = filters(arguments)?.into_iter().map(|(name, _)| name.to_owned()).collect();
     let id = call.read(move |request, conn| {

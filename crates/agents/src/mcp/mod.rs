@@ -35,9 +35,14 @@ async fn post(request: Arc<Request>) -> Outcome {
     if request.headers.get(header::ORIGIN).is_some() && !is_of_known_page(&request) {
         return Err(Refusal::forbidden());
     }
-    let admitted = grants::of_request(&request).await?;
-    let body = request.sent_text()?.to_owned();
-    server::answer(Arc::new(Agent::of(request, admitted)), body).await
+    let answer = async {
+        let admitted = grants::of_request(&request).await?;
+        let body = request.sent_text()?.to_owned();
+        server::answer(Arc::new(Agent::of(request.clone(), admitted)), body).await
+    };
+    // What ended meanwhile is refused as it is before.
+    let refused = |refusal| (grants::ADMISSION.refuse)(refusal, &request.app, &request.build, &request.path_values);
+    answer.await.map_err(refused)
 }
 
 /// Whether the page that sends a request is of a name that is known to be this build's, of an address, or of a configured origin. A

@@ -1,6 +1,6 @@
 //! The MCP server: the messages of the protocol on the library `rmcp`, without sessions. Who calls is known before.
 
-use super::arguments::Arguments;
+use super::arguments::{self, Arguments};
 use super::run::Call;
 use super::tools::{self, Effect, TOOLS, ToolKind};
 use crate::activity::notes::{self, Line, Outcome};
@@ -24,7 +24,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value as Json;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// What the server tells of itself.
@@ -37,12 +37,14 @@ pub struct Agent {
     request: Arc<Request>,
     by: Admitted,
     agent: Arc<grants::Agent>,
+    /// Whether a tool that ran found that the agent's grant or connector is over.
+    is_over: AtomicBool,
 }
 
 impl Agent {
     pub fn of(request: Arc<Request>, admitted: grants::Admitted) -> Agent {
         let by = Admitted { caller: admitted.agent.caller.clone(), admission: admitted.admission };
-        Agent { request, by, agent: admitted.agent }
+        Agent { request, by, agent: admitted.agent, is_over: AtomicBool::new(false) }
     }
 
     fn allows(&self, tool: &str) -> bool {
@@ -71,7 +73,7 @@ impl Agent {
             client: self.agent.client.as_str().into(),
             tool: tool.name,
             object_class: None,
-            record: arguments.get("object_record").and_then(Json::as_i64),
+            record: arguments.get("object_record").and_then(arguments::id),
             outcome: Outcome::Done,
         };
         let call = Call {
@@ -85,6 +87,9 @@ impl Agent {
             Ok(arguments) => (tool.run)(&call, arguments).await,
             Err(refusal) => Err(refusal),
         };
+        if ran.as_ref().is_err_and(|refusal| refusal.status == StatusCode::UNAUTHORIZED) {
+            self.is_over.store(true, Ordering::Relaxed);
+        }
         if !call.is_noted.load(Ordering::Relaxed) || ran.is_err() {
             let outcome = match &ran {
                 Ok(_) => Outcome::Done,
@@ -119,12 +124,15 @@ pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
     let mut request = http::Request::new(Full::<Bytes>::from(body));
     *request.method_mut() = Method::POST;
     *request.headers_mut() = agent.request.headers.clone();
-    request.extensions_mut().insert(agent);
+    request.extensions_mut().insert(agent.clone());
     let (parts, body) = SERVICE.handle(request).await.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
         Err(never) => match never {},
     };
+    if agent.is_over.load(Ordering::Relaxed) {
+        return Err(Refusal::bad_token());
+    }
     let content_type = parts.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let content_type = match content_type {
         None => None,

@@ -77,7 +77,12 @@ impl Agent {
             .chain(others.copied())
             .filter(|(_, value)| !value.is_empty())
             .collect();
-        with(&format!("{ADDRESS}/oauth/authorize"), &fields)
+        with(&format!("{}/oauth/authorize", self.address()), &fields)
+    }
+
+    /// The address of the agent's build.
+    fn address(&self) -> &str {
+        self.server_url.split_once("/mcp/").unwrap().0
     }
 
     /// Sends a form to the token endpoint, with the client in it.
@@ -108,10 +113,9 @@ impl Agent {
 
     /// The code that a browser gets in which somebody signs in and consents.
     pub async fn code(&self, browser: &mut Browser, username: &str) -> String {
-        let url = self.authorization(&[]);
-        let page = signed_in(browser, &url, username, PASSWORD).await;
-        let sent = decide(browser, &page, "allow").await;
-        parameters(sent.header("location"))["code"].clone()
+        let address = self.address();
+        let page = signed_in_at(browser, address, &self.authorization(&[]), [username, PASSWORD]).await;
+        told_by(&decide_at(browser, address, &page, "allow").await, address)["code"].clone()
     }
 
     /// Whether a token holds.
@@ -144,11 +148,17 @@ impl Tokens {
 /// What the agent is told by a redirect to its callback.
 #[track_caller]
 pub fn told(reply: &Reply) -> HashMap<String, String> {
+    told_by(reply, ADDRESS)
+}
+
+/// What the agent is told by the build of this address.
+#[track_caller]
+fn told_by(reply: &Reply, address: &str) -> HashMap<String, String> {
     let location = reply.header("location");
     assert!([302, 303].contains(&reply.status), "{reply:?}");
     assert!(location.starts_with(&format!("{CALLBACK}?")), "{location}");
     let told = parameters(location);
-    assert_eq!((told["state"].as_str(), told["iss"].as_str()), ("a state & more", ADDRESS));
+    assert_eq!((told["state"].as_str(), told["iss"].as_str()), ("a state & more", address));
     told
 }
 
@@ -163,25 +173,38 @@ pub fn hidden(page: &Reply, name: &str) -> String {
 
 /// Sends the form of the page to sign in.
 pub async fn send_password(browser: &mut Browser, page: &Reply, username: &str, password: &str) -> Reply {
+    send_password_at(browser, ADDRESS, page, [username, password]).await
+}
+
+async fn send_password_at(browser: &mut Browser, address: &str, page: &Reply, person: [&str; 2]) -> Reply {
+    let [username, password] = person;
     let (request, token) = (hidden(page, "request"), hidden(page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("username", username), ("password", password)];
-    browser.open(&format!("{ADDRESS}/oauth/authorize/sign-in/"), Some(&form)).await
+    browser.open(&format!("{address}/oauth/authorize/sign-in/"), Some(&form)).await
 }
 
 /// Opens the address to which an agent sends a person, signs in there, and returns the page to consent.
 pub async fn signed_in(browser: &mut Browser, url: &str, username: &str, password: &str) -> Reply {
+    signed_in_at(browser, ADDRESS, url, [username, password]).await
+}
+
+async fn signed_in_at(browser: &mut Browser, address: &str, url: &str, person: [&str; 2]) -> Reply {
     let page = browser.open(url, None).await;
-    let reply = send_password(browser, &page, username, password).await;
+    let reply = send_password_at(browser, address, &page, person).await;
     assert_eq!(reply.status, 303, "{reply:?}");
-    let next = format!("{ADDRESS}{}", reply.header("location"));
+    let next = format!("{address}{}", reply.header("location"));
     browser.open(&next, None).await
 }
 
 /// Sends the form of the page to consent.
 pub async fn decide(browser: &mut Browser, page: &Reply, decision: &str) -> Reply {
+    decide_at(browser, ADDRESS, page, decision).await
+}
+
+async fn decide_at(browser: &mut Browser, address: &str, page: &Reply, decision: &str) -> Reply {
     let (request, token) = (hidden(page, "request"), hidden(page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("decision", decision)];
-    browser.open(&format!("{ADDRESS}/oauth/authorize/consent/"), Some(&form)).await
+    browser.open(&format!("{address}/oauth/authorize/consent/"), Some(&form)).await
 }
 
 /// An error of OAuth.

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod agent_processes;
 mod classes;
 mod clients;
 mod connections;

@@ -56,6 +56,7 @@ pub fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) ->
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
     sql.push(" FROM records r JOIN object_classes t ON t.id = r.class_id WHERE r.id = ").bind(id);
+    and_open_to_agent(&mut sql, caller, "r.id", VIEW);
     let found = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
     let Some((class, version, on_class)) = found else { return Ok(None) };
     if for_change {
@@ -102,6 +103,23 @@ fn select_grants(sql: &mut Sql, caller: &Caller, columns: [&'static str; 3]) {
 /// SQL for the condition that an assignment is one of `{caller}`.
 const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
     WHERE m.user_id = {caller} AND m.group_id = -a.principal))";
+
+/// Appends the condition that an agent may take an action on the record whose id stands in this column; for a person, who may by
+/// other things than sets, nothing. So a statement that looks for what is hidden from an agent finds nothing, and nothing follows
+/// it, as where nothing is there: no clock tells the two apart.
+pub fn and_open_to_agent(sql: &mut Sql, caller: &Caller, column: &'static str, action: i64) {
+    if caller.agent.is_none() {
+        return;
+    }
+    select_grants(sql.push(" AND EXISTS (SELECT "), caller, ["", "", " FROM "]);
+    sql.push(" WHERE a.record = ")
+        .push(column)
+        .push(" AND (s.permissions & x.permissions & ")
+        .bind(action)
+        .push(") <> 0");
+    tokens(sql, BY_CALLER, &[("{caller}", caller.user)]);
+    sql.push(")");
+}
 
 /// Appends the column of the actions that record permission sets give the caller on the record whose id stands in this column
 /// of the table `t`; null when they give none.
@@ -154,7 +172,9 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Re
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
     let Some(on_class) = conn.opt(&sql, |row| Ok(ClassRights::of(caller, row.int(0)?)))? else { return Ok(Vec::new()) };
     let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
-    sql.name(&table(class)).push(" t WHERE t.id").any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
+    sql.name(&table(class)).push(" t WHERE t.id").any(ids.to_vec());
+    and_open_to_agent(&mut sql, caller, "t.id", VIEW);
+    sql.push(" ORDER BY t.id FOR SHARE");
     let found = conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
     let actions = actions(conn, caller, on_class, &found)?;
     Ok(found.into_iter().map(|(id, _)| id).filter(|id| actions.get(id).is_some_and(|held| held & VIEW != 0)).collect())

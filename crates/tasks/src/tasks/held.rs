@@ -94,12 +94,20 @@ pub fn of_path(request: &Request, conn: &mut Conn) -> Result<HeldTask, Refusal> 
 /// Locks the row of a task, and before it that of its record, as the deletion of a record does: so rights on it stay as they
 /// are. Returns the record, if there is one.
 pub fn lock(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldRecord>, Refusal> {
-    let sql = Sql::new("SELECT record FROM tasks WHERE id = $1").arg(id);
+    let open = |text: &'static str| {
+        let mut sql = Sql::new(text);
+        sql.push(" FROM tasks t WHERE t.id = ").bind(id);
+        if let Some(caller) = &request.caller {
+            single_records::and_open_to_agent(&mut sql, caller, "t.record", TASKS_VIEW);
+        }
+        sql
+    };
+    let sql = open("SELECT t.record");
     let record = match conn.opt(&sql, |row| row.opt_int(0))?.flatten() {
         Some(record) => single_records::look_up(request, conn, record, true)?,
         None => None,
     };
-    conn.opt(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE").arg(id), |_| Ok(()))?;
+    conn.opt(open("SELECT 1").push(" FOR UPDATE"), |_| Ok(()))?;
     Ok(record)
 }
 
@@ -115,6 +123,7 @@ pub fn look_up(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Hel
     request.caller()?.reaches(id)?;
     let mut sql = Sql::new("SELECT ");
     sql.push(COLUMNS).push(" FROM tasks t WHERE t.id = ").bind(id);
+    single_records::and_open_to_agent(&mut sql, request.caller()?, "t.record", TASKS_VIEW);
     let Some((mut held, class)) = conn.opt(&sql, read)? else { return Ok(None) };
     let of = TaskRef { id, record: held.record, class, created_by: held.created_by };
     held.actions = actions(conn, request.caller()?, &[of])?.remove(&id).unwrap_or(0);

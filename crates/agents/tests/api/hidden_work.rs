@@ -1,0 +1,180 @@
+//! What an agent may not see costs what nothing costs: where it asks for a record or a task by its id, as many statements are run for
+//! one that is hidden from it as for one that there is not, so that no clock tells them apart.
+
+use crate::dance::{Agent, with_agent};
+use crate::mcp::with_all_tools;
+use crate::set_up::{INTEGRATIONS, class};
+use http::{HeaderMap, Method};
+use platform::identity::agent_sessions;
+use platform::kit::caller::{Caller, Claims};
+use platform::kit::refusal::Refusal;
+use platform::kit::request::{Effects, Received, Request};
+use platform::kit::route::Handler;
+use resource::{Body, Query};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::{Conn, Error, Sql};
+use testkit::{Client, Server};
+
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+const SETS: &str = "/api/object-classes/1/record-permission-sets/";
+const UNKNOWN: i64 = 999_999;
+
+/// The agent as the caller of requests.
+async fn caller(server: &Server) -> Arc<Caller> {
+    let load = |conn: &mut Conn| {
+        let sql = Sql::new("SELECT id, user_id FROM sessions WHERE connector IS NOT NULL");
+        let (session, user) = conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let claims = Claims { user, session, expires_at: i64::MAX };
+        agent_sessions::load(conn, claims, testkit::NOW)
+    };
+    Arc::new(server.build.db.read::<_, Error>(load).await.unwrap().unwrap())
+}
+
+/// A call as tools make it: how many statements it runs, and what it answers.
+async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (u64, Value) {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let found = platform::table().find(path).unwrap();
+    let route = found.routes.iter().copied().find(|route| route.method == method).unwrap();
+    let received = Received {
+        app: server.app.clone(),
+        build: server.build.clone(),
+        requirement: route.requirement(),
+        declared_names: route.declared_names(),
+        path_values: found.path_values,
+        method,
+        path: path.to_owned(),
+        query: Query::parse(query),
+        body: Ok(Body::of(&body)),
+        room: Default::default(),
+        headers: HeaderMap::new(),
+        address: [127, 0, 0, 1].into(),
+        origin: "https://a.example".to_owned(),
+        now: testkit::NOW,
+        admission: None,
+        effects: Effects::default(),
+    };
+    let request = Arc::new(Request::new(Some(caller.clone()), received));
+    let counted = Arc::new(AtomicU64::new(0));
+    let (shared, count, handler) = (request.clone(), counted.clone(), route.handler);
+    let run = move |conn: &mut Conn| {
+        let outcome = match &handler {
+            Handler::Read(handler) | Handler::ShortRead(handler) | Handler::Write(handler) => handler(&shared, conn),
+            Handler::Peek(peek, handler) => match peek(&shared, conn) {
+                Ok(None) => handler(&shared, conn),
+                Ok(Some(answer)) => Ok(answer),
+                Err(refusal) => Err(refusal),
+            },
+            _ => panic!("{} is none of one transaction", shared.path),
+        };
+        count.store(conn.statements(), Ordering::Relaxed);
+        outcome
+    };
+    let is_write = matches!(route.handler, Handler::Write(_));
+    let outcome =
+        if is_write { server.build.db.write::<_, Refusal>(run).await } else { server.build.db.read(run).await };
+    let told = match outcome {
+        Ok(answer) => serde_json::from_slice(answer.body.whole()).unwrap_or_default(),
+        Err(refusal) => refusal.body,
+    };
+    (counted.load(Ordering::Relaxed), told)
+}
+
+/// A server with class 1, whose field `above` points at its own records, and set 1, which gives an agent everything.
+async fn scene() -> (Server, Client, Agent, i64) {
+    let (server, api, agent) = with_agent().await;
+    with_all_tools(&api, &agent).await;
+    class(&api, "Order").await;
+    for field in [
+        json!({"label": "Title", "type": "string"}),
+        json!({"label": "Above", "type": "relation", "related_object_class": 1}),
+    ] {
+        api.post("/api/object-classes/1/fields/", field).await.created();
+    }
+    let classes = json!({"object_classes": [1]});
+    api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), classes).await.ok();
+    let all = json!({
+        "object_records": ["view", "edit", "delete"],
+        "tasks": ["create", "edit", "view", "delete", "complete", "assign"],
+    });
+    api.post(SETS, json!({"name": "All", "permissions": all})).await.created();
+    api.post(SETS, json!({"name": "Others", "permissions": all})).await.created();
+    let given = json!({"mcp_permissions": [{"connector": 1, "permissions": all}]});
+    api.patch(&format!("{SETS}1/"), given).await.ok();
+    let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
+    api.post("/api/task-templates/", template).await.created();
+    let person = server.as_type("internal").await;
+    agent.grant(&server, &person.username).await;
+    (server, api, agent, person.id)
+}
+
+#[tokio::test]
+async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
+    let (server, api, _agent, person) = scene().await;
+    let record = async |set: i64, users: Value| {
+        let assigned = if set == 0 { json!([]) } else { json!([{"permission_set": set, "users": users}]) };
+        api.post(RECORDS, json!({"fields": {"title": "A"}, "permission_sets": assigned})).await.id()
+    };
+    let seen = record(1, json!([person])).await;
+    // Hidden ones: of nobody, of somebody else, and of the person, by a set that gives the connector nothing.
+    let hidden = [record(0, json!([])).await, record(1, json!([1])).await, record(2, json!([person])).await];
+    let task = async |record: i64| {
+        let body = json!({"task_template": 1, "object_record": record, "assignees": [person]});
+        api.post("/api/tasks/", body).await.id()
+    };
+    let task_seen = task(seen).await;
+    let tasks_hidden = [task(hidden[0]).await, task(hidden[1]).await, task(hidden[2]).await];
+    let caller = caller(&server).await;
+    let of_record = |id: i64| format!("/api/object-records/{id}/");
+    let of_task = |id: i64| format!("/api/tasks/{id}/");
+    let title = json!({"fields": {"title": "B"}});
+    type Made<'a> = Box<dyn Fn(i64) -> (Method, String, Value) + 'a>;
+    let of_records: Vec<(&str, Made)> = vec![
+        ("get", Box::new(|id| (Method::GET, of_record(id), Value::Null))),
+        ("get some fields", Box::new(|id| (Method::GET, format!("{}?fields=title", of_record(id)), Value::Null))),
+        ("change", Box::new(|id| (Method::PATCH, of_record(id), title.clone()))),
+        ("delete", Box::new(|id| (Method::DELETE, of_record(id), Value::Null))),
+        ("point at", Box::new(|id| (Method::PATCH, of_record(seen), json!({"fields": {"above": id}})))),
+        (
+            "make a task",
+            Box::new(|id| (Method::POST, "/api/tasks/".to_owned(), json!({"task_template": 1, "object_record": id}))),
+        ),
+        ("find", Box::new(|id| (Method::GET, format!("{RECORDS}?id={id}"), Value::Null))),
+        ("find by relation", Box::new(|id| (Method::GET, format!("{RECORDS}?above={id}"), Value::Null))),
+        ("find tasks", Box::new(|id| (Method::GET, format!("/api/tasks/?object_record={id}"), Value::Null))),
+    ];
+    let of_tasks: Vec<(&str, Made)> = vec![
+        ("get", Box::new(|id| (Method::GET, of_task(id), Value::Null))),
+        ("change", Box::new(|id| (Method::PATCH, of_task(id), json!({"name": "B"})))),
+        ("complete", Box::new(|id| (Method::POST, format!("{}complete/", of_task(id)), json!({"response": {}})))),
+        ("delete", Box::new(|id| (Method::DELETE, of_task(id), Value::Null))),
+    ];
+    // What is seen is found.
+    for (id, made) in [(seen, &of_records[0].1), (task_seen, &of_tasks[0].1)] {
+        let (method, path, body) = made(id);
+        assert_eq!(call(&server, &caller, method, &path, body).await.1["id"], id);
+    }
+    let mut wrong = Vec::new();
+    for (all, ids) in [(&of_records, hidden), (&of_tasks, tasks_hidden)] {
+        for (what, made) in all {
+            // What is asked for first fills the caches.
+            let (method, path, body) = made(UNKNOWN);
+            call(&server, &caller, method.clone(), &path, body.clone()).await;
+            let (expected, told) = call(&server, &caller, method, &path, body).await;
+            for id in ids {
+                let (method, path, body) = made(id);
+                let (count, told_of) = call(&server, &caller, method, &path, body).await;
+                assert_eq!(
+                    told_of.to_string().replace(&format!("pk {id} "), "pk "),
+                    told.to_string().replace("pk 999999 ", "pk "),
+                    "{what} {path}"
+                );
+                if count != expected {
+                    wrong.push(format!("{what} {path}: {count} statements for {id}, {expected} for what is not there"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

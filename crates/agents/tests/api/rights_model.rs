@@ -1,0 +1,184 @@
+//! The plain model of the walk over rights of agents: what was given to whom, and what a connector may therefore do for a person.
+
+use crate::dance::{Agent, Tokens};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use testkit::Client;
+
+/// Numbers that look random, the same for the same seed (xorshift).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+    /// Each of these in two of three cases.
+    pub fn most<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
+        of.iter().copied().filter(|_| self.below(3) > 0).collect()
+    }
+    pub fn one_of(&mut self, cases: usize) -> bool {
+        self.below(cases) == 0
+    }
+}
+
+pub const RECORD: [&str; 3] = ["view", "edit", "delete"];
+pub const TASKS: [&str; 6] = ["create", "edit", "view", "delete", "complete", "assign"];
+
+/// Actions with their resource, such as `tasks.view`.
+pub type Actions = BTreeSet<String>;
+
+pub fn named(resource: &str, actions: &[&str]) -> Actions {
+    actions.iter().map(|action| format!("{resource}.{action}")).collect()
+}
+
+/// The actions with all that they need.
+pub fn with_needed(mut actions: Actions) -> Actions {
+    if TASKS.iter().any(|action| actions.contains(&format!("tasks.{action}"))) {
+        actions.insert("tasks.view".to_owned());
+    }
+    if actions.contains("tasks.assign") {
+        actions.insert("tasks.edit".to_owned());
+    }
+    if !actions.is_empty() {
+        actions.insert("object_records.view".to_owned());
+    }
+    actions
+}
+
+/// Actions as the body of a set has them.
+pub fn body_of(actions: &Actions) -> Value {
+    let of = |resource: &str| -> Vec<&str> {
+        actions.iter().filter_map(|name| name.strip_prefix(resource)?.strip_prefix('.')).collect()
+    };
+    json!({"object_records": of("object_records"), "tasks": of("tasks")})
+}
+
+/// The permissions of a record as answers show them.
+pub fn shown(held: &Actions) -> Value {
+    let bools = |resource: &str, actions: &[&str]| -> Value {
+        actions
+            .iter()
+            .map(|action| ((*action).to_owned(), json!(held.contains(&format!("{resource}.{action}")))))
+            .collect()
+    };
+    let mut shown = bools("object_records", &["view", "edit", "delete", "edit_owners"]);
+    shown["tasks"] = bools("tasks", &TASKS);
+    shown
+}
+
+pub struct Person {
+    pub api: Client,
+    pub account_type: &'static str,
+}
+
+pub struct Connector {
+    pub agent: Agent,
+    /// Those of its integration.
+    pub classes: BTreeSet<i64>,
+    pub is_enabled: bool,
+    pub is_integration_enabled: bool,
+    /// The tokens of its grants, by person.
+    pub tokens: BTreeMap<i64, Tokens>,
+}
+
+/// A record permission set.
+pub struct Set {
+    pub class: i64,
+    pub actions: Actions,
+    pub of_connectors: BTreeMap<i64, Actions>,
+}
+
+/// What gives people rights on a class, and their agents none but to create: its owners, the set of everybody and one other.
+pub struct Class {
+    /// The class that the field `next` points at.
+    pub next: Option<i64>,
+    pub owners: BTreeSet<i64>,
+    pub everyone: i64,
+    pub may_everyone_create: bool,
+    pub set: i64,
+    pub set_gives_create: bool,
+    pub users_of_set: BTreeSet<i64>,
+}
+
+pub struct Record {
+    pub class: i64,
+    pub owner: Option<i64>,
+    pub title: String,
+    pub amount: i64,
+    pub next: Option<i64>,
+    /// Set and principal (a group is negative), with the id of the assignment.
+    pub assigned: BTreeMap<(i64, i64), i64>,
+}
+
+pub struct Task {
+    pub record: Option<i64>,
+    pub is_open: bool,
+}
+
+/// What was done, as the rules know it.
+#[derive(Default)]
+pub struct Model {
+    pub people: Vec<Person>,
+    pub members: BTreeMap<i64, BTreeSet<i64>>,
+    pub classes: BTreeMap<i64, Class>,
+    pub connectors: BTreeMap<i64, Connector>,
+    pub sets: BTreeMap<i64, Set>,
+    pub records: BTreeMap<i64, Record>,
+    pub tasks: BTreeMap<i64, Task>,
+}
+
+impl Model {
+    /// What a connector may do with a record for a person.
+    pub fn on_record(&self, connector: i64, person: i64, record: &Record) -> Actions {
+        if !self.connectors[&connector].classes.contains(&record.class) {
+            return Actions::new();
+        }
+        let is_his = |principal: i64| {
+            principal == person || self.members.get(&-principal).is_some_and(|of| of.contains(&person))
+        };
+        let sets = record.assigned.keys().filter(|(_, principal)| is_his(*principal));
+        sets.filter_map(|(set, _)| self.sets.get(set)?.of_connectors.get(&connector)).flatten().cloned().collect()
+    }
+
+    pub fn sees(&self, connector: i64, person: i64, record: i64) -> bool {
+        self.records
+            .get(&record)
+            .is_some_and(|record| self.on_record(connector, person, record).contains("object_records.view"))
+    }
+
+    /// The records of a class that a connector may view for a person.
+    pub fn seen(&self, connector: i64, person: i64, class: i64) -> Vec<i64> {
+        let of_class = self.records.iter().filter(|(_, record)| record.class == class);
+        of_class.map(|(id, _)| *id).filter(|id| self.sees(connector, person, *id)).collect()
+    }
+
+    /// What a connector may do with a task for a person: that of its record.
+    pub fn on_task(&self, connector: i64, person: i64, task: i64) -> Actions {
+        let record = self.tasks.get(&task).and_then(|task| self.records.get(&task.record?));
+        record.map(|record| self.on_record(connector, person, record)).unwrap_or_default()
+    }
+
+    /// Whether a person may create records of a class, which is what counts for his agents, too.
+    pub fn may_create(&self, person: &Person, class: i64) -> bool {
+        let (user, of) = (person.api.id, &self.classes[&class]);
+        person.account_type == "super_admin"
+            || of.owners.contains(&user)
+            || of.may_everyone_create
+            || (of.set_gives_create && of.users_of_set.contains(&user))
+    }
+
+    pub fn has_children(&self, record: i64) -> bool {
+        self.records.values().any(|child| child.next == Some(record))
+    }
+
+    pub fn remove_record(&mut self, record: i64) {
+        self.records.remove(&record);
+        self.tasks.retain(|_, task| task.record != Some(record));
+    }
+}

@@ -1,0 +1,579 @@
+//! A walk over random sets, assignments, groups, associations and connectors, beside a plain model of the rules
+//! (`docs/reference/mcp-server.md`): what an agent sees and may do by each tool is exactly what the record sets assigned to its person
+//! give to its connector. `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
+
+use crate::dance::{Agent, Tokens};
+use crate::rights_model::{Actions, Model, Person, Record, Task, shown};
+use crate::rights_steps::{Walk, records_of};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use testkit::{Reply, Server, rounds, without_its_id};
+
+/// The id of what there is not.
+const UNKNOWN: i64 = 999_999;
+/// How many steps a walk has.
+const STEPS: usize = 48;
+
+fn forbidden() -> Value {
+    json!({"detail": "You do not have permission to perform this action."})
+}
+
+fn not_found() -> Value {
+    json!({"detail": "Not found."})
+}
+
+fn no_record(id: i64) -> String {
+    format!("Invalid pk {id} - object does not exist.")
+}
+
+/// An agent that looks at everything for a person.
+struct Look<'w> {
+    server: &'w Server,
+    model: &'w Model,
+    person: &'w Person,
+    connector: i64,
+    agent: Agent,
+    tokens: Tokens,
+    who: String,
+}
+
+impl Look<'_> {
+    fn user(&self) -> i64 {
+        self.person.api.id
+    }
+
+    fn held(&self, record: i64) -> Actions {
+        let record = self.model.records.get(&record);
+        record.map(|record| self.model.on_record(self.connector, self.user(), record)).unwrap_or_default()
+    }
+
+    fn sees(&self, record: i64) -> bool {
+        self.model.sees(self.connector, self.user(), record)
+    }
+
+    async fn reply(&self, tool: &str, arguments: &Value) -> Reply {
+        let params = json!({"name": tool, "arguments": arguments});
+        let reply = self.agent.ask(self.server, &self.tokens, "tools/call", params).await;
+        assert_eq!(reply.status, 200, "{} {tool} {arguments}: {reply:?}", self.who);
+        reply
+    }
+
+    /// The structured result of a tool, with whether it is an error.
+    async fn call(&self, tool: &str, arguments: Value) -> (bool, Value) {
+        let result = self.reply(tool, &arguments).await.json["result"].take();
+        (result["isError"] == true, result["structuredContent"].clone())
+    }
+
+    async fn run(&self, tool: &str, arguments: Value) -> Value {
+        let (is_error, result) = self.call(tool, arguments.clone()).await;
+        assert!(!is_error, "{} {tool} {arguments}: {result}", self.who);
+        result
+    }
+
+    async fn refused(&self, tool: &str, arguments: Value, body: &Value) {
+        let told = self.call(tool, arguments.clone()).await;
+        assert_eq!(told, (true, body.clone()), "{} {tool} {arguments}", self.who);
+    }
+
+    /// Calls a tool for what the agent may not see, and for what there is not: the answers are the same, but for the id that was
+    /// sent, and are refusals with this body.
+    async fn is_hidden(&self, tool: &str, arguments: impl Fn(i64) -> Value, hidden: i64, body: impl Fn(i64) -> Value) {
+        let mut replies = Vec::new();
+        for id in [hidden, UNKNOWN] {
+            let reply = self.reply(tool, &arguments(id)).await;
+            assert_eq!(reply.json["result"]["structuredContent"], body(id), "{} {tool} {}", self.who, arguments(id));
+            assert_eq!(reply.json["result"]["isError"], true, "{} {tool}", self.who);
+            let mut reply = without_its_id(reply);
+            reply.headers.remove("content-length");
+            let text = reply.text.replace(&no_record(id), "no such record");
+            replies.push((reply.headers, text));
+        }
+        assert_eq!(replies[0], replies[1], "{} {tool} {}", self.who, arguments(hidden));
+    }
+
+    async fn at_everything(&self) {
+        self.at_classes().await;
+        for class in self.model.classes.keys() {
+            if self.model.connectors[&self.connector].classes.contains(class) {
+                self.at_class(*class).await;
+                self.at_filters(*class).await;
+            } else {
+                for tool in ["describe_object_class", "search_records", "create_record"] {
+                    self.is_hidden(tool, |class| json!({"object_class": class}), *class, |_| not_found()).await;
+                }
+                for filters in [json!({"title": "t1"}), json!({"next.title": "t1"}), json!({"nothing": 1})] {
+                    let of =
+                        |class| json!({"object_class": class, "filters": filters, "search": "t1", "ordering": "title"});
+                    self.is_hidden("search_records", of, *class, |_| not_found()).await;
+                }
+            }
+        }
+        self.at_tasks().await;
+    }
+
+    async fn at_classes(&self) {
+        let listed = self.run("list_object_classes", json!({"limit": 100})).await;
+        let of_class = |id: &i64| {
+            let n = self.admin_name(*id);
+            let seen = self.model.seen(self.connector, self.user(), *id).len();
+            json!({"id": id, "alias": format!("class_{n}"), "name": format!("Class {n}"), "description": "", "num_of_records": seen})
+        };
+        let classes: Vec<Value> = self.model.connectors[&self.connector].classes.iter().map(of_class).collect();
+        let count = classes.len();
+        let expected = json!({"results": classes, "total_count": count, "filtered_count": count, "next_cursor": null});
+        assert_eq!(listed, expected, "{}", self.who);
+    }
+
+    /// The number in the name of a class: the last one was made first.
+    fn admin_name(&self, class: i64) -> usize {
+        self.model.classes.keys().rev().position(|id| *id == class).unwrap()
+    }
+
+    async fn at_class(&self, class: i64) {
+        let described = self.run("describe_object_class", json!({"object_class": class})).await;
+        assert_eq!(described["may_create"], self.model.may_create(self.person, class), "{} {class}", self.who);
+        if let Some(next) = self.model.classes[&class].next {
+            let fields = described["fields"].as_array().unwrap();
+            let field = fields.iter().find(|field| field["alias"] == "next").unwrap();
+            let is_seen = self.model.connectors[&self.connector].classes.contains(&next);
+            let expected = if is_seen { json!(next) } else { Value::Null };
+            assert_eq!(field["related_object_class"], expected, "{} {described}", self.who);
+            let (text, name) = (described.to_string(), self.admin_name(next));
+            assert!(!text.contains(&format!("class_{name}")), "{} {text}", self.who);
+        }
+        let seen = self.model.seen(self.connector, self.user(), class);
+        let found = self.run("search_records", json!({"object_class": class, "limit": 100})).await;
+        let results = found["results"].as_array().unwrap();
+        let ids: Vec<i64> = results.iter().filter_map(|item| item["id"].as_i64()).collect();
+        assert_eq!(ids, seen, "{} class {class}", self.who);
+        for item in results {
+            self.is_shown(item);
+        }
+    }
+
+    /// Whether a record is shown as it is, but for the label of a related one that is hidden.
+    fn is_shown(&self, item: &Value) {
+        let record = &self.model.records[&item["id"].as_i64().unwrap()];
+        let mut fields = json!({"title": record.title, "amount": record.amount});
+        let mut label = Value::Null;
+        if self.model.classes[&record.class].next.is_some() {
+            fields["next"] = json!(record.next);
+            label = record
+                .next
+                .filter(|next| self.sees(*next))
+                .map_or(Value::Null, |next| json!(self.model.records[&next].title));
+        }
+        assert_eq!(item["fields"], fields, "{} {item}", self.who);
+        assert_eq!(item["_meta"]["labels"]["fields"]["next"], label, "{} {item}", self.who);
+    }
+
+    /// Filters, words and orders, also those that look into related records.
+    async fn at_filters(&self, class: i64) {
+        let seen = self.model.seen(self.connector, self.user(), class);
+        let of = |id: &i64| &self.model.records[id];
+        // The related record, as far as it is seen.
+        let next = |id: &i64| of(id).next.filter(|next| self.sees(*next)).map(|next| &self.model.records[&next]);
+        let all: Vec<i64> = self.model.records.keys().copied().collect();
+        let related: BTreeSet<i64> = self.model.records.values().filter_map(|record| record.next).collect();
+        let owner = self.user();
+        let matching = |is: &dyn Fn(&i64) -> bool| -> Vec<i64> { seen.iter().copied().filter(is).collect() };
+        let mut cases: Vec<(Value, Vec<i64>)> = vec![
+            (json!({"filters": {"title": "t1"}}), matching(&|id| of(id).title == "t1")),
+            (json!({"filters": {"amount__gte": 10}}), matching(&|id| of(id).amount >= 10)),
+            (json!({"filters": {"id__in": all}}), seen.clone()),
+            (json!({"filters": {"id": all[all.len() / 2]}}), matching(&|id| *id == all[all.len() / 2])),
+            (json!({"filters": {"owner": owner}}), matching(&|id| of(id).owner == Some(owner))),
+            (json!({"search": "t2"}), matching(&|id| of(id).title == "t2")),
+            (
+                json!({"search": "t2", "filters": {"amount__lt": 10}}),
+                matching(&|id| of(id).title == "t2" && of(id).amount < 10),
+            ),
+        ];
+        if self.model.classes[&class].next.is_some() {
+            cases.extend([
+                (json!({"filters": {"next__isnull": false}}), matching(&|id| of(id).next.is_some())),
+                (json!({"filters": {"next__in": related}}), matching(&|id| of(id).next.is_some())),
+                (
+                    json!({"filters": {"next.title": "t3"}}),
+                    matching(&|id| next(id).is_some_and(|next| next.title == "t3")),
+                ),
+                (json!({"filters": {"next.title__isnull": true}}), matching(&|id| next(id).is_none())),
+                (json!({"filters": {"next.title__isnull": false}}), matching(&|id| next(id).is_some())),
+                (
+                    json!({"filters": {"next.amount__gte": 5}}),
+                    matching(&|id| next(id).is_some_and(|next| next.amount >= 5)),
+                ),
+                (json!({"filters": {"next.id__in": related}}), matching(&|id| next(id).is_some())),
+            ]);
+            for id in related.iter().take(2) {
+                cases.push((json!({"filters": {"next": id}}), matching(&|own| of(own).next == Some(*id))));
+            }
+        }
+        for (mut arguments, expected) in cases {
+            arguments["object_class"] = json!(class);
+            arguments["limit"] = json!(100);
+            arguments["fields"] = json!(["amount"]);
+            let found = self.run("search_records", arguments.clone()).await;
+            let ids: Vec<i64> =
+                found["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()).collect();
+            assert_eq!(ids, expected, "{} {arguments}", self.who);
+            let counts = (&found["total_count"], &found["filtered_count"]);
+            assert_eq!(counts, (&json!(seen.len()), &json!(expected.len())), "{} {arguments}", self.who);
+        }
+        let associated = &self.model.connectors[&self.connector].classes;
+        if self.model.classes[&class].next.is_some_and(|next| !associated.contains(&next)) {
+            // Nor do filters tell which fields a class has that the agent does not see, and what these take.
+            let mut told = BTreeSet::new();
+            for (name, value) in
+                [("next.title", "t1"), ("next.nothing", "t1"), ("next.amount", "x"), ("next.title__gte", "")]
+            {
+                let arguments = json!({"object_class": class, "filters": {name: value}});
+                told.insert(self.reply("search_records", &arguments).await.text);
+            }
+            assert_eq!(told.len(), 1, "{} class {class}: {told:?}", self.who);
+        }
+        let mut ordered = seen.clone();
+        ordered.sort_by_key(|id| (-of(id).amount, *id));
+        let (mut found, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let page = json!({"object_class": class, "ordering": "-amount,id", "limit": 3, "cursor": cursor});
+            let page = self.run("search_records", page).await;
+            found.extend(page["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()));
+            cursor = page["next_cursor"].clone();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        assert_eq!(found, ordered, "{} class {class}", self.who);
+    }
+
+    async fn at_tasks(&self) {
+        let sees = |id: i64| self.model.on_task(self.connector, self.user(), id).contains("tasks.view");
+        let seen: BTreeSet<i64> = self.model.tasks.keys().copied().filter(|id| sees(*id)).collect();
+        let is_of = |id: &i64, record: i64| self.model.tasks[id].record == Some(record);
+        let is_open = |id: &i64| self.model.tasks[id].is_open;
+        let mut cases = vec![
+            (json!({}), seen.clone()),
+            (json!({"status": "open"}), seen.iter().copied().filter(is_open).collect()),
+        ];
+        for record in self.model.records.keys().take(5) {
+            cases.push((
+                json!({"object_record": record}),
+                seen.iter().copied().filter(|id| is_of(id, *record)).collect(),
+            ));
+        }
+        for (filters, expected) in cases {
+            let listed = self.run("list_tasks", json!({"filters": filters, "limit": 100})).await;
+            let ids: BTreeSet<i64> =
+                listed["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()).collect();
+            assert_eq!(ids, expected, "{} {filters}", self.who);
+            let counts = (&listed["total_count"], &listed["filtered_count"]);
+            assert_eq!(counts, (&json!(seen.len()), &json!(expected.len())), "{} {filters}", self.who);
+        }
+        for id in self.model.tasks.keys().filter(|id| !seen.contains(id)).take(3) {
+            for (tool, more) in [
+                ("get_task", json!({})),
+                ("update_task", json!({"name": "Mine"})),
+                ("assign_task", json!({"assignees": [self.user()]})),
+                ("complete_task", json!({"response": {}})),
+                ("delete_task", json!({})),
+            ] {
+                let of = |id| {
+                    let mut arguments = more.clone();
+                    arguments["task"] = json!(id);
+                    arguments
+                };
+                self.is_hidden(tool, of, *id, |_| not_found()).await;
+            }
+        }
+    }
+
+    /// Everything that changes nothing, or the same to the same, about one record.
+    async fn at_record(&self, id: i64) {
+        let held = self.held(id);
+        let may = |action: &str| held.contains(action);
+        if !may("object_records.view") {
+            let of = |id| json!({"object_record": id});
+            let title = |id| json!({"object_record": id, "fields": {"title": "Mine"}});
+            let task = |id| json!({"object_record": id, "task_template": 1, "assignees": [self.user()]});
+            for tool in ["get_record", "delete_record", "get_record_history"] {
+                self.is_hidden(tool, of, id, |_| not_found()).await;
+            }
+            self.is_hidden("update_record", title, id, |_| not_found()).await;
+            self.is_hidden("create_task", task, id, |id| json!({"object_record": [no_record(id)]})).await;
+            return;
+        }
+        let who = format!("{} record {id} {held:?}", self.who);
+        let record = self.run("get_record", json!({"object_record": id})).await;
+        assert_eq!(record["_meta"]["permissions"], shown(&held), "{who}");
+        self.is_shown(&record);
+        let unavailable = json!({"detail": "History is unavailable."});
+        self.refused("get_record_history", json!({"object_record": id}), &unavailable).await;
+        let same = json!({"object_record": id, "fields": {"title": self.model.records[&id].title}});
+        match may("object_records.edit") {
+            true => drop(self.run("update_record", same).await),
+            false => self.refused("update_record", same, &forbidden()).await,
+        }
+        if !may("object_records.delete") {
+            self.refused("delete_record", json!({"object_record": id}), &forbidden()).await;
+        }
+        let body = json!({"object_record": id, "task_template": 1});
+        if !may("tasks.create") {
+            self.refused("create_task", body.clone(), &forbidden()).await;
+        }
+        if !may("tasks.assign") {
+            let mut body = body;
+            body["assignees"] = json!([self.user()]);
+            self.refused("create_task", body, &forbidden()).await;
+        }
+    }
+}
+
+impl Walk {
+    /// A connector and a person, with an agent that looks; after a look at one that is disabled, `None`.
+    async fn agent_of(&mut self, connector: i64, at: usize) -> Option<(Agent, Tokens)> {
+        let (user, username) = (self.model.people[at].api.id, self.model.people[at].api.username.clone());
+        let of = self.model.connectors.get_mut(&connector).unwrap();
+        if !of.is_enabled || !of.is_integration_enabled {
+            if let Some(tokens) = of.tokens.get(&user) {
+                assert_eq!(of.agent.ask(&self.server, tokens, "tools/list", json!({})).await.status, 401);
+            }
+            return None;
+        }
+        if !of.tokens.contains_key(&user) {
+            of.tokens.insert(user, of.agent.grant(&self.server, &username).await);
+        }
+        Some((of.agent.clone(), of.tokens[&user].clone()))
+    }
+
+    async fn look(&mut self, seed: u64) {
+        let (connectors, at) = (self.connectors(), self.random.below(self.model.people.len()));
+        let connector = self.random.pick(&connectors);
+        let Some((agent, tokens)) = self.agent_of(connector, at).await else { return };
+        let person = &self.model.people[at];
+        let who = format!("seed {seed}: {} {} on connector {connector}", person.account_type, person.api.id);
+        let look = Look { server: &self.server, model: &self.model, person, connector, agent, tokens, who };
+        // What the person sees by rights of his own stands in the same caches.
+        for class in look.model.classes.keys() {
+            look.person.api.get(&records_of(*class)).await;
+        }
+        look.person.api.get("/api/tasks/").await.ok();
+        look.at_everything().await;
+        let records = self.model.records.keys().copied();
+        let (seen, hidden): (Vec<i64>, Vec<i64>) = records.partition(|id| look.sees(*id));
+        for of in [seen, hidden] {
+            if !of.is_empty() {
+                look.at_record(self.random.pick(&of)).await;
+            }
+        }
+        self.act(connector, at, seed).await;
+    }
+
+    /// Has an agent change something, if it may; the model follows.
+    async fn act(&mut self, connector: i64, at: usize, seed: u64) {
+        let Some((agent, tokens)) = self.agent_of(connector, at).await else { return };
+        let Some(record) = self.a_record() else { return };
+        let tasks: Vec<i64> = self.model.tasks.keys().copied().collect();
+        let task = if tasks.is_empty() { UNKNOWN } else { self.random.pick(&tasks) };
+        let next = if self.random.one_of(4) { None } else { self.a_next(self.model.records[&record].class) };
+        let (kind, is_assigned) = (self.random.below(8), self.random.one_of(2));
+        let person = &self.model.people[at];
+        let who = format!("seed {seed}: {} {} acts on connector {connector}", person.account_type, person.api.id);
+        let look = Look { server: &self.server, model: &self.model, person, connector, agent, tokens, who };
+        let done = match kind {
+            0 | 1 => look.sets_next(record, next).await,
+            2 => look.deletes(record).await,
+            3 | 4 => look.creates(record, next, is_assigned, &self.admin).await,
+            5 => look.makes_task(record, is_assigned).await,
+            6 => look.completes(task).await,
+            _ => look.changes_task(task, is_assigned).await,
+        };
+        match done {
+            Done::Nothing => {}
+            Done::Next => self.model.records.get_mut(&record).unwrap().next = next,
+            Done::Deleted => self.model.remove_record(record),
+            Done::Created(id, made) => drop(self.model.records.insert(id, made)),
+            Done::Task(id) => drop(self.model.tasks.insert(id, Task { record: Some(record), is_open: true })),
+            Done::Completed => self.model.tasks.get_mut(&task).unwrap().is_open = false,
+            Done::TaskDeleted => drop(self.model.tasks.remove(&task)),
+        }
+    }
+}
+
+/// What an agent did.
+enum Done {
+    Nothing,
+    Next,
+    Deleted,
+    Created(i64, Record),
+    Task(i64),
+    Completed,
+    TaskDeleted,
+}
+
+impl Look<'_> {
+    /// Lets a record point at another one, which must be one that the agent may view, or the one at which it points already.
+    async fn sets_next(&self, id: i64, next: Option<i64>) -> Done {
+        let (record, held) = (&self.model.records[&id], self.held(id));
+        if self.model.classes[&record.class].next.is_none() {
+            return Done::Nothing;
+        }
+        let body = json!({"object_record": id, "fields": {"next": next}});
+        if !held.contains("object_records.edit") {
+            let refusal = if self.sees(id) { forbidden() } else { not_found() };
+            self.refused("update_record", body, &refusal).await;
+            return Done::Nothing;
+        }
+        if let Some(hidden) = next.filter(|next| !self.sees(*next) && record.next != Some(*next)) {
+            let of = |next| json!({"object_record": id, "fields": {"next": next}});
+            let refusal = |next| json!({"fields": {"next": [no_record(next)]}});
+            self.is_hidden("update_record", of, hidden, refusal).await;
+            return Done::Nothing;
+        }
+        assert_eq!(self.run("update_record", body).await["fields"]["next"], json!(next), "{}", self.who);
+        Done::Next
+    }
+
+    async fn deletes(&self, id: i64) -> Done {
+        let body = json!({"object_record": id});
+        if !self.held(id).contains("object_records.delete") {
+            let refusal = if self.sees(id) { forbidden() } else { not_found() };
+            self.refused("delete_record", body, &refusal).await;
+            return Done::Nothing;
+        }
+        if self.model.has_children(id) {
+            let refusal = json!({"detail": "Object record has related records and cannot be deleted."});
+            self.refused("delete_record", body, &refusal).await;
+            return Done::Nothing;
+        }
+        assert_eq!(self.run("delete_record", body).await, json!({"done": true}));
+        Done::Deleted
+    }
+
+    /// Creates a record of the same class as another one, whose owner is the person, and which may be assigned to him.
+    async fn creates(&self, like: i64, next: Option<i64>, is_assigned: bool, admin: &testkit::Client) -> Done {
+        let class = self.model.records[&like].class;
+        let mut body = json!({"object_class": class, "fields": {"title": "t1", "amount": 1}});
+        if next.is_some() {
+            body["fields"]["next"] = json!(next);
+        }
+        let set = self.model.sets.iter().find(|(_, set)| set.class == class).map(|(id, _)| *id).filter(|_| is_assigned);
+        if let Some(set) = set {
+            body["permission_sets"] = json!([{"permission_set": set}]);
+        }
+        if !self.model.connectors[&self.connector].classes.contains(&class) {
+            self.refused("create_record", body, &not_found()).await;
+            return Done::Nothing;
+        }
+        if !self.model.may_create(self.person, class) {
+            self.refused("create_record", body, &forbidden()).await;
+            return Done::Nothing;
+        }
+        if let Some(hidden) = next.filter(|next| !self.sees(*next)) {
+            let of = |next| {
+                let mut body = body.clone();
+                body["fields"]["next"] = json!(next);
+                body
+            };
+            let refusal = |next| json!({"fields": {"next": [no_record(next)]}});
+            self.is_hidden("create_record", of, hidden, refusal).await;
+            return Done::Nothing;
+        }
+        let id = self.run("create_record", body).await["id"].as_i64().unwrap();
+        let mut assigned = BTreeMap::new();
+        if let Some(set) = set {
+            let path = format!("/api/object-records/{id}/permission-sets/{set}/assignees/");
+            let assignees = admin.get(&path).await;
+            assert_eq!(assignees["results"][0]["user"]["id"], self.user(), "{}", self.who);
+            assigned.insert((set, self.user()), assignees.ids()[0]);
+        }
+        let made = admin.get(&format!("/api/object-records/{id}/")).await.ok();
+        assert_eq!(made["owner"]["id"], self.user(), "{}", self.who);
+        Done::Created(id, Record { class, owner: Some(self.user()), title: "t1".to_owned(), amount: 1, next, assigned })
+    }
+
+    async fn makes_task(&self, record: i64, is_assigned: bool) -> Done {
+        let held = self.held(record);
+        let mut body = json!({"object_record": record, "task_template": 1, "name": "Look"});
+        if is_assigned {
+            body["assignees"] = json!([self.user()]);
+        }
+        if !self.sees(record) {
+            self.refused("create_task", body, &json!({"object_record": [no_record(record)]})).await;
+            return Done::Nothing;
+        }
+        if !held.contains("tasks.create") || (is_assigned && !held.contains("tasks.assign")) {
+            self.refused("create_task", body, &forbidden()).await;
+            return Done::Nothing;
+        }
+        Done::Task(self.run("create_task", body).await["id"].as_i64().unwrap())
+    }
+
+    /// The refusal of an action on a task that the agent may not take.
+    fn refusal_of(&self, task: i64, action: &str) -> Option<Value> {
+        let held = self.model.on_task(self.connector, self.user(), task);
+        match (held.contains("tasks.view"), held.contains(action)) {
+            (false, _) => Some(not_found()),
+            (true, false) => Some(forbidden()),
+            (true, true) => None,
+        }
+    }
+
+    async fn completes(&self, task: i64) -> Done {
+        let body = json!({"task": task, "response": {"ok": true}});
+        if let Some(refusal) = self.refusal_of(task, "tasks.complete") {
+            self.refused("complete_task", body, &refusal).await;
+            return Done::Nothing;
+        }
+        if !self.model.tasks[&task].is_open {
+            self.refused("complete_task", body, &json!({"detail": "Action is not available."})).await;
+            return Done::Nothing;
+        }
+        assert_eq!(self.run("complete_task", body).await["status"], "completed", "{}", self.who);
+        Done::Completed
+    }
+
+    /// Changes a task, its assignees, and deletes it at last.
+    async fn changes_task(&self, task: i64, is_deleted: bool) -> Done {
+        let is_open = self.model.tasks.get(&task).is_some_and(|task| task.is_open);
+        for (tool, action, more) in [
+            ("get_task", "tasks.view", json!({})),
+            ("update_task", "tasks.edit", json!({"name": "Look"})),
+            ("assign_task", "tasks.assign", json!({"assignees": [self.user()]})),
+        ] {
+            let mut body = more;
+            body["task"] = json!(task);
+            match self.refusal_of(task, action) {
+                Some(refusal) => self.refused(tool, body, &refusal).await,
+                None if !is_open && tool != "get_task" => {
+                    self.refused(tool, body, &json!({"detail": "Action is not available."})).await;
+                }
+                None => drop(self.run(tool, body).await),
+            }
+        }
+        match self.refusal_of(task, "tasks.delete") {
+            Some(refusal) => self.refused("delete_task", json!({"task": task}), &refusal).await,
+            None if is_deleted => {
+                self.run("delete_task", json!({"task": task})).await;
+                return Done::TaskDeleted;
+            }
+            None => {}
+        }
+        Done::Nothing
+    }
+}
+
+#[tokio::test]
+async fn an_agent_sees_and_may_what_the_sets_give_its_connector_for_its_person_and_nothing_else() {
+    let fixed = std::env::var("CHANCERY_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    for round in 0..rounds(1) as u64 {
+        let seed = fixed.unwrap_or(20_261_124 + round);
+        let mut walk = Walk::start(seed).await;
+        for step in 0..STEPS {
+            walk.step().await;
+            if step % 2 == 1 {
+                walk.look(seed).await;
+            }
+        }
+    }
+}

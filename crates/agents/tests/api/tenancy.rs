@@ -1,0 +1,140 @@
+//! Builds beside each other: connectors, and what their agents did, are those of one build.
+
+use crate::dance::{Agent, Tokens, agent, with_agent};
+use crate::set_up::{CONNECTORS, INTEGRATIONS, class};
+use serde_json::{Value, json};
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use testkit::{Client, SECOND, Server, Tenant};
+
+const SETS: &str = "/api/object-classes/1/record-permission-sets/";
+const RECORDS: &str = "/api/object-classes/1/object-records/";
+
+/// Associates an agent's connector with class 1.
+async fn associate(api: &Client, agent: &Agent) {
+    let classes = json!({"object_classes": [1]});
+    api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), classes).await.ok();
+}
+
+/// An agent of an internal user, and how often it has read something.
+async fn reads(tenant: &Tenant, agent: &Agent, times: usize) -> Tokens {
+    let tokens = agent.grant(tenant, &tenant.account("internal").await).await;
+    for _ in 0..times {
+        agent.run(tenant, &tokens, "list_object_classes", json!({})).await;
+    }
+    tokens
+}
+
+/// The activity of a connector, when this many calls are listed.
+async fn activity(server: &Server, api: &Client, connector: i64, wanted: usize) -> Value {
+    let path = format!("{CONNECTORS}{connector}/activity/");
+    for _ in 0..500 {
+        let listed = api.get(&path).await.ok();
+        if listed["total_count"] == wanted {
+            return listed;
+        }
+        // Lines of reads wait for others by the clock.
+        server.advance(SECOND / 10);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not {wanted}: {:?}", api.get(&path).await);
+}
+
+/// How many calls are stored of all builds.
+async fn stored(server: &Server) -> i64 {
+    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM agent_activity"), |row| row.int(0));
+    server.app.store.control().read::<_, Error>(count).await.unwrap()
+}
+
+#[tokio::test]
+async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
+    let (server, api, first) = with_agent().await;
+    let other = server.build("b.example").await;
+    let there = other.admin().await;
+    // There are three connectors there, and one here, which is not associated.
+    for name in ["One", "Two", "Three"] {
+        let agent = agent(&there, name).await;
+        class(&there, name).await;
+        associate(&there, &agent).await;
+    }
+    class(&api, "Order").await;
+    api.post(SETS, json!({"name": "Readers", "permissions": {"object_records": ["view"]}})).await.created();
+    let record = api.post(RECORDS, json!({})).await.id();
+    let given = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
+    let unknown =
+        |connector: i64| json!({"mcp_permissions": [format!("Invalid pk {connector} - object does not exist.")]});
+    let one = format!("{SETS}1/");
+    for connector in [1, 2, 3, 4] {
+        api.patch(&one, given(connector)).await.refuses(unknown(connector));
+    }
+    associate(&api, &first).await;
+    api.patch(&one, given(1)).await.ok();
+    api.patch(&one, given(2)).await.refuses(unknown(2));
+    let access = |connector: i64| format!("/api/object-records/{record}/access/?connector={connector}");
+    api.get(&access(1)).await.ok();
+    for connector in [2, 3] {
+        let wrong = json!({"connector": [format!("Invalid pk {connector} - object does not exist.")]});
+        api.get(&access(connector)).await.refuses(wrong);
+    }
+
+    // What a deleted connector had goes, and no later one inherits it.
+    api.delete(&format!("{CONNECTORS}1/")).await.is_empty();
+    api.patch(&one, given(1)).await.refuses(unknown(1));
+    api.get(&access(1)).await.refuses(json!({"connector": ["Invalid pk 1 - object does not exist."]}));
+    let second = agent(&api, "Second").await;
+    associate(&api, &second).await;
+    assert_ne!(second.id, 1);
+    let sets = api.get(SETS).await;
+    let nothing = json!({"object_records": [], "tasks": []});
+    assert_eq!(sets["results"][0]["mcp_permissions"], json!([{"connector": second.id, "permissions": nothing}]));
+}
+
+#[tokio::test]
+async fn what_agents_of_other_builds_did_is_listed_there_alone() {
+    let (server, api, here) = with_agent().await;
+    let other = server.build("b.example").await;
+    let admin_there = other.admin().await;
+    let there = agent(&admin_there, "Other").await;
+    assert_eq!((here.id, there.id), (1, 1));
+    reads(&server, &here, 2).await;
+    // One more account there, so that the person has an id that nobody has here.
+    other.account("internal").await;
+    let tokens = reads(&other, &there, 3).await;
+    let (of_here, of_there) = (activity(&server, &api, 1, 2).await, activity(&server, &admin_there, 1, 3).await);
+    assert_eq!((&of_here["results"][0]["user"]["id"], &of_there["results"][0]["user"]["id"]), (&json!(2), &json!(3)));
+    for (filter, count) in [("user=2", 2), ("user=3", 0), ("user=3&tool=list_object_classes", 0)] {
+        let filtered = api.get(&format!("{CONNECTORS}1/activity/?{filter}")).await.ok();
+        assert_eq!(filtered["filtered_count"], count, "{filter}");
+    }
+    // Nor does a token of there count here, though the connectors have the same id.
+    let moved = Agent { uuid: here.uuid.clone(), ..there.clone() };
+    assert_eq!(moved.ask(&server, &tokens, "ping", json!({})).await.status, 401);
+    assert_eq!(there.ask(&server, &tokens, "ping", json!({})).await.status, 401);
+    assert_eq!(there.ask(&other, &tokens, "ping", json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_agents_did_goes_with_their_build() {
+    let (server, api, here) = with_agent().await;
+    let other = server.build("b.example").await;
+    let admin_there = other.admin().await;
+    let there = agent(&admin_there, "Other").await;
+    reads(&server, &here, 2).await;
+    let tokens = reads(&other, &there, 3).await;
+    activity(&server, &api, 1, 2).await;
+    activity(&server, &admin_there, 1, 3).await;
+    assert_eq!(stored(&server).await, 5);
+    // What is still to be noted when the build goes is not noted any more.
+    there.run(&other, &tokens, "list_object_classes", json!({})).await;
+    let deleting =
+        |conn: &mut Conn| conn.exec(&Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = 'b.example'"));
+    server.app.store.control().write::<_, Error>(deleting).await.unwrap();
+    server.advance(SECOND);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(stored(&server).await, 5);
+    platform::builds::delete(&server.app, "b.example", false).await.unwrap();
+    assert_eq!(stored(&server).await, 2);
+    reads(&server, &here, 1).await;
+    activity(&server, &api, 1, 3).await;
+    assert_eq!(stored(&server).await, 3);
+}

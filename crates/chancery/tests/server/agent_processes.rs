@@ -1,0 +1,272 @@
+//! Agents at several processes over one PostgreSQL: what one ends, the others refuse, writes at once and reads within a second; a
+//! code or a refresh token that is used at two of them works at one; and what agents did at both is listed.
+
+use crate::BINARY;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, at_once, parameters, statuses};
+
+const CALLBACK: &str = "https://agent.example/callback";
+/// A verifier and its S256 challenge (RFC 7636).
+const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";
+const CHALLENGE: &str = "OxMXhuY6OY0ynrxoYA9X_dVrrN-jG5wV3XHj98ltTyY";
+const CONNECTORS: &str = "/api/mcp/connectors/";
+const RECORD: &str = "/api/object-records/1/";
+const SET: &str = "/api/object-classes/1/record-permission-sets/1/";
+
+/// Two processes, a super admin at each, and the connector of an agent that may view and edit record 1 for him.
+struct Scene {
+    _installation: Installation,
+    processes: [Process; 2],
+    admins: [Client; 2],
+    connector: i64,
+    integration: String,
+    /// The path of the connector's server, and the client.
+    path: String,
+    client: [String; 2],
+}
+
+/// The value of a hidden field of a page.
+fn hidden(page: &Reply, name: &str) -> String {
+    let begin = format!("<input name=\"{name}\" type=\"hidden\" value=\"");
+    let rest = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
+    let value = rest.split_once('"').unwrap().0;
+    value.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// The cookie that an answer sets.
+fn cookie(reply: &Reply) -> String {
+    reply.header("set-cookie").split(';').next().unwrap().to_owned()
+}
+
+impl Scene {
+    /// `None` without a PostgreSQL server.
+    async fn start() -> Option<Scene> {
+        let installation = Installation::postgresql(BINARY).map(Installation::and_build)?;
+        let processes = [installation.serve_api(), installation.serve_api()];
+        let one = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let two = processes[1].client("localhost").sign_in(ADMIN, PASSWORD).await;
+        one.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+        one.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
+        let body = json!({
+            "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_classes": [1], "redirect_uris": [CALLBACK],
+        });
+        let integration = one.post("/api/integrations/", body).await.created()["uuid"].as_str().unwrap().to_owned();
+        let tools = ["list_object_classes", "get_record", "update_record"];
+        let body = json!({"name": "Assistant", "integration": integration, "allowed_tools": tools});
+        let made = one.post(CONNECTORS, body).await.created();
+        let all = json!({"object_records": ["view", "edit"]});
+        one.post("/api/object-classes/1/record-permission-sets/", json!({"name": "All", "permissions": all}))
+            .await
+            .created();
+        let connector = made["id"].as_i64().unwrap();
+        let assigned = json!([{"permission_set": 1, "users": [1]}]);
+        one.post("/api/object-classes/1/object-records/", json!({"permission_sets": assigned})).await.created();
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        let path = format!("/mcp/{}", text("server_url").split_once("/mcp/").unwrap().1);
+        let client = [text("client_id"), text("client_secret")];
+        let scene =
+            Scene { _installation: installation, processes, admins: [one, two], connector, integration, path, client };
+        scene.give(json!(["view", "edit"])).await;
+        Some(scene)
+    }
+
+    async fn give(&self, actions: Value) {
+        let given = json!([{"connector": self.connector, "permissions": {"object_records": actions}}]);
+        self.admins[0].patch(SET, json!({"mcp_permissions": given})).await.ok();
+    }
+
+    fn at(&self, process: usize) -> Client {
+        self.processes[process].client("localhost")
+    }
+
+    /// The code of a new grant of the super admin, who signs in and consents at a process.
+    async fn code(&self, process: usize) -> String {
+        let client = self.at(process);
+        let path = format!(
+            "/oauth/authorize?client_id={}&redirect_uri=https%3A%2F%2Fagent.example%2Fcallback&response_type=code&state=x\
+             &code_challenge={CHALLENGE}&code_challenge_method=S256",
+            self.client[0]
+        );
+        let page = client.get(&path).await;
+        let (request, token) = (hidden(&page, "request"), hidden(&page, "token"));
+        let form = [("request", request.as_str()), ("token", &token), ("username", ADMIN), ("password", PASSWORD)];
+        let call = client.call("POST", "/oauth/authorize/sign-in/").header("cookie", &cookie(&page));
+        let led = call.form(&form).send().await;
+        let cookie = cookie(&led);
+        let page = client.call("GET", led.header("location")).header("cookie", &cookie).send().await;
+        let (request, token) = (hidden(&page, "request"), hidden(&page, "token"));
+        let form = [("request", request.as_str()), ("token", &token), ("decision", "allow")];
+        let call = client.call("POST", "/oauth/authorize/consent/").header("cookie", &cookie).form(&form);
+        parameters(call.send().await.header("location"))["code"].clone()
+    }
+
+    /// A call of the token endpoint of a process.
+    fn token(&self, process: usize, fields: &[(&str, &str)]) -> testkit::Call {
+        let [id, secret] = &self.client;
+        let client = [("client_id", id.as_str()), ("client_secret", secret)];
+        self.at(process).call("POST", "/oauth/token").form(&[&client, fields].concat())
+    }
+
+    fn exchange(&self, process: usize, code: &str) -> testkit::Call {
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", CALLBACK),
+            ("code_verifier", VERIFIER),
+        ];
+        self.token(process, &fields)
+    }
+
+    /// The tokens of a new grant.
+    async fn grant(&self) -> [String; 2] {
+        let answer = self.exchange(0, &self.code(0).await).send().await.ok();
+        ["access_token", "refresh_token"].map(|name| answer[name].as_str().unwrap().to_owned())
+    }
+
+    async fn call(&self, process: usize, token: &str, tool: &str, arguments: Value) -> Reply {
+        let params = json!({"name": tool, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let call = self.at(process).call("POST", &self.path).json(&message);
+        let call = call.header("accept", "application/json, text/event-stream");
+        call.header("authorization", &format!("Bearer {token}")).send().await
+    }
+
+    /// Changes the title of the record by an agent at a process.
+    async fn write(&self, process: usize, token: &str, title: &str) -> Reply {
+        self.call(process, token, "update_record", json!({"object_record": 1, "fields": {"title": title}})).await
+    }
+
+    async fn read(&self, process: usize, token: &str) -> Reply {
+        self.call(process, token, "get_record", json!({"object_record": 1})).await
+    }
+
+    async fn title(&self) -> Value {
+        self.admins[0].get(RECORD).await.ok()["fields"]["title"].clone()
+    }
+
+    async fn enable(&self, path: &str, is_enabled: bool) {
+        self.admins[0].patch(path, json!({"is_enabled": is_enabled})).await.ok();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
+    let Some(mut scene) = Scene::start().await else { return };
+    let connector = format!("{CONNECTORS}{}/", scene.connector);
+    let integration = format!("/api/integrations/{}/", scene.integration);
+    for how in ["connector", "integration", "session", "revoked", "secret"] {
+        let [access, refresh] = scene.grant().await;
+        for process in [0, 1] {
+            assert_eq!(scene.write(process, &access, how).await.ok()["result"]["isError"], false, "{how}");
+            scene.read(process, &access).await.ok();
+        }
+        match how {
+            "connector" => scene.enable(&connector, false).await,
+            "integration" => scene.enable(&integration, false).await,
+            "session" => {
+                let sessions = scene.admins[0].get("/api/users/me/sessions/?limit=1000").await.ok();
+                let sessions = sessions["results"].as_array().unwrap();
+                // The last one that began is the agent's.
+                let grant = sessions.iter().filter_map(|of| of["id"].as_i64()).max().unwrap();
+                scene.admins[0].delete(&format!("/api/users/me/sessions/{grant}/")).await.is_empty();
+            }
+            "revoked" => {
+                let [id, secret] = &scene.client;
+                let fields = [("client_id", id.as_str()), ("client_secret", secret), ("token", &refresh)];
+                assert_eq!(scene.at(0).call("POST", "/oauth/revoke").form(&fields).send().await.status, 200);
+            }
+            _ => {
+                let answer = scene.admins[0].post(&format!("{connector}reset-client-secret/"), json!({})).await.ok();
+                scene.client[1] = answer["client_secret"].as_str().unwrap().to_owned();
+            }
+        }
+        let ended = Instant::now();
+        // A write looks at once.
+        let reply = scene.write(1, &access, "Too late").await;
+        assert_eq!(reply.status, 401, "{how}: {reply:?}");
+        assert!(reply.header("www-authenticate").contains("resource_metadata"), "{how}: {reply:?}");
+        assert_eq!(scene.title().await, how);
+        // A read, too, once the process has heard of it, and within a second.
+        while scene.read(1, &access).await.status == 200 {
+            assert!(ended.elapsed() < Duration::from_secs(5), "{how}");
+        }
+        assert_eq!(scene.write(0, &access, "Too late").await.status, 401, "{how}");
+        let refused = scene.token(1, &[("grant_type", "refresh_token"), ("refresh_token", &refresh)]).send().await;
+        assert!([400, 401].contains(&refused.status), "{how}: {refused:?}");
+        scene.enable(&connector, true).await;
+        scene.enable(&integration, true).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_set_takes_from_a_connector_is_gone_at_every_process_at_once() {
+    let Some(scene) = Scene::start().await else { return };
+    let [access, _] = scene.grant().await;
+    let body = |reply: Reply| reply.ok()["result"]["structuredContent"].clone();
+    for round in 0..10 {
+        scene.give(json!(["view", "edit"])).await;
+        let title = format!("Title {round}");
+        assert_eq!(body(scene.write(1, &access, &title).await)["fields"]["title"], title.as_str());
+        scene.give(json!(["view"])).await;
+        let forbidden = json!({"detail": "You do not have permission to perform this action."});
+        assert_eq!(body(scene.write(1, &access, "Too late").await), forbidden);
+        assert_eq!(body(scene.read(1, &access).await)["_meta"]["permissions"]["edit"], false);
+        scene.give(json!([])).await;
+        let not_found = json!({"detail": "Not found."});
+        assert_eq!(body(scene.read(1, &access).await), not_found);
+        assert_eq!(body(scene.write(1, &access, "Too late").await), not_found);
+        let listed = body(scene.call(1, &access, "list_object_classes", json!({})).await);
+        assert_eq!(listed["results"][0]["num_of_records"], 0);
+        assert_eq!(scene.title().await, title.as_str());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_or_a_refresh_token_works_at_one_process_of_two() {
+    let Some(scene) = Scene::start().await else { return };
+    for _ in 0..testkit::rounds(5) {
+        let code = scene.code(0).await;
+        let replies = at_once([0, 1, 0, 1].map(|process| scene.exchange(process, &code))).await;
+        assert_eq!(statuses(&replies), [200, 400, 400, 400], "{replies:?}");
+        let [access, refresh] = scene.grant().await;
+        assert_eq!(scene.read(1, &access).await.status, 200);
+        let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.as_str())];
+        let replies = at_once([0, 1].map(|process| scene.token(process, &fields))).await;
+        assert_eq!(statuses(&replies), [200, 400], "{replies:?}");
+        let lost = replies.iter().find(|reply| reply.status == 400).unwrap();
+        assert_eq!(lost.json["error"], "invalid_grant");
+        // Somebody has used it a second time, so the grant is over, with the tokens of the one who came first.
+        let won = replies.iter().find(|reply| reply.status == 200).unwrap();
+        let ended = Instant::now();
+        for process in [0, 1] {
+            while scene.read(process, won["access_token"].as_str().unwrap()).await.status == 200 {
+                assert!(ended.elapsed() < Duration::from_secs(5));
+            }
+            let fields = [("grant_type", "refresh_token"), ("refresh_token", won["refresh_token"].as_str().unwrap())];
+            assert_eq!(scene.token(process, &fields).send().await.status, 400);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_agents_did_at_every_process_is_listed_at_each() {
+    let Some(scene) = Scene::start().await else { return };
+    let [access, _] = scene.grant().await;
+    for process in [0, 1, 0, 1, 1] {
+        scene.read(process, &access).await.ok();
+        scene.write(process, &access, "A").await.ok();
+    }
+    for admin in &scene.admins {
+        let path = format!("{CONNECTORS}{}/activity/?limit=100", scene.connector);
+        let begun = Instant::now();
+        let mut listed = admin.get(&path).await.ok();
+        while listed["total_count"] != 10 && begun.elapsed() < Duration::from_secs(10) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            listed = admin.get(&path).await.ok();
+        }
+        let lines = listed["results"].as_array().unwrap();
+        let count = |tool: &str| lines.iter().filter(|line| line["tool"] == tool && line["outcome"] == "done").count();
+        assert_eq!((lines.len(), count("get_record"), count("update_record")), (10, 5, 5), "{listed:#}");
+    }
+}
