@@ -70,7 +70,26 @@ struct InBytes;
 
 /// Answers a read: with what was shown before, if it is still what a new look would show.
 pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) -> Outcome) -> Outcome {
-    let Some(key) = AnswerKey::of(&request) else { return look(request).await };
+    let key = AnswerKey::of_request(&request);
+    again(request, key, look).await
+}
+
+/// Answers a read that is no request of its own, but said by these texts, of which the first does not begin as a path.
+pub async fn answer_call(
+    request: Arc<Request>,
+    call: [&str; 3],
+    look: impl AsyncFnOnce(Arc<Request>) -> Outcome,
+) -> Outcome {
+    let key = AnswerKey::of(&request, call.into_iter());
+    again(request, key, look).await
+}
+
+async fn again(
+    request: Arc<Request>,
+    key: Option<AnswerKey>,
+    look: impl AsyncFnOnce(Arc<Request>) -> Outcome,
+) -> Outcome {
+    let Some(key) = key else { return look(request).await };
     let (db, app, now) = (request.build.db.clone(), request.app.clone(), request.now);
     let cache: &AnswerCache = app.slot();
     let Some(known) = cache.known(&key, db.writes()) else { return look(request).await };
@@ -94,15 +113,19 @@ pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) 
 }
 
 impl AnswerKey {
-    /// `None` where nothing is kept: for callers who are nobody, and but for lists and instances.
-    fn of(request: &Request) -> Option<AnswerKey> {
+    fn of_request(request: &Request) -> Option<AnswerKey> {
+        let query = request.query.pairs().flat_map(|(name, value)| [name, value]);
+        AnswerKey::of(request, std::iter::once(request.path.as_str()).chain(query))
+    }
+
+    /// `None` where nothing is kept: for callers who are nobody.
+    fn of<'a>(request: &'a Request, call: impl Iterator<Item = &'a str>) -> Option<AnswerKey> {
         let caller = request.caller.as_ref()?;
         let mut key = Vec::with_capacity(160);
         for number in [caller.session, caller.version] {
             key.extend(number.to_le_bytes());
         }
-        let texts = [&request.build.uid, &request.origin, &request.path].map(String::as_str);
-        for text in texts.into_iter().chain(request.query.pairs().flat_map(|(name, value)| [name, value])) {
+        for text in [request.build.uid.as_str(), &request.origin].into_iter().chain(call) {
             // The length comes first, so that no two lists of texts are alike.
             key.extend(text.len().to_le_bytes());
             key.extend(text.as_bytes());

@@ -37,6 +37,11 @@ impl Arguments {
         }
     }
 
+    /// All that was sent, as JSON.
+    pub fn text(&self) -> String {
+        Json::Object(self.0.clone()).to_string()
+    }
+
     /// What was sent under a name, if it is not null.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.0.get(name).filter(|value| !value.is_null())

@@ -34,7 +34,8 @@ pub async fn list(call: &Call, arguments: Arguments) -> Result<Ran, Refusal> {
         for class in &mut results {
             class["num_of_records"] = class["id"].as_i64().and_then(|id| counts.get(&id)).copied().unwrap_or(0).into();
         }
-        Ok(page.answer(results, total, total))
+        let results: Vec<String> = results.iter().map(Json::to_string).collect();
+        Ok(page.answer(&results, total, total))
     })
     .await
 }
@@ -63,7 +64,10 @@ pub async fn describe(call: &Call, arguments: Arguments) -> Result<Ran, Refusal>
             fields.push(Json::Object(told));
         }
         let (name, alias) = (&class.name, &class.alias);
-        Ok(json!({"id": id, "alias": alias, "name": name, "description": description, "may_create": may_create, "fields": fields}))
+        let told = json!({
+            "id": id, "alias": alias, "name": name, "description": description, "may_create": may_create, "fields": fields,
+        });
+        Ok(told.to_string())
     })
     .await
 }

@@ -1,21 +1,29 @@
 //! How tools run: as calls of this API in the name of an agent, whose answers are cut to what a model needs.
 
 use super::arguments::{Arguments, Name, text};
+use super::tools::ToolKind;
 use crate::activity::notes::{self, Line};
 use http::{Method, StatusCode};
+use kit::answer::Answer;
+use kit::answer_cache;
 use kit::domain::registered;
 use kit::inner_call::{Admitted, Around, InnerCall, call};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::table::Table;
 use resource::message;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::{Conn, Error, Sql};
 
-/// What a tool answers.
-pub type Ran = Json;
+/// What a tool answers: JSON.
+pub type Ran = String;
 
 /// How many results a list has, unless told, and at most.
 const USUAL_LIMIT: i64 = 10;
@@ -36,6 +44,55 @@ pub struct Call {
     pub object_class: OnceLock<i64>,
     /// Whether the call was noted with what it wrote.
     pub is_noted: Arc<AtomicBool>,
+    /// Until when the answer of the API behind a tool is given again ([`Answer::cacheable_until`]); 0 where that is not known.
+    pub cacheable_until: AtomicI64,
+}
+
+/// The answer of a tool, and what it is about.
+pub struct Told {
+    pub answer: Ran,
+    pub object_class: Option<i64>,
+    pub record: Option<i64>,
+}
+
+/// Runs a tool.
+pub async fn run(call: &Call, tool: &'static ToolKind, arguments: Arguments) -> Result<Told, Refusal> {
+    let answer = (tool.run)(call, arguments).await?;
+    let about: About = serde_json::from_str(&answer).map_err(broken)?;
+    let object_class = call.object_class.get().copied().or(about.object_class.as_i64());
+    let record = call.line.record.or(about.object_record.as_i64());
+    Ok(Told { answer, object_class, record })
+}
+
+/// Runs a tool that only reads. What it answered before it answers again, as long as nothing was written.
+pub async fn read(call: &Call, tool: &'static ToolKind, arguments: Arguments) -> Result<Told, Refusal> {
+    let (request, sent) = (Arc::new(call.as_agent()), arguments.text());
+    let look = async |_| {
+        let told = run(call, tool, arguments).await?;
+        // What it is about stands before it.
+        let number = |id: Option<i64>| id.unwrap_or(0);
+        let body = format!("{} {} {}", number(told.object_class), number(told.record), told.answer);
+        let until = call.cacheable_until.load(Ordering::Relaxed);
+        Ok(Answer { cacheable_until: Some(until).filter(|until| *until > 0), ..Answer::json(StatusCode::OK, body) })
+    };
+    let shown = answer_cache::answer_call(request, ["tool", tool.name, &sent], look).await?;
+    let shown = std::str::from_utf8(shown.body.whole()).map_err(|error| broken(serde::de::Error::custom(error)))?;
+    let mut parts = shown.splitn(3, ' ');
+    let mut number = || parts.next().and_then(|id| id.parse().ok()).filter(|id| *id > 0);
+    let (object_class, record) = (number(), number());
+    Ok(Told { answer: parts.next().unwrap_or_default().to_owned(), object_class, record })
+}
+
+/// The members of an answer that say what it is about.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct About {
+    object_class: Json,
+    object_record: Json,
+}
+
+fn broken(error: serde_json::Error) -> Refusal {
+    Error::Db(format!("an answer is no JSON: {error}")).into()
 }
 
 /// A page of results that is asked for.
@@ -55,11 +112,12 @@ impl Page {
         Ok(Page { limit, offset })
     }
 
-    /// The answer with these results.
-    pub fn answer(&self, results: Vec<Json>, total: i64, filtered: i64) -> Ran {
+    /// The answer with these results, each as JSON.
+    pub fn answer(&self, results: &[String], total: i64, filtered: i64) -> Ran {
         let end = self.offset + results.len() as i64;
         let next = (end < filtered && !results.is_empty()).then(|| end.to_string());
-        json!({"results": results, "total_count": total, "filtered_count": filtered, "next_cursor": next})
+        let (results, next) = (results.join(","), json!(next));
+        format!(r#"{{"results":[{results}],"total_count":{total},"filtered_count":{filtered},"next_cursor":{next}}}"#)
     }
 }
 
@@ -78,14 +136,15 @@ impl Call {
         self.request.build.db.read(move |conn| script(&request, conn)).await
     }
 
-    async fn call(&self, method: Method, path: String, query: String, body: Json) -> Result<Json, Refusal> {
+    async fn call(&self, method: Method, path: String, query: String, body: Json) -> Result<Ran, Refusal> {
         let inner = InnerCall { method, path, query, body };
         let answer = call(&self.request, &self.by, &ROUTES, inner, self.note()).await?;
+        self.cacheable_until.store(answer.cacheable_until.unwrap_or(0), Ordering::Relaxed);
         if answer.status == StatusCode::NO_CONTENT {
-            return Ok(json!({"done": true}));
+            return Ok(r#"{"done":true}"#.to_owned());
         }
-        let wrong = |error: serde_json::Error| Refusal::from(Error::Db(format!("an answer is no JSON: {error}")));
-        serde_json::from_slice(answer.body.whole()).map_err(wrong)
+        let text = String::from_utf8(answer.body.whole().to_vec());
+        text.map_err(|error| broken(serde::de::Error::custom(error)))
     }
 
     /// Notes a write in its transaction.
@@ -114,8 +173,9 @@ impl Call {
         self.call(Method::GET, path, query, Json::Null).await
     }
 
-    pub async fn options(&self, path: String) -> Result<Ran, Refusal> {
-        self.call(Method::OPTIONS, path, String::new(), Json::Null).await
+    pub async fn options(&self, path: String) -> Result<Json, Refusal> {
+        let document = self.call(Method::OPTIONS, path, String::new(), Json::Null).await?;
+        serde_json::from_str(&document).map_err(broken)
     }
 
     pub async fn send(&self, method: Method, path: String, body: Json) -> Result<Ran, Refusal> {
@@ -137,13 +197,69 @@ impl Call {
             }
             query.finish()
         };
-        let mut answer = self.get(path, query).await?;
-        let count = |name: &str| answer[name].as_i64().unwrap_or(0);
-        let (total, filtered) = (count("total_count"), count("filtered_count"));
-        let Json::Array(mut results) = answer["results"].take() else { return Ok(page.answer(Vec::new(), total, filtered)) };
-        results.iter_mut().for_each(shorten);
-        Ok(page.answer(results, total, filtered))
+        let answer = self.get(path, query).await?;
+        let listed: Listed<'_> = serde_json::from_str(&answer).map_err(broken)?;
+        let results: Result<Vec<String>, _> = listed.results.into_iter().map(shortened).collect();
+        Ok(page.answer(&results.map_err(broken)?, listed.total_count, listed.filtered_count))
     }
+}
+
+/// A list of the API, whose items are taken as they are.
+#[derive(Deserialize)]
+struct Listed<'a> {
+    total_count: i64,
+    filtered_count: i64,
+    #[serde(borrow)]
+    results: Vec<&'a RawValue>,
+}
+
+/// The members of an object, in their order.
+struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members<'a>, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Members<'de>;
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+                let mut members = Vec::with_capacity(16);
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Visit)
+    }
+}
+
+/// An item of a list without what its instance tells when it is asked for.
+fn shortened(item: &RawValue) -> Result<String, serde_json::Error> {
+    without(item, &["created_by", "modified_at", "modified_by"], |name, value| match name {
+        "_meta" => without(value, &["permissions"], |_, value| Ok(value.get().to_owned())),
+        _ => Ok(value.get().to_owned()),
+    })
+}
+
+/// An object without the members of these names, the others as they are `shown`.
+fn without(
+    object: &RawValue,
+    names: &[&str],
+    shown: impl Fn(&str, &RawValue) -> Result<String, serde_json::Error>,
+) -> Result<String, serde_json::Error> {
+    let Members(members) = serde_json::from_str(object.get())?;
+    let mut text = String::with_capacity(object.get().len());
+    for (name, value) in members.iter().filter(|(name, _)| !names.contains(&name.as_ref())) {
+        text.push(if text.is_empty() { '{' } else { ',' });
+        text.push_str(&serde_json::to_string(name)?);
+        text.push(':');
+        text.push_str(&shown(name, value)?);
+    }
+    text.push_str(if text.is_empty() { "{}" } else { "}" });
+    Ok(text)
 }
 
 fn record_of_task(conn: &mut Conn, task: i64) -> Result<Option<i64>, Error> {
@@ -164,14 +280,5 @@ pub fn filters(arguments: &Arguments) -> Result<Vec<(&str, &Json)>, Refusal> {
     match filters.keys().find(|name| NO_FILTERS.contains(&name.as_str())) {
         Some(name) => Err(Refusal::field("filters", format!("`{name}` is an argument beside `filters`."))),
         None => Ok(filters.iter().map(|(name, value)| (name.as_str(), value)).collect()),
-    }
-}
-
-/// Leaves out of an item of a list what its instance tells when it is asked for.
-fn shorten(item: &mut Json) {
-    let Some(item) = item.as_object_mut() else { return };
-    ["created_by", "modified_at", "modified_by"].iter().for_each(|name| drop(item.shift_remove(*name)));
-    if let Some(meta) = item.get_mut("_meta").and_then(Json::as_object_mut) {
-        meta.shift_remove("permissions");
     }
 }

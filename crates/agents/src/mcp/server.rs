@@ -1,7 +1,7 @@
 //! The MCP server: the messages of the protocol on the library `rmcp`, without sessions. Who calls is known before.
 
 use super::arguments::{self, Arguments};
-use super::run::Call;
+use super::run::{self, Call};
 use super::tools::{self, Effect, TOOLS, ToolKind};
 use crate::activity::notes::{self, Line, Outcome};
 use crate::grants;
@@ -24,8 +24,9 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value as Json;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
+use store::Error;
 
 /// What the server tells of itself.
 const INSTRUCTIONS: &str = "Records, tasks and their history of one organisation, for the person who has signed you in. You see and may do \
@@ -39,12 +40,14 @@ pub struct Agent {
     agent: Arc<grants::Agent>,
     /// Whether a tool that ran found that the agent's grant or connector is over.
     is_over: AtomicBool,
+    /// What the tool answered that ran.
+    answer: OnceLock<String>,
 }
 
 impl Agent {
     pub fn of(request: Arc<Request>, admitted: grants::Admitted) -> Agent {
         let by = Admitted { caller: admitted.agent.caller.clone(), admission: admitted.admission };
-        Agent { request, by, agent: admitted.agent, is_over: AtomicBool::new(false) }
+        Agent { request, by, agent: admitted.agent, is_over: AtomicBool::new(false), answer: OnceLock::new() }
     }
 
     fn allows(&self, tool: &str) -> bool {
@@ -65,7 +68,7 @@ impl Agent {
     }
 
     /// Runs a tool, and notes that.
-    async fn run(&self, tool: &'static ToolKind, arguments: JsonObject) -> Result<Json, Refusal> {
+    async fn run(&self, tool: &'static ToolKind, arguments: JsonObject) -> Result<String, Refusal> {
         let line = Line {
             connector: self.agent.connector.id,
             at: self.request.now,
@@ -82,9 +85,11 @@ impl Agent {
             line,
             object_class: OnceLock::new(),
             is_noted: Arc::default(),
+            cacheable_until: AtomicI64::new(0),
         };
         let ran = match Arguments::of(arguments, tool.arguments) {
-            Ok(arguments) => (tool.run)(&call, arguments).await,
+            Ok(arguments) if tool.effect == Effect::Reads => run::read(&call, tool, arguments).await,
+            Ok(arguments) => run::run(&call, tool, arguments).await,
             Err(refusal) => Err(refusal),
         };
         if ran.as_ref().is_err_and(|refusal| refusal.status == StatusCode::UNAUTHORIZED) {
@@ -96,17 +101,16 @@ impl Agent {
                 Err(refusal) if refusal.status.is_server_error() => Outcome::Failed,
                 Err(_) => Outcome::Refused,
             };
-            let shown = ran.as_ref().ok();
-            let told = |name: &str| shown.and_then(|shown| shown[name].as_i64());
+            let told = ran.as_ref().ok();
             let line = Line {
-                object_class: call.object_class.get().copied().or(told("object_class")),
-                record: call.line.record.or(told("object_record")),
+                object_class: told.map_or(call.object_class.get().copied(), |told| told.object_class),
+                record: told.map_or(call.line.record, |told| told.record),
                 outcome,
-                ..call.line.clone()
+                ..call.line
             };
             notes::note(&self.request.app, &self.request.build, line).await?;
         }
-        ran
+        ran.map(|told| told.answer)
     }
 }
 
@@ -140,7 +144,28 @@ pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
         Some(of) if of.starts_with(b"text/event-stream") => Some("text/event-stream"),
         Some(_) => Some("text/plain; charset=utf-8"),
     };
+    let body = match agent.answer.get() {
+        Some(answer) => with_answer(&body, answer)?,
+        None => body,
+    };
     Ok(Answer { content_type, ..Answer::json(parts.status, body) })
+}
+
+/// A result with the answer of a tool, as text and as an object. It is put in last, since each way through a tree of values costs more
+/// than the answer did.
+fn with_answer(body: &[u8], answer: &str) -> Result<Bytes, Refusal> {
+    // In no text of JSON are there quotes without a backslash before them.
+    const EMPTY: &[u8] = br#""content":[]"#;
+    let wrong = || Refusal::from(Error::Db("a result has no content".to_owned()));
+    let at = body.windows(EMPTY.len()).position(|part| part == EMPTY).ok_or_else(wrong)?;
+    let mut whole = Vec::with_capacity(body.len() + answer.len() * 5 / 2);
+    whole.extend_from_slice(&body[..at]);
+    whole.extend_from_slice(br#""content":[{"type":"text","text":"#);
+    serde_json::to_writer(&mut whole, answer).map_err(|_| wrong())?;
+    whole.extend_from_slice(br#"}],"structuredContent":"#);
+    whole.extend_from_slice(answer.as_bytes());
+    whole.extend_from_slice(&body[at + EMPTY.len()..]);
+    Ok(whole.into())
 }
 
 struct Server;
@@ -176,12 +201,12 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let agent = Server::agent(&context)?;
-        let is_allowed = |tool: &&ToolKind| agent.allows(tool.name);
-        Ok(ListToolsResult::with_all_items(TOOLS.iter().filter(is_allowed).map(told).collect()))
+        let allowed = TOLD.iter().filter(|tool| agent.allows(&tool.name));
+        Ok(ListToolsResult::with_all_items(allowed.cloned().collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::named(name).map(told)
+        TOLD.iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn call_tool(
@@ -198,7 +223,10 @@ impl ServerHandler for Server {
             agent.name(&client).await;
         }
         Ok(match agent.run(tool, request.arguments.unwrap_or_default()).await {
-            Ok(answer) => CallToolResult::structured(answer).into(),
+            Ok(answer) => {
+                agent.answer.get_or_init(|| answer);
+                CallToolResult::success(Vec::new()).into()
+            }
             Err(refusal) => refused(&refusal).into(),
         })
     }
@@ -228,7 +256,9 @@ fn refused(refusal: &Refusal) -> CallToolResult {
     result
 }
 
-/// A tool as lists tell it.
+/// All tools as lists tell them.
+static TOLD: LazyLock<Vec<Tool>> = LazyLock::new(|| TOOLS.iter().map(told).collect());
+
 fn told(tool: &ToolKind) -> Tool {
     let schema = |schema: Json| -> Arc<JsonObject> {
         match schema {
