@@ -98,7 +98,7 @@ struct Seen {
     user: Option<i64>,
     /// Whether people see what the address answers, as pages.
     answers_pages: bool,
-    /// Whether the body was read, or is for the handler of an upload to read.
+    /// Whether the body was read to its end.
     body_is_read: bool,
 }
 
@@ -188,7 +188,7 @@ async fn respond(
             (read, room, None)
         }
     };
-    seen.body_is_read = has_body(route);
+    seen.body_is_read = has_body(route) && !is_upload;
     // A body may take long, and its caller may have lost his rights meanwhile.
     let caller = match &admission {
         Some(admission) if has_body(route) && !is_upload => {
@@ -221,6 +221,7 @@ async fn respond(
     };
     let request = Arc::new(Request::new(caller, received));
     let answer = run(route, request.clone(), unread).await?;
+    seen.body_is_read |= is_upload;
     Ok(if request.knows(&answer) { answer.not_modified() } else { answer })
 }
 

@@ -1,9 +1,9 @@
 //! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): who may call it, and the messages of the protocol.
 
-use crate::dance::{Agent, NOBODY, Tokens, agent, with_agent};
+use crate::dance::{Agent, NOBODY, Tokens, agent, with_agent, with_agent_on};
 use crate::set_up::CONNECTORS;
 use serde_json::{Value, json};
-use testkit::{Call, MINUTE, PASSWORD, Reply, Tenant};
+use testkit::{Call, Client, MINUTE, PASSWORD, Reply, Server, Tenant};
 
 /// The revision of the protocol that these tests speak.
 const REVISION: &str = "2025-06-18";
@@ -165,6 +165,33 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     }
     server.advance(16 * MINUTE);
     assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 401);
+}
+
+/// A build that answers for all hosts is led to by whoever has a name (DNS rebinding).
+#[tokio::test]
+async fn a_page_at_another_name_does_not_reach_a_connector() {
+    let (server, _, agent) = with_agent_on(Server::at_its_address(|_| {}).await).await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let (address, path) = (server.address, format!("/mcp/{}/", agent.uuid));
+    for (host, origin, status) in [
+        ("evil.example", "http://evil.example", 403),
+        ("evil.example:8000", "http://evil.example:8000", 403),
+        ("a.example.evil.example", "http://a.example.evil.example", 403),
+        ("evil.example", "null", 403),
+        // A program is nobody's page.
+        ("evil.example", "", 200),
+        ("a.example", "http://a.example", 200),
+        ("localhost:8000", "http://localhost:8000", 200),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000", 200),
+        ("127.0.0.1", "http://evil.example", 403),
+    ] {
+        let call = Client::new(address, host).call("POST", &path).json(&ping).header("accept", TAKES);
+        let call = call.header("authorization", &format!("Bearer {}", tokens.access));
+        let call = if origin.is_empty() { call } else { call.header("origin", origin) };
+        assert_eq!(call.send().await.status, status, "{host} {origin}");
+    }
 }
 
 /// Agents begin with a call that is refused, and go on at once.
