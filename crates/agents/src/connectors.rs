@@ -5,13 +5,12 @@ use crate::associations;
 use crate::mcp::tools;
 use http::StatusCode;
 use identity::agent_sessions;
-use kit::account_type::AccountType;
 use kit::answer::{Answer, Instance, Outcome, etag};
 use kit::app::App;
 use kit::build::Build;
 use kit::limits::Limit;
 use kit::log;
-use kit::permissions::{CRUD, PermissionResource};
+use kit::permissions::{CRUD, PermissionResource, held_by_everybody};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -36,13 +35,7 @@ pub const PERMISSIONS: PermissionResource = PermissionResource {
     name: NAME_OF_RESOURCE,
     actions: CRUD,
     assignable: &[],
-    held_by: &[
-        (AccountType::Internal, &["list"]),
-        (AccountType::External, &["list"]),
-        (AccountType::Full, &["list"]),
-        (AccountType::OneTimeCompletion, &["list"]),
-        (AccountType::ServiceExternal, &["list"]),
-    ],
+    held_by: &held_by_everybody(&["list"]),
 };
 
 const COLLECTION: &str = "/api/mcp/connectors/";

@@ -5,8 +5,8 @@ mod activity;
 mod associations;
 pub mod connectors;
 pub mod grants;
-mod mcp;
-mod oauth;
+pub mod mcp;
+pub mod oauth;
 
 pub use activity::notes::remove_build;
 

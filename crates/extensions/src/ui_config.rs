@@ -1,12 +1,11 @@
 //! UI configurations: what front ends keep, by component: `/ui-config/{component}/` (`docs/reference/ui-config.md`).
 
 use http::StatusCode;
-use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome, etag};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::log;
 use kit::path::unchecked_text;
-use kit::permissions::PermissionResource;
+use kit::permissions::{PermissionResource, held_by_everybody};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Route, Schema};
@@ -39,13 +38,7 @@ pub const PERMISSION: PermissionResource = PermissionResource {
     actions: &["view", "create"],
     assignable: &["view", "create"],
     // Whoever signs in sees a front end.
-    held_by: &[
-        (AccountType::Internal, VIEW),
-        (AccountType::External, VIEW),
-        (AccountType::Full, VIEW),
-        (AccountType::OneTimeCompletion, VIEW),
-        (AccountType::ServiceExternal, VIEW),
-    ],
+    held_by: &held_by_everybody(VIEW),
 };
 
 /// The longest name of a component, in characters.

@@ -5,6 +5,7 @@
 //! The fuzz targets in `fuzz/` call these and nothing else; `tests/seeds.rs` replays the kept seeds through them.
 
 mod addresses;
+mod agents;
 mod bodies;
 mod declared;
 mod documents;
@@ -16,6 +17,7 @@ mod records;
 mod tokens;
 
 pub use addresses::addresses;
+pub use agents::{messages, sign_ins};
 pub use bodies::bodies;
 pub use documents::documents;
 pub use events::events;
@@ -29,14 +31,16 @@ pub use tokens::tokens;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, which their seeds in `fuzz/seeds/` have too.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("addresses", addresses),
     ("bodies", bodies),
     ("documents", documents),
     ("events", events),
     ("files", files),
     ("mails", mails),
+    ("messages", messages),
     ("queries", queries),
     ("records", records),
+    ("sign_ins", sign_ins),
     ("tokens", tokens),
 ];

@@ -20,9 +20,8 @@ pub mod tables;
 pub mod visible_records;
 
 use classes::KnownClasses;
-use kit::account_type::AccountType;
 use kit::domain::Domain;
-use kit::permissions::PermissionResource;
+use kit::permissions::{PermissionResource, held_by_everybody};
 use object_records::export::{Exports, ExportsOfBuild};
 use visible_records::KnownSets;
 
@@ -48,13 +47,7 @@ pub static DOMAIN: Domain = Domain {
             actions: CLASS_ACTIONS,
             assignable: CLASS_ACTIONS,
             // Lists show the classes that the caller may view.
-            held_by: &[
-                (AccountType::Internal, &["list"]),
-                (AccountType::External, &["list"]),
-                (AccountType::Full, &["list"]),
-                (AccountType::OneTimeCompletion, &["list"]),
-                (AccountType::ServiceExternal, &["list"]),
-            ],
+            held_by: &held_by_everybody(&["list"]),
         },
         PermissionResource::assignable("object_records", &["list", "view", "create", "edit", "delete", "edit_owners"]),
     ],

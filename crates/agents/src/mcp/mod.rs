@@ -1,9 +1,9 @@
 //! The MCP server of a connector: `/mcp/{uuid}/` (`docs/reference/mcp-server.md`). The messages of the protocol are in `server.rs`, what agents
 //! can do in `tools.rs`.
 
-mod arguments;
+pub mod arguments;
 mod classes;
-mod run;
+pub mod run;
 mod server;
 pub mod tools;
 

@@ -237,7 +237,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 }
 
 /// An item of a list without what its instance tells when it is asked for.
-fn shortened(item: &RawValue) -> Result<String, serde_json::Error> {
+pub fn shortened(item: &RawValue) -> Result<String, serde_json::Error> {
     without(item, &["created_by", "modified_at", "modified_by"], |name, value| match name {
         "_meta" => without(value, &["permissions"], |_, value| Ok(value.get().to_owned())),
         _ => Ok(value.get().to_owned()),

@@ -23,7 +23,9 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::Error;
@@ -116,6 +118,9 @@ impl Agent {
 
 /// Answers one message.
 pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
+    if let Some((call, tool)) = PlainCall::of(&agent, &body) {
+        return call.answer(&agent, tool).await;
+    }
     static SERVICE: LazyLock<StreamableHttpService<Server, NeverSessionManager>> = LazyLock::new(|| {
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -151,21 +156,86 @@ pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
     Ok(Answer { content_type, ..Answer::json(parts.status, body) })
 }
 
-/// A result with the answer of a tool, as text and as an object. It is put in last, since each way through a tree of values costs more
-/// than the answer did.
+/// A result of the library with the answer of a tool in it. It is put in last, since each way through a tree of values costs more than
+/// the answer did.
 fn with_answer(body: &[u8], answer: &str) -> Result<Bytes, Refusal> {
     // In no text of JSON are there quotes without a backslash before them.
     const EMPTY: &[u8] = br#""content":[]"#;
-    let wrong = || Refusal::from(Error::Db("a result has no content".to_owned()));
-    let at = body.windows(EMPTY.len()).position(|part| part == EMPTY).ok_or_else(wrong)?;
+    let at = body.windows(EMPTY.len()).position(|part| part == EMPTY);
+    let at = at.ok_or_else(|| Refusal::from(Error::Db("a result has no content".to_owned())))?;
     let mut whole = Vec::with_capacity(body.len() + answer.len() * 5 / 2);
     whole.extend_from_slice(&body[..at]);
-    whole.extend_from_slice(br#""content":[{"type":"text","text":"#);
-    serde_json::to_writer(&mut whole, answer).map_err(|_| wrong())?;
-    whole.extend_from_slice(br#"}],"structuredContent":"#);
-    whole.extend_from_slice(answer.as_bytes());
+    put_answer(&mut whole, answer)?;
     whole.extend_from_slice(&body[at + EMPTY.len()..]);
     Ok(whole.into())
+}
+
+/// Appends the members of a result that hold an answer, as text and as an object.
+fn put_answer(whole: &mut Vec<u8>, answer: &str) -> Result<(), Refusal> {
+    whole.extend_from_slice(br#""content":[{"type":"text","text":"#);
+    serde_json::to_writer(&mut *whole, answer).map_err(|error| Refusal::from(Error::Db(error.to_string())))?;
+    whole.extend_from_slice(br#"}],"structuredContent":"#);
+    whole.extend_from_slice(answer.as_bytes());
+    Ok(())
+}
+
+/// A call of a tool with nothing but its name and arguments, as clients send nearly all that they send. It is answered as the library
+/// would, without the task and the channels that the library has for each message, which cost more than the call.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainCall<'a> {
+    jsonrpc: &'a str,
+    #[serde(borrow)]
+    id: &'a RawValue,
+    method: &'a str,
+    params: PlainParams,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainParams {
+    name: String,
+    #[serde(default)]
+    arguments: JsonObject,
+}
+
+impl<'a> PlainCall<'a> {
+    /// The call and its tool, if a request is one whose every part is as it mostly is, and the tool is offered.
+    fn of(agent: &Agent, body: &'a str) -> Option<(PlainCall<'a>, &'static ToolKind)> {
+        let header = |name: &str| agent.request.headers.get(name).and_then(|value| value.to_str().ok());
+        let accepted = header("accept")?;
+        let is_plain = ["2025-06-18", "2025-11-25"].contains(&header("mcp-protocol-version")?)
+            && header("content-type")? == "application/json"
+            && ["application/json", "text/event-stream"].iter().all(|taken| accepted.contains(taken))
+            && header("mcp-session-id").is_none();
+        let call: PlainCall<'a> = if is_plain { serde_json::from_str(body).ok()? } else { return None };
+        let id = call.id.get();
+        let is_call = call.jsonrpc == "2.0" && call.method == "tools/call";
+        let tool = tools::named(&call.params.name).filter(|tool| agent.allows(tool.name))?;
+        (is_call && (id.starts_with('"') || id.parse::<i64>().is_ok())).then_some((call, tool))
+    }
+
+    async fn answer(self, agent: &Agent, tool: &'static ToolKind) -> kit::answer::Outcome {
+        let mut whole = Vec::with_capacity(1024);
+        whole.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        whole.extend_from_slice(self.id.get().as_bytes());
+        whole.extend_from_slice(br#","result":"#);
+        match agent.run(tool, self.params.arguments).await {
+            Ok(answer) => {
+                whole.push(b'{');
+                put_answer(&mut whole, &answer)?;
+                whole.extend_from_slice(br#","isError":false}"#);
+            }
+            Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => return Err(Refusal::bad_token()),
+            Err(refusal) => {
+                let mut result = refused(&refusal);
+                result.result_type = None;
+                serde_json::to_writer(&mut whole, &result).map_err(|error| Refusal::from(Error::Db(error.to_string())))?;
+            }
+        }
+        whole.push(b'}');
+        Ok(Answer::json(StatusCode::OK, whole))
+    }
 }
 
 struct Server;

@@ -61,8 +61,13 @@ impl Client {
     /// Whether sign-ins may return to an address: one of those that the integration names, character by character, but for
     /// the port of one at this computer.
     pub fn may_return_to(&self, uri: &str) -> bool {
-        self.redirect_uris.iter().any(|known| known == uri || is_loopback(known) && is_same_but_port(known, uri))
+        self.redirect_uris.iter().any(|known| allows(known, uri))
     }
+}
+
+/// Whether an address that an integration names allows a return to another.
+pub fn allows(known: &str, uri: &str) -> bool {
+    known == uri || is_loopback(known) && is_same_but_port(known, uri)
 }
 
 /// Whether an address is one of the computer on which it is opened.
@@ -102,16 +107,21 @@ pub fn credentials(request: &Request, id: Option<&str>, secret: Option<&str>) ->
         (Some(sent), None) => sent.to_str().ok()?,
         _ => return None,
     };
-    let (scheme, encoded) = basic.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("basic") || secret.is_some() {
+    let (name, password) = self::basic(basic).filter(|_| secret.is_none())?;
+    if id.is_some_and(|id| id != name) { None } else { Some((name, password)) }
+}
+
+/// The name and the password of an `Authorization` header with HTTP Basic.
+pub fn basic(header: &str) -> Option<(String, String)> {
+    let (scheme, encoded) = header.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let plain = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
     let (name, password) = plain.split_once(':')?;
     // They are encoded like a form's fields first (RFC 6749, section 2.3.1).
     let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().map(|text| text.into_owned());
-    let (name, password) = (decoded(name).ok()?, decoded(password).ok()?);
-    if id.is_some_and(|id| id != name) { None } else { Some((name, password)) }
+    Some((decoded(name).ok()?, decoded(password).ok()?))
 }
 
 #[cfg(test)]
