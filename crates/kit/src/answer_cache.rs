@@ -113,7 +113,11 @@ async fn again(
 }
 
 impl AnswerKey {
+    /// `None` for the calls that tools of agents make: what is kept of these is the answers of the tools.
     fn of_request(request: &Request) -> Option<AnswerKey> {
+        if request.caller.as_ref()?.agent.is_some() {
+            return None;
+        }
         let query = request.query.pairs().flat_map(|(name, value)| [name, value]);
         AnswerKey::of(request, std::iter::once(request.path.as_str()).chain(query))
     }

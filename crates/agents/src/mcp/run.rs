@@ -3,8 +3,9 @@
 use super::arguments::{Arguments, Name, text};
 use super::tools::ToolKind;
 use crate::activity::notes::{self, Line};
+use bytes::Bytes;
 use http::{Method, StatusCode};
-use kit::answer::Answer;
+use kit::answer::{Answer, AnswerBody};
 use kit::answer_cache;
 use kit::domain::registered;
 use kit::inner_call::{Admitted, Around, InnerCall, call};
@@ -50,7 +51,8 @@ pub struct Call {
 
 /// The answer of a tool, and what it is about.
 pub struct Told {
-    pub answer: Ran,
+    /// The members of a result that hold the answer: `"content"`, as text, and `"structuredContent"`.
+    pub members: Bytes,
     pub object_class: Option<i64>,
     pub record: Option<i64>,
 }
@@ -61,7 +63,17 @@ pub async fn run(call: &Call, tool: &'static ToolKind, arguments: Arguments) -> 
     let about: About = serde_json::from_str(&answer).map_err(broken)?;
     let object_class = call.object_class.get().copied().or(about.object_class.as_i64());
     let record = call.line.record.or(about.object_record.as_i64());
-    Ok(Told { answer, object_class, record })
+    Ok(Told { members: members(Vec::new(), &answer)?.into(), object_class, record })
+}
+
+/// Appends the members of a result that hold an answer.
+fn members(mut to: Vec<u8>, answer: &str) -> Result<Vec<u8>, Refusal> {
+    to.reserve(answer.len() * 5 / 2);
+    to.extend_from_slice(br#""content":[{"type":"text","text":"#);
+    serde_json::to_writer(&mut to, answer).map_err(broken)?;
+    to.extend_from_slice(br#"}],"structuredContent":"#);
+    to.extend_from_slice(answer.as_bytes());
+    Ok(to)
 }
 
 /// Runs a tool that only reads. What it answered before it answers again, as long as nothing was written.
@@ -70,18 +82,22 @@ pub async fn read(call: &Call, tool: &'static ToolKind, arguments: Arguments) ->
     let look = async |_| {
         let told = run(call, tool, arguments).await?;
         // What it is about stands before it.
-        let number = |id: Option<i64>| id.unwrap_or(0);
-        let body = format!("{} {} {}", number(told.object_class), number(told.record), told.answer);
+        let mut body = Vec::with_capacity(told.members.len() + NUMBERS);
+        [told.object_class, told.record].iter().for_each(|id| body.extend(id.unwrap_or(0).to_le_bytes()));
+        body.extend_from_slice(&told.members);
         let until = call.cacheable_until.load(Ordering::Relaxed);
         Ok(Answer { cacheable_until: Some(until).filter(|until| *until > 0), ..Answer::json(StatusCode::OK, body) })
     };
     let shown = answer_cache::answer_call(request, ["tool", tool.name, &sent], look).await?;
-    let shown = std::str::from_utf8(shown.body.whole()).map_err(|error| broken(serde::de::Error::custom(error)))?;
-    let mut parts = shown.splitn(3, ' ');
-    let mut number = || parts.next().and_then(|id| id.parse().ok()).filter(|id| *id > 0);
-    let (object_class, record) = (number(), number());
-    Ok(Told { answer: parts.next().unwrap_or_default().to_owned(), object_class, record })
+    let AnswerBody::Whole(body) = shown.body else { return Err(Error::Db("an answer is no text".to_owned()).into()) };
+    let numbers = body.first_chunk::<NUMBERS>().map(|numbers| numbers.as_chunks::<8>().0);
+    let Some([object_class, record]) = numbers else { return Err(Error::Db("an answer is too short".to_owned()).into()) };
+    let number = |bytes: &[u8; 8]| Some(i64::from_le_bytes(*bytes)).filter(|id| *id > 0);
+    Ok(Told { members: body.slice(NUMBERS..), object_class: number(object_class), record: number(record) })
 }
+
+/// How many bytes the ids of class and record take.
+const NUMBERS: usize = 16;
 
 /// The members of an answer that say what it is about.
 #[derive(Default, Deserialize)]

@@ -42,8 +42,8 @@ pub struct Agent {
     agent: Arc<grants::Agent>,
     /// Whether a tool that ran found that the agent's grant or connector is over.
     is_over: AtomicBool,
-    /// What the tool answered that ran.
-    answer: OnceLock<String>,
+    /// What the tool answered that ran, as members of a result.
+    answer: OnceLock<Bytes>,
 }
 
 impl Agent {
@@ -70,7 +70,7 @@ impl Agent {
     }
 
     /// Runs a tool, and notes that.
-    async fn run(&self, tool: &'static ToolKind, arguments: JsonObject) -> Result<String, Refusal> {
+    async fn run(&self, tool: &'static ToolKind, arguments: JsonObject) -> Result<Bytes, Refusal> {
         let line = Line {
             connector: self.agent.connector.id,
             at: self.request.now,
@@ -112,7 +112,7 @@ impl Agent {
             };
             notes::note(&self.request.app, &self.request.build, line).await?;
         }
-        ran.map(|told| told.answer)
+        ran.map(|told| told.members)
     }
 }
 
@@ -158,25 +158,12 @@ pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
 
 /// A result of the library with the answer of a tool in it. It is put in last, since each way through a tree of values costs more than
 /// the answer did.
-fn with_answer(body: &[u8], answer: &str) -> Result<Bytes, Refusal> {
+fn with_answer(body: &[u8], answer: &[u8]) -> Result<Bytes, Refusal> {
     // In no text of JSON are there quotes without a backslash before them.
     const EMPTY: &[u8] = br#""content":[]"#;
     let at = body.windows(EMPTY.len()).position(|part| part == EMPTY);
     let at = at.ok_or_else(|| Refusal::from(Error::Db("a result has no content".to_owned())))?;
-    let mut whole = Vec::with_capacity(body.len() + answer.len() * 5 / 2);
-    whole.extend_from_slice(&body[..at]);
-    put_answer(&mut whole, answer)?;
-    whole.extend_from_slice(&body[at + EMPTY.len()..]);
-    Ok(whole.into())
-}
-
-/// Appends the members of a result that hold an answer, as text and as an object.
-fn put_answer(whole: &mut Vec<u8>, answer: &str) -> Result<(), Refusal> {
-    whole.extend_from_slice(br#""content":[{"type":"text","text":"#);
-    serde_json::to_writer(&mut *whole, answer).map_err(|error| Refusal::from(Error::Db(error.to_string())))?;
-    whole.extend_from_slice(br#"}],"structuredContent":"#);
-    whole.extend_from_slice(answer.as_bytes());
-    Ok(())
+    Ok([&body[..at], answer, &body[at + EMPTY.len()..]].concat().into())
 }
 
 /// A call of a tool with nothing but its name and arguments, as clients send nearly all that they send. It is answered as the library
@@ -216,24 +203,17 @@ impl<'a> PlainCall<'a> {
     }
 
     async fn answer(self, agent: &Agent, tool: &'static ToolKind) -> kit::answer::Outcome {
-        let mut whole = Vec::with_capacity(1024);
-        whole.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        whole.extend_from_slice(self.id.get().as_bytes());
-        whole.extend_from_slice(br#","result":"#);
-        match agent.run(tool, self.params.arguments).await {
-            Ok(answer) => {
-                whole.push(b'{');
-                put_answer(&mut whole, &answer)?;
-                whole.extend_from_slice(br#","isError":false}"#);
-            }
+        let id = self.id.get().as_bytes();
+        let result = match agent.run(tool, self.params.arguments).await {
+            Ok(answer) => [b"{", &answer[..], br#","isError":false}"#].concat(),
             Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => return Err(Refusal::bad_token()),
             Err(refusal) => {
                 let mut result = refused(&refusal);
                 result.result_type = None;
-                serde_json::to_writer(&mut whole, &result).map_err(|error| Refusal::from(Error::Db(error.to_string())))?;
+                serde_json::to_vec(&result).map_err(|error| Refusal::from(Error::Db(error.to_string())))?
             }
-        }
-        whole.push(b'}');
+        };
+        let whole = [br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#, &result, b"}"].concat();
         Ok(Answer::json(StatusCode::OK, whole))
     }
 }
