@@ -35,8 +35,14 @@ pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
     };
     send("POST", "/api/object-classes/", json!({"name": "Order", "alias": "order"}))?;
     for (alias, field_type) in [
-        ("title", "string"), ("number", "string"), ("amount", "integer"), ("due_on", "date"), ("remark", "text"),
-        ("is_paid", "boolean"), ("email", "email"), ("tax", "decimal"),
+        ("title", "string"),
+        ("number", "string"),
+        ("amount", "integer"),
+        ("due_on", "date"),
+        ("remark", "text"),
+        ("is_paid", "boolean"),
+        ("email", "email"),
+        ("tax", "decimal"),
     ] {
         let mut field = json!({"label": alias, "alias": alias, "type": field_type});
         if field_type == "decimal" {

@@ -16,7 +16,9 @@ use kit::domain::Domain;
 /// What this domain hands over to `platform`.
 pub static DOMAIN: Domain = Domain {
     name: "agents",
-    routes: || [connectors::routes(), activity::routes(), oauth::routes(), mcp::routes()].into_iter().flatten().collect(),
+    routes: || {
+        [connectors::routes(), activity::routes(), oauth::routes(), mcp::routes()].into_iter().flatten().collect()
+    },
     tags: &[("mcp", "Connectors: what agents sign in to, and which tools they find there.")],
     permissions: &[connectors::PERMISSIONS],
     reactions: &[

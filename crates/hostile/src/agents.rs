@@ -80,14 +80,21 @@ pub fn sign_ins(data: &[u8]) {
     if let Some((name, password)) = basic(text) {
         assert!(text.len() >= "Basic ".len() + (name.len() + password.len()) / 3, "{text:?}");
     }
-    for known in ["https://agent.example/callback", "http://localhost/callback", "http://127.0.0.1:8080/", "http://[::1]/a?b=c"] {
+    for known in
+        ["https://agent.example/callback", "http://localhost/callback", "http://127.0.0.1:8080/", "http://[::1]/a?b=c"]
+    {
         if !allows(known, text) || known == text {
             continue;
         }
         let (Ok(known), Ok(asked)) = (Url::parse(known), Url::parse(text)) else { panic!("{text:?} is no address") };
         let parts = |url: &Url| {
             let texts = [url.scheme(), url.path(), url.username()].map(str::to_owned);
-            (texts, url.host().map(|host| host.to_owned()), url.query().map(str::to_owned), url.fragment().map(str::to_owned))
+            (
+                texts,
+                url.host().map(|host| host.to_owned()),
+                url.query().map(str::to_owned),
+                url.fragment().map(str::to_owned),
+            )
         };
         assert_eq!(parts(&known), parts(&asked), "{text:?}");
         assert_ne!(known.host_str(), Some("agent.example"), "{text:?}");

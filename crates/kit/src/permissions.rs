@@ -34,7 +34,13 @@ impl PermissionResource {
 /// Actions that every account type holds without a role.
 pub const fn held_by_everybody(actions: &'static [&'static str]) -> [(AccountType, &'static [&'static str]); 5] {
     use AccountType::{External, Full, Internal, OneTimeCompletion, ServiceExternal};
-    [(Internal, actions), (External, actions), (Full, actions), (OneTimeCompletion, actions), (ServiceExternal, actions)]
+    [
+        (Internal, actions),
+        (External, actions),
+        (Full, actions),
+        (OneTimeCompletion, actions),
+        (ServiceExternal, actions),
+    ]
 }
 
 static CATALOGUE: OnceLock<Vec<&'static PermissionResource>> = OnceLock::new();

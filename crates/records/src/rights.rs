@@ -238,7 +238,11 @@ impl ClassRights {
     /// The actions that the caller may take on one record of the class: all of them as its owner; else what is held on all
     /// records, and what is granted on this one by record permission sets.
     pub fn on_record(self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
-        if caller.agent.is_none() && owner == Some(caller.user) { RECORD_ALL } else { (self.held & RECORD_ALL) | granted }
+        if caller.agent.is_none() && owner == Some(caller.user) {
+            RECORD_ALL
+        } else {
+            (self.held & RECORD_ALL) | granted
+        }
     }
 
     pub fn has(self, action: i64) -> bool {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use store::{Conn, Error, Sql, Value};
 
 /// How long lines of reads wait for others, in microseconds.
-const GROUPING_US: i64 = 500_000;
+const GROUPING_US: i64 = 800_000;
 /// From so many lines on whoever adds one has them written.
 const MANY: usize = 5_000;
 /// How many lines are moved in a transaction.
@@ -230,7 +230,8 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, Error> {
     app.store.control().write::<_, Error>(write).await?;
     let ids: Vec<i64> = lines.iter().map(|line| line.id).collect();
     let is_last = (ids.len() as i64) < PAGE;
-    let delete = move |conn: &mut Conn| conn.exec(Sql::new("DELETE FROM agent_writes WHERE id").any(ids.clone())).map(drop);
+    let delete =
+        move |conn: &mut Conn| conn.exec(Sql::new("DELETE FROM agent_writes WHERE id").any(ids.clone())).map(drop);
     build.db.write::<_, Error>(delete).await?;
     Ok(!is_last)
 }
@@ -268,7 +269,8 @@ async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), Error> {
         let uid = build.uid.clone();
         let delete = move |conn: &mut Conn| {
             // The first line that stays.
-            let sql = Sql::new("SELECT at FROM agent_activity WHERE build = $1 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $2");
+            let sql =
+                Sql::new("SELECT at FROM agent_activity WHERE build = $1 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $2");
             let beyond = conn.opt(&sql.arg(&uid).arg(MAX_KEPT), |row| row.int(0))?;
             let oldest = beyond.map_or(now - KEPT_US, |at| (at + 1).max(now - KEPT_US));
             let sql = Sql::new(

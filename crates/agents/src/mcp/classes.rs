@@ -108,7 +108,9 @@ pub async fn of_argument(call: &Call, arguments: &Arguments) -> Result<i64, Refu
     let by_id = arguments::id(sent);
     let alias = sent.as_str().unwrap_or_default().to_owned();
     let names: Vec<String> = filters(arguments)?.into_iter().map(|(name, _)| name.to_owned()).collect();
-    let id = call.read(move |request, conn| {
+    let request = call.as_agent();
+    let id = call.request.build.db.read_short::<_, Refusal>(move |conn: &mut Conn| {
+        let request = &request;
         let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE ");
         sql.append(&visible_classes(request.caller()?));
         match by_id {
@@ -140,7 +142,8 @@ fn check_filters(class: &Class, names: &[String]) -> Result<(), Refusal> {
     match names.iter().find(|name| !is_known(name)) {
         None => Ok(()),
         Some(unknown) => {
-            let wrong = format!("There is no filter {unknown}. describe_object_class tells the fields and their operators.");
+            let wrong =
+                format!("There is no filter {unknown}. describe_object_class tells the fields and their operators.");
             Err(Refusal::field("filters", wrong))
         }
     }
@@ -155,12 +158,12 @@ fn common_fields(document: &Json) -> Vec<Json> {
 
 /// What the schema document tells of a field: its entry in a body, and how lists are filtered and sorted by it.
 fn field_of(document: &Json, alias: &str) -> Map<String, Json> {
-    let with_alias = |entries: &Json| entries.as_array().into_iter().flatten().find(|entry| entry["alias"] == alias).cloned();
-    let in_body = with_alias(&document["details"]["schema"])
-        .or_else(|| {
-            let group = document["details"]["schema"].as_array()?.iter().find(|entry| entry["alias"] == "fields")?;
-            with_alias(&group["schema"])
-        });
+    let with_alias =
+        |entries: &Json| entries.as_array().into_iter().flatten().find(|entry| entry["alias"] == alias).cloned();
+    let in_body = with_alias(&document["details"]["schema"]).or_else(|| {
+        let group = document["details"]["schema"].as_array()?.iter().find(|entry| entry["alias"] == "fields")?;
+        with_alias(&group["schema"])
+    });
     let mut told = match in_body {
         Some(Json::Object(entry)) => entry,
         _ => Map::new(),

@@ -21,7 +21,12 @@ use std::sync::Arc;
 use url::{Host, Url};
 
 pub fn routes() -> Vec<Route> {
-    let post = Route::new(Method::POST, "/mcp/{uuid}/", "Model Context Protocol", Handler::Async(|request| Box::pin(post(request))));
+    let post = Route::new(
+        Method::POST,
+        "/mcp/{uuid}/",
+        "Model Context Protocol",
+        Handler::Async(|request| Box::pin(post(request))),
+    );
     vec![post.takes(Schema::Json(message)).answers(200, Schema::Json(message)).admits(grants::ADMISSION).internal()]
 }
 

@@ -13,8 +13,8 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::table::Table;
 use resource::message;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use std::borrow::Cow;
@@ -91,7 +91,9 @@ pub async fn read(call: &Call, tool: &'static ToolKind, arguments: Arguments) ->
     let shown = answer_cache::answer_call(request, ["tool", tool.name, &sent], look).await?;
     let AnswerBody::Whole(body) = shown.body else { return Err(Error::Db("an answer is no text".to_owned()).into()) };
     let numbers = body.first_chunk::<NUMBERS>().map(|numbers| numbers.as_chunks::<8>().0);
-    let Some([object_class, record]) = numbers else { return Err(Error::Db("an answer is too short".to_owned()).into()) };
+    let Some([object_class, record]) = numbers else {
+        return Err(Error::Db("an answer is too short".to_owned()).into());
+    };
     let number = |bytes: &[u8; 8]| Some(i64::from_le_bytes(*bytes)).filter(|id| *id > 0);
     Ok(Told { members: body.slice(NUMBERS..), object_class: number(object_class), record: number(record) })
 }
@@ -123,7 +125,8 @@ impl Page {
         let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
         let offset = arguments.get("cursor").map_or(Some(0), |cursor| cursor.as_str()?.parse().ok());
         let offset = offset.filter(|offset| *offset >= 0);
-        let limit = limit.ok_or_else(|| Refusal::field("limit", format!("Ensure this value is from 1 to {MAX_LIMIT}.")))?;
+        let limit =
+            limit.ok_or_else(|| Refusal::field("limit", format!("Ensure this value is from 1 to {MAX_LIMIT}.")))?;
         let offset = offset.ok_or_else(|| Refusal::field("cursor", message::VALUE))?;
         Ok(Page { limit, offset })
     }

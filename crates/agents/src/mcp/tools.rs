@@ -38,10 +38,11 @@ pub enum Effect {
     Deletes,
 }
 
-const OBJECT_CLASS: Name =
-    Name::new("object_class", "A class: its id or its alias, as list_object_classes answers them", || {
-        json!({"type": ["integer", "string"]})
-    });
+const OBJECT_CLASS: Name = Name::new(
+    "object_class",
+    "A class: its id or its alias, as list_object_classes answers them",
+    || json!({"type": ["integer", "string"]}),
+);
 const OBJECT_RECORD: Name = Name::new("object_record", "The id of a record", || json!({"type": "integer"}));
 const TASK: Name = Name::new("task", "The id of a task", || json!({"type": "integer"}));
 const FILTERS: Name = Name::new(
@@ -73,12 +74,13 @@ const ORDERING: Name = Name::new(
     "Comma-separated fields to sort by, `-` in front for descending, such as \"-created_at,id\"",
     || json!({"type": "string"}),
 );
-const LIMIT: Name = Name::new("limit", "How many to answer at most, 1 to 100; 10 unless told", || {
-    json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 10})
-});
-const CURSOR: Name = Name::new("cursor", "`next_cursor` of the answer before, to go on behind it", || {
-    json!({"type": "string"})
-});
+const LIMIT: Name = Name::new(
+    "limit",
+    "How many to answer at most, 1 to 100; 10 unless told",
+    || json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 10}),
+);
+const CURSOR: Name =
+    Name::new("cursor", "`next_cursor` of the answer before, to go on behind it", || json!({"type": "string"}));
 const FIELDS_SHOWN: Name = Name::new(
     "fields",
     "The aliases of the only fields to answer; all of them unless told. Name the few that you need",
@@ -105,28 +107,37 @@ const PERMISSION_SETS: Name = Name::new(
 const TASK_TEMPLATE: Name =
     Name::new("task_template", "The id of the template that the task is made of", || json!({"type": "integer"}));
 const NAME: Name = Name::new("name", "What the task is called", || json!({"type": "string", "maxLength": 100}));
-const DESCRIPTION: Name =
-    Name::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
-const DUE_AT: Name = Name::new("due_at", "By when it is to be completed (ISO 8601); null: by no moment", || {
-    json!({"type": ["string", "null"], "format": "date-time"})
-});
-const EXPIRES_AT: Name = Name::new("expires_at", "When it expires (ISO 8601); null: never", || {
-    json!({"type": ["string", "null"], "format": "date-time"})
-});
-const ASSIGNEES: Name = Name::new("assignees", "The ids of all users to whom it is assigned", || {
-    json!({"type": "array", "items": {"type": "integer"}, "maxItems": 100})
-});
-const ASSIGNEE_GROUPS: Name = Name::new("assignee_groups", "The ids of all groups to which it is assigned", || {
-    json!({"type": "array", "items": {"type": "integer"}, "maxItems": 10})
-});
+const DESCRIPTION: Name = Name::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
+const DUE_AT: Name = Name::new(
+    "due_at",
+    "By when it is to be completed (ISO 8601); null: by no moment",
+    || json!({"type": ["string", "null"], "format": "date-time"}),
+);
+const EXPIRES_AT: Name = Name::new(
+    "expires_at",
+    "When it expires (ISO 8601); null: never",
+    || json!({"type": ["string", "null"], "format": "date-time"}),
+);
+const ASSIGNEES: Name = Name::new(
+    "assignees",
+    "The ids of all users to whom it is assigned",
+    || json!({"type": "array", "items": {"type": "integer"}, "maxItems": 100}),
+);
+const ASSIGNEE_GROUPS: Name = Name::new(
+    "assignee_groups",
+    "The ids of all groups to which it is assigned",
+    || json!({"type": "array", "items": {"type": "integer"}, "maxItems": 10}),
+);
 const RESPONSE: Name = Name::new(
     "response",
     "The answer: values by alias where get_task shows `form.fields`, else what the form's `configuration` asks for",
     || json!({}),
 );
-const COMMENT: Name = Name::new("comment", "A comment, where `form.allow_comment` is true", || {
-    json!({"type": "string", "maxLength": 4000})
-});
+const COMMENT: Name = Name::new(
+    "comment",
+    "A comment, where `form.allow_comment` is true",
+    || json!({"type": "string", "maxLength": 4000}),
+);
 
 /// All tools, in the order in which they are listed.
 pub static TOOLS: &[ToolKind] = &[
@@ -136,7 +147,11 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Lists the classes of records that you may work with. Begin here, then take describe_object_class.",
         effect: Effect::Reads,
         arguments: &[LIMIT, CURSOR],
-        answers: || page(json!({"id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "num_of_records": INTEGER()})),
+        answers: || {
+            page(
+                json!({"id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "num_of_records": INTEGER()}),
+            )
+        },
         run: |call, arguments| Box::pin(classes::list(call, arguments)),
     },
     ToolKind {
@@ -146,7 +161,11 @@ pub static TOOLS: &[ToolKind] = &[
                       they sort; and whether you may create records. Call it before you filter, create or update records of a class.",
         effect: Effect::Reads,
         arguments: &[OBJECT_CLASS],
-        answers: || object(json!({"id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "may_create": {"type": "boolean"}, "fields": {"type": "array", "items": {"type": "object"}}})),
+        answers: || {
+            object(
+                json!({"id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "may_create": {"type": "boolean"}, "fields": {"type": "array", "items": {"type": "object"}}}),
+            )
+        },
         run: |call, arguments| Box::pin(classes::describe(call, arguments)),
     },
     ToolKind {
@@ -211,9 +230,9 @@ pub static TOOLS: &[ToolKind] = &[
         arguments: &[OBJECT_RECORD],
         answers: done,
         run: |call, arguments| {
-            Box::pin(async move {
-                call.delete(format!("/api/object-records/{}/", arguments.id(&OBJECT_RECORD)?)).await
-            })
+            Box::pin(
+                async move { call.delete(format!("/api/object-records/{}/", arguments.id(&OBJECT_RECORD)?)).await },
+            )
         },
     },
     ToolKind {
@@ -314,7 +333,11 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Lists what happened to a record and who did it, the newest first.",
         effect: Effect::Reads,
         arguments: &[OBJECT_RECORD, EVENT_FILTERS, LIMIT, CURSOR],
-        answers: || page(json!({"event_id": TEXT(), "event_datetime": TEXT(), "event_type": TEXT(), "event_data": {}, "source_type": TEXT()})),
+        answers: || {
+            page(
+                json!({"event_id": TEXT(), "event_datetime": TEXT(), "event_type": TEXT(), "event_data": {}, "source_type": TEXT()}),
+            )
+        },
         run: |call, mut arguments| {
             Box::pin(async move {
                 let path = format!("/api/object-records/{}/history/", arguments.id(&OBJECT_RECORD)?);
@@ -383,7 +406,8 @@ pub fn input_schema(tool: &ToolKind) -> Map<String, Json> {
         tool.arguments.iter().filter(|name| is_required(tool, name)).map(|name| name.name).collect();
     let properties: Map<String, Json> =
         tool.arguments.iter().map(|name| (name.name.to_owned(), name.schema())).collect();
-    let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    let schema =
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     if let Json::Object(schema) = schema { schema } else { Map::new() }
 }
 

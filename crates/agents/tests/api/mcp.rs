@@ -51,9 +51,21 @@ impl Agent {
 /// Has the connector of an agent offer all tools.
 pub async fn with_all_tools(api: &testkit::Client, agent: &Agent) {
     let tools = [
-        "list_object_classes", "describe_object_class", "search_records", "get_record", "create_record", "update_record",
-        "delete_record", "list_tasks", "get_task", "create_task", "update_task", "assign_task", "complete_task",
-        "delete_task", "get_record_history",
+        "list_object_classes",
+        "describe_object_class",
+        "search_records",
+        "get_record",
+        "create_record",
+        "update_record",
+        "delete_record",
+        "list_tasks",
+        "get_task",
+        "create_task",
+        "update_task",
+        "assign_task",
+        "complete_task",
+        "delete_task",
+        "get_record_history",
     ];
     api.patch(&format!("{CONNECTORS}{}/", agent.id), json!({"allowed_tools": tools})).await.ok();
 }
@@ -84,7 +96,12 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     };
     let listed = agent.ask(&server, &tokens, "tools/list", json!({})).await.ok();
     let reading = [
-        "list_object_classes", "describe_object_class", "search_records", "get_record", "list_tasks", "get_task",
+        "list_object_classes",
+        "describe_object_class",
+        "search_records",
+        "get_record",
+        "list_tasks",
+        "get_task",
         "get_record_history",
     ];
     assert_eq!(names(&listed), reading);

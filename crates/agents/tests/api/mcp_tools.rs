@@ -120,17 +120,38 @@ async fn wrong_arguments_are_told_with_what_to_do_next() {
         ("get_record", json!({}), json!({"object_record": ["This field is required."]})),
         ("get_record", json!({"object_record": "x"}), json!({"object_record": ["A valid integer is required."]})),
         ("get_record", json!({"object_record": 1, "id": 1}), json!({"id": ["This field does not exist."]})),
-        ("search_records", json!({"object_class": 1, "limit": 101}), json!({"limit": ["Ensure this value is from 1 to 100."]})),
+        (
+            "search_records",
+            json!({"object_class": 1, "limit": 101}),
+            json!({"limit": ["Ensure this value is from 1 to 100."]}),
+        ),
         ("search_records", json!({"object_class": 1, "cursor": "-1"}), json!({"cursor": ["Enter a valid value."]})),
-        ("search_records", json!({"object_class": 1, "filters": []}),
-            json!({"filters": ["Expected an object of `field__operator` and value."]})),
-        ("search_records", json!({"object_class": 1, "filters": {"limit": 1000}}),
-            json!({"filters": ["`limit` is an argument beside `filters`."]})),
-        ("search_records", json!({"object_class": 1, "filters": {"titel": "x"}}),
-            json!({"filters": ["There is no filter titel. describe_object_class tells the fields and their operators."]})),
-        ("search_records", json!({"object_class": 1, "filters": {"amount": "x"}}), json!({"amount": ["A valid integer is required."]})),
+        (
+            "search_records",
+            json!({"object_class": 1, "filters": []}),
+            json!({"filters": ["Expected an object of `field__operator` and value."]}),
+        ),
+        (
+            "search_records",
+            json!({"object_class": 1, "filters": {"limit": 1000}}),
+            json!({"filters": ["`limit` is an argument beside `filters`."]}),
+        ),
+        (
+            "search_records",
+            json!({"object_class": 1, "filters": {"titel": "x"}}),
+            json!({"filters": ["There is no filter titel. describe_object_class tells the fields and their operators."]}),
+        ),
+        (
+            "search_records",
+            json!({"object_class": 1, "filters": {"amount": "x"}}),
+            json!({"amount": ["A valid integer is required."]}),
+        ),
         ("update_record", json!({"object_record": 1}), json!({"detail": "Not found."})),
-        ("create_record", json!({"object_class": 1}), json!({"detail": "You do not have permission to perform this action."})),
+        (
+            "create_record",
+            json!({"object_class": 1}),
+            json!({"detail": "You do not have permission to perform this action."}),
+        ),
     ] {
         assert_eq!(scene.refused(tool, arguments.clone()).await, body, "{tool} {arguments}");
     }
@@ -233,7 +254,9 @@ async fn tasks_are_those_of_records_whose_tasks_the_connector_may_view() {
     assert_eq!((&listed["total_count"], &listed["filtered_count"]), (&json!(1), &json!(1)));
     assert_eq!(listed["results"][0]["id"], task);
     for task in hidden {
-        for (tool, more) in [("get_task", json!({})), ("complete_task", json!({"response": 1})), ("delete_task", json!({}))] {
+        for (tool, more) in
+            [("get_task", json!({})), ("complete_task", json!({"response": 1})), ("delete_task", json!({}))]
+        {
             let mut arguments = more;
             arguments["task"] = json!(task);
             assert_eq!(scene.refused(tool, arguments).await, json!({"detail": "Not found."}), "{tool}");

@@ -691,7 +691,9 @@ async fn bearer_means_the_same_as_jwt_on_every_endpoint() {
     let admin = server.admin().await;
     let nobody = server.as_type("full").await;
     let other = server.build("b.example").await.admin().await;
-    for route in platform::table().routes().filter(|route| route.method != Method::DELETE && route.own_admission.is_none()) {
+    for route in
+        platform::table().routes().filter(|route| route.method != Method::DELETE && route.own_admission.is_none())
+    {
         let path = crate::routes::with_ids(route.path, &[1]);
         let wrong = ["", "x", "x y", &other.token, &admin.refresh_token];
         // What writes is called by whoever may not.

@@ -431,7 +431,9 @@ async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has()
     let server = Server::start().await;
     let admin = server.admin().await.with_header("x-api-key", API_KEY);
     // Agents are told by `crates/agents/tests/api/mcp.rs`.
-    for (path, routes) in paths().into_iter().filter(|(_, routes)| routes.iter().all(|route| route.own_admission.is_none())) {
+    for (path, routes) in
+        paths().into_iter().filter(|(_, routes)| routes.iter().all(|route| route.own_admission.is_none()))
+    {
         let mut known: BTreeSet<&str> = routes.iter().map(|route| route.method.as_str()).collect();
         if known.contains("GET") {
             known.insert("HEAD");

@@ -87,8 +87,7 @@ pub fn check_new(
         }
     };
     let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
-    let sent: Vec<Sent<'_>> =
-        bodies.into_iter().map(|body| Sent { body, id: None, takes_owner, files: &[] }).collect();
+    let sent: Vec<Sent<'_>> = bodies.into_iter().map(|body| Sent { body, id: None, takes_owner, files: &[] }).collect();
     let mut all = check::check(request, conn, class, &sent)?;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();

@@ -8,7 +8,6 @@ pub mod template;
 
 use form::remove_unused;
 use http::StatusCode;
-use resource::items::describe_items;
 use kit::answer::{Answer, Instance, Outcome, Tag, etag};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::permissions::{CRUD, PermissionResource};
@@ -19,6 +18,7 @@ use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use plugin_config::{INSTRUCTIONS, PLUGIN_CONFIG, PluginConfig, TASK_TYPES, TYPE_OF_TEMPLATE};
 use records::rights::lock_class;
+use resource::items::describe_items;
 use resource::json::{Form, Writer};
 use resource::{Changes, Field, Key, Kind, Resource, Value, openapi};
 use rules::{AUTOMATIC, MANUAL, REMINDERS, RENEWALS};

@@ -2,7 +2,6 @@
 //! done with the answer. It is fixed by the create, and stands in a row of `task_forms`.
 
 use super::form::{TT_FORM, TT_UPDATE};
-use resource::items::{accept_fields, accept_items, describe_items, item, list_schema, schema_of};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::Cell;
@@ -10,6 +9,7 @@ use records::classes::Class;
 use records::record_values::class_of_id;
 use records::rights::owns_class;
 use resource::accept::{Lookup, Mode};
+use resource::items::{accept_fields, accept_items, describe_items, item, list_schema, schema_of};
 use resource::json::{Cells, Writer};
 use resource::{Errors, Field, Key, Kind, Resource, Sent, Target, Value};
 use resource::{check_value, message, openapi, options};

@@ -1,7 +1,6 @@
 //! The rules of task templates over several fields, and those of the items of their lists
 //! (`docs/reference/task-templates.md`).
 
-use resource::items::{accept_fields, accept_items, item, list_schema, schema_of, shown};
 use super::plugin_config::PLUGIN_CONFIG;
 use super::{COMPLETE_BY, EXPIRY, TASK_CREATION, TEMPLATE, UNITS};
 use crate::moments;
@@ -9,6 +8,7 @@ use jiff::civil::Date;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
+use resource::items::{accept_fields, accept_items, item, list_schema, schema_of, shown};
 use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, message};
 use serde_json::Value as Json;
 use std::sync::LazyLock;

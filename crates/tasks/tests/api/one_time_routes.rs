@@ -65,7 +65,12 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
             Access::ApiKey => continue,
             // Agents have tokens of their own.
             _ if route.own_admission.is_some() => {
-                client.call(route.method.as_str(), &path(route.path, 1, &unknown)).json(&json!({})).send().await.expect(401);
+                client
+                    .call(route.method.as_str(), &path(route.path, 1, &unknown))
+                    .json(&json!({}))
+                    .send()
+                    .await
+                    .expect(401);
                 continue;
             }
             _ if is_allowed(route) => {
