@@ -182,7 +182,7 @@ impl Call {
             let record = before.or(of_new.as_i64());
             let object_class = class.or(shown["object_class"].as_i64()).or(class_of_record(conn, record)?);
             notes::note_write(conn, &Line { record, object_class, ..line.clone() })?;
-            request.effects.after_commit(|app, build| kit::jobs::wake(app, build));
+            request.effects.after_commit(kit::jobs::wake);
             is_noted.store(true, Ordering::Relaxed);
             Ok(answer)
         })
