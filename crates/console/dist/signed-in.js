@@ -1,0 +1,1 @@
+import{r as e}from"./rolldown-runtime.js";import{b as t,y as n}from"./vendor.js";import{n as r}from"./app.js";import{L as i}from"./main.js";var a=e(t(),1),o=n();function s(){return(0,a.useEffect)(()=>{r(),window.close()},[]),(0,o.jsx)(`h1`,{tabIndex:-1,children:i(`session.back`)})}export{s as SignedIn};

@@ -1,0 +1,1 @@
+import{a as e}from"./main.js";import{y as t}from"./vendor.js";var n=t(),r=({value:t})=>(0,n.jsx)(e,{text:`${t}`}),i={views:{redirect_uri:r,logout_url:r}};export{i as parts};

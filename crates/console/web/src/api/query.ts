@@ -1,0 +1,54 @@
+// What was read is kept here, and read again when it may have changed.
+
+import { keepPreviousData, QueryClient, queryOptions } from '@tanstack/react-query'
+import { call, get, Refusal } from './request.ts'
+import type { Instance, Options, Page } from './shapes.ts'
+
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 10_000,
+      retry: (count, error) => error instanceof Refusal && [0, 429, 503].includes(error.status) && count < 4,
+      retryDelay: (count, error) =>
+        error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count,
+    },
+  },
+})
+
+/** An instance beside the entity tag of the state that was read. */
+export interface Read {
+  instance: Instance
+  etag: string | null
+}
+
+export const options = (path: string) =>
+  queryOptions({
+    queryKey: [path, 'options'],
+    queryFn: async () => (await call<Options>('OPTIONS', path)).data,
+    staleTime: 300_000,
+  })
+
+export const page = (path: string, parameters: string) =>
+  queryOptions({
+    queryKey: [path, 'list', parameters],
+    queryFn: ({ signal }) => get<Page>(parameters ? `${path}?${parameters}` : path, signal),
+    placeholderData: keepPreviousData,
+  })
+
+export const instance = (path: string) =>
+  queryOptions({
+    queryKey: [path, 'instance'],
+    queryFn: async ({ signal }): Promise<Read> => {
+      const { data, etag } = await call<Instance>('GET', path, { signal })
+      return { instance: data, etag }
+    },
+  })
+
+export const anything = <T>(path: string) =>
+  queryOptions({ queryKey: [path, 'value'], queryFn: ({ signal }) => get<T>(path, signal) })
+
+/** After a write: everything at or below one of these addresses is read again where it is shown. */
+export function wrote(...paths: string[]) {
+  const touches = (key: unknown) => typeof key === 'string' && paths.some((path) => key.startsWith(path))
+  return queries.invalidateQueries({ predicate: ({ queryKey }) => touches(queryKey[0]) && queryKey[1] !== 'options' })
+}

@@ -1,0 +1,128 @@
+// Who is signed in. The access token lives in this module alone; what outlives a reload is a cookie that no script reads,
+// exchanged for a token at `/api/auth/browser/token/`.
+
+import type { Permissions, User } from './shapes.ts'
+
+/** All that a start needs; `user` and `permissions` are null while the password must be changed. */
+export interface Start {
+  access_token: string
+  expires_in: number
+  password_change_required: boolean
+  user: User | null
+  permissions: Permissions | null
+  build: string
+  version: string
+}
+
+type Listener = () => void
+
+const TOKEN = '/api/auth/browser/token/'
+const listeners = new Set<Listener>()
+/** Tells the other tabs that somebody signed in or out. */
+const tabs = new BroadcastChannel('chancery-session')
+
+let current: Start | undefined
+let isOver = false
+let renewing: Promise<boolean> | undefined
+let timer: ReturnType<typeof setTimeout> | undefined
+let signedInAgain: (() => void)[] = []
+
+function changed() {
+  for (const listener of listeners) listener()
+}
+
+/** Keeps a start, and plans the next one at four fifths of the token's life. */
+function keep(start: Start) {
+  const before = current?.user?.id
+  if (before !== undefined && start.user?.id !== before) {
+    location.reload()
+    return
+  }
+  const wasOver = isOver
+  isOver = false
+  current = before === undefined ? start : { ...current, ...start }
+  clearTimeout(timer)
+  timer = setTimeout(() => void renew(), start.expires_in * 800)
+  if (wasOver) {
+    for (const go of signedInAgain.splice(0)) go()
+  }
+  changed()
+}
+
+async function exchange(): Promise<'kept' | 'none' | 'unreachable'> {
+  const answer = await fetch(TOKEN, { method: 'POST' }).catch(() => undefined)
+  if (answer?.status === 200) {
+    keep(await answer.json())
+    return 'kept'
+  }
+  return answer?.status === 401 ? 'none' : 'unreachable'
+}
+
+/** The first request of all. Without a session the page for signing in follows, which leads back. */
+export async function begin(): Promise<Start> {
+  for (let pause = 500; ; pause = Math.min(pause * 2, 10_000)) {
+    const outcome = await exchange()
+    if (outcome === 'kept' && current) return current
+    if (outcome === 'none') {
+      location.replace(`/sign-in/?return_to=${encodeURIComponent(location.pathname + location.search)}`)
+      return new Promise(() => {})
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause))
+  }
+}
+
+/** Asks for a new token, one request at a time; false when the session is over. */
+export function renew(): Promise<boolean> {
+  renewing ??= exchange().then((outcome) => {
+    renewing = undefined
+    if (outcome === 'none' && !isOver) {
+      isOver = true
+      changed()
+    }
+    if (outcome === 'unreachable') {
+      clearTimeout(timer)
+      timer = setTimeout(() => void renew(), 5000)
+    }
+    return outcome === 'kept'
+  })
+  return renewing
+}
+
+/** Resolves when a session that was over has begun anew: requests wait here instead of being lost. */
+export function signedIn(): Promise<void> {
+  return isOver ? new Promise((resolve) => signedInAgain.push(resolve)) : Promise.resolve()
+}
+
+export const token = () => current?.access_token
+export const session = () => current
+export const sessionIsOver = () => isOver
+export const VERSION = () => current?.version
+
+export function onSession(listener: Listener): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+/** Told by the small window in which somebody signed in again. */
+export function announceSignIn() {
+  tabs.postMessage('signed-in')
+}
+
+export async function signOut() {
+  const answer = await fetch('/api/auth/browser/logout/', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ single_sign_on: true }),
+  })
+  tabs.postMessage('signed-out')
+  const onward = answer.status === 200 ? ((await answer.json()) as { logout_url?: string }).logout_url : undefined
+  location.assign(onward ?? '/sign-in/')
+}
+
+tabs.onmessage = ({ data }) => {
+  if (data === 'signed-in') void renew()
+  if (data === 'signed-out' && current) {
+    isOver = true
+    changed()
+  }
+}

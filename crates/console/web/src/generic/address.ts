@@ -1,0 +1,82 @@
+// The whole state of a list stands in its address, so that a view is a link: filters as the API takes them, `ordering`,
+// `limit`, `offset`, and what is the console's own with a dot before it.
+
+import type { Column } from '../api/shapes.ts'
+
+export interface Filter {
+  column: Column
+  predicate: string
+  value: string
+}
+
+export interface ListState {
+  filters: Filter[]
+  /** Parameters that name no filter of this list, such as one of a field that is gone: shown, so that they can be dropped. */
+  unknown: [string, string][]
+  ordering: string
+  limit: number
+  offset: number
+  columns: string[] | undefined
+}
+
+export const SIZES = [25, 50, 100]
+const OWN = ['ordering', 'limit', 'offset', '.columns']
+
+export function read(search: string, columns: Column[]): ListState {
+  const parameters = new URLSearchParams(search)
+  const state: ListState = { filters: [], unknown: [], ordering: '', limit: 25, offset: 0, columns: undefined }
+  for (const [name, value] of parameters) {
+    if (OWN.includes(name)) continue
+    const [alias = '', predicate = 'exact'] = name.split('__')
+    const column = columns.find((one) => one.alias === alias)
+    if (column?.predicates.includes(predicate)) state.filters.push({ column, predicate, value })
+    else state.unknown.push([name, value])
+  }
+  state.ordering = parameters.get('ordering') ?? ''
+  const limit = Number(parameters.get('limit'))
+  state.limit = SIZES.includes(limit) ? limit : 25
+  state.offset = Math.max(0, Math.floor(Number(parameters.get('offset')) || 0))
+  state.columns = parameters.get('.columns')?.split(',').filter(Boolean)
+  return state
+}
+
+const parameter = ({ column, predicate }: Filter) => (predicate === 'exact' ? column.alias : `${column.alias}__${predicate}`)
+
+/** What the API is asked for. Filters that are half made are not among them. */
+export function query(state: ListState, fixed?: { [name: string]: string }): string {
+  const parameters = new URLSearchParams(fixed)
+  for (const filter of state.filters) if (filter.value !== '') parameters.append(parameter(filter), filter.value)
+  if (state.ordering) parameters.set('ordering', state.ordering)
+  parameters.set('limit', `${state.limit}`)
+  if (state.offset) parameters.set('offset', `${state.offset}`)
+  return `${parameters}`
+}
+
+/** The address of a state. */
+export function write(state: ListState): string {
+  const parameters = new URLSearchParams()
+  for (const filter of state.filters) parameters.append(parameter(filter), filter.value)
+  for (const [name, value] of state.unknown) parameters.append(name, value)
+  if (state.ordering) parameters.set('ordering', state.ordering)
+  if (state.limit !== 25) parameters.set('limit', `${state.limit}`)
+  if (state.offset) parameters.set('offset', `${state.offset}`)
+  if (state.columns) parameters.set('.columns', state.columns.join(','))
+  const text = `${parameters}`
+  return text && `?${text}`
+}
+
+/** A filter begins at page one. */
+export const withFilters = (state: ListState, filters: Filter[]): ListState => ({ ...state, filters, offset: 0 })
+
+/** What a click on a column's head does: ascending, descending, as it was. */
+export function sortedBy(state: ListState, alias: string): ListState {
+  const next = state.ordering === alias ? `-${alias}` : state.ordering === `-${alias}` ? '' : alias
+  return { ...state, ordering: next, offset: 0 }
+}
+
+/** The predicate with which a filter of a column begins: the one that people mean most. */
+export function usual(column: Column): string {
+  const preferred = { string: 'icontains', text: 'icontains', email: 'icontains', url: 'icontains', date: 'gte', datetime: 'gte', enum: 'in', status: 'in', user: 'in', set: 'in' }
+  const predicate = preferred[column.type as keyof typeof preferred] ?? 'exact'
+  return column.predicates.includes(predicate) ? predicate : (column.predicates[0] ?? 'exact')
+}

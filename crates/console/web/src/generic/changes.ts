@@ -1,0 +1,73 @@
+// What a form sends, and what is done when somebody else changed the same object.
+
+import type { Fields, Json } from '../api/shapes.ts'
+
+export function same(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || !a || !b) return false
+  if (Array.isArray(a) !== Array.isArray(b)) return false
+  const names = new Set([...Object.keys(a), ...Object.keys(b)])
+  return [...names].every((name) => same((a as Fields)[name], (b as Fields)[name]))
+}
+
+/** The fields of `now` that are not as they were. Of groups only the members that changed are sent. */
+export function changed(before: Fields, now: Fields, groups: string[] = []): Fields {
+  const result: Fields = {}
+  for (const [alias, value] of Object.entries(now)) {
+    if (same(before[alias], value)) continue
+    const isGroup = groups.includes(alias) && isGroupValue(before[alias]) && isGroupValue(value)
+    result[alias] = isGroup ? changed(before[alias] as Fields, value as Fields) : value
+  }
+  return result
+}
+
+const isGroupValue = (value: Json | undefined) => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export interface Clash {
+  alias: string
+  theirs: Json | undefined
+  ours: Json | undefined
+}
+
+export interface Merge {
+  /** Ours where only we changed a field, theirs where only they did; theirs for the time being where both did. */
+  merged: Fields
+  clashes: Clash[]
+}
+
+export function merge(base: Fields, theirs: Fields, ours: Fields): Merge {
+  const merged: Fields = { ...ours }
+  const clashes: Clash[] = []
+  for (const alias of Object.keys(ours)) {
+    const weChanged = !same(base[alias], ours[alias])
+    const theyChanged = !same(base[alias], theirs[alias])
+    if (!theyChanged) continue
+    if (!weChanged || same(ours[alias], theirs[alias])) merged[alias] = theirs[alias] ?? null
+    else {
+      clashes.push({ alias, theirs: theirs[alias], ours: ours[alias] })
+      merged[alias] = theirs[alias] ?? null
+    }
+  }
+  return { merged, clashes }
+}
+
+/** The API's messages by the dotted name of their field; what is of no field stands under an empty name. */
+export function messages(body: { [field: string]: Json }, prefix = ''): { [name: string]: string } {
+  const found: { [name: string]: string } = {}
+  const add = (name: string, text: string) => {
+    found[name] = found[name] ? `${found[name]} ${text}` : text
+  }
+  for (const [field, value] of Object.entries(body)) {
+    if (field === 'error_code') continue
+    const isOfNone = field === 'detail' || field === 'non_field_errors'
+    const name = isOfNone ? prefix.replace(/\.$/, '') : `${prefix}${field}`
+    if (typeof value === 'string') add(name, value)
+    else if (Array.isArray(value)) {
+      for (const item of value) {
+        if (typeof item === 'string') add(name, item)
+        else if (item && typeof item === 'object') for (const [inner, text] of Object.entries(messages(item as Fields))) add(inner ? `${name}: ${inner}` : name, text)
+      }
+    } else if (value && typeof value === 'object') Object.assign(found, messages(value as Fields, `${name}.`))
+  }
+  return found
+}

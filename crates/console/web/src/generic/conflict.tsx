@@ -1,0 +1,52 @@
+// Somebody else changed the same fields: both values side by side, and a choice for each.
+
+import { useState } from 'react'
+import type { Field, Fields } from '../api/shapes.ts'
+import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { Dialog } from '../kit/dialogs.tsx'
+import { Value } from '../kit/values.tsx'
+import { labelOf, t } from '../texts.ts'
+import { type Clash, merge } from './changes.ts'
+import look from './generic.module.css'
+
+export type { Clash }
+export const settle = merge
+
+export function Conflict({ clashes, fields, onSettled }: { clashes: Clash[]; fields: Field[]; onSettled: (chosen: Fields) => void }) {
+  const [ours, setOurs] = useState<string[]>([])
+  if (clashes.length === 0) return null
+  const take = () => onSettled(Object.fromEntries(clashes.map(({ alias, ours: mine, theirs }) => [alias, (ours.includes(alias) ? mine : theirs) ?? null])))
+  return (
+    <Dialog title={t('conflict.title')} isOpen isWide mustBeAnswered onClose={take}>
+      <p>{t('conflict.text')}</p>
+      {clashes.map(({ alias, theirs, ours: mine }) => {
+        const field = fields.find((one) => one.alias === alias)
+        const name = field ? labelOf(field) : alias
+        return (
+          <fieldset key={alias} className={look.clash}>
+            <legend>{name}</legend>
+            {[theirs, mine].map((value, n) => (
+              <label key={n === 0 ? 'theirs' : 'ours'} className={css.check}>
+                <input
+                  type="radio"
+                  name={`clash-${alias}`}
+                  checked={ours.includes(alias) === (n === 1)}
+                  onChange={() => setOurs(n === 1 ? [...ours, alias] : ours.filter((one) => one !== alias))}
+                />
+                <span>
+                  {n === 0 ? t('conflict.theirs') : t('conflict.ours')} <Value type={field?.type ?? 'string'} values={field?.values} value={value} />
+                </span>
+              </label>
+            ))}
+          </fieldset>
+        )
+      })}
+      <div className={css.actions}>
+        <Button look="primary" onPress={take}>
+          {t('conflict.take')}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

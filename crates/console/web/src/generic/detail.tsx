@@ -1,0 +1,334 @@
+// One instance of a resource: its facts, edited in place, what can be done with it, and who did what.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { instance as instanceQuery, options, page, queries, wrote } from '../api/query.ts'
+import { call } from '../api/request.ts'
+import { session } from '../api/session.ts'
+import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
+import { Button, Menu } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { Copyable } from '../kit/copyable.tsx'
+import { Confirmation, Dialog } from '../kit/dialogs.tsx'
+import { useShortcuts } from '../kit/keys.ts'
+import { say } from '../kit/toasts.tsx'
+import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
+import { labelOf, named, t } from '../texts.ts'
+import { Edit } from './edit.tsx'
+import { Failure } from './failure.tsx'
+import { fieldsFor, Form } from './form.tsx'
+import look from './generic.module.css'
+import { Link, useGo } from './go.tsx'
+import { type Action, keyOf, may, type Parts, pathOf, type Resource, type Section } from './resource.ts'
+
+const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
+
+export function Detail({ resource, parts, id }: { resource: Resource; parts: Parts; id: string }) {
+  const path = pathOf(resource, id)
+  const described = useQuery(options(resource.path))
+  const read = useQuery(instanceQuery(path))
+  const [isEditing, setIsEditing] = useState(false)
+  const [asked, setAsked] = useState<Action | undefined>()
+  const [secret, setSecret] = useState<string | undefined>()
+  const go = useGo()
+  const found = read.data?.instance
+  const canEdit = found !== undefined && may(found, 'edit')
+  useShortcuts([
+    ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
+    ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
+  ])
+  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
+  if (described.error) return <Failure error={described.error} onRetry={() => void described.refetch()} />
+  if (!found || !read.data || !described.data) return null
+  const schema = described.data.details
+  const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
+  const remove: Action = {
+    id: 'delete',
+    text: 'delete',
+    isDangerous: true,
+    question: resource.deletes ?? 'delete-text',
+    isShown: () => true,
+    run: async () => {
+      await call('DELETE', path, { ifMatch: read.data.etag })
+      queries.removeQueries({ queryKey: [path] })
+      go(resource.route)
+    },
+    done: 'deleted',
+  }
+  const all = resource.canDelete !== false && may(found, 'delete') ? [...actions, remove] : actions
+  const act = async (action: Action) => {
+    const outcome = await action.run(found)
+    setAsked(undefined)
+    const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
+    if (typeof made === 'string') setSecret(made)
+    else say(t(action.done))
+    await wrote(resource.path)
+  }
+  const begin = (action: Action) => {
+    if (action.question) setAsked(action)
+    else act(action).catch((error: Error) => say(error.message))
+  }
+  const status = schema.schema.find(({ alias }) => alias === 'status')
+  return (
+    <>
+      <nav className={look.trail} aria-label={t('trail')}>
+        <Link to={resource.route}>{t(resource.title)}</Link>
+      </nav>
+      <header className={look.head}>
+        <h1 tabIndex={-1}>{resource.label(found)}</h1>
+        {status && found.status !== undefined && <Value type="enum" values={status.values} value={found.status} />}
+        <div className={look.spacer} />
+        {canEdit && !isEditing && (
+          <Button look="primary" icon="pencil" onPress={() => setIsEditing(true)}>
+            {t('edit')}
+          </Button>
+        )}
+        {all.length > 0 && (
+          <Menu
+            label={t('actions')}
+            actions={all.map((action) => ({ id: action.id, text: t(action.text), isDangerous: action.isDangerous ?? false, run: () => begin(action) }))}
+          />
+        )}
+      </header>
+      <div className={look.detail}>
+        <div className={look.main}>
+          {isEditing ? (
+            <Edit path={path} list={resource.path} sections={resource.sections} hidden={resource.hidden} inputs={parts.inputs} read={read.data} details={schema} onDone={() => setIsEditing(false)} />
+          ) : (
+            <Facts sections={resource.sections} hidden={resource.hidden} views={parts.views} instance={found} fields={fieldsFor(schema, found)} />
+          )}
+          {!isEditing && parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} />)}
+        </div>
+        <aside className={look.side} aria-label={t('about')}>
+          <About instance={found} />
+          {resource.hasLog !== false && <Log resource={resource} id={Number(found.id)} />}
+        </aside>
+      </div>
+      {secret && <Secret text={secret} onClose={() => setSecret(undefined)} />}
+      {asked && <Ask action={asked} name={resource.label(found)} onConfirm={() => act(asked)} onClose={() => setAsked(undefined)} />}
+    </>
+  )
+}
+
+function Ask({ action, name, onConfirm, onClose }: { action: Action; name: string; onConfirm: () => Promise<void>; onClose: () => void }) {
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const confirm = () => {
+    setIsBusy(true)
+    onConfirm().catch((refused: unknown) => {
+      setError(refused)
+      setIsBusy(false)
+    })
+  }
+  return (
+    <Confirmation title={`${t(action.text)}: ${name}`} text={t(action.question ?? 'delete-text')} action={t(action.text)} isOpen isBusy={isBusy} onConfirm={confirm} onClose={onClose}>
+      {error !== undefined && <Failure error={error} />}
+    </Confirmation>
+  )
+}
+
+/** The fields with their values, by section; what has none says so. */
+export function Facts({ sections: declared, hidden, views, instance, fields }: {
+  sections: Section[]
+  hidden?: string[] | undefined
+  views?: Parts['views']
+  instance: Instance
+  fields: Field[]
+}) {
+  const known = new Map(fields.map((field) => [field.alias, field]))
+  const named = new Set([...declared.flatMap((section) => section.fields), ...AUDIT, ...(hidden ?? []), 'status'])
+  const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
+  const sections = declared.map((section) => ({ title: section.title, fields: section.fields.flatMap((alias) => known.get(alias) ?? []) }))
+  const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
+  const one = (field: Field) => {
+    const value = instance[field.alias]
+    const View = views?.[field.alias]
+    return (
+      <div key={field.alias} className={look.fact}>
+        <dt>{labelOf(field)}</dt>
+        <dd>{View ? <View value={value ?? null} instance={instance} /> : <Shown field={field} value={value} label={instance._meta?.labels?.[field.alias]} />}</dd>
+      </div>
+    )
+  }
+  return (
+    <>
+      {sections.map(
+        (section) =>
+          shown(section.fields).length > 0 && (
+            <section key={section.title} className={look.section}>
+              <h2>{t(section.title)}</h2>
+              <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
+            </section>
+          ),
+      )}
+      {rest.length > 0 && (
+        <section className={look.section}>
+          <h2>{t('section.more')}</h2>
+          <dl className={look.facts}>{rest.map(one)}</dl>
+        </section>
+      )}
+    </>
+  )
+}
+
+function Shown({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
+  const isEmpty = value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+  if (isEmpty) return <span className={look.none}>{t('none')}</span>
+  if (field.schema && typeof value === 'object' && !Array.isArray(value)) {
+    return (
+      <dl className={look.facts}>
+        {field.schema
+          .filter(({ alias }) => alias in value)
+          .map((member) => (
+            <div key={member.alias} className={look.fact}>
+              <dt>{labelOf(member)}</dt>
+              <dd>
+                <Shown field={member} value={value[member.alias]} label={undefined} />
+              </dd>
+            </div>
+          ))}
+      </dl>
+    )
+  }
+  return <Value type={field.type} values={field.values} label={label} value={value} />
+}
+
+/** Who made it and when, and who changed it last. */
+function About({ instance }: { instance: Instance }) {
+  const who = (value: Json | undefined) =>
+    value && typeof value === 'object' && !Array.isArray(value) ? nameOf(value as unknown as Parameters<typeof nameOf>[0]) : t('the-system')
+  if (typeof instance.created_at !== 'string') return null
+  return (
+    <dl className={look.facts}>
+      <dt>{t('created')}</dt>
+      <dd>
+        <Moment value={instance.created_at} />
+        {` · ${who(instance.created_by)}`}
+      </dd>
+      {typeof instance.modified_at === 'string' && (
+        <>
+          <dt>{t('modified')}</dt>
+          <dd>
+            <Moment value={instance.modified_at} />
+            {` · ${who(instance.modified_by)}`}
+          </dd>
+        </>
+      )}
+      <dt>{t('identifier')}</dt>
+      <dd>{`${instance.id ?? instance.uuid}`}</dd>
+    </dl>
+  )
+}
+
+/** The last lines of the administration log about this instance. */
+function Log({ resource, id }: { resource: Resource; id: number }) {
+  const mayRead = session()?.permissions?.administration_log?.list === true && Number.isFinite(id)
+  const parameters = `resource=${resource.name}&object_id=${id}&limit=10`
+  const log = useQuery({ ...page('/api/administration/log/', parameters), enabled: mayRead })
+  if (!log.data || log.data.results.length === 0) return null
+  return (
+    <section className={look.section}>
+      <h2>{t('log')}</h2>
+      <ol className={look.timeline}>
+        {log.data.results.map((line) => (
+          <li key={`${line.id}`}>
+            <div>
+              <Tag>{named('action', `${line.action}`)}</Tag> {Object.keys((line.changes as Fields | null) ?? {}).map((alias) => named('field', alias)).join(', ')}
+            </div>
+            <div className={look.when}>
+              <Moment value={`${line.at}`} />
+              {` · ${line.by ? nameOf(line.by as unknown as Parameters<typeof nameOf>[0]) : t('the-system')}`}
+            </div>
+          </li>
+        ))}
+      </ol>
+      <Link to={`/admin/log?resource=${resource.name}&object_id=${id}`}>{t('whole-log')}</Link>
+    </section>
+  )
+}
+
+/** What is shown this once. */
+function Secret({ text, onClose }: { text: string; onClose: () => void }) {
+  return (
+    <Dialog title={t('secret.title')} isOpen mustBeAnswered onClose={onClose}>
+      <p>{t('secret.text')}</p>
+      <Copyable text={text} />
+      <div className={css.actions}>
+        <Button look="primary" onPress={onClose}>
+          {t('secret.done')}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}
+
+/** Makes a new instance. */
+export function Create({ resource, parts, initial }: { resource: Resource; parts: Parts; initial?: Fields }) {
+  const described = useQuery(options(resource.path))
+  const go = useGo()
+  const [values, setValues] = useState<Fields>(initial ?? {})
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const [round, setRound] = useState(0)
+  const [isDone, setIsDone] = useState(false)
+  const [next, setNext] = useState<string | undefined>()
+  const [secret, setSecret] = useState<{ text: string; to: string } | undefined>()
+  if (isDone && next) {
+    setNext(undefined)
+    queueMicrotask(() => go(next))
+  }
+  if (described.error) return <Failure error={described.error} />
+  if (!described.data) return null
+  const canBeSet = (field: Field) => field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
+  const fields = fieldsFor(described.data.details, values).filter((field) => canBeSet(field) && !resource.hidden?.includes(field.alias))
+  const save = async (andNew: boolean) => {
+    setIsBusy(true)
+    try {
+      const { data } = await call<Instance>('POST', resource.path, { body: values })
+      void wrote(resource.path)
+      say(t('created-one', { name: resource.label(data) }))
+      setError(undefined)
+      const made = resource.secret && data[resource.secret]
+      if (typeof made === 'string') {
+        setIsDone(true)
+        setSecret({ text: made, to: `${resource.route}/${keyOf(resource, data)}` })
+      } else if (andNew) {
+        setValues(initial ?? {})
+        setRound(round + 1)
+        setIsBusy(false)
+      } else {
+        setIsDone(true)
+        setNext(`${resource.route}/${keyOf(resource, data)}`)
+      }
+    } catch (refused) {
+      setError(refused)
+      setIsBusy(false)
+    }
+  }
+  return (
+    <>
+      <nav className={look.trail} aria-label={t('trail')}>
+        <Link to={resource.route}>{t(resource.title)}</Link>
+      </nav>
+      <header className={look.head}>
+        <h1 tabIndex={-1}>{t('create-one', { one: t(resource.one) })}</h1>
+      </header>
+      <Form
+        key={round}
+        fields={fields}
+        sections={resource.sections}
+        values={values}
+        inputs={parts.inputs}
+        error={error}
+        isBusy={isBusy}
+        isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}
+        submit={t('create')}
+        onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
+        onSubmit={() => void save(false)}
+        onSubmitAndNew={() => void save(true)}
+        onCancel={() => go(resource.route)}
+      />
+      {secret && <Secret text={secret.text} onClose={() => setNext(secret.to)} />}
+    </>
+  )
+}

@@ -1,0 +1,89 @@
+// Edits one instance in place, beside others who do the same.
+
+import { type ReactNode, useState } from 'react'
+import { queries, type Read, wrote } from '../api/query.ts'
+import { call, Refusal } from '../api/request.ts'
+import type { Fields, Instance, Options } from '../api/shapes.ts'
+import { say } from '../kit/toasts.tsx'
+import { t } from '../texts.ts'
+import { changed } from './changes.ts'
+import { type Clash, Conflict, settle } from './conflict.tsx'
+import { editable, fieldsFor, Form } from './form.tsx'
+import type { Inputs, Section } from './resource.ts'
+
+export interface EditProps {
+  path: string
+  /** Where what is shown of it stands beside the instance itself. */
+  list: string
+  sections: Section[]
+  hidden?: string[] | undefined
+  inputs?: Inputs | undefined
+  /** What is said above the buttons of what would be saved. */
+  warning?: ((before: Fields, values: Fields) => ReactNode) | undefined
+  read: Read
+  details: Options['details']
+  onDone: () => void
+}
+
+export function Edit({ path, list, sections, hidden, inputs, warning, read, details, onDone }: EditProps) {
+  const fields = (values: Fields) => fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
+  const [base, setBase] = useState(() => ({ ...read, values: editable(read.instance, fields(read.instance)) }))
+  const [values, setValues] = useState(base.values)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const [clashes, setClashes] = useState<Clash[]>([])
+  const shown = fields({ ...base.instance, ...values })
+  const groups = shown.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
+  const changes = changed(base.values, values, groups)
+  const isChanged = Object.keys(changes).length > 0
+  const save = async () => {
+    if (!isChanged) return onDone()
+    setIsBusy(true)
+    try {
+      const { data, etag } = await call<Instance>('PATCH', path, { body: changes, ifMatch: base.etag })
+      queries.setQueryData([path, 'instance'], { instance: data, etag })
+      void wrote(list)
+      say(t('saved'))
+      onDone()
+    } catch (refused) {
+      if (refused instanceof Refusal && refused.status === 412) {
+        await theirs()
+      } else setError(refused)
+      setIsBusy(false)
+    }
+  }
+  /** Somebody else was faster: what only they changed is taken, what both changed is asked about. */
+  const theirs = async () => {
+    const { data, etag } = await call<Instance>('GET', path)
+    const before = editable(data, fields(data))
+    const settled = settle(base.values, before, values)
+    setBase({ instance: data, etag, values: before })
+    setValues(settled.merged)
+    setClashes(settled.clashes)
+    if (settled.clashes.length === 0) say(t('conflict.merged'))
+  }
+  return (
+    <>
+      <Form
+        fields={shown}
+        sections={sections}
+        values={values}
+        instance={base.instance}
+        inputs={inputs}
+        error={error}
+        isBusy={isBusy}
+        isChanged={isChanged}
+        submit={t('save')}
+        onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
+        onSubmit={() => void save()}
+        onCancel={onDone}
+      >
+        {warning?.(base.values, values)}
+      </Form>
+      <Conflict clashes={clashes} fields={shown} onSettled={(chosen) => {
+        setValues((before) => ({ ...before, ...chosen }))
+        setClashes([])
+      }} />
+    </>
+  )
+}

@@ -1,0 +1,98 @@
+// Filters as chips: each is a column, a predicate and a value. One that is half made is not sent.
+
+import { lazy, Suspense, useState } from 'react'
+import type { Column } from '../api/shapes.ts'
+import { Button, Menu, Popup } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { useShortcuts } from '../kit/keys.ts'
+import { type Key, labelOf, t } from '../texts.ts'
+import { type Filter, type ListState, usual, withFilters } from './address.ts'
+import look from './generic.module.css'
+
+/** Controls are fetched when the first filter is made. */
+const Editor = lazy(() => import('./filter-editor.tsx'))
+
+export const predicateText = (predicate: string) => t(`predicate.${predicate}` as Key)
+
+function valueText({ column, predicate, value }: Filter): string {
+  if (column.type === 'boolean' || predicate === 'isnull') return value === 'true' ? t('yes') : t('no')
+  const parts = predicate === 'in' ? value.split(',') : [value]
+  return parts.map((part) => column.values?.find((choice) => `${choice.value}` === part)?.text ?? part).join(', ')
+}
+
+export function Filters({ state, columns, onChange }: {
+  state: ListState
+  columns: Column[]
+  onChange: (state: ListState) => void
+}) {
+  const [isChoosing, setIsChoosing] = useState(false)
+  /** The filter that is being made: it is a chip like the others, but not in the address yet. */
+  const [added, setAdded] = useState<Filter | undefined>()
+  useShortcuts([{ keys: 'f', text: t('add-filter'), run: () => setIsChoosing(true) }])
+  const usable = columns.filter(({ predicates }) => predicates.length > 0)
+  const set = (filters: Filter[]) => onChange(withFilters(state, filters))
+  if (usable.length === 0) return null
+  return (
+    <div className={look.filters} role="group" aria-label={t('filters')}>
+      {state.filters.map((filter, n) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may stand there twice
+        <span key={n} className={look.chip}>
+          <Popup label={t('filter-by', { name: labelOf(filter.column) })} text={`${labelOf(filter.column)} ${predicateText(filter.predicate)} ${valueText(filter)}`}>
+            {(close) => (
+              <Suspense>
+                <Editor
+                  filter={filter}
+                  onDone={(changed) => {
+                    close()
+                    set(state.filters.with(n, changed))
+                  }}
+                />
+              </Suspense>
+            )}
+          </Popup>
+          <button type="button" className={css.remove} aria-label={t('remove-filter', { name: labelOf(filter.column) })} onClick={() => set(state.filters.toSpliced(n, 1))}>
+            {'×'}
+          </button>
+        </span>
+      ))}
+      {state.unknown.map(([name, value]) => (
+        <span key={name} className={look.chip}>
+          <span className={css.tag} data-tone="warn">{`${name}=${value} ${t('unknown-filter')}`}</span>
+          <button type="button" className={css.remove} aria-label={t('remove-filter', { name })} onClick={() => onChange({ ...state, unknown: state.unknown.filter(([one]) => one !== name) })}>
+            {'×'}
+          </button>
+        </span>
+      ))}
+      {added && (
+        <span className={look.chip}>
+          <Popup label={t('filter-by', { name: labelOf(added.column) })} text={labelOf(added.column)} isOpen onOpenChange={(isOpen) => isOpen || setAdded(undefined)}>
+            {() => (
+              <Suspense>
+                <Editor
+                  filter={added}
+                  onDone={(filter) => {
+                    setAdded(undefined)
+                    set([...state.filters, filter])
+                  }}
+                />
+              </Suspense>
+            )}
+          </Popup>
+        </span>
+      )}
+      <Menu
+        label={t('add-filter')}
+        icon="list-filter"
+        text={t('add-filter')}
+        isOpen={isChoosing}
+        onOpenChange={setIsChoosing}
+        actions={usable.map((column) => ({ id: column.alias, text: labelOf(column), run: () => setAdded({ column, predicate: usual(column), value: '' }) }))}
+      />
+      {state.filters.length > 1 && (
+        <Button look="quiet" onPress={() => set([])}>
+          {t('remove-all-filters')}
+        </Button>
+      )}
+    </div>
+  )
+}

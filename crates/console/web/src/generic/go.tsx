@@ -1,0 +1,42 @@
+// Going from one address of the console to another.
+
+import { useRouter, useRouterState } from '@tanstack/react-router'
+import type { MouseEvent, ReactNode, Ref } from 'react'
+
+export const BASE = '/console'
+
+export function useGo(): (to: string, replace?: boolean) => void {
+  const { history } = useRouter()
+  return (to, replace = false) => (replace ? history.replace(BASE + to) : history.push(BASE + to))
+}
+
+/** Where we are, below `/console`: path and search. */
+export function useHere(): { path: string; search: string } {
+  const path = useRouterState({ select: ({ location }) => location.pathname })
+  const search = useRouterState({ select: ({ location }) => location.searchStr })
+  return { path: path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path, search }
+}
+
+export interface LinkProps {
+  to: string
+  className?: string | undefined
+  children: ReactNode
+  label?: string
+  isCurrent?: boolean
+  linkRef?: Ref<HTMLAnchorElement>
+}
+
+/** A link that can be opened in a new tab like any other. */
+export function Link({ to, className, children, label, isCurrent, linkRef }: LinkProps) {
+  const go = useGo()
+  const follow = (event: MouseEvent) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0) return
+    event.preventDefault()
+    go(to)
+  }
+  return (
+    <a ref={linkRef} href={BASE + to} className={className} onClick={follow} aria-label={label} aria-current={isCurrent ? 'page' : undefined}>
+      {children}
+    </a>
+  )
+}

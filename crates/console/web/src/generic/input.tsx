@@ -1,0 +1,255 @@
+// The control for a field, by what its schema says.
+
+import { fromAbsolute, parseDateTime, toZoned } from '@internationalized/date'
+import { useState } from 'react'
+import type { Choice, Field, Fields, Json, Reference } from '../api/shapes.ts'
+import { session } from '../api/session.ts'
+import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { Checkbox, Chooser, Fieldset, Lines, MultiChooser, NumberField, Radios, Select, TextField } from '../kit/fields.tsx'
+import { isReference, nameOf } from '../kit/values.tsx'
+import { labelOf, t } from '../texts.ts'
+
+export const limit = (field: Field, name: string): number | undefined => {
+  const value = field.validators?.find((validator) => validator.name === name)?.value
+  return typeof value === 'number' ? value : undefined
+}
+
+export interface Props {
+  field: Field
+  /** The dotted name, under which the API's messages come. */
+  name: string
+  value: Json | undefined
+  onChange: (value: Json) => void
+  /** Texts for ids, from `_meta.labels`. */
+  label?: Json | undefined
+  isDisabled?: boolean
+}
+
+const timezone = () => session()?.user?.timezone ?? 'UTC'
+
+/** A moment in the caller's zone, as a control for dates with times has it; and back. */
+function local(value: Json | undefined): string {
+  if (typeof value !== 'string' || value === '') return ''
+  const at = Date.parse(value)
+  return Number.isNaN(at) ? value : fromAbsolute(at, timezone()).toString().slice(0, 16)
+}
+
+function absolute(value: string): string | null {
+  if (!value) return null
+  return toZoned(parseDateTime(value), timezone()).toAbsoluteString()
+}
+
+/** What is typed as a number; what is none stays a text, of which the API says what is wrong. */
+function number(text: string, isDecimal: boolean): Json {
+  const trimmed = text.trim()
+  if (trimmed === '') return null
+  return !isDecimal && /^-?\d{1,15}$/.test(trimmed) ? Number(trimmed) : trimmed
+}
+
+export function FieldInput(props: Props) {
+  const { field, name, onChange, isDisabled = false } = props
+  const value = props.value ?? null
+  const common = { name, label: labelOf(field), hint: field.description || undefined, isRequired: field.required, isDisabled }
+  const text = typeof value === 'string' || typeof value === 'number' ? `${value}` : ''
+  switch (field.type) {
+    case 'boolean':
+      return <Checkbox {...common} value={value === true} onChange={onChange} />
+    case 'enum':
+    case 'status': {
+      const choices = field.values ?? []
+      const choice = { ...common, value: value as Choice['value'] | null, choices }
+      if (choices.length <= 6 && field.required) return <Radios {...choice} onChange={onChange} />
+      if (choices.length <= 20) return <Select {...choice} onChange={onChange} />
+      return <Chooser {...choice} onChange={(chosen) => onChange(chosen?.value ?? null)} />
+    }
+    case 'set':
+      return <SetInput {...props} />
+    case 'integer':
+    case 'decimal':
+    case 'user':
+    case 'relation':
+      if (field.autocomplete) return <OneInput {...props} />
+      return <NumberField {...common} value={text} onChange={(typed) => onChange(number(typed, field.type === 'decimal'))} />
+    case 'date':
+      return <TextField {...common} type="date" isNarrow value={text} onChange={(typed) => onChange(typed || null)} />
+    case 'datetime':
+      return (
+        <TextField
+          {...common}
+          type="datetime-local"
+          isNarrow
+          hint={common.hint ?? t('in-zone', { zone: timezone() })}
+          value={local(value)}
+          onChange={(typed) => onChange(absolute(typed))}
+        />
+      )
+    case 'list':
+      if (field.schema) return <Rows {...props} schema={field.schema} />
+      return <Lines {...common} value={Array.isArray(value) ? value.map(String) : []} onChange={onChange} />
+    case 'object':
+      if (field.schema) return <Group {...props} schema={field.schema} />
+      return <JsonInput {...props} />
+    case 'json':
+      return <JsonInput {...props} />
+  }
+  const longest = limit(field, 'max_length')
+  const isLong = field.type === 'text' || field.type === 'longtext' || (longest !== undefined && longest > 255 && !field.write_only && field.alias !== 'password')
+  const isSecret = field.write_only === true || field.alias === 'password'
+  const type = isSecret ? 'password' : field.type === 'email' || field.type === 'url' ? field.type : 'text'
+  return (
+    <TextField
+      {...common}
+      type={type}
+      isLong={isLong}
+      maxLength={longest}
+      hint={common.hint ?? (isSecret ? t('write-only') : undefined)}
+      autoComplete={isSecret ? 'new-password' : 'off'}
+      value={text}
+      onChange={onChange}
+    />
+  )
+}
+
+function OneInput({ field, name, value, label, onChange, isDisabled }: Props) {
+  const [chosen, setChosen] = useState<Choice | null>(null)
+  const id = isReference(value) ? (value as unknown as Reference).id : ((value ?? null) as Choice['value'] | null)
+  const known = isReference(value) ? nameOf(value as unknown as Reference) : typeof label === 'string' ? label : undefined
+  const text = chosen?.value === id ? chosen?.text : known
+  return (
+    <Chooser
+      name={name}
+      label={labelOf(field)}
+      hint={field.description}
+      isRequired={field.required}
+      isDisabled={isDisabled}
+      autocomplete={field.autocomplete}
+      value={id}
+      text={id === null ? '' : text}
+      onChange={(choice) => {
+        setChosen(choice)
+        onChange(choice?.value ?? null)
+      }}
+    />
+  )
+}
+
+function SetInput({ field, name, value, label, onChange, isDisabled }: Props) {
+  const ids = (Array.isArray(value) ? value : []).map((item) => (isReference(item) ? (item as unknown as Reference).id : item)) as Choice['value'][]
+  const labels = Array.isArray(label) ? label : []
+  const [texts, setTexts] = useState(() => {
+    const named = (Array.isArray(value) ? value : []).map((item, n): [Choice['value'], string] => [
+      ids[n] as Choice['value'],
+      isReference(item) ? nameOf(item as unknown as Reference) : typeof labels[n] === 'string' ? labels[n] : `${ids[n]}`,
+    ])
+    return new Map(named)
+  })
+  const common = { name, label: labelOf(field), hint: field.description, isRequired: field.required, isDisabled }
+  if (field.values && field.values.length <= 20) {
+    return (
+      <Fieldset {...common}>
+        {field.values.map((choice) => (
+          <label key={choice.value} className={css.check}>
+            <input
+              type="checkbox"
+              name={name}
+              checked={ids.includes(choice.value)}
+              disabled={isDisabled}
+              onChange={(event) => onChange(event.target.checked ? [...ids, choice.value] : ids.filter((id) => id !== choice.value))}
+            />
+            {choice.text}
+          </label>
+        ))}
+      </Fieldset>
+    )
+  }
+  const textOf = (id: Choice['value']) => texts.get(id) ?? field.values?.find((choice) => choice.value === id)?.text ?? `${id}`
+  return (
+    <MultiChooser
+      {...common}
+      autocomplete={field.autocomplete}
+      choices={field.values}
+      value={ids.map((id) => ({ value: id, text: textOf(id) }))}
+      onChange={(chosen) => {
+        setTexts(new Map([...texts, ...chosen.map((choice): [Choice['value'], string] => [choice.value, choice.text])]))
+        onChange(chosen.map((choice) => choice.value))
+      }}
+    />
+  )
+}
+
+function Group({ field, name, value, onChange, isDisabled, schema }: Props & { schema: Field[] }) {
+  const members = (value && typeof value === 'object' && !Array.isArray(value) ? value : {}) as Fields
+  return (
+    <Fieldset name={name} label={labelOf(field)} hint={field.description}>
+      {schema.map((member) => (
+        <FieldInput
+          key={member.alias}
+          field={member}
+          name={`${name}.${member.alias}`}
+          value={members[member.alias]}
+          isDisabled={isDisabled ?? false}
+          onChange={(changed) => onChange({ ...members, [member.alias]: changed })}
+        />
+      ))}
+    </Fieldset>
+  )
+}
+
+/** Rows of a few fields each. */
+function Rows({ field, name, value, onChange, isDisabled, schema }: Props & { schema: Field[] }) {
+  const rows = (Array.isArray(value) ? value : []) as Fields[]
+  const most = limit(field, 'max_items')
+  return (
+    <Fieldset name={name} label={labelOf(field)} hint={field.description}>
+      {rows.map((row, n) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: rows have no name of their own
+        <div key={n} className={css.rows}>
+          {schema.map((member) => (
+            <FieldInput
+              key={member.alias}
+              field={member}
+              name={`${name}.${n}.${member.alias}`}
+              value={row[member.alias]}
+              isDisabled={isDisabled ?? false}
+              onChange={(changed) => onChange(rows.with(n, { ...row, [member.alias]: changed }))}
+            />
+          ))}
+          <Button look="quiet" icon="trash-2" aria-label={t('remove-row', { number: n + 1 })} onPress={() => onChange(rows.toSpliced(n, 1))} />
+        </div>
+      ))}
+      <div>
+        <Button icon="plus" isDisabled={isDisabled || rows.length === most} onPress={() => onChange([...rows, {}])}>
+          {t('add-row')}
+        </Button>
+      </div>
+    </Fieldset>
+  )
+}
+
+/** JSON as a text; what is none is kept as it was typed, and not taken until it is right. */
+function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
+  const [typed, setTyped] = useState(() => (value === null || value === undefined ? '' : JSON.stringify(value, null, 2)))
+  const [isWrong, setIsWrong] = useState(false)
+  const take = (text: string) => {
+    setTyped(text)
+    try {
+      onChange(text.trim() ? JSON.parse(text) : null)
+      setIsWrong(false)
+    } catch {
+      setIsWrong(true)
+    }
+  }
+  return (
+    <TextField
+      name={name}
+      label={labelOf(field)}
+      hint={isWrong ? t('no-json') : (field.description ?? t('as-json'))}
+      isRequired={field.required}
+      isDisabled={isDisabled}
+      isLong
+      value={typed}
+      onChange={take}
+    />
+  )
+}

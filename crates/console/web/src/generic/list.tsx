@@ -1,0 +1,262 @@
+// The list of a resource: its whole state is its address. A plain table, whose rows hold no component of the kit.
+
+import { useQuery } from '@tanstack/react-query'
+import { lazy, memo, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react'
+import { options, page } from '../api/query.ts'
+import type { Column, Instance } from '../api/shapes.ts'
+import { Button, Popup } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { Icon } from '../kit/icons.tsx'
+import { useShortcuts } from '../kit/keys.ts'
+import { Value } from '../kit/values.tsx'
+import { labelOf, t } from '../texts.ts'
+import { type ListState, query, read, sortedBy, write } from './address.ts'
+import { Failure } from './failure.tsx'
+import { Filters } from './filters.tsx'
+import look from './generic.module.css'
+import { Link, useGo, useHere } from './go.tsx'
+import { keyOf, may, type Resource, routeOf } from './resource.ts'
+import { Pages } from './pages-bar.tsx'
+import { SearchBox } from './search-box.tsx'
+
+const DeleteMany = lazy(() => import('./delete-many.tsx'))
+
+export interface ListProps {
+  resource: Resource
+  /** Parameters that this list always has. */
+  fixed?: { [name: string]: string }
+  title?: string
+  actions?: ReactNode
+  /** What can be done with those that are selected, beside deleting them. */
+  bulk?: (selected: Instance[], clear: () => void) => ReactNode
+  canCreate: boolean
+}
+
+export function List({ resource, fixed, title, actions, bulk, canCreate }: ListProps) {
+  const go = useGo()
+  const { path: here, search } = useHere()
+  const described = useQuery(options(resource.path))
+  const columns = useMemo(() => described.data?.list?.columns ?? [], [described.data])
+  const state = useMemo(() => read(search, columns), [search, columns])
+  const parameters = query(state, fixed)
+  const shown = useQuery({ ...page(resource.path, parameters), enabled: described.isSuccess })
+  const set = (next: ListState) => go(here + write(next))
+  const [selected, setSelected] = useState<Map<string, Instance>>(new Map())
+  useEffect(() => {
+    if (parameters) setSelected(new Map())
+  }, [parameters])
+  const table = useRef<HTMLTableElement>(null)
+  const results = shown.data?.results ?? []
+  const move = (step: number) => {
+    const links = [...(table.current?.querySelectorAll<HTMLElement>('tbody th a') ?? [])]
+    const at = links.findIndex((link) => link.closest('tr')?.contains(document.activeElement))
+    links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus()
+  }
+  const select = (key: string, instance: Instance) => {
+    setSelected((before) => {
+      const next = new Map(before)
+      if (!next.delete(key)) next.set(key, instance)
+      return next
+    })
+  }
+  const selectFocused = () => {
+    const key = document.activeElement?.closest('tr')?.dataset.key
+    const instance = results.find((one) => keyOf(resource, one) === key)
+    if (key && instance) select(key, instance)
+  }
+  useShortcuts([
+    { keys: 'j', text: t('keys.next'), run: () => move(1) },
+    { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
+    { keys: 'x', text: t('keys.select'), run: selectFocused },
+    ...(canCreate ? [{ keys: 'c', text: t('create-one', { one: t(resource.one) }), run: () => go(`${resource.route}/new`) }] : []),
+  ])
+  const visible = (state.columns ?? resource.columns).flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
+  const [isAsking, setIsAsking] = useState(false)
+  if (described.error) return <Failure error={described.error} onRetry={() => void described.refetch()} />
+  const isFiltered = state.filters.length > 0
+  return (
+    <>
+      <header className={look.head}>
+        <h1 tabIndex={-1}>{title ?? t(resource.title)}</h1>
+        {resource.search && <SearchBox state={state} parameter={resource.search} columns={columns} onChange={set} />}
+        <div className={look.spacer} />
+        {actions}
+        {canCreate && (
+          <Link className={`${css.button} ${css.primary}`} to={`${resource.route}/new`}>
+            <Icon name="plus" />
+            {t('create-one', { one: t(resource.one) })}
+          </Link>
+        )}
+      </header>
+      <div className={look.tools}>
+        <Filters state={state} columns={columns} onChange={set} />
+        <div className={look.spacer} />
+        <Columns columns={columns} chosen={visible.map(({ alias }) => alias)} onChange={(chosen) => set({ ...state, columns: chosen })} />
+      </div>
+      {selected.size > 0 && (
+        <section className={look.selected} aria-label={t('selected', { count: selected.size })}>
+          <span role="status">{t('selected', { count: selected.size })}</span>
+          {bulk?.([...selected.values()], () => setSelected(new Map()))}
+          {resource.canDelete !== false && [...selected.values()].every((one) => may(one, 'delete')) && (
+            <Button look="danger" onPress={() => setIsAsking(true)}>
+              {t('delete')}
+            </Button>
+          )}
+          <Button look="quiet" onPress={() => setSelected(new Map())}>
+            {t('select-none')}
+          </Button>
+        </section>
+      )}
+      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
+      {shown.data && results.length === 0 && (
+        <div className={look.nothing}>
+          <p>{isFiltered ? t('nothing-matches') : resource.nothing ? t(resource.nothing) : t('nothing-yet')}</p>
+          {isFiltered && <Button onPress={() => set({ ...state, filters: [], offset: 0 })}>{t('remove-all-filters')}</Button>}
+        </div>
+      )}
+      {results.length > 0 && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+        <div className={look.frame} tabIndex={0} role="region" aria-label={title ?? t(resource.title)}>
+          <table ref={table} className={look.table}>
+            <thead>
+              <tr>
+                <th className={look.box}>
+                  <input
+                    type="checkbox"
+                    aria-label={t('select-page')}
+                    checked={results.every((one) => selected.has(keyOf(resource, one)))}
+                    onChange={(event) => setSelected(event.target.checked ? new Map(results.map((one) => [keyOf(resource, one), one])) : new Map())}
+                  />
+                </th>
+                {visible.map((column) => (
+                  <Head key={column.alias} column={column} state={state} onSort={() => set(sortedBy(state, column.alias))} />
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {results.map((instance) => {
+                const key = keyOf(resource, instance)
+                return <Row key={key} id={key} resource={resource} instance={instance} columns={visible} isSelected={selected.has(key)} onSelect={select} />
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {shown.data && (
+        <Pages
+          page={shown.data}
+          state={state}
+          limit={described.data?.restrictions?.limit_items}
+          path={resource.path}
+          next={query({ ...state, offset: state.offset + state.limit }, fixed)}
+          onChange={set}
+        />
+      )}
+      {isAsking && (
+        <Suspense>
+        <DeleteMany
+          resource={resource}
+          selected={[...selected.values()]}
+          onClose={() => {
+            setIsAsking(false)
+            setSelected(new Map())
+          }}
+        />
+        </Suspense>
+      )}
+    </>
+  )
+}
+
+function Head({ column, state, onSort }: { column: Column; state: ListState; onSort: () => void }) {
+  const direction = state.ordering === column.alias ? 'ascending' : state.ordering === `-${column.alias}` ? 'descending' : undefined
+  const isNumber = column.type === 'integer' || column.type === 'decimal'
+  return (
+    <th scope="col" aria-sort={direction} className={isNumber ? look.number : undefined}>
+      {column.sort_ok ? (
+        <button type="button" className={look.sort} onClick={onSort}>
+          {labelOf(column)}
+          {direction && <Icon name={direction === 'ascending' ? 'arrow-up' : 'arrow-down'} />}
+        </button>
+      ) : (
+        labelOf(column)
+      )}
+    </th>
+  )
+}
+
+interface RowProps {
+  id: string
+  resource: Resource
+  instance: Instance
+  columns: Column[]
+  isSelected: boolean
+  onSelect: (key: string, instance: Instance) => void
+}
+
+const Row = memo(
+  function Row({ id, resource, instance, columns, isSelected, onSelect }: RowProps) {
+    const name = resource.label(instance)
+    return (
+      <tr data-key={id} aria-selected={isSelected} className={isSelected ? look.chosen : undefined}>
+        <td className={look.box}>
+          <input type="checkbox" aria-label={t('select-one', { name })} checked={isSelected} onChange={() => onSelect(id, instance)} />
+        </td>
+        {columns.map((column, n) => {
+          const value = (
+            <Value type={column.type} values={column.values} label={instance._meta?.labels?.[column.alias]} value={instance[column.alias]} isShort />
+          )
+          if (n > 0) {
+            return (
+              <td key={column.alias} data-label={labelOf(column)} className={column.type === 'integer' || column.type === 'decimal' ? look.number : undefined}>
+                {value}
+              </td>
+            )
+          }
+          const text = instance[column.alias]
+          return (
+            <th key={column.alias} scope="row">
+              <Link to={routeOf(resource, id)}>{text === null || text === '' || text === undefined ? name : value}</Link>
+            </th>
+          )
+        })}
+      </tr>
+    )
+  },
+  (before, now) =>
+    before.instance === now.instance && before.isSelected === now.isSelected && before.columns.map(({ alias }) => alias).join() === now.columns.map(({ alias }) => alias).join(),
+)
+
+/** Which columns are shown, and in which order. */
+function Columns({ columns, chosen, onChange }: { columns: Column[]; chosen: string[]; onChange: (chosen: string[]) => void }) {
+  const all = [...chosen.flatMap((alias) => columns.find((column) => column.alias === alias) ?? []), ...columns.filter(({ alias }) => !chosen.includes(alias))]
+  return (
+    <Popup label={t('columns')} icon="columns-3">
+      {() => (
+          <ul className={look.columns}>
+            {all.map((column) => {
+              const at = chosen.indexOf(column.alias)
+              return (
+                <li key={column.alias}>
+                  <label className={css.check}>
+                    <input
+                      type="checkbox"
+                      checked={at >= 0}
+                      disabled={at >= 0 && chosen.length === 1}
+                      onChange={(event) => onChange(event.target.checked ? [...chosen, column.alias] : chosen.filter((alias) => alias !== column.alias))}
+                    />
+                    {labelOf(column)}
+                  </label>
+                  {at > 0 && (
+                    <button type="button" className={css.remove} aria-label={t('move-up', { name: labelOf(column) })} onClick={() => onChange(chosen.toSpliced(at, 1).toSpliced(at - 1, 0, column.alias))}>
+                      {'↑'}
+                    </button>
+                  )}
+                </li>
+              )
+            })}
+          </ul>
+      )}
+    </Popup>
+  )
+}

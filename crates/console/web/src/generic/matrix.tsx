@@ -1,0 +1,111 @@
+// Actions by resource, as a table of boxes. An action takes along what it requires, and shows that.
+
+import type { Field, Json } from '../api/shapes.ts'
+import { session } from '../api/session.ts'
+import css from '../kit/controls.module.css'
+import { Fieldset } from '../kit/fields.tsx'
+import { Icon } from '../kit/icons.tsx'
+import { labelOf, named, t } from '../texts.ts'
+import { dependents, give, type Held, take } from './actions.ts'
+import look from './generic.module.css'
+import type { InputProps } from './resource.ts'
+
+const heldOf = (value: Json): Held => (value && typeof value === 'object' && !Array.isArray(value) ? (value as Held) : {})
+
+/** The actions of all resources, in the order in which they first come. */
+const actionsOf = (fields: Field[]) => [...new Set(fields.flatMap(({ values }) => (values ?? []).map(({ value }) => `${value}`)))]
+
+export function Matrix({ field, name, value, onChange }: InputProps) {
+  const fields = field.schema ?? []
+  const held = heldOf(value)
+  const own = session()?.permissions ?? {}
+  /** Nobody can give what he does not hold himself. */
+  const isLocked = (resource: string, action: string) => own[resource] !== undefined && own[resource]?.[action] !== true
+  const actions = actionsOf(fields)
+  const has = (resource: string, action: string) => held[resource]?.includes(action) === true
+  const exists = (one: Field, action: string) => one.values?.some((choice) => choice.value === action) === true
+  const set = (pairs: [string, string][], isGiven: boolean) => {
+    const free = pairs.filter(([resource, action]) => !isLocked(resource, action))
+    onChange(free.reduce((sum, [resource, action]) => (isGiven ? give : take)(fields, sum, resource, action), held))
+  }
+  const row = (one: Field) => (one.values ?? []).map(({ value: action }): [string, string] => [one.alias, `${action}`])
+  const column = (action: string) => fields.filter((one) => exists(one, action)).map((one): [string, string] => [one.alias, action])
+  const isWhole = (pairs: [string, string][]) => pairs.every(([resource, action]) => has(resource, action) || isLocked(resource, action))
+  return (
+    <Fieldset name={name} label={labelOf(field)}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
+      <div className={look.scroll} tabIndex={0} role="region" aria-label={labelOf(field)}>
+        <table className={look.matrix}>
+          <thead>
+            <tr>
+              <td />
+              {actions.map((action) => (
+                <th key={action} scope="col">
+                  <button type="button" className={look.whole} title={t('matrix.column')} onClick={() => set(column(action), !isWhole(column(action)))}>
+                    {named('action', action)}
+                  </button>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {fields.map((one) => (
+              <tr key={one.alias}>
+                <th scope="row">
+                  <button type="button" className={look.whole} title={t('matrix.row')} onClick={() => set(row(one), !isWhole(row(one)))}>
+                    {named('resource', one.alias)}
+                  </button>
+                </th>
+                {actions.map((action) => {
+                  if (!exists(one, action)) return <td key={action} />
+                  const needed = dependents(fields, held, one.alias, action)
+                  const why = isLocked(one.alias, action)
+                    ? t('matrix.locked')
+                    : needed.length > 0
+                      ? t('matrix.needed', { by: needed.map(([resource, its]) => `${named('resource', resource)}: ${named('action', its)}`).join(', ') })
+                      : undefined
+                  return (
+                    <td key={action} title={why}>
+                      <label>
+                        <span className="hidden">{`${named('resource', one.alias)}: ${named('action', action)}${why ? ` (${why})` : ''}`}</span>
+                        <input
+                          type="checkbox"
+                          checked={has(one.alias, action)}
+                          disabled={isLocked(one.alias, action)}
+                          onChange={(event) => set([[one.alias, action]], event.target.checked)}
+                        />
+                      </label>
+                    </td>
+                  )
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Fieldset>
+  )
+}
+
+/** What is held, for reading. */
+export function MatrixView({ value }: { value: Json }) {
+  const held = Object.entries(heldOf(value)).filter(([, actions]) => actions.length > 0)
+  if (held.length === 0) return <span className={look.none}>{t('none')}</span>
+  return (
+    <dl className={look.facts}>
+      {held.map(([resource, actions]) => (
+        <div key={resource} className={look.fact}>
+          <dt>{named('resource', resource)}</dt>
+          <dd className={css.tags}>
+            {actions.map((action) => (
+              <span key={action} className={css.tag}>
+                <Icon name="check" />
+                {named('action', action)}
+              </span>
+            ))}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

@@ -1,0 +1,86 @@
+// People or groups that are in something: a list with those that can be added and taken away, many at once.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { options, page, wrote } from '../api/query.ts'
+import { call } from '../api/request.ts'
+import type { Choice, Fields, Instance, Reference } from '../api/shapes.ts'
+import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { MultiChooser } from '../kit/fields.tsx'
+import { say } from '../kit/toasts.tsx'
+import { isReference, nameOf } from '../kit/values.tsx'
+import { type Key, t } from '../texts.ts'
+import { Failure } from './failure.tsx'
+import look from './generic.module.css'
+
+const SIZE = 25
+
+const idOf = (line: Instance): number => Number(isReference(line.user) ? (line.user as Fields).id : line.id)
+const textOf = (line: Instance): string => (isReference(line.user) ? nameOf(line.user as unknown as Reference) : `${line.name ?? line.full_name ?? line.username ?? line.id}`)
+
+export function Members({ title, path, canChange }: { title: Key; path: string; canChange: boolean }) {
+  const [offset, setOffset] = useState(0)
+  const described = useQuery(options(path))
+  const shown = useQuery(page(path, `limit=${SIZE}&offset=${offset}`))
+  const [added, setAdded] = useState<Choice[]>([])
+  const [error, setError] = useState<unknown>()
+  const send = async (method: 'POST' | 'DELETE', ids: number[]) => {
+    try {
+      await call(method, path, { body: ids })
+      setAdded([])
+      setError(undefined)
+      say(t('saved'))
+    } catch (refused) {
+      setError(refused)
+    }
+    await wrote(path)
+  }
+  if (shown.error) return null
+  const lines = shown.data?.results ?? []
+  const autocomplete = described.data?.batch?.autocomplete
+  const most = described.data?.restrictions?.limit_items
+  return (
+    <section className={look.section}>
+      <h2>
+        {t(title)} {shown.data && <span className={css.optional}>{most ? t('count-of', { count: shown.data.total_count ?? 0, of: most }) : (shown.data.total_count ?? '')}</span>}
+      </h2>
+      {error !== undefined && <Failure error={error} />}
+      {lines.length === 0 && shown.data && <p className={look.none}>{t('nobody-yet')}</p>}
+      <ul className={look.plain}>
+        {lines.map((line) => (
+          <li key={idOf(line)} className={look.member}>
+            <span>{textOf(line)}</span>
+            {canChange && (
+              <button type="button" className={css.remove} aria-label={t('remove-one', { name: textOf(line) })} onClick={() => void send('DELETE', [idOf(line)])}>
+                {'×'}
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {(shown.data?.next || offset > 0) && (
+        <div className={css.actions}>
+          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
+            {t('previous-page')}
+          </Button>
+          <Button isDisabled={!shown.data?.next} onPress={() => setOffset(offset + SIZE)}>
+            {t('next-page')}
+          </Button>
+        </div>
+      )}
+      {canChange && autocomplete && (
+        <div className={look.adding}>
+          <MultiChooser name={path} label={t('add-to', { name: t(title) })} isRequired autocomplete={autocomplete} value={added} onChange={setAdded} />
+          {added.length > 0 && (
+            <div>
+              <Button look="primary" onPress={() => void send('POST', added.map(({ value }) => Number(value)))}>
+                {t('add-count', { count: added.length })}
+              </Button>
+            </div>
+          )}
+        </div>
+      )}
+    </section>
+  )
+}

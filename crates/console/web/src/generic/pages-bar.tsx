@@ -1,0 +1,47 @@
+// Where in a list we are, and the way to its other pages.
+
+import { useQueryClient } from '@tanstack/react-query'
+import { page as pageQuery } from '../api/query.ts'
+import type { Page } from '../api/shapes.ts'
+import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { t } from '../texts.ts'
+import { type ListState, SIZES } from './address.ts'
+import look from './generic.module.css'
+
+export function Pages({ page, state, limit, path, next, onChange }: {
+  page: Page
+  state: ListState
+  /** How many the build may have. */
+  limit?: number | undefined
+  path?: string
+  /** The parameters of the next page, which is fetched when focus or pointer nears it. */
+  next?: string
+  onChange: (state: ListState) => void
+}) {
+  const queries = useQueryClient()
+  const { filtered_count: found, total_count: total, results } = page
+  const prefetch = () => {
+    if (page.next && path && next) void queries.prefetchQuery(pageQuery(path, next))
+  }
+  return (
+    <nav className={look.pages} aria-label={t('pages')}>
+      <span role="status">
+        {t('range', { from: results.length ? state.offset + 1 : 0, to: state.offset + results.length, of: found ?? '…' })}
+        {total !== null && total !== found && ` ${t('of-all', { count: total ?? 0 })}`}
+        {limit !== undefined && ` · ${t('limit-of', { count: limit })}`}
+      </span>
+      <div className={look.spacer} />
+      <label className={look.size}>
+        {t('rows')}
+        <select className={css.input} value={state.limit} onChange={(event) => onChange({ ...state, limit: Number(event.target.value), offset: 0 })}>
+          {SIZES.map((size) => (
+            <option key={size}>{size}</option>
+          ))}
+        </select>
+      </label>
+      <Button icon="chevron-left" aria-label={t('previous-page')} isDisabled={!page.previous} onPress={() => onChange({ ...state, offset: Math.max(0, state.offset - state.limit) })} />
+      <Button icon="chevron-right" aria-label={t('next-page')} isDisabled={!page.next} onPointerEnter={prefetch} onFocus={prefetch} onPress={() => onChange({ ...state, offset: state.offset + state.limit })} />
+    </nav>
+  )
+}

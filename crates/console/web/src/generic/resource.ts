@@ -1,0 +1,91 @@
+// What the console knows of a resource beyond what its OPTIONS document says. `resources/` declares one a file.
+
+import type { ComponentType } from 'react'
+import type { Field, Instance, Json } from '../api/shapes.ts'
+import type { IconName } from '../kit/icons.tsx'
+import type { Key } from '../texts.ts'
+
+/** A part of the API that somebody may do something with, and where. */
+export interface Action {
+  id: string
+  text: Key
+  isDangerous?: boolean
+  /** Asked before it is done. */
+  question?: Key
+  isShown: (instance: Instance) => boolean
+  run: (instance: Instance) => Promise<unknown>
+  done: Key
+}
+
+export interface InputProps {
+  field: Field
+  name: string
+  value: Json
+  onChange: (value: Json) => void
+  /** The instance as it was read; undefined while it is being made. */
+  instance: Instance | undefined
+  values: { [alias: string]: Json }
+}
+
+export interface PanelProps {
+  instance: Instance
+  path: string
+}
+
+export interface Section {
+  title: Key
+  fields: string[]
+  hint?: Key
+}
+
+export type Inputs = { [alias: string]: ComponentType<InputProps> }
+
+/** What a page of one shows beside what the schema gives. */
+export interface Parts {
+  inputs?: Inputs
+  /** How fields are shown that no type describes. */
+  views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance }> }
+  panels?: ComponentType<PanelProps>[]
+}
+
+export interface Resource {
+  /** The name in permissions, the log, and the keys of texts. */
+  name: string
+  path: string
+  /** Below `/console`. */
+  route: string
+  icon: IconName
+  title: Key
+  /** What one of them is called, in the middle of a sentence. */
+  one: Key
+  key?: 'uuid' | 'alias'
+  label: (instance: Instance) => string
+  /** The columns at first, if the list has them. */
+  columns: string[]
+  /** The parameter that the search box fills. */
+  search?: string
+  sections: Section[]
+  /** Fields that can be set while it is made, though they cannot be changed. */
+  onlyOnCreate?: string[]
+  /** Fields that are part of no form. */
+  hidden?: string[]
+  actions?: Action[]
+  /** What is made by hand, fetched when the first page of one is opened. */
+  parts?: () => Promise<{ parts: Parts }>
+  /** What goes along when one is deleted. */
+  deletes?: Key
+  /** What stands above the list, where it is empty. */
+  nothing?: Key
+  /** The field of an answer that is shown once: of a create, and of actions that make a new one. */
+  secret?: string
+  canCreate?: boolean
+  canDelete?: boolean
+  hasLog?: boolean
+}
+
+export const keyOf = (resource: Resource, instance: Instance): string => `${instance[resource.key ?? 'id']}`
+export const pathOf = (resource: Resource, key: string): string => `${resource.path}${key}/`
+export const routeOf = (resource: Resource, key: string): string => `${resource.route}/${key}`
+
+/** Whether something is allowed with an instance, as it says itself. */
+export const may = (instance: Instance, action: string): boolean => instance._meta?.permissions?.[action] === true

@@ -1,0 +1,66 @@
+// A resource of which there is one: its settings, edited in place.
+
+import { useQuery } from '@tanstack/react-query'
+import { type ComponentType, type ReactNode, useState } from 'react'
+import { instance as instanceQuery, options } from '../api/query.ts'
+import type { Fields, Instance } from '../api/shapes.ts'
+import { Button } from '../kit/buttons.tsx'
+import { useShortcuts } from '../kit/keys.ts'
+import { type Key, t } from '../texts.ts'
+import { Facts } from './detail.tsx'
+import { Edit } from './edit.tsx'
+import { Failure } from './failure.tsx'
+import { fieldsFor } from './form.tsx'
+import look from './generic.module.css'
+import { type Inputs, may, type Section } from './resource.ts'
+
+export interface SingleProps {
+  title: Key
+  /** The name in the log. */
+  name: string
+  path: string
+  sections: Section[]
+  inputs?: Inputs | undefined
+  panels?: ComponentType<{ instance: Instance }>[]
+  /** Whether it may be edited, where it does not say that itself. */
+  canEdit?: boolean
+  /** Told of what would be saved; a text asks before that is done. */
+  warning?: (before: Fields, values: Fields) => ReactNode
+}
+
+export function Single(props: SingleProps) {
+  const { title, path, sections, panels } = props
+  const described = useQuery(options(path))
+  const read = useQuery(instanceQuery(path))
+  const [isEditing, setIsEditing] = useState(false)
+  const found = read.data?.instance
+  const canEdit = found !== undefined && (props.canEdit ?? may(found, 'edit'))
+  useShortcuts(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : [])
+  const error = read.error ?? described.error
+  return (
+    <>
+      <header className={look.head}>
+        <h1 tabIndex={-1}>{t(title)}</h1>
+        <div className={look.spacer} />
+        {canEdit && !isEditing && (
+          <Button look="primary" icon="pencil" onPress={() => setIsEditing(true)}>
+            {t('edit')}
+          </Button>
+        )}
+      </header>
+      {error && <Failure error={error} onRetry={() => void read.refetch()} />}
+      {found && read.data && described.data && (
+        <div className={look.main}>
+          {isEditing ? (
+            <Edit path={path} list={path} sections={sections} inputs={props.inputs} warning={props.warning} read={read.data} details={described.data.details} onDone={() => setIsEditing(false)} />
+          ) : (
+            <>
+              <Facts sections={sections} instance={found} fields={fieldsFor(described.data.details, found)} />
+              {panels?.map((Panel) => <Panel key={Panel.name} instance={found} />)}
+            </>
+          )}
+        </div>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,109 @@
+// Buttons, and what opens from them. The kit of menus and dialogs is fetched when the first of them opens.
+
+import { type ComponentProps, lazy, type ReactNode, Suspense, useRef, useState } from 'react'
+import css from './controls.module.css'
+import { Icon, type IconName } from './icons.tsx'
+
+const MenuPopover = lazy(() => import('./popovers.tsx').then(({ MenuPopover: part }) => ({ default: part })))
+const DialogPopover = lazy(() => import('./popovers.tsx').then(({ DialogPopover: part }) => ({ default: part })))
+
+type Look = 'primary' | 'danger' | 'quiet'
+
+export interface ButtonProps extends Omit<ComponentProps<'button'>, 'className' | 'onClick' | 'disabled'> {
+  look?: Look
+  icon?: IconName
+  isDisabled?: boolean | undefined
+  onPress?: () => void
+  children?: ReactNode
+}
+
+/** A button with a text, or an icon alone with an `aria-label`. */
+export function Button({ look, icon, isDisabled, onPress, children, type = 'button', ...props }: ButtonProps) {
+  const names = [css.button, look && css[look], !children && css.icon]
+  return (
+    <button {...props} type={type} disabled={isDisabled} onClick={onPress} className={names.filter(Boolean).join(' ')}>
+      {icon && <Icon name={icon} />}
+      {children}
+    </button>
+  )
+}
+
+export interface Action {
+  id: string
+  text: string
+  keys?: string
+  isDangerous?: boolean
+  isDisabled?: boolean
+  run: () => void
+}
+
+interface Opened {
+  label: string
+  icon?: IconName
+  text?: string
+  /** Opened from elsewhere, such as by a key. */
+  isOpen?: boolean
+  onOpenChange?: (isOpen: boolean) => void
+}
+
+function useOpened({ isOpen, onOpenChange }: Opened): [boolean, (isOpen: boolean) => void] {
+  const [own, setOwn] = useState(false)
+  return isOpen === undefined || !onOpenChange ? [own, setOwn] : [isOpen, onOpenChange]
+}
+
+/** A menu of actions behind a button. */
+export function Menu({ actions, ...opened }: Opened & { actions: Action[] }) {
+  const [isOpen, setIsOpen] = useOpened(opened)
+  const trigger = useRef<HTMLButtonElement>(null)
+  const { label, icon = 'ellipsis', text } = opened
+  return (
+    <>
+      <Button
+        ref={trigger}
+        look="quiet"
+        icon={icon}
+        {...(!text && { 'aria-label': label })}
+        aria-haspopup="menu"
+        aria-expanded={isOpen}
+        onPress={() => setIsOpen(!isOpen)}
+      >
+        {text}
+      </Button>
+      {isOpen && (
+        <Suspense>
+          <MenuPopover label={label} trigger={trigger} actions={actions} onClose={() => setIsOpen(false)} />
+        </Suspense>
+      )}
+    </>
+  )
+}
+
+/** A small dialog behind a button. */
+export function Popup({ children, ...opened }: Opened & { children: (close: () => void) => ReactNode }) {
+  const [isOpen, setIsOpen] = useOpened(opened)
+  const trigger = useRef<HTMLButtonElement>(null)
+  const { label, icon, text } = opened
+  const close = () => setIsOpen(false)
+  return (
+    <>
+      <Button
+        ref={trigger}
+        look="quiet"
+        {...(icon && { icon })}
+        {...(!text && { 'aria-label': label })}
+        aria-haspopup="dialog"
+        aria-expanded={isOpen}
+        onPress={() => setIsOpen(!isOpen)}
+      >
+        {text}
+      </Button>
+      {isOpen && (
+        <Suspense>
+          <DialogPopover label={label} trigger={trigger} onClose={close}>
+            {children(close)}
+          </DialogPopover>
+        </Suspense>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,39 @@
+// Choices that the API finds.
+
+import { useEffect, useState } from 'react'
+import { get } from '../api/request.ts'
+import type { Choice, Instance } from '../api/shapes.ts'
+
+/** Choices that the API finds for what is typed; it is asked a moment after the last key. */
+export function useChoices(autocomplete: string | undefined, text: string): Choice[] {
+  const [choices, setChoices] = useState<Choice[]>([])
+  useEffect(() => {
+    if (!autocomplete) return
+    const gone = new AbortController()
+    const timer = setTimeout(async () => {
+      const found = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => undefined)
+      if (!gone.signal.aborted && found !== undefined) setChoices(choicesOf(found))
+    }, 150)
+    return () => {
+      clearTimeout(timer)
+      gone.abort()
+    }
+  }, [autocomplete, text])
+  return choices
+}
+
+/** An autocomplete ends with the parameter that takes what is typed; another list of the API is filtered by its name. */
+function address(autocomplete: string, text: string): string {
+  if (autocomplete.endsWith('=')) return `${autocomplete}${encodeURIComponent(text)}`
+  const filter = text ? `name__icontains=${encodeURIComponent(text)}` : ''
+  return filter ? `${autocomplete}${autocomplete.includes('?') ? '&' : '?'}${filter}` : autocomplete
+}
+
+/** Autocompletes answer values with texts, plain or in an envelope; lists answer instances. */
+export function choicesOf(found: unknown): Choice[] {
+  const results = Array.isArray(found) ? found : ((found as { results?: unknown[] }).results ?? [])
+  return results.map((item) => {
+    const { value, text, id, uuid, name, label } = item as Instance
+    return { value: (value ?? id ?? uuid) as Choice['value'], text: `${text ?? name ?? label ?? value ?? id}` }
+  })
+}

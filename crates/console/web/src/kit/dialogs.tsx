@@ -1,0 +1,59 @@
+import type { ReactNode } from 'react'
+import { Dialog as KitDialog, Heading, Modal, ModalOverlay } from 'react-aria-components'
+import { t } from '../texts.ts'
+import { Button } from './buttons.tsx'
+import css from './controls.module.css'
+
+/** A dialog over everything else; Escape closes it unless it must be answered. */
+export function Dialog({ title, isOpen, onClose, isWide = false, mustBeAnswered = false, children }: {
+  title: string
+  isOpen: boolean
+  onClose: () => void
+  isWide?: boolean
+  mustBeAnswered?: boolean
+  children: ReactNode
+}) {
+  return (
+    <ModalOverlay
+      className={css.overlay ?? ''}
+      isOpen={isOpen}
+      isDismissable={!mustBeAnswered}
+      isKeyboardDismissDisabled={mustBeAnswered}
+      onOpenChange={(open) => open || onClose()}
+    >
+      <Modal className={`${css.modal} ${isWide ? css.wide : ''}`}>
+        <KitDialog className={css.dialog ?? ''} role={mustBeAnswered ? 'alertdialog' : 'dialog'}>
+          <Heading slot="title">{title}</Heading>
+          {children}
+        </KitDialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}
+
+/** Asks before something that cannot be taken back. */
+export function Confirmation({ title, text, action, isOpen, isBusy = false, onConfirm, onClose, children }: {
+  title: string
+  text: string
+  action: string
+  isOpen: boolean
+  isBusy?: boolean
+  onConfirm: () => void
+  onClose: () => void
+  children?: ReactNode
+}) {
+  return (
+    <Dialog title={title} isOpen={isOpen} onClose={onClose}>
+      <p>{text}</p>
+      {children}
+      <div className={css.actions}>
+        <Button look="danger" onPress={onConfirm} isDisabled={isBusy}>
+          {action}
+        </Button>
+        <Button look="quiet" onPress={onClose} autoFocus>
+          {t('cancel')}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,354 @@
+// The fields of forms: each with its label, its hint and its message tied to it.
+
+import { type ReactNode, useEffect, useId, useState } from 'react'
+import {
+  Button,
+  ComboBox,
+  FieldError,
+  Input,
+  Label,
+  ListBox,
+  ListBoxItem,
+  Popover,
+  Text,
+  TextArea,
+  TextField as KitTextField,
+} from 'react-aria-components'
+import type { Choice } from '../api/shapes.ts'
+import { t } from '../texts.ts'
+import { useChoices } from './choices.ts'
+import css from './controls.module.css'
+import { Icon } from './icons.tsx'
+import { useMessages } from './messages.ts'
+
+export interface FieldProps {
+  name: string
+  label: string
+  hint?: string | undefined
+  isRequired?: boolean | undefined
+  isDisabled?: boolean | undefined
+}
+
+function Caption({ label, isRequired }: FieldProps) {
+  return (
+    <Label className={css.label ?? ''}>
+      {label}
+      {!isRequired && <span className={css.optional}>{` ${t('optional')}`}</span>}
+    </Label>
+  )
+}
+
+function Below({ name, hint, children }: { name: string; hint?: string | undefined; children?: ReactNode }) {
+  const error = useMessages(name)
+  return (
+    <>
+      {hint && (
+        <Text slot="description" className={css.hint ?? ''}>
+          {hint}
+        </Text>
+      )}
+      {children}
+      <FieldError className={css.error ?? ''}>{error}</FieldError>
+    </>
+  )
+}
+
+export interface TextProps extends FieldProps {
+  value: string
+  onChange: (value: string) => void
+  type?: 'text' | 'email' | 'url' | 'password' | 'search' | 'date' | 'datetime-local'
+  maxLength?: number | undefined
+  isLong?: boolean
+  isNarrow?: boolean
+  inputMode?: 'numeric' | 'decimal'
+  autoComplete?: string
+  autoFocus?: boolean
+}
+
+export function TextField({ value, onChange, type = 'text', maxLength, isLong, isNarrow, autoFocus, ...props }: TextProps) {
+  const { name, isDisabled, inputMode, autoComplete = 'off' } = props
+  const left = maxLength === undefined ? undefined : maxLength - value.length
+  const isInvalid = useMessages(name) !== undefined
+  return (
+    <KitTextField
+      className={css.field ?? ''}
+      name={name}
+      type={type === 'datetime-local' ? 'text' : type}
+      value={value}
+      onChange={onChange}
+      isRequired={props.isRequired ?? false}
+      isDisabled={isDisabled ?? false}
+      isInvalid={isInvalid}
+      autoComplete={autoComplete}
+      validationBehavior="aria"
+      {...(inputMode && { inputMode })}
+    >
+      <Caption {...props} />
+      {isLong ? (
+        <TextArea className={css.input ?? ''} rows={3} />
+      ) : (
+        <Input className={`${css.input} ${isNarrow ? css.narrow : ''}`} type={type} {...(autoFocus && { autoFocus })} />
+      )}
+      <Below name={props.name} hint={props.hint}>
+        {left !== undefined && left < 20 && <span className={css.hint}>{t('characters-left', { count: left })}</span>}
+      </Below>
+    </KitTextField>
+  )
+}
+
+export function NumberField({ value, onChange, ...props }: Omit<TextProps, 'type'>) {
+  return <TextField {...props} value={value} onChange={onChange} inputMode="decimal" isNarrow />
+}
+
+/** One of a few: all are seen at once. */
+export function Radios({ value, onChange, choices, ...props }: FieldProps & {
+  value: string | number | null
+  onChange: (value: string | number) => void
+  choices: Choice[]
+}) {
+  return (
+    <Fieldset {...props}>
+      {choices.map((choice) => (
+        <label key={choice.value} className={css.check}>
+          <input
+            type="radio"
+            name={props.name}
+            checked={choice.value === value}
+            disabled={props.isDisabled}
+            onChange={() => onChange(choice.value)}
+          />
+          {choice.text}
+        </label>
+      ))}
+    </Fieldset>
+  )
+}
+
+/** A group of controls that answer one question. */
+export function Fieldset({ name, label, hint, isRequired, children }: FieldProps & { children: ReactNode }) {
+  const error = useMessages(name)
+  const id = useId()
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset's legend cannot be laid out
+    <div role="group" aria-labelledby={`${id}l`} aria-describedby={`${id}h ${id}e`} className={css.field} data-field={name}>
+      <span id={`${id}l`} className={css.label}>
+        {label}
+        {isRequired === false && <span className={css.optional}>{` ${t('optional')}`}</span>}
+      </span>
+      {hint && (
+        <span id={`${id}h`} className={css.hint}>
+          {hint}
+        </span>
+      )}
+      {children}
+      {error && (
+        <span id={`${id}e`} className={css.error}>
+          {error}
+        </span>
+      )}
+    </div>
+  )
+}
+
+/** A yes or no. */
+export function Checkbox({ name, label, hint, value, onChange, isDisabled }: FieldProps & {
+  value: boolean
+  onChange: (value: boolean) => void
+}) {
+  const error = useMessages(name)
+  const id = useId()
+  return (
+    <div className={css.field} data-field={name}>
+      <label className={css.check}>
+        <input
+          type="checkbox"
+          name={name}
+          checked={value}
+          disabled={isDisabled}
+          aria-describedby={`${id}h ${id}e`}
+          aria-invalid={error ? true : undefined}
+          onChange={(event) => onChange(event.target.checked)}
+        />
+        {label}
+      </label>
+      {hint && (
+        <span id={`${id}h`} className={css.hint}>
+          {hint}
+        </span>
+      )}
+      {error && (
+        <span id={`${id}e`} className={css.error}>
+          {error}
+        </span>
+      )}
+    </div>
+  )
+}
+
+/** One of many. */
+export function Select({ value, onChange, choices, ...props }: FieldProps & {
+  value: string | number | null
+  onChange: (value: string | number | null) => void
+  choices: Choice[]
+}) {
+  const error = useMessages(props.name)
+  const id = useId()
+  return (
+    <div className={css.field} data-field={props.name}>
+      <label className={css.label} htmlFor={id}>
+        {props.label}
+        {!props.isRequired && <span className={css.optional}>{` ${t('optional')}`}</span>}
+      </label>
+      <select
+        id={id}
+        name={props.name}
+        className={css.input}
+        value={value ?? ''}
+        disabled={props.isDisabled}
+        aria-describedby={`${id}h ${id}e`}
+        aria-invalid={error ? true : undefined}
+        onChange={(event) => {
+          const chosen = choices.find((choice) => `${choice.value}` === event.target.value)
+          onChange(chosen?.value ?? null)
+        }}
+      >
+        {(value === null || value === '' || !props.isRequired) && <option value="">{t('choose')}</option>}
+        {choices.map((choice) => (
+          <option key={choice.value} value={choice.value}>
+            {choice.text}
+          </option>
+        ))}
+      </select>
+      {props.hint && (
+        <span id={`${id}h`} className={css.hint}>
+          {props.hint}
+        </span>
+      )}
+      {error && (
+        <span id={`${id}e`} className={css.error}>
+          {error}
+        </span>
+      )}
+    </div>
+  )
+}
+
+export interface ChooserProps extends FieldProps {
+  choices?: Choice[] | undefined
+  autocomplete?: string | undefined
+}
+
+/** A combo box: what is typed narrows the choices. */
+export function Chooser({ value, text, onChange, choices, autocomplete, ...props }: ChooserProps & {
+  value: Choice['value'] | null
+  /** What the chosen one is called, where it is none of `choices`. */
+  text?: string | undefined
+  onChange: (choice: Choice | null) => void
+}) {
+  const chosen = text ?? choices?.find((choice) => choice.value === value)?.text ?? (value === null ? '' : `${value}`)
+  const isInvalid = useMessages(props.name) !== undefined
+  const [typed, setTyped] = useState(chosen)
+  useEffect(() => setTyped(chosen), [chosen])
+  const isSearching = typed !== chosen
+  const found = useChoices(autocomplete, isSearching ? typed : '')
+  const all = choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ?? found
+  return (
+    <ComboBox
+      className={css.field ?? ''}
+      name={props.name}
+      isRequired={props.isRequired ?? false}
+      isDisabled={props.isDisabled ?? false}
+      isInvalid={isInvalid}
+      items={all.slice(0, 100)}
+      inputValue={typed}
+      onInputChange={(now) => {
+        setTyped(now)
+        if (now === '') onChange(null)
+      }}
+      selectedKey={value}
+      onSelectionChange={(key) => {
+        const choice = all.find((one) => one.value === key)
+        if (choice) {
+          setTyped(choice.text)
+          onChange(choice)
+        }
+      }}
+      onBlur={() => setTyped(chosen)}
+      allowsEmptyCollection
+      menuTrigger="focus"
+      validationBehavior="aria"
+    >
+      <Caption {...props} />
+      <div className={css.group}>
+        <Input className={css.input ?? ''} />
+        <Button className={`${css.button} ${css.icon}`} aria-label={t('show-choices')}>
+          <Icon name="chevron-down" />
+        </Button>
+      </div>
+      <Below name={props.name} hint={props.hint} />
+      <Popover className={css.popover ?? ''}>
+        <ListBox className={css.list ?? ''} renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}>
+          {(choice: Choice) => (
+            <ListBoxItem id={choice.value} textValue={choice.text} className={css.item ?? ''}>
+              {choice.text}
+            </ListBoxItem>
+          )}
+        </ListBox>
+      </Popover>
+    </ComboBox>
+  )
+}
+
+/** Several of many, as tags; the combo box below them adds one. */
+export function MultiChooser({ value, onChange, choices, autocomplete, ...props }: ChooserProps & {
+  value: Choice[]
+  onChange: (value: Choice[]) => void
+}) {
+  const left = choices?.filter((choice) => value.every((one) => one.value !== choice.value))
+  return (
+    <div className={css.field} data-field={props.name}>
+      <Chooser
+        {...props}
+        key={value.length}
+        choices={left}
+        autocomplete={autocomplete}
+        value={null}
+        text=""
+        onChange={(choice) => {
+          if (choice && value.every((one) => one.value !== choice.value)) onChange([...value, choice])
+        }}
+      />
+      {value.length > 0 && (
+        <ul className={css.tags} aria-label={props.label}>
+          {value.map((choice) => (
+            <li key={choice.value} className={css.tag}>
+              {choice.text}
+              <button
+                type="button"
+                className={css.remove}
+                aria-label={t('remove-one', { name: choice.text })}
+                disabled={props.isDisabled}
+                onClick={() => onChange(value.filter((one) => one !== choice))}
+              >
+                {'×'}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+/** A text a line. */
+export function Lines({ value, onChange, ...props }: FieldProps & { value: string[]; onChange: (value: string[]) => void }) {
+  return (
+    <TextField
+      {...props}
+      hint={props.hint ?? t('one-a-line')}
+      value={value.join('\n')}
+      onChange={(text) => onChange(text === '' ? [] : text.split('\n'))}
+      isLong
+    />
+  )
+}

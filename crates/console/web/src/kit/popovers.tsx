@@ -1,0 +1,37 @@
+// What opens from a button: menus and small dialogs.
+
+import type { ReactNode, RefObject } from 'react'
+import { Dialog, Menu, MenuItem, Popover } from 'react-aria-components'
+import type { Action } from './buttons.tsx'
+import css from './controls.module.css'
+
+interface Opened {
+  label: string
+  trigger: RefObject<HTMLElement | null>
+  onClose: () => void
+}
+
+export function MenuPopover({ label, trigger, actions, onClose }: Opened & { actions: Action[] }) {
+  return (
+    <Popover className={css.popover ?? ''} triggerRef={trigger} placement="bottom" isOpen onOpenChange={(isOpen) => isOpen || onClose()}>
+      <Menu className={css.list ?? ''} aria-label={label} autoFocus="first" onClose={onClose}>
+        {actions.map(({ id, text, keys, isDangerous, isDisabled, run }) => (
+          <MenuItem key={id} id={id} textValue={text} className={`${css.item} ${isDangerous ? css.danger : ''}`} isDisabled={isDisabled ?? false} onAction={run}>
+            <span>{text}</span>
+            {keys && <kbd>{keys}</kbd>}
+          </MenuItem>
+        ))}
+      </Menu>
+    </Popover>
+  )
+}
+
+export function DialogPopover({ label, trigger, onClose, children }: Opened & { children: ReactNode }) {
+  return (
+    <Popover className={css.popover ?? ''} triggerRef={trigger} placement="bottom" isOpen onOpenChange={(isOpen) => isOpen || onClose()}>
+      <Dialog className={css.small ?? ''} aria-label={label}>
+        {children}
+      </Dialog>
+    </Popover>
+  )
+}

@@ -1,0 +1,113 @@
+// How a value is shown, by the type that the API says it has.
+
+import type { ReactNode } from 'react'
+import type { Json, Reference, Value as Choice } from '../api/shapes.ts'
+import { LANGUAGE, t } from '../texts.ts'
+import css from './controls.module.css'
+
+export interface Shown {
+  type: string
+  values?: Choice[] | undefined
+  /** A text for an id, from `_meta.labels`. */
+  label?: Json | undefined
+  /** Lists show one line. */
+  isShort?: boolean
+}
+
+let zone: string | undefined
+let day = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium' })
+let moment = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle: 'short' })
+
+/** Shows moments in a time zone from now on. */
+export function showIn(timezone: string) {
+  zone = timezone
+  moment = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle: 'short', timeZone: zone })
+  day = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeZone: 'UTC' })
+}
+
+export const isReference = (value: unknown): value is Reference =>
+  typeof value === 'object' && value !== null && 'username' in value && 'first_name' in value
+
+export function nameOf({ first_name, last_name, username }: Reference): string {
+  return `${first_name} ${last_name}`.trim() || username
+}
+
+/** A moment as people read it; exact, and in UTC, on hover and focus. */
+export function Moment({ value }: { value: string }) {
+  return (
+    <time dateTime={value} title={value}>
+      {moment.format(new Date(value))}
+    </time>
+  )
+}
+
+type Tone = 'ok' | 'warn' | 'danger' | 'accent'
+const TONES: Record<string, Tone> = {
+  active: 'ok', completed: 'ok', approved: 'ok', done: 'ok', success: 'ok', delivered: 'ok', ok: 'ok', login_success: 'ok',
+  invited: 'accent', open: 'accent', running: 'accent', awaiting_approval: 'accent', queued: 'accent',
+  pending: 'warn', locked: 'warn', expired: 'warn',
+  rejected: 'danger', failed: 'danger', failure: 'danger', refused: 'danger',
+}
+
+export function Tag({ children, value }: { children: ReactNode; value?: string }) {
+  return (
+    <span className={`${css.tag} ${value && TONES[value] ? css.dot : ''}`} data-tone={value && TONES[value]}>
+      {children}
+    </span>
+  )
+}
+
+const textOf = (value: Json, values?: Choice[]) => values?.find((choice) => choice.value === value)?.text ?? `${value}`
+const isLink = (value: string) => /^https?:\/\//.test(value)
+
+function items(value: Json[], shown: Shown): ReactNode {
+  const labels = Array.isArray(shown.label) ? shown.label : []
+  const texts = value.map((item, n) => (typeof labels[n] === 'string' ? labels[n] : inline(item, shown.values)))
+  if (shown.isShort && texts.length > 3) return `${texts.slice(0, 3).join(', ')} ${t('and-more', { count: texts.length - 3 })}`
+  return (
+    <span className={css.tags}>
+      {texts.map((text, n) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a list of texts, which may repeat
+        <Tag key={n}>{text}</Tag>
+      ))}
+    </span>
+  )
+}
+
+function inline(value: Json, values?: Choice[]): string {
+  if (value === null) return ''
+  if (isReference(value)) return nameOf(value as unknown as Reference)
+  if (typeof value !== 'object') return textOf(value, values)
+  if (Array.isArray(value)) return value.map((item) => inline(item, values)).join(', ')
+  for (const name of ['text', 'label', 'name', 'value']) {
+    if (typeof value[name] === 'string') return value[name]
+  }
+  return JSON.stringify(value)
+}
+
+/** A value of the API; nothing at all where there is none. */
+export function Value({ value, ...shown }: Shown & { value: Json | undefined }): ReactNode {
+  if (value === null || value === undefined || value === '') return null
+  if (isReference(value)) return nameOf(value as unknown as Reference)
+  if (Array.isArray(value)) return value.length ? items(value, shown) : null
+  switch (shown.type) {
+    case 'datetime':
+      return <Moment value={`${value}`} />
+    case 'date':
+      return <time dateTime={`${value}`}>{day.format(new Date(`${value}T00:00:00Z`))}</time>
+    case 'boolean':
+      return value ? t('yes') : t('no')
+    case 'enum':
+    case 'status':
+      return <Tag value={`${value}`}>{textOf(value, shown.values)}</Tag>
+    case 'integer':
+      return typeof shown.label === 'string' ? shown.label : `${value}`
+    case 'email':
+      return shown.isShort ? `${value}` : <a href={`mailto:${value}`}>{`${value}`}</a>
+    case 'url':
+      return isLink(`${value}`) && !shown.isShort ? <a href={`${value}`} target="_blank" rel="noopener noreferrer">{`${value}`}</a> : `${value}`
+  }
+  if (typeof value !== 'object') return typeof shown.label === 'string' ? shown.label : `${value}`
+  if (shown.isShort) return inline(value)
+  return <pre className={css.json}>{JSON.stringify(value, null, 2)}</pre>
+}

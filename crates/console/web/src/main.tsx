@@ -1,0 +1,87 @@
+// The frame of every screen: menu, bar, palette, and what happens to a session.
+
+import { QueryClientProvider } from '@tanstack/react-query'
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, RouterProvider } from '@tanstack/react-router'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { I18nProvider } from 'react-aria-components'
+import './kit/base.css'
+import { queries } from './api/query.ts'
+import { session } from './api/session.ts'
+import { Failure } from './generic/failure.tsx'
+import { BASE } from './generic/go.tsx'
+import { List } from './generic/list.tsx'
+import type { Resource } from './generic/resource.ts'
+import { showIn } from './kit/values.tsx'
+import { RESOURCES } from './resources/index.ts'
+import { Frame } from './screens/frame.tsx'
+import { NotFound } from './screens/not-found.tsx'
+import { LANGUAGE } from './texts.ts'
+
+const root = createRootRoute({
+  component: () => (
+    <Frame>
+      <Outlet />
+    </Frame>
+  ),
+  notFoundComponent: NotFound,
+  errorComponent: ({ error, reset }) => <Failure error={error} onRetry={reset} />,
+})
+
+const mayCreate = ({ name, canCreate }: Resource) => canCreate !== false && session()?.permissions?.[name]?.create === true
+
+/** Pages of one instance are fetched when the first is opened. */
+const pages = () => import('./generic/pages.tsx')
+
+const resourceRoutes = RESOURCES.flatMap((resource) => [
+  createRoute({
+    getParentRoute: () => root,
+    path: resource.route,
+    component: () => <List resource={resource} canCreate={mayCreate(resource)} />,
+  }),
+  createRoute({ getParentRoute: () => root, path: `${resource.route}/$id`, component: lazyRouteComponent(pages, 'OnePage') }),
+])
+
+const admin = () => import('./screens/admin.tsx')
+const screens = [
+  createRoute({ getParentRoute: () => root, path: '/', component: lazyRouteComponent(() => import('./screens/home.tsx'), 'Home') }),
+  createRoute({ getParentRoute: () => root, path: '/me', component: lazyRouteComponent(() => import('./screens/me.tsx'), 'Me') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/company', component: lazyRouteComponent(admin, 'Company') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/mail', component: lazyRouteComponent(admin, 'Mail') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/sign-in', component: lazyRouteComponent(admin, 'SignIn') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/limits', component: lazyRouteComponent(admin, 'Limits') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/log', component: lazyRouteComponent(admin, 'Log') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
+  createRoute({ getParentRoute: () => root, path: '/signed-in', component: lazyRouteComponent(() => import('./screens/signed-in.tsx'), 'SignedIn') }),
+]
+
+const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
+const written = (search: Record<string, unknown>) => {
+  const text = `${new URLSearchParams(search as Record<string, string>)}`
+  return text && `?${text}`
+}
+
+/** Draws the console, once it is known who is there. */
+export function show() {
+  showIn(session()?.user?.timezone ?? 'UTC')
+  const router = createRouter({
+    routeTree: root.addChildren([...screens, ...resourceRoutes]),
+    basepath: BASE,
+    parseSearch: flat,
+    stringifySearch: written,
+    scrollRestoration: true,
+    defaultPendingMs: 1000,
+  })
+  const place = document.getElementById('root')
+  if (!place) return
+  createRoot(place).render(
+    <StrictMode>
+      <I18nProvider locale={LANGUAGE}>
+        <QueryClientProvider client={queries}>
+          <RouterProvider router={router} />
+        </QueryClientProvider>
+      </I18nProvider>
+    </StrictMode>,
+  )
+}
+

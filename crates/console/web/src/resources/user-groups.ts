@@ -1,0 +1,16 @@
+import type { Resource } from '../generic/resource.ts'
+
+export const userGroups: Resource = {
+  name: 'user_groups',
+  path: '/api/user-groups/',
+  route: '/admin/groups',
+  icon: 'users',
+  title: 'user-groups',
+  one: 'user-groups.one',
+  label: ({ name }) => `${name}`,
+  columns: ['name', 'description', 'created_at', 'modified_at', 'modified_by'],
+  search: 'name__icontains',
+  sections: [{ title: 'section.group', fields: ['name', 'description'] }],
+  parts: () => import('./user-groups.parts.tsx'),
+  deletes: 'user-groups.deletes',
+}

@@ -1,0 +1,137 @@
+// Menu, bar and palette around every screen; what is said when a session ends or a newer server answers.
+
+import { lazy, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
+import { Link, useGo, useHere } from '../generic/go.tsx'
+import { Button, Menu } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { Icon } from '../kit/icons.tsx'
+import { useShortcuts } from '../kit/keys.ts'
+import { Toasts } from '../kit/toasts.tsx'
+import { nameOf } from '../kit/values.tsx'
+import { t } from '../texts.ts'
+import look from './frame.module.css'
+import { menu } from './menu.ts'
+
+const SessionOver = lazy(() => import('./session-over.tsx'))
+const Palette = lazy(() => import('./palette.tsx'))
+const Shortcuts = lazy(() => import('./shortcuts.tsx'))
+
+export function Frame({ children }: { children: ReactNode }) {
+  const [isOpen, setIsOpen] = useState(false)
+  const [shown, setShown] = useState<'palette' | 'shortcuts' | undefined>()
+  const { path } = useHere()
+  const go = useGo()
+  const main = useRef<HTMLElement>(null)
+  const parts = menu()
+  const isOver = useSyncExternalStore(onSession, sessionIsOver)
+  useShortcuts([
+    { keys: 'Ctrl+K', text: t('palette'), run: () => setShown('palette') },
+    { keys: '?', text: t('shortcuts'), run: () => setShown('shortcuts') },
+    ...parts.flatMap(({ entries }) => entries).flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
+  ])
+  useHeading(main, path)
+  useEffect(() => {
+    if (path) setIsOpen(false)
+  }, [path])
+  const start = session()
+  const user = start?.user
+  return (
+    <div className={look.frame}>
+      <a className={look.skip} href="#main">
+        {t('skip')}
+      </a>
+      <header className={look.bar}>
+        <span className={look.opener}>
+          <Button look="quiet" icon="menu" aria-label={t('menu')} aria-expanded={isOpen} onPress={() => setIsOpen(!isOpen)} />
+        </span>
+        <Link to="/" className={look.brand}>
+          {start?.build ?? ''}
+        </Link>
+        <div className={look.spacer} />
+        <button type="button" className={look.palette} onClick={() => setShown('palette')}>
+          <Icon name="search" />
+          <span>{t('palette')}</span>
+          <kbd>{'Ctrl K'}</kbd>
+        </button>
+        <Menu
+          label={user ? t('account-of', { name: nameOf(user) }) : t('account')}
+          icon="user"
+          actions={[
+            { id: 'me', text: t('me'), run: () => go('/me') },
+            { id: 'shortcuts', text: t('shortcuts'), keys: '?', run: () => setShown('shortcuts') },
+            { id: 'sign-out', text: t('sign-out'), run: () => void signOut() },
+          ]}
+        />
+      </header>
+      <nav className={look.menu} data-open={isOpen} aria-label={t('menu')}>
+        {parts.map(({ title, entries }) => (
+          <div key={title ?? ''} className={look.part}>
+            {title && <h2 className={look.title}>{t(title)}</h2>}
+            <ul>
+              {entries.map(({ to, text, icon }) => {
+                const isCurrent = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`)
+                return (
+                  <li key={to}>
+                    <Link to={to} isCurrent={isCurrent} className={look.entry}>
+                      <Icon name={icon} />
+                      {text}
+                    </Link>
+                  </li>
+                )
+              })}
+            </ul>
+          </div>
+        ))}
+      </nav>
+      <main ref={main} id="main" className={look.main} tabIndex={-1}>
+        {start?.password_change_required ? <PasswordDue /> : children}
+      </main>
+      <Toasts />
+      {isOver && (
+        <Suspense>
+          <SessionOver />
+        </Suspense>
+      )}
+      <Suspense>
+        {shown === 'palette' && <Palette parts={parts} onClose={() => setShown(undefined)} />}
+        {shown === 'shortcuts' && <Shortcuts onClose={() => setShown(undefined)} />}
+      </Suspense>
+    </div>
+  )
+}
+
+/** On a new page the focus moves to its heading, which is the title of the window, too. */
+function useHeading(main: { current: HTMLElement | null }, path: string) {
+  const first = useRef(true)
+  useEffect(() => {
+    let isNew = !first.current
+    first.current = false
+    const look = () => {
+      const heading = main.current?.querySelector('h1')
+      if (!heading) return
+      document.title = `${heading.textContent} · ${session()?.build ?? ''}`
+      const active = document.activeElement
+      if (isNew && path && (active === document.body || active?.closest('nav, header') || !active?.isConnected)) heading.focus({ preventScroll: true })
+      isNew = false
+    }
+    look()
+    const seen = new MutationObserver(look)
+    if (main.current) seen.observe(main.current, { childList: true, subtree: true, characterData: true })
+    return () => seen.disconnect()
+  }, [main, path])
+}
+
+function PasswordDue() {
+  return (
+    <>
+      <h1 tabIndex={-1}>{t('password.due')}</h1>
+      <p>{t('password.due.text')}</p>
+      <p>
+        <a className={css.button} href="/sign-in/">
+          {t('sign-in.again')}
+        </a>
+      </p>
+    </>
+  )
+}

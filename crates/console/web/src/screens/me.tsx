@@ -1,0 +1,150 @@
+// What is one's own: details, password, sessions, linked sign-ins, how the console looks.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { page, wrote } from '../api/query.ts'
+import { call, Refusal } from '../api/request.ts'
+import { messages as messagesOf } from '../generic/changes.ts'
+import { Failure } from '../generic/failure.tsx'
+import look from '../generic/generic.module.css'
+import { Single } from '../generic/single.tsx'
+import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { TextField } from '../kit/fields.tsx'
+import { MessagesContext } from '../kit/messages.ts'
+import { say } from '../kit/toasts.tsx'
+import { Moment } from '../kit/values.tsx'
+import { type Key, t } from '../texts.ts'
+import { type Settings, useSettings } from './settings.ts'
+
+const SECTIONS = [
+  { title: 'section.person' as Key, fields: ['username', 'first_name', 'last_name', 'job_title', 'phone', 'mobile', 'timezone'] },
+  { title: 'section.access' as Key, fields: ['account_type', 'roles', 'is_ip_restriction_enabled', 'allowed_ip_ranges'] },
+]
+
+export function Me() {
+  return <Single title="me" name="users" path="/api/users/me/" sections={SECTIONS} canEdit panels={[Looks, Password, Sessions, Identities]} />
+}
+
+/** How the console looks to its user. */
+function Looks() {
+  const [settings, change] = useSettings()
+  const choice = <K extends keyof Settings>(name: K, values: [Settings[K], Key][]) => (
+    <div role="radiogroup" aria-label={t(`look.${name}` as Key)} className={css.actions}>
+      {values.map(([value, text]) => (
+        <label key={`${value}`} className={css.check}>
+          <input type="radio" name={name} checked={settings[name] === value} onChange={() => change({ [name]: value })} />
+          {t(text)}
+        </label>
+      ))}
+    </div>
+  )
+  return (
+    <section className={look.section}>
+      <h2>{t('look')}</h2>
+      {choice('theme', [['system', 'look.system'], ['light', 'look.light'], ['dark', 'look.dark']])}
+      {choice('density', [['compact', 'look.compact'], ['comfortable', 'look.comfortable']])}
+      {choice('singleKeys', [[true, 'look.keys-on'], [false, 'look.keys-off']])}
+    </section>
+  )
+}
+
+function Password() {
+  const [current, setCurrent] = useState('')
+  const [chosen, setChosen] = useState('')
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const change = async () => {
+    setIsBusy(true)
+    await call('POST', '/api/auth/password-change/', { body: { current_password: current, new_password: chosen } }).then(
+      () => {
+        setCurrent('')
+        setChosen('')
+        setError(undefined)
+        say(t('password.changed'))
+      },
+      setError,
+    )
+    setIsBusy(false)
+  }
+  const refused = error instanceof Refusal && error.status === 400
+  return (
+    <MessagesContext value={refused ? messagesOf(error.body) : {}}>
+      <form
+        className={look.section}
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault()
+          void change()
+        }}
+      >
+        <h2>{t('password')}</h2>
+        {error !== undefined && (!refused || messagesOf(error.body)['']) && <Failure error={error} />}
+        <TextField name="current_password" label={t('password.current')} type="password" isRequired value={current} onChange={setCurrent} autoComplete="current-password" />
+        <TextField name="new_password" label={t('password.new')} type="password" isRequired value={chosen} onChange={setChosen} autoComplete="new-password" />
+        <div>
+          <Button type="submit" isDisabled={isBusy || !current || !chosen}>
+            {t('password.change')}
+          </Button>
+        </div>
+      </form>
+    </MessagesContext>
+  )
+}
+
+const SESSIONS = '/api/users/me/sessions/'
+
+function Sessions() {
+  const { data } = useQuery(page(SESSIONS, 'limit=100'))
+  const end = async (id: unknown) => {
+    await call('DELETE', `${SESSIONS}${id}/`).catch((error: Error) => say(error.message))
+    await wrote(SESSIONS)
+  }
+  return (
+    <section className={look.section}>
+      <h2>{t('sessions')}</h2>
+      <ul className={look.plain}>
+        {data?.results.map((one) => (
+          <li key={`${one.id}`} className={look.member}>
+            <span>
+              {`${one.user_agent || t('program')} · ${one.ip} · `}
+              {typeof one.last_used_at === 'string' && <Moment value={one.last_used_at} />}
+              {one.is_current === true && ` · ${t('sessions.this')}`}
+            </span>
+            {one.is_current !== true && (
+              <Button look="quiet" onPress={() => void end(one.id)}>
+                {t('sessions.end')}
+              </Button>
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+const IDENTITIES = '/api/users/me/identities/'
+
+function Identities() {
+  const { data } = useQuery(page(IDENTITIES, 'limit=100'))
+  if (!data || data.results.length === 0) return null
+  const remove = async (id: unknown) => {
+    await call('DELETE', `${IDENTITIES}${id}/`).catch((error: Error) => say(error.message))
+    await wrote(IDENTITIES)
+  }
+  return (
+    <section className={look.section}>
+      <h2>{t('identities')}</h2>
+      <ul className={look.plain}>
+        {data.results.map((one) => (
+          <li key={`${one.id}`} className={look.member}>
+            <span>{`${(one.single_sign_on as { name?: string } | null)?.name ?? one.issuer}`}</span>
+            <Button look="quiet" onPress={() => void remove(one.id)}>
+              {t('remove')}
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}

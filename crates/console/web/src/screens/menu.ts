@@ -1,0 +1,56 @@
+// What the menu offers to whoever is signed in, by the rights that the API tells.
+
+import { session } from '../api/session.ts'
+import type { IconName } from '../kit/icons.tsx'
+import { RESOURCES } from '../resources/index.ts'
+import { type Key, t } from '../texts.ts'
+
+export interface Entry {
+  to: string
+  text: string
+  icon: IconName
+  keys?: string
+}
+
+export interface Part {
+  title: Key | undefined
+  entries: Entry[]
+}
+
+const KEYS: { [route: string]: string } = {
+  '/': 'g h', '/admin/users': 'g u', '/admin/roles': 'g r', '/admin/classes': 'g c', '/admin/log': 'g l',
+}
+
+const entry = (to: string, text: Key, icon: IconName): Entry => ({ to, text: t(text), icon, ...(KEYS[to] && { keys: KEYS[to] }) })
+
+export function menu(): Part[] {
+  const permissions = session()?.permissions ?? {}
+  const may = (resource: string, action: string) => permissions[resource]?.[action] === true
+  const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')
+  const of = (...names: string[]) =>
+    RESOURCES.filter(({ name }) => names.includes(name) && may(name, 'list')).map(({ route, title, icon }) => entry(route, title, icon))
+  const parts: Part[] = [
+    { title: undefined, entries: [entry('/', 'home', 'house')] },
+    { title: 'menu.people', entries: [...of('users'), ...of('roles'), ...of('user_groups')] },
+    {
+      title: 'menu.sign-in',
+      entries: [
+        ...(may('standard_authentication', 'list') ? [entry('/admin/sign-in', 'sign-in', 'shield')] : []),
+        ...of('single_sign_on'),
+        ...(may('administration_log', 'list') ? [entry('/admin/sign-ins', 'sign-ins', 'history')] : []),
+      ],
+    },
+    { title: 'menu.records', entries: isAdmin ? [...of('object_classes'), ...of('task_templates')] : [] },
+    { title: 'menu.connected', entries: isAdmin ? [...of('integrations'), ...of('mcp_connectors'), ...of('authentication_objects'), ...of('custom_components')] : [] },
+    {
+      title: 'menu.organisation',
+      entries: [
+        ...(may('company_details', 'view') ? [entry('/admin/company', 'company', 'building-2')] : []),
+        ...(may('outbound_mail_setup', 'view') ? [entry('/admin/mail', 'mail', 'mail')] : []),
+        ...(may('administration_log', 'list') ? [entry('/admin/log', 'log', 'file-text')] : []),
+        ...(isAdmin ? [entry('/admin/limits', 'limits', 'gauge')] : []),
+      ],
+    },
+  ]
+  return parts.filter(({ entries }) => entries.length > 0)
+}

@@ -1,0 +1,121 @@
+// The permission sets of a group or a class: what each gives, and to whom.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { options, page, wrote } from '../api/query.ts'
+import { call } from '../api/request.ts'
+import type { Fields, Instance, Json } from '../api/shapes.ts'
+import { changed } from '../generic/changes.ts'
+import { Failure } from '../generic/failure.tsx'
+import { Form } from '../generic/form.tsx'
+import look from '../generic/generic.module.css'
+import { Matrix, MatrixView } from '../generic/matrix.tsx'
+import { Members } from '../generic/members.tsx'
+import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { Confirmation, Dialog } from '../kit/dialogs.tsx'
+import { say } from '../kit/toasts.tsx'
+import { t } from '../texts.ts'
+
+/** Sets that the system makes keep their names, and no assignees. */
+const isSystem = ({ type }: Instance) => type === 'everyone' || type === 'members'
+
+export function PermissionSets({ path, canChange }: { path: string; canChange: boolean }) {
+  const shown = useQuery(page(path, 'limit=100'))
+  const [edited, setEdited] = useState<Instance | 'new' | undefined>()
+  const [deleted, setDeleted] = useState<Instance | undefined>()
+  const [error, setError] = useState<unknown>()
+  if (shown.error) return null
+  const remove = async ({ id }: Instance) => {
+    await call('DELETE', `${path}${id}/`)
+    setDeleted(undefined)
+    await wrote(path)
+  }
+  return (
+    <section className={look.section}>
+      <h2>{t('permission-sets')}</h2>
+      {shown.data?.results.map((set) => (
+        <details key={`${set.id}`} className={look.set}>
+          <summary>
+            {`${set.name}`} {isSystem(set) && <span className={css.tag}>{t('system')}</span>}
+          </summary>
+          <MatrixView value={(set.permissions ?? null) as Json} />
+          {!isSystem(set) && (
+            <>
+              <Members title="assigned-people" path={`${path}${set.id}/assignees/users/`} canChange={canChange} />
+              <Members title="assigned-groups" path={`${path}${set.id}/assignees/user-groups/`} canChange={canChange} />
+            </>
+          )}
+          {canChange && (
+            <div className={css.actions}>
+              <Button icon="pencil" onPress={() => setEdited(set)}>
+                {t('edit')}
+              </Button>
+              {!isSystem(set) && (
+                <Button look="danger" onPress={() => setDeleted(set)}>
+                  {t('delete')}
+                </Button>
+              )}
+            </div>
+          )}
+        </details>
+      ))}
+      {canChange && (
+        <div>
+          <Button icon="plus" onPress={() => setEdited('new')}>
+            {t('permission-sets.add')}
+          </Button>
+        </div>
+      )}
+      {edited && <Edit path={path} set={edited === 'new' ? undefined : edited} onDone={() => setEdited(undefined)} />}
+      {deleted && (
+        <Confirmation title={`${t('delete')}: ${deleted.name}`} text={t('permission-sets.deletes')} action={t('delete')} isOpen onConfirm={() => remove(deleted).catch(setError)} onClose={() => setDeleted(undefined)}>
+          {error !== undefined && <Failure error={error} />}
+        </Confirmation>
+      )}
+    </section>
+  )
+}
+
+function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; onDone: () => void }) {
+  const described = useQuery(options(path))
+  const before: Fields = set ? { name: set.name ?? '', permissions: set.permissions ?? {} } : {}
+  const [values, setValues] = useState<Fields>(before)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const fields = (described.data?.details.schema ?? []).filter(({ alias }) => alias === 'permissions' || (alias === 'name' && !(set && isSystem(set))))
+  const save = async () => {
+    setIsBusy(true)
+    try {
+      if (set) await call('PATCH', `${path}${set.id}/`, { body: changed(before, values) })
+      else await call('POST', path, { body: values })
+      say(t('saved'))
+      await wrote(path)
+      onDone()
+    } catch (refused) {
+      setError(refused)
+      setIsBusy(false)
+    }
+  }
+  return (
+    <Dialog title={set ? `${set.name}` : t('permission-sets.add')} isOpen isWide onClose={onDone}>
+      {described.data && (
+        <Form
+          fields={fields}
+          sections={[]}
+          values={values}
+          instance={set}
+          inputs={{ permissions: Matrix }}
+          error={error}
+          isBusy={isBusy}
+          isChanged={false}
+          submit={t('save')}
+          onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+          onSubmit={() => void save()}
+          onCancel={onDone}
+        />
+      )}
+    </Dialog>
+  )
+}
+

@@ -1,0 +1,52 @@
+// How the console looks to one user: kept with the account, and the theme in a cookie, too, which the server reads so that
+// nothing flashes.
+
+import { useQuery } from '@tanstack/react-query'
+import { queries } from '../api/query.ts'
+import { call, get } from '../api/request.ts'
+import type { Page } from '../api/shapes.ts'
+import { switchSingleKeys } from '../kit/keys.ts'
+
+export interface Settings {
+  theme: 'system' | 'light' | 'dark'
+  density: 'compact' | 'comfortable'
+  singleKeys: boolean
+}
+
+const DEFAULTS: Settings = { theme: 'system', density: 'compact', singleKeys: true }
+const ALL = '/api/users/me/preferences/'
+const PATH = `${ALL}console/`
+
+function apply({ theme, density, singleKeys }: Settings) {
+  const root = document.documentElement
+  if (theme === 'system') delete root.dataset.theme
+  else root.dataset.theme = theme
+  root.dataset.density = density
+  switchSingleKeys(singleKeys)
+  // biome-ignore lint/suspicious/noDocumentCookie: the cookie store is not in every browser
+  document.cookie = `chancery-theme=${theme}; Path=/; SameSite=Lax; Max-Age=${theme === 'system' ? 0 : 31_536_000}`
+}
+
+const query = {
+  queryKey: [PATH],
+  queryFn: async (): Promise<Settings> => {
+    // A list, since an instance that is not there yet would be an error in the browser's console.
+    const { results } = await get<Page>(`${ALL}?key=console`)
+    const kept = results[0]?.value as Partial<Settings> | undefined
+    const settings = { ...DEFAULTS, ...kept }
+    apply(settings)
+    return settings
+  },
+  staleTime: Number.POSITIVE_INFINITY,
+}
+
+export function useSettings(): [Settings, (change: Partial<Settings>) => void] {
+  const { data = DEFAULTS } = useQuery(query)
+  const change = (changed: Partial<Settings>) => {
+    const next = { ...data, ...changed }
+    queries.setQueryData([PATH], next)
+    apply(next)
+    void call('PUT', PATH, { body: { value: next } }).catch(() => queries.invalidateQueries({ queryKey: [PATH] }))
+  }
+  return [data, change]
+}

@@ -1,0 +1,30 @@
+// What the console says. The messages stand in `texts/`, one file a language; a key that is not there does not compile.
+
+import { LocalizedStringDictionary, LocalizedStringFormatter } from '@internationalized/string'
+import type messages from '../texts/en-GB.json'
+// @ts-expect-error: compiled by vite.config.ts
+import compiled from '../texts/en-GB.json?compiled'
+
+export type Key = keyof typeof messages
+type Values = { [name: string]: string | number | boolean }
+
+export const LANGUAGE = 'en-GB'
+
+const formatter = new LocalizedStringFormatter(
+  LANGUAGE,
+  new LocalizedStringDictionary<string, string>({ [LANGUAGE]: compiled }, LANGUAGE),
+)
+const has = (key: string): key is Key => Object.hasOwn(compiled, key)
+
+export const t = (key: Key, values?: Values): string => formatter.format(key, values as Record<string, string>)
+
+/** The text of a name that the API gives: of its own where there is one, else made of the name. */
+export function named(kind: 'field' | 'resource' | 'action' | 'event', name: string): string {
+  const key = `${kind}.${name}`
+  if (has(key)) return t(key)
+  const words = name.replaceAll('_', ' ')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+/** What a field is called: records say it themselves. */
+export const labelOf = ({ alias, label }: { alias: string; label?: string }): string => label ?? named('field', alias)

@@ -1,0 +1,97 @@
+// How the bundle is made: names that never change, and one file for what others wrote.
+
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { compileStrings } from '@internationalized/string-compiler'
+import { defineConfig, type Plugin } from 'vite'
+
+const ROOT = import.meta.dirname
+const DIST = join(ROOT, '../dist')
+
+/** Compiles the ICU messages of `texts/` to functions, so that no parser ships. */
+function texts(): Plugin {
+  return {
+    name: 'texts',
+    enforce: 'pre',
+    load(id) {
+      const [file, query] = id.split('?')
+      if (query !== 'compiled' || !file) return null
+      this.addWatchFile(file)
+      const compiled = compileStrings(JSON.parse(readFileSync(file, 'utf8')), { format: 'esm' })
+      return { code: compiled, moduleType: 'js' }
+    },
+  }
+}
+
+/** The kit brings its own texts in thirty languages; only those in which the console speaks ship. */
+function languages(): Plugin {
+  return {
+    name: 'languages',
+    enforce: 'pre',
+    load(id) {
+      const isLanguage = /react-(aria|stately)[^?]*\/intl\/.*\/(?!en-US)[a-z]{2}-[A-Z]{2}\.mjs$/.test(id)
+      return isLanguage ? 'export default {}' : null
+    },
+  }
+}
+
+function files(directory: string): string[] {
+  const entries = readdirSync(directory, { withFileTypes: true })
+  const names = entries.filter((entry) => !['node_modules', '.vite'].includes(entry.name))
+  return names.flatMap((entry) =>
+    entry.isDirectory() ? files(join(directory, entry.name)) : [relative(ROOT, join(directory, entry.name))],
+  )
+}
+
+/** Tells of which source a bundle is: `tests/bundle.rs` compares it with the files beside this one. */
+function source(): Plugin {
+  return {
+    name: 'source',
+    generateBundle() {
+      const hash = createHash('sha256')
+      for (const name of files(ROOT).toSorted()) {
+        const content = readFileSync(join(ROOT, name))
+        hash.update(`${name}\0${content.length}\0`).update(content)
+      }
+      this.emitFile({ type: 'asset', fileName: 'source.sha256', source: `${hash.digest('hex')}\n` })
+    },
+  }
+}
+
+export default defineConfig({
+  base: './',
+  plugins: [texts(), languages(), source()],
+  css: { transformer: 'lightningcss' },
+  build: {
+    outDir: process.env.DIST ?? DIST,
+    emptyOutDir: true,
+    target: 'es2023',
+    cssCodeSplit: false,
+    modulePreload: false,
+    license: { fileName: 'licences.md' },
+    rolldownOptions: {
+      input: join(ROOT, 'src/app.ts'),
+      // Others' modules say "use client", which means nothing here.
+      checks: { moduleLevelDirective: false },
+      preserveEntrySignatures: 'allow-extension',
+      output: {
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: [
+            { name: 'vendor', test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack|seroval|seroval-plugins)\// },
+            { name: 'kit', test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/(date|number)|aria-hidden)\/|src\/kit\/(fields|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor)\.tsx/ },
+            { name: 'main', test: /src\/(main|api\/(query|request)|generic\/(address|failure|filters|generic|go|list|pages-bar|resource|search-box)|kit|screens\/(frame|menu|not-found)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\// },
+          ],
+        },
+        entryFileNames: 'app.js',
+        chunkFileNames: '[name].js',
+        assetFileNames: ({ names }) => (names[0]?.endsWith('.css') ? 'app.css' : '[name][extname]'),
+      },
+    },
+  },
+  server: {
+    port: 5173,
+    proxy: { '^/(?!console/|src/|node_modules/|@|texts/)': process.env.CHANCERY ?? 'http://127.0.0.1:8000' },
+  },
+})
