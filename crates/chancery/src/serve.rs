@@ -214,6 +214,10 @@ fn serve_api(opened: OpenedApi, limits: Limits, stage: watch::Receiver<Stage>) -
     let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
     let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopping)));
     let _ = say(format_args!("The main API listens on http://{bound}"));
+    // Without a fallback build, what is served depends on the host.
+    if app.settings.console && app.settings.fallback_build.is_some() {
+        let _ = say(format_args!("Open {}/", app.settings.base_url));
+    }
     ServedApi { app, task, _lock: lock }
 }
 

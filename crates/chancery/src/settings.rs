@@ -94,6 +94,9 @@ pub struct Flags {
     /// Origins of separate front ends, comma-separated [default: none]
     #[arg(long, global = true, value_name = "ORIGINS")]
     pub cors_origins: Option<String>,
+    /// Whether the console is served, and the sign-in page leads to it: true or false [default: true]
+    #[arg(long, global = true, value_name = "BOOLEAN")]
+    pub console: Option<String>,
     /// Wrong passwords in a row that lock an account [default: 5]
     #[arg(long, global = true, value_name = "NUMBER")]
     pub lock_attempts: Option<String>,
@@ -170,6 +173,8 @@ pub struct Settings {
     pub trusted_proxies: Trusted,
     /// Origins of separate front ends, in lower case as browsers send them.
     pub cors_origins: Vec<String>,
+    /// Whether the console is served.
+    pub console: bool,
     /// Settings of identity: locks, attempts, tokens, and the issuers of single sign-on.
     pub identity: identity::Settings,
     /// How long an upload waits for its use.
@@ -246,6 +251,7 @@ impl Settings {
             outbound_allow: sources.parsed("outbound_allow", Ranges::parse_list)?.unwrap_or_default(),
             trusted_proxies: sources.parsed("trusted_proxies", Trusted::parse)?.unwrap_or_default(),
             cors_origins: sources.parsed("cors_origins", origins)?.unwrap_or_default(),
+            console: sources.parsed("console", boolean)?.unwrap_or(true),
             identity: identity::Settings {
                 lock_attempts: sources.number("lock_attempts", defaults.lock_attempts, POSITIVE)?,
                 lock_seconds: sources.number("lock_seconds", defaults.lock_seconds, POSITIVE)?,
@@ -291,6 +297,10 @@ pub fn address_of(bound: SocketAddr) -> String {
         });
     }
     format!("http://{address}")
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| format!("{text:?} is neither true nor false"))
 }
 
 fn origins(list: &str) -> Result<Vec<String>, String> {

@@ -77,7 +77,7 @@ pub fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
 }
 
 /// Reads a session of the main API that is not over with its account, roles and address ranges, in one snapshot.
-fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Error> {
+pub fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Error> {
     load_where(conn, claims, now, " AND s.connector IS NULL")
 }
 

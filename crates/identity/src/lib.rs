@@ -7,6 +7,7 @@ pub mod agent_sessions;
 pub mod assignees;
 pub mod attempts;
 mod authenticate;
+mod browser_sessions;
 mod fair_queue;
 pub mod hasher;
 mod mailed_links;
@@ -44,6 +45,7 @@ pub static DOMAIN: Domain = Domain {
     routes: || {
         let routes = [
             sign_in::routes(),
+            browser_sessions::routes(),
             users::routes(),
             preferences::routes(),
             roles::routes(),

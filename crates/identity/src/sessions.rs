@@ -38,7 +38,8 @@ impl Way {
         }
     }
 
-    fn of_stored([single_sign_on, task]: [Option<i64>; 2]) -> Way {
+    /// The way that is stored so.
+    pub fn of_stored([single_sign_on, task]: [Option<i64>; 2]) -> Way {
         match (single_sign_on, task) {
             (_, Some(task)) => Way::TaskLink(task),
             (Some(id), None) => Way::SingleSignOn(id),
@@ -57,6 +58,12 @@ pub struct TaskLinks {
 
 /// Begins a session and returns its first tokens.
 pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: Way) -> Result<Json, Error> {
+    let (session, expires_at) = insert(request, conn, user, way)?;
+    issue_tokens(request, conn, user, session, expires_at)
+}
+
+/// Begins a session that has no refresh token; its id, and when it expires.
+pub fn insert(request: &Request, conn: &mut Conn, user: i64, way: Way) -> Result<(i64, i64), Error> {
     let now = request.now;
     let expires_at = now + request.app.slot::<Settings>().refresh_token_seconds * 1_000_000;
     let sql = Sql::new(
@@ -66,8 +73,7 @@ pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: Way) -> Result<
     let sql = sql.arg(user).arg(now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent());
     let [single_sign_on, task] = way.stored();
     let sql = sql.arg(single_sign_on).arg(task);
-    let session = conn.one(&sql, |row| row.int(0))?;
-    issue_tokens(request, conn, user, session, expires_at)
+    Ok((conn.one(&sql, |row| row.int(0))?, expires_at))
 }
 
 /// Issues a new pair of tokens for a session.
@@ -75,10 +81,15 @@ fn issue_tokens(request: &Request, conn: &mut Conn, user: i64, session: i64, exp
     let refresh_token = random_token();
     let sql = Sql::new("INSERT INTO refresh_tokens(hash, session_id, expires_at) VALUES ($1, $2, $3)");
     conn.exec(&sql.arg(sha256_hex(&refresh_token)).arg(session).arg(expires_at))?;
-    let seconds = request.app.slot::<Settings>().access_token_seconds;
-    let access_token =
-        request.app.slot::<AccessTokens>().issue(&request.build.uid, user, session, request.now, seconds);
+    let (access_token, seconds) = issue_access_token(request, user, session);
     Ok(json!({"access_token": access_token, "refresh_token": refresh_token, "expires_in": seconds}))
+}
+
+/// Issues an access token for a session, and says for how many seconds it is good.
+pub fn issue_access_token(request: &Request, user: i64, session: i64) -> (String, i64) {
+    let seconds = request.app.slot::<Settings>().access_token_seconds;
+    let tokens = request.app.slot::<AccessTokens>();
+    (tokens.issue(&request.build.uid, user, session, request.now, seconds), seconds)
 }
 
 /// The outcome of redeeming a refresh token.
@@ -103,9 +114,7 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeeme
         Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?, way))
     })?;
     let Some((session, mut is_used, user, way)) = found else { return Ok(Redeemed::Refused) };
-    // Every transaction locks a session before its tokens, so that no two deadlock.
-    let lock = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
-    if conn.opt(&lock, |_| Ok(()))?.is_none() {
+    if !lock(conn, session)? {
         return Ok(Redeemed::Refused);
     }
     if !is_used {
@@ -113,27 +122,57 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeeme
             Sql::new("UPDATE refresh_tokens SET used_at = $1 WHERE hash = $2 AND used_at IS NULL").arg(now).arg(&hash);
         is_used = conn.exec(&sql)? == 0;
     }
-    let account = Account::by_id(conn, user)?.filter(|account| account.is_active && account.may_call_from(request));
-    match account {
-        _ if is_used => return end_misused(request, conn, session),
-        None => return Ok(Redeemed::Refused),
-        Some(account) if !could_begin(request, conn, &account, way)? => return end_misused(request, conn, session),
-        Some(_) => {}
+    if is_used {
+        end_at_once(request, conn, session)?;
+        return Ok(Redeemed::Ended);
     }
-    let expires_at = now + request.app.slot::<Settings>().refresh_token_seconds * 1_000_000;
-    let sql =
-        Sql::new("UPDATE sessions SET last_used_at = $1, expires_at = $2, ip = $3, user_agent = $4 WHERE id = $5");
-    conn.exec(&sql.arg(now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent()).arg(session))?;
+    let expires_at = match renew(request, conn, session, user, way)? {
+        Renewed::Until(expires_at) => expires_at,
+        Renewed::Refused => return Ok(Redeemed::Refused),
+        Renewed::Ended => return Ok(Redeemed::Ended),
+    };
     conn.exec(
         &Sql::new("DELETE FROM refresh_tokens WHERE session_id = $1 AND expires_at <= $2").arg(session).arg(now),
     )?;
     Ok(Redeemed::Tokens(issue_tokens(request, conn, user, session, expires_at)?))
 }
 
-fn end_misused(request: &Request, conn: &mut Conn, session: i64) -> Result<Redeemed, Refusal> {
+/// Locks a session; false when it has ended. Every transaction locks a session before its tokens, so that no two deadlock.
+pub fn lock(conn: &mut Conn, session: i64) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
+/// The outcome of renewing a session.
+pub enum Renewed {
+    /// It lasts until then, unless it is renewed again.
+    Until(i64),
+    /// Its account may not sign in now, or not from here.
+    Refused,
+    /// It could not begin any more in the way it began, and has ended.
+    Ended,
+}
+
+/// Renews a session that is locked.
+pub fn renew(request: &Request, conn: &mut Conn, session: i64, user: i64, way: Way) -> Result<Renewed, Refusal> {
+    let account = Account::by_id(conn, user)?.filter(|account| account.is_active && account.may_call_from(request));
+    let Some(account) = account else { return Ok(Renewed::Refused) };
+    if !could_begin(request, conn, &account, way)? {
+        end_at_once(request, conn, session)?;
+        return Ok(Renewed::Ended);
+    }
+    let expires_at = request.now + request.app.slot::<Settings>().refresh_token_seconds * 1_000_000;
+    let sql =
+        Sql::new("UPDATE sessions SET last_used_at = $1, expires_at = $2, ip = $3, user_agent = $4 WHERE id = $5");
+    let sql = sql.arg(request.now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent());
+    conn.exec(&sql.arg(session))?;
+    Ok(Renewed::Until(expires_at))
+}
+
+/// Ends a session, and its access tokens in every process.
+pub fn end_at_once(request: &Request, conn: &mut Conn, session: i64) -> Result<(), Refusal> {
     end(conn, session, request.now)?;
-    rights::changed(request, conn)?;
-    Ok(Redeemed::Ended)
+    Ok(rights::changed(request, conn)?)
 }
 
 /// Whether a session could still begin in the way it began.
@@ -179,7 +218,11 @@ pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, Error> {
     let ended = conn.exec(
         &Sql::new("UPDATE sessions SET ended_at = $1 WHERE id = $2 AND ended_at IS NULL").arg(now).arg(session),
     )? == 1;
-    conn.exec(&Sql::new("DELETE FROM refresh_tokens WHERE session_id = $1").arg(session))?;
+    for text in
+        ["DELETE FROM refresh_tokens WHERE session_id = $1", "DELETE FROM browser_sessions WHERE session_id = $1"]
+    {
+        conn.exec(&Sql::new(text).arg(session))?;
+    }
     Ok(ended)
 }
 
@@ -188,10 +231,12 @@ pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result
     let but = but.unwrap_or(0);
     let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
     conn.exec(&sql.arg(now).arg(user).arg(but))?;
-    let sql = Sql::new(
+    for text in [
         "DELETE FROM refresh_tokens WHERE session_id IN (SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.id <> $2)",
-    );
-    conn.exec(&sql.arg(user).arg(but))?;
+        "DELETE FROM browser_sessions WHERE session_id IN (SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.id <> $2)",
+    ] {
+        conn.exec(&Sql::new(text).arg(user).arg(but))?;
+    }
     conn.exec(&Sql::new("UPDATE users SET sessions_ended_at = $1 WHERE id = $2").arg(now).arg(user)).map(|_| ())
 }
 

@@ -1,9 +1,11 @@
 //! The interface between the kit and the domains. A domain is a crate that implements a part of the specification and
 //! has one [`Domain`]. The list of all domains stands in `platform`; no lower crate knows it.
 
+use crate::answer::Outcome;
 use crate::answer_cache::AnswerCache;
 use crate::app::{App, ForBuilds, OpenError};
 use crate::authenticate::{Authenticate, Credential};
+use crate::build::Build;
 use crate::jobs::{self, JobKind, Jobs, StandingJob};
 use crate::limits::Limit;
 use crate::permissions::{self, PermissionResource};
@@ -12,6 +14,7 @@ use crate::route::Route;
 use crate::secret::{self, Column, Keys};
 use crate::settings::Settings;
 use crate::slots::Slots;
+use http::request::Parts;
 use serde_json::Value as Json;
 use std::sync::OnceLock;
 use store::{Conn, Error, Migrations};
@@ -44,8 +47,20 @@ pub struct Domain {
     pub health: Option<Health>,
     /// What the description tells of these details.
     pub health_schema: Option<HealthSchema>,
+    /// The front end that is part of the program.
+    pub front_end: Option<FrontEnd>,
     /// Called when a server starts.
     pub start: fn(&App),
+}
+
+/// The front end that is part of the program. It is served beside the table of routes, since no client calls it.
+pub struct FrontEnd {
+    /// Where people find it.
+    pub path: &'static str,
+    /// Names its files: two versions are equal when all files are.
+    pub version: &'static str,
+    /// Answers a request for a build; `None` where the address is not the front end's.
+    pub answer: fn(&Build, &Parts) -> Option<Outcome>,
 }
 
 /// A function that says whether the user with an id holds rights on single objects.
@@ -70,6 +85,7 @@ impl Domain {
         build_slots: |_| {},
         health: None,
         health_schema: None,
+        front_end: None,
         start: |_| {},
     };
 }
@@ -112,6 +128,11 @@ pub async fn open(
 /// The domains of this process; none before [`register`].
 pub fn registered() -> &'static [&'static Domain] {
     DOMAINS.get().copied().unwrap_or_default()
+}
+
+/// The front end of this process; `None` where it is switched off.
+pub fn front_end(app: &App) -> Option<&'static FrontEnd> {
+    registered().iter().find_map(|domain| domain.front_end.as_ref()).filter(|_| app.settings.console)
 }
 
 /// A function that returns the health details of a domain and their name; `None` when there are none now.

@@ -2,27 +2,62 @@
 
 use crate::answer::Answer;
 use crate::build::Build;
+use crate::cookies;
 use crate::refusal::Refusal;
-use http::StatusCode;
+use crate::request::Request;
+use http::{HeaderMap, StatusCode, header};
 use serde_json::Value as Json;
 
 /// How a page marks what it tells of a failure.
 const ALERT: &str = " role=\"alert\"";
 
+/// The colours that a person has chosen, by a cookie that front ends set.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Theme {
+    Light,
+    Dark,
+    /// Those of the person's system.
+    #[default]
+    System,
+}
+
+impl Theme {
+    /// The one that a browser sends.
+    pub fn of(headers: &HeaderMap) -> Theme {
+        match cookies::value(headers, "chancery-theme") {
+            Some("light") => Theme::Light,
+            Some("dark") => Theme::Dark,
+            _ => Theme::System,
+        }
+    }
+    /// The value of `data-theme`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Theme::Light => "light",
+            Theme::Dark => "dark",
+            Theme::System => "system",
+        }
+    }
+    /// What the page can be shown in, for a browser before it has the style sheet.
+    pub fn schemes(self) -> &'static str {
+        if self == Theme::System { "light dark" } else { self.name() }
+    }
+}
+
 /// A refusal as a page, with its status and headers, for a route that answers pages.
-pub fn refused(build: &Build, refusal: &Refusal) -> Answer {
+pub fn refused(build: &Build, theme: Theme, refusal: &Refusal) -> Answer {
     let title = match refusal.status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "Please wait",
         _ => "Not possible",
     };
     let body = format!("{}<p><a href=\"/sign-in/\">Back to sign-in</a></p>", alert(&messages(refusal).join(" ")));
-    let mut answer = page(build, refusal.status, title, &body);
+    let mut answer = whole(&build.domain, theme, refusal.status, title, &body);
     answer.headers.extend(refusal.headers.iter().cloned());
     answer
 }
 
 /// The page of a host that no build serves, which tells an operator what to do. Which builds there are is not told.
-pub fn no_build(host: &str) -> Answer {
+pub fn no_build(host: &str, theme: Theme) -> Answer {
     let body = format!(
         "<p>No build (tenant) of this deployment has the host name <strong>{}</strong>. If you followed a link, check its \
          address.</p><p>If you operate this deployment:</p><ul>\
@@ -33,7 +68,7 @@ pub fn no_build(host: &str) -> Answer {
          <code>CHANCERY_TRUSTED_PROXIES</code> names the proxy, in <code>X-Forwarded-Host</code>.</li></ul>",
         escape(host)
     );
-    whole(host, StatusCode::NOT_FOUND, "No build here", &body)
+    whole(host, theme, StatusCode::NOT_FOUND, "No build here", &body)
 }
 
 /// Every message of a refusal, for people.
@@ -49,6 +84,13 @@ pub fn messages(refusal: &Refusal) -> Vec<String> {
     let mut texts = Vec::new();
     collect(&refusal.body, &mut texts);
     texts
+}
+
+/// Whether a request asks for a page, as browsers do where a person goes. Scripts of pages and programs ask for anything or
+/// for JSON.
+pub fn is_accepted(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.any(|value| value.to_ascii_lowercase().contains("text/html"))
 }
 
 /// A text as an alert; nothing when it is empty.
@@ -70,22 +112,24 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// A page of a build, with a title and a body of HTML. The title says that something failed, by the status or by an alert
+/// A page of a request's build, with a title and a body of HTML. The title says that something failed, by the status or by an alert
 /// in the body, since a screen reader says it first.
-pub fn page(build: &Build, status: StatusCode, title: &str, body: &str) -> Answer {
-    whole(&build.domain, status, title, body)
+pub fn page(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
+    whole(&request.build.domain, Theme::of(&request.headers), status, title, body)
 }
 
 /// A page of the host `owner`.
-fn whole(owner: &str, status: StatusCode, title: &str, body: &str) -> Answer {
+fn whole(owner: &str, theme: Theme, status: StatusCode, title: &str, body: &str) -> Answer {
     let has_failed = status.is_client_error() || status.is_server_error() || body.contains(ALERT);
     let failed = if has_failed { "Failed: " } else { "" };
     let (owner, style) = (escape(owner), include_str!("html.css"));
     let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+        "<!doctype html><html lang=\"en-GB\" data-theme=\"{}\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{failed}{title} · {owner}</title>\
-         <style>{style}</style></head><body><header>{owner}</header><main><h1>{title}</h1>{body}</main></body></html>"
+         <meta name=\"color-scheme\" content=\"{}\"><title>{failed}{title} · {owner}</title>\
+         <style>{style}</style></head><body><header>{owner}</header><main><h1>{title}</h1>{body}</main></body></html>",
+        theme.name(),
+        theme.schemes()
     );
     Answer::page(status, html)
 }

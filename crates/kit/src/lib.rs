@@ -13,6 +13,7 @@ pub mod build;
 pub mod caller;
 pub mod callers;
 pub mod commit;
+pub mod cookies;
 pub mod domain;
 pub mod html;
 pub mod inner_call;

@@ -69,6 +69,17 @@ pub fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
     }
 }
 
+/// 403 unless a request comes from a page of the host that it names, or not from a browser. Unlike for other public POSTs
+/// neither a configured origin passes nor an address that a person typed: no form is sent so.
+pub fn may_use_cookie(parts: &Parts, host: &str) -> Result<(), Refusal> {
+    let mut sites = parts.headers.get_all(SEC_FETCH_SITE).iter().peekable();
+    let may_call = match sites.peek() {
+        Some(_) => sites.all(|site| site == "same-origin"),
+        None => parts.headers.get_all(header::ORIGIN).iter().all(|origin| names_host(origin, host)),
+    };
+    if may_call { Ok(()) } else { Err(Refusal::forbidden()) }
+}
+
 /// Whether an origin has the host and port of a request. The scheme may differ, since a proxy may terminate TLS, and
 /// default ports count as none.
 fn names_host(origin: &HeaderValue, host: &str) -> bool {

@@ -194,6 +194,8 @@ pub struct Route {
     pub own_admission: Option<OwnAdmission>,
     /// Whether pages of other sites may call it although it is public, since what it takes is no visitor's.
     pub from_any_site: bool,
+    /// See [`Route::from_own_pages_alone`].
+    pub is_for_own_pages: bool,
     /// See [`Route::is_compressed`].
     stays_as_it_is: bool,
     /// See [`Route::is_tagged`].
@@ -244,6 +246,7 @@ impl Route {
             optional_sign_in: false,
             own_admission: None,
             from_any_site: false,
+            is_for_own_pages: false,
             stays_as_it_is: false,
             tags_itself: false,
             guard: None,
@@ -371,6 +374,12 @@ impl Route {
     /// Lets pages of other sites call it, too.
     pub fn from_any_site(mut self) -> Route {
         self.from_any_site = true;
+        self
+    }
+    /// Refuses pages of all other origins, the configured ones too, since it sets or reads the cookie of a session. Its path
+    /// has no CORS headers.
+    pub fn from_own_pages_alone(mut self) -> Route {
+        self.is_for_own_pages = true;
         self
     }
     /// Sets the schema of the request's body.

@@ -10,8 +10,8 @@ use crate::body::{self, has_body};
 use crate::build::Build;
 use crate::caller::Access;
 use crate::commit::{alter, write};
-use crate::domain::registered;
-use crate::html;
+use crate::domain::{front_end, registered};
+use crate::html::{self, Theme};
 use crate::jobs;
 use crate::origin;
 use crate::refusal::Refusal;
@@ -51,9 +51,12 @@ pub async fn answer(
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
-    let origin = origin::configured(&app, &parts.headers).cloned();
+    let mut origin = origin::configured(&app, &parts.headers).cloned();
+    if origin.is_some() && table.is_for_own_pages(uri.path()) {
+        origin = None;
+    }
     let accepted = Accepted::of(&parts.headers);
-    let mut seen = Seen::default();
+    let mut seen = Seen { theme: Theme::of(&parts.headers), ..Seen::default() };
     let sends_body = !body.is_end_stream();
     let outcome = match origin::preflight(&parts, origin.is_some()) {
         Some(answer) => Ok(answer),
@@ -61,7 +64,7 @@ pub async fn answer(
     };
     let outcome = make_room(&app, &seen, &method, outcome).await;
     let (response, cause) = render(outcome, seen.page_of(), &method, &id);
-    let is_compressed = seen.route.is_none_or(Route::is_compressed);
+    let is_compressed = seen.route.is_none_or(Route::is_compressed) && !seen.is_front_end;
     let mut response = if is_compressed { compress(response, accepted) } else { response };
     if method == Method::HEAD && response.status() != StatusCode::NOT_MODIFIED {
         without_body(&mut response);
@@ -96,6 +99,10 @@ struct Seen {
     build: Option<Arc<Build>>,
     route: Option<&'static Route>,
     user: Option<i64>,
+    /// Whether the front end has answered, which has its files compressed.
+    is_front_end: bool,
+    /// The colours that pages have.
+    theme: Theme,
     /// Whether people see what the address answers, as pages.
     answers_pages: bool,
     /// Whether the body was read to its end.
@@ -103,9 +110,9 @@ struct Seen {
 }
 
 impl Seen {
-    /// The build whose page a refusal is to be; `None` where it is JSON.
-    fn page_of(&self) -> Option<&Build> {
-        self.build.as_deref().filter(|_| self.answers_pages)
+    /// The build whose page a refusal is to be, and its colours; `None` where it is JSON.
+    fn page_of(&self) -> Option<(&Build, Theme)> {
+        self.build.as_deref().filter(|_| self.answers_pages).map(|build| (build, self.theme))
     }
 }
 
@@ -136,12 +143,16 @@ async fn respond(
             app.build(&found.domain().to_ascii_lowercase()).await?
         }
         _ => match app.build_of_host(origin::without_port(&host)).await? {
-            None if wants_page(&parts) => return Ok(html::no_build(origin::without_port(&host))),
+            None if wants_page(&parts) => return Ok(html::no_build(origin::without_port(&host), seen.theme)),
             build => build,
         },
     };
     let build = build.ok_or_else(Refusal::not_found)?;
     seen.build = Some(build.clone());
+    if let Some(answer) = front_end(app).and_then(|front_end| (front_end.answer)(&build, &parts)) {
+        seen.is_front_end = true;
+        return answer;
+    }
     let Found { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
     let address = client_address(peer, all(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
 
@@ -174,7 +185,9 @@ async fn respond(
     };
     seen.user = caller.as_ref().map(|caller| caller.user);
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
-    if (is_open || own.is_some()) && route.method == Method::POST && !route.from_any_site {
+    if route.is_for_own_pages {
+        origin::may_use_cookie(&parts, &host)?;
+    } else if (is_open || own.is_some()) && route.method == Method::POST && !route.from_any_site {
         origin::may_call_public(app, &parts, &host)?;
     }
     if let Some(guard) = route.guard {
@@ -225,10 +238,9 @@ async fn respond(
     Ok(if request.knows(&answer) { answer.not_modified() } else { answer })
 }
 
-/// Whether a person opened an address in a browser. Scripts of pages and programs ask for anything or for JSON.
+/// Whether a person opened an address in a browser.
 fn wants_page(parts: &http::request::Parts) -> bool {
-    let accepts_html = all(&parts.headers, "accept").any(|value| value.to_ascii_lowercase().contains("text/html"));
-    accepts_html && [Method::GET, Method::HEAD].contains(&parts.method)
+    html::is_accepted(&parts.headers) && [Method::GET, Method::HEAD].contains(&parts.method)
 }
 
 /// Whether a request needs no credential. Where signing in is optional, one that is sent counts.
@@ -340,17 +352,20 @@ async fn make_room(app: &App, seen: &Seen, method: &Method, outcome: Outcome) ->
     Ok((answer, taken))
 }
 
-/// The answer as a response, and the cause of a refusal. A refusal is a page of the build `page_of`, else JSON.
+/// The answer as a response, and the cause of a refusal. A refusal is a page of a build, in the colours of `page_of`, else JSON.
 fn render(
     outcome: Result<(Answer, Taken), Refusal>,
-    page_of: Option<&Build>,
+    page_of: Option<(&Build, Theme)>,
     method: &Method,
     id: &HeaderValue,
 ) -> (Response<Content>, Option<Box<store::Error>>) {
     let (answer, taken, cause) = match outcome {
         Ok((answer, taken)) => (answer, taken, None),
         Err(refusal) => {
-            let answer = page_of.map_or_else(|| Answer::refusal(&refusal), |build| html::refused(build, &refusal));
+            let answer = match page_of {
+                Some((build, theme)) => html::refused(build, theme, &refusal),
+                None => Answer::refusal(&refusal),
+            };
             (answer, Taken::default(), refusal.cause)
         }
     };

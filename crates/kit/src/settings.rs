@@ -24,6 +24,8 @@ pub struct Settings {
     pub outbound_allow: Ranges,
     pub trusted_proxies: Trusted,
     pub cors_origins: Vec<String>,
+    /// Whether the front end that is part of the program is served.
+    pub console: bool,
     pub clock: Clock,
     pub domains: DomainSettings,
 }
@@ -43,6 +45,7 @@ impl Settings {
             outbound_allow: Ranges::default(),
             trusted_proxies: Trusted::default(),
             cors_origins: Vec::new(),
+            console: true,
             clock: Clock::system(),
             domains: DomainSettings::default(),
         }

@@ -45,6 +45,11 @@ impl Table {
         self.paths.iter().flat_map(|(routes, _)| routes).copied()
     }
 
+    /// Whether a path has a route for this server's own pages alone ([`Route::from_own_pages_alone`]).
+    pub fn is_for_own_pages(&self, path: &str) -> bool {
+        self.tree.at(path).is_ok_and(|found| self.paths[*found.value].0.iter().any(|route| route.is_for_own_pages))
+    }
+
     /// The routes of a path and its values; `None` when there are no routes, or a value is not of its kind.
     pub fn find(&self, path: &str) -> Option<Found<'_>> {
         let found = self.tree.at(path).ok()?;

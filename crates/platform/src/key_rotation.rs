@@ -134,6 +134,7 @@ fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) ->
     conn.exec(&Sql::new("UPDATE sessions SET ended_at = $1 WHERE ended_at IS NULL").arg(now))?;
     for text in [
         "DELETE FROM refresh_tokens",
+        "DELETE FROM browser_sessions",
         "DELETE FROM agent_refresh_tokens",
         "DELETE FROM agent_codes",
         "DELETE FROM link_tokens",

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
 /// All domains. A domain uses only those before it.
-pub static DOMAINS: [&Domain; 9] = [
+pub static DOMAINS: [&Domain; 10] = [
     &events::DOMAIN,
     &files::DOMAIN,
     &administration::DOMAIN,
@@ -26,6 +26,7 @@ pub static DOMAINS: [&Domain; 9] = [
     &tasks::DOMAIN,
     &extensions::DOMAIN,
     &agents::DOMAIN,
+    &console::DOMAIN,
 ];
 
 /// The migrations of the control database and of builds, in order. Each is portable SQL, some with a step in Rust.
@@ -60,6 +61,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0017_ui_config", include_str!("../migrations/build/0017_ui_config.sql")),
         Migration::sql("0018_agents", include_str!("../migrations/build/0018_agents.sql")),
         Migration::sql("0019_agent_activity", include_str!("../migrations/build/0019_agent_activity.sql")),
+        Migration::sql("0020_browser_sessions", include_str!("../migrations/build/0020_browser_sessions.sql")),
     ],
 };
 

@@ -92,6 +92,16 @@ fn weight(parameter: &str) -> Option<u16> {
     is_weight.then_some((value * 1000.0).round() as u16)
 }
 
+/// Whether a client names gzip, and not by `q=0` as what it does not take: for what is compressed once and for all.
+pub fn takes_gzip(request: &HeaderMap) -> bool {
+    let values = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| {
+        let (name, parameter) = coding.split_once(';').unwrap_or((coding, ""));
+        let quality = parameter.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse);
+        name.trim().eq_ignore_ascii_case("gzip") && quality.is_ok_and(|quality: f32| quality > 0.0)
+    })
+}
+
 /// The answer as it is accepted: compressed, if that is worth it. Its `ETag` stays the same, so that `If-Match` works
 /// whatever coding a client has seen.
 #[must_use]

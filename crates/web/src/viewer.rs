@@ -12,6 +12,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use crate::clock::hex;
+use crate::compress::takes_gzip;
 use crate::tag::{Tag, etag};
 
 /// The path of the page. The paths of its files are this and their names.
@@ -112,16 +113,6 @@ pub fn file(name: &str, request: &HeaderMap) -> Option<Served> {
         None => file.plain.clone(),
     };
     Some(Served { content_type: file.content_type, tag: Some(file.tag), headers, body })
-}
-
-/// Whether a client names gzip, and not by `q=0` as what it does not take.
-fn takes_gzip(request: &HeaderMap) -> bool {
-    let values = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|coding| {
-        let (name, parameter) = coding.split_once(';').unwrap_or((coding, ""));
-        let quality = parameter.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse);
-        name.trim().eq_ignore_ascii_case("gzip") && quality.is_ok_and(|quality: f32| quality > 0.0)
-    })
 }
 
 #[cfg(test)]

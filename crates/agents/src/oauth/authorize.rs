@@ -11,6 +11,7 @@ use identity::is_person;
 use identity::sessions::Way;
 use identity::sign_in::login::SignIn;
 use identity::single_sign_on::start;
+use identity::single_sign_on::transaction::Begun;
 use identity::single_sign_on::way_back::WayBack;
 use kit::answer::{Answer, Outcome};
 use kit::html::messages;
@@ -206,7 +207,8 @@ fn sign_in_at_provider(request: Arc<Request>) -> Pending {
             Err(answer) => return Ok(answer),
         };
         let id = field(&request, "id")?.parse().unwrap_or(0);
-        match start::start_page(&request, id, asked.query.clone(), WAY_BACK.name).await {
+        let begun = Begun { return_to: &asked.query, way_back: WAY_BACK.name, browser: None };
+        match start::start_page(&request, id, begun).await {
             Err(refusal) => sign_in_failed(&request, &asked, &transaction, refusal, "").await,
             page => page,
         }

@@ -16,7 +16,7 @@ pub const CONSENT: &str = "/oauth/authorize/consent/";
 
 /// A page with its cookie, which no other page can show in a frame.
 fn shown(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
-    let mut answer = page(&request.build, status, title, body);
+    let mut answer = page(request, status, title, body);
     answer.headers.push((header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")));
     answer
 }

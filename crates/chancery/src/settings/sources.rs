@@ -207,6 +207,7 @@ impl File {
         let value = match value {
             toml::Value::String(text) => Some(text.clone()),
             toml::Value::Integer(number) => Some(number.to_string()),
+            toml::Value::Boolean(value) if key == "console" => Some(value.to_string()),
             toml::Value::Array(items) if list => {
                 items.iter().map(|item| item.as_str()).collect::<Option<Vec<_>>>().map(|items| items.join(","))
             }

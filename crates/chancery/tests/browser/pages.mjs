@@ -33,7 +33,7 @@ await journey('every page', async (page, tab) => {
   assert.deepEqual(await page.locator('[role=alert] li').allInnerTexts(), ['At least 12 characters'])
   await tab.isAccessible('a password that breaks a rule')
   tab.isSilent('400')
-  await page.goto(`${api}/sign-in/`)
+  await page.goto(`${api}/sign-in/?for=program`)
   await signIn(page, 'wrong')
   await tab.isAccessible('a wrong password')
   tab.isSilent('401')
@@ -43,7 +43,7 @@ await journey('every page', async (page, tab) => {
 }, everyLook)
 
 await journey('signing in with the keyboard alone leads back', async (page) => {
-  await page.goto(`${api}/sign-in/?return_to=/api/docs/`)
+  await page.goto(`${api}/sign-in/?for=program&return_to=/api/docs/`)
   await page.waitForSelector('[name=username]:focus')
   await page.keyboard.type(username)
   await page.keyboard.press('Tab')
@@ -65,7 +65,23 @@ await journey('a wrong password keeps the address, and the next one is typed at 
   await page.waitForSelector('[name=password]:focus')
   await page.keyboard.type(password)
   await page.keyboard.press('Enter')
-  await page.waitForSelector('text=You are signed in.')
+  await page.waitForURL(`${api}/console/`)
+})
+
+await journey('a person is led on, and stays signed in without anything that a script could read', async (page) => {
+  await page.goto(`${api}/sign-in/?return_to=/console/me`)
+  await page.check('text=Keep me signed in')
+  await signIn(page, password)
+  await page.waitForURL(`${api}/console/me`)
+  const [cookie] = await page.context().cookies()
+  const { name, path, httpOnly, sameSite } = cookie
+  assert.deepEqual({ name, path, httpOnly, sameSite }, { name: 'chancery', path: '/', httpOnly: true, sameSite: 'Strict' })
+  assert.ok(cookie.expires > Date.now() / 1000 + 6 * 86_400, `it expires at ${cookie.expires}`)
+  const start = () =>
+    page.evaluate(() => fetch('/api/auth/browser/token/', { method: 'POST' }).then((answer) => answer.status))
+  assert.equal(await start(), 200)
+  await page.reload()
+  assert.equal(await start(), 200)
 })
 
 await journey('an activation link that is dead names whom to ask', async (page) => {

@@ -340,6 +340,8 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
             "POST /activate/",
             "GET /password-reset/",
             "POST /password-reset/",
+            "POST /api/auth/browser/token/",
+            "POST /api/auth/browser/logout/",
             "POST /api/single-sign-on/login/",
             "POST /api/single-sign-on/{id}/link/",
             "GET /api/single-sign-on/{id}/callback/",

@@ -197,6 +197,8 @@ async fn public_endpoints_need_no_token() {
         "POST /activate/",
         "GET /password-reset/",
         "POST /password-reset/",
+        "POST /api/auth/browser/token/",
+        "POST /api/auth/browser/logout/",
         "GET /api/security/",
         "GET /api/single-sign-on/login/",
         "POST /api/single-sign-on/login/",

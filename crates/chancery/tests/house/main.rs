@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
 /// What a crate may import of ours, from the top down.
-const IMPORTS: [(&str, &[&str]); 19] = [
+const IMPORTS: [(&str, &[&str]); 20] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["platform", "history"]),
     ("hostile", &["platform", "history"]),
@@ -22,6 +22,7 @@ const IMPORTS: [(&str, &[&str]); 19] = [
     (
         "platform",
         &[
+            "console",
             "agents",
             "extensions",
             "documents",
@@ -43,6 +44,7 @@ const IMPORTS: [(&str, &[&str]); 19] = [
     ("administration", &["kit"]),
     ("files", &["kit"]),
     ("events", &["kit"]),
+    ("console", &["kit"]),
     ("kit", &[]),
     ("history", &[]),
     ("store", &["web"]),

@@ -8,6 +8,7 @@ mod agent_processes;
 mod classes;
 mod clients;
 mod connections;
+mod console;
 mod crash;
 mod data_directory;
 mod durability;

@@ -4,7 +4,6 @@ import { QueryClientProvider } from '@tanstack/react-query'
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { I18nProvider } from 'react-aria-components'
 import './kit/base.css'
 import { queries } from './api/query.ts'
 import { session } from './api/session.ts'
@@ -16,7 +15,6 @@ import { showIn } from './kit/values.tsx'
 import { RESOURCES } from './resources/index.ts'
 import { Frame } from './screens/frame.tsx'
 import { NotFound } from './screens/not-found.tsx'
-import { LANGUAGE } from './texts.ts'
 
 const root = createRootRoute({
   component: () => (
@@ -76,11 +74,11 @@ export function show() {
   if (!place) return
   createRoot(place).render(
     <StrictMode>
-      <I18nProvider locale={LANGUAGE}>
+
         <QueryClientProvider client={queries}>
           <RouterProvider router={router} />
         </QueryClientProvider>
-      </I18nProvider>
+
     </StrictMode>,
   )
 }

@@ -13,7 +13,6 @@ use kit::answer::{Answer, Outcome};
 use kit::commit::{Kept, write};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rights;
 use kit::route::{Handler, Pending, Route, Schema};
 use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
@@ -53,12 +52,21 @@ fn refresh_token_schema() -> Json {
 
 fn logout_schema() -> Json {
     let mut body = titled("Logout", refresh_token_schema());
-    let text = "Whether to end the session at the provider, too";
-    body["properties"]["single_sign_on"] = json!({"type": "boolean", "description": text});
+    body["properties"]["single_sign_on"] = wants_provider();
     body
 }
 
-fn logged_out_schema() -> Json {
+fn wants_provider() -> Json {
+    json!({"type": "boolean", "description": "Whether to end the session at the provider, too"})
+}
+
+/// The body of a logout that names no session.
+pub fn wants_provider_schema() -> Json {
+    titled("BrowserLogout", json!({"type": "object", "properties": {"single_sign_on": wants_provider()}}))
+}
+
+/// The answer to a logout that goes on at the provider.
+pub fn logged_out_schema() -> Json {
     let text = "Where the session at the provider is ended";
     titled("LoggedOut", object([("logout_url", json!({"type": "string", "description": text}))]))
 }
@@ -206,8 +214,7 @@ fn logout(request: &Request, conn: &mut Conn) -> Outcome {
         if with_provider && let Some(logout_url) = logout::logout_url(request, conn, session)? {
             return Ok(Answer::value(&json!({"logout_url": logout_url})));
         }
-        sessions::end(conn, session, request.now)?;
-        rights::changed(request, conn)?;
+        sessions::end_at_once(request, conn, session)?;
     }
     Ok(Answer::empty())
 }

@@ -1,12 +1,17 @@
 //! `/sign-in/`, `/activate/` and `/password-reset/`: plain pages with a form each, which work without scripts, so that
 //! an installation can be used without a front end (`docs/reference/sign-in.md`).
 
-use super::{login, set_password};
+use super::aim::{Aim, MAX_RETURN_TO, lead_on};
+use super::login::{self, SignIn};
+use super::{form_field, set_password};
 use crate::attempts::{self, Attempt, check_address, count_failure};
 use crate::authenticate::ACCESS_TOKEN;
+use crate::browser_sessions;
 use crate::mailed_links::{self, LinkKind};
 use crate::passwords;
+use crate::sessions::Way;
 use crate::single_sign_on::start::{self, EnabledConfiguration};
+use crate::single_sign_on::transaction::Begun;
 use administration::company_details;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
@@ -21,8 +26,6 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error};
 
-/// The longest path that a sign-in leads back to, in bytes: it stands in the cookie of a sign-in at a provider.
-const MAX_RETURN_TO: usize = 512;
 /// What is encoded in the address of a `mailto:` link.
 const NOT_IN_MAILTO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-').remove(b'_').remove(b'+');
 
@@ -42,13 +45,21 @@ pub fn routes() -> Vec<Route> {
     };
     vec![
         show("/sign-in/", "Page to sign in", Handler::ShortRead(show_sign_in)).parameters(sign_in_parameters),
-        send("/sign-in/", "Sign in from the page", Handler::Async(sign_in), &["username", "password", "return_to"]),
+        send(
+            "/sign-in/",
+            "Sign in from the page",
+            Handler::Async(sign_in),
+            &["username", "password", "keep", "for", "return_to"],
+        )
+        .from_own_pages_alone()
+        .or(303, Schema::Nothing),
         send(
             "/sign-in/single-sign-on/",
             "Sign in at a provider from the page",
             Handler::Async(sign_in_at_provider),
-            &["id", "return_to"],
-        ),
+            &["id", "keep", "for", "return_to"],
+        )
+        .from_own_pages_alone(),
         show_link("/activate/", "Page to choose the first password", |request| {
             open_link(request, LinkKind::Activation)
         }),
@@ -68,8 +79,14 @@ fn link_parameters() -> Vec<Json> {
 }
 
 fn sign_in_parameters() -> Vec<Json> {
-    let text = format!("The path of this server that the page leads on to, at most {MAX_RETURN_TO} bytes; else `/`");
-    vec![query("return_to", &text, json!({"type": "string"}))]
+    let text = format!(
+        "The path that the page leads on to, at most {MAX_RETURN_TO} bytes: one of the console, else its first page; for tokens one \
+         of this server, else `/`"
+    );
+    vec![
+        query("return_to", &text, json!({"type": "string"})),
+        query("for", "Shows tokens for a program instead", json!({"type": "string", "enum": ["program"]})),
+    ]
 }
 
 /// Whether a page tells a refusal above its form, since what was typed is wrong. Other refusals are pages of their own.
@@ -77,56 +94,56 @@ fn is_about_fields(refusal: &Refusal) -> bool {
     refusal.is_by_rule() && matches!(refusal.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
 }
 
-/// A field of the form, empty when it was not sent. NUL is removed: no username, token or password has one, and
-/// PostgreSQL refuses it.
-fn form_field(request: &Request, name: &str) -> Result<String, Refusal> {
-    let sent = request.object()?.get(name).and_then(|sent| sent.as_str());
-    Ok(sent.map_or_else(String::new, |text| text.replace('\0', "")))
-}
-
-/// The path that a person is led to after signing in: the one that was sent if it is a path of this server, else `/`.
-fn return_to(sent: &str) -> &str {
-    // Browsers take a backslash for a slash, and leave out tabs and line breaks.
-    let is_path = sent.starts_with('/') && !sent[1..].starts_with(['/', '\\']) && !sent.contains(char::is_control);
-    if is_path && sent.len() <= MAX_RETURN_TO { sent } else { "/" }
-}
-
 fn show_sign_in(request: &Request, conn: &mut Conn) -> Outcome {
-    let return_to = return_to(request.query.last("return_to").unwrap_or(""));
-    Ok(sign_in_page(request, StatusCode::OK, "", "", return_to, &start::enabled_configurations(conn)?))
+    let aim = Aim::of_query(request);
+    Ok(sign_in_page(request, StatusCode::OK, "", "", &aim, &start::enabled_configurations(conn)?))
 }
 
 fn sign_in(request: Arc<Request>) -> Pending {
     Box::pin(async move {
-        let [username, password, sent] = ["username", "password", "return_to"].map(|name| form_field(&request, name));
-        let (username, sent) = (username?, sent?);
-        let return_to = return_to(&sent);
-        match login::sign_in(&request, username.clone(), password?).await {
-            Ok(tokens) => signed_in(&request, &tokens, return_to).await,
-            Err(refusal) => sign_in_failed(&request, refusal, &username, return_to).await,
+        let (username, password) = (form_field(&request, "username")?, form_field(&request, "password")?);
+        let aim = Aim::of_form(&request)?;
+        let signed_in = match &aim {
+            Aim::Browser { return_to, .. } => {
+                let session = SignIn { takes: |_| true, then: begin_browser_session };
+                let cookie = session.by_password(&request, username.clone(), password).await;
+                cookie.map(|cookie| lead_on(return_to, Some(cookie)))
+            }
+            Aim::Tokens { return_to, .. } => match login::sign_in(&request, username.clone(), password).await {
+                Ok(tokens) => signed_in(&request, &tokens, return_to).await,
+                Err(refusal) => Err(refusal),
+            },
+        };
+        match signed_in {
+            Err(refusal) => sign_in_failed(&request, refusal, &username, &aim).await,
+            answer => answer,
         }
     })
+}
+
+fn begin_browser_session(request: &Request, conn: &mut Conn, user: i64) -> Result<browser_sessions::Cookie, Refusal> {
+    let is_kept = matches!(Aim::of_form(request)?, Aim::Browser { is_kept: true, .. });
+    browser_sessions::begin(request, conn, user, Way::Password, is_kept, None)
 }
 
 fn sign_in_at_provider(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let id = form_field(&request, "id")?.parse().unwrap_or(0);
-        let sent = form_field(&request, "return_to")?;
-        let return_to = return_to(&sent);
-        match start::start_page(&request, id, return_to.to_owned(), "").await {
-            Err(refusal) => sign_in_failed(&request, refusal, "", return_to).await,
+        let aim = Aim::of_form(&request)?;
+        match start::start_page(&request, id, Begun::on_sign_in_page(&aim)).await {
+            Err(refusal) => sign_in_failed(&request, refusal, "", &aim).await,
             page => page,
         }
     })
 }
 
 /// The page to sign in, with the messages of a refusal and the username that was sent.
-pub async fn sign_in_failed(request: &Request, refusal: Refusal, username: &str, return_to: &str) -> Outcome {
+pub async fn sign_in_failed(request: &Request, refusal: Refusal, username: &str, aim: &Aim) -> Outcome {
     if !is_about_fields(&refusal) {
         return Err(refusal);
     }
     let enabled = request.build.db.read_short(start::enabled_configurations).await?;
-    Ok(sign_in_page(request, refusal.status, &messages(&refusal).join(" "), username, return_to, &enabled))
+    Ok(sign_in_page(request, refusal.status, &messages(&refusal).join(" "), username, aim, &enabled))
 }
 
 fn reset(request: Arc<Request>) -> Pending {
@@ -137,7 +154,7 @@ fn reset(request: Arc<Request>) -> Pending {
         let username = form_field(&request, "username")?;
         Ok(match set_password::ask_for_reset(&request, username.clone()).await {
             Ok(()) => page(
-                &request.build,
+                &request,
                 StatusCode::OK,
                 "Check your mail",
                 "<p>If there is such an account, a link to choose a new password is on its way.</p>\
@@ -214,7 +231,7 @@ fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
         let (token, password) = (form_field(&request, "token")?, form_field(&request, "password")?);
         match set_password::by_link(&request, token.clone(), password, kind).await {
             Ok(_) => Ok(page(
-                &request.build,
+                &request,
                 StatusCode::OK,
                 "Password set",
                 "<p>Your password is set. <a href=\"/sign-in/\">Sign in</a></p>",
@@ -240,36 +257,38 @@ fn sign_in_page(
     status: StatusCode,
     error: &str,
     username: &str,
-    return_to: &str,
+    aim: &Aim,
     configurations: &[EnabledConfiguration],
 ) -> Answer {
-    let return_field = match return_to {
-        "/" => String::new(),
-        path => format!("<input name=\"return_to\" type=\"hidden\" value=\"{}\">", escape(path)),
+    // One form, so that what is ticked counts for every way to sign in.
+    let provider = |configuration: &EnabledConfiguration| {
+        format!(
+            "<p><button class=\"second\" formaction=\"/sign-in/single-sign-on/\" formnovalidate name=\"id\" value=\"{}\">\
+             Sign in with {}</button></p>",
+            configuration.id,
+            escape(&configuration.name)
+        )
     };
-    let provider_forms: Vec<String> = configurations
-        .iter()
-        .map(|configuration| {
-            format!(
-                "<form method=\"post\" action=\"/sign-in/single-sign-on/\"><input name=\"id\" type=\"hidden\" value=\"{}\">\
-                 {return_field}<p><button>Sign in with {}</button></p></form>",
-                configuration.id,
-                escape(&configuration.name)
-            )
-        })
-        .collect();
+    let providers: String = configurations.iter().map(provider).collect();
+    let keep = match aim {
+        Aim::Browser { is_kept, .. } => {
+            let checked = if *is_kept { " checked" } else { "" };
+            format!("<label><input name=\"keep\" type=\"checkbox\" value=\"true\"{checked}>Keep me signed in</label>")
+        }
+        Aim::Tokens { .. } => String::new(),
+    };
     let (at_username, at_password) = if username.is_empty() { (" autofocus", "") } else { ("", " autofocus") };
     let form = format!(
-        "{}<form method=\"post\" action=\"/sign-in/\">{return_field}<label>E-mail address \
+        "{}<form method=\"post\" action=\"/sign-in/\">{}<label>E-mail address \
          <input name=\"username\" type=\"email\" value=\"{}\" autocomplete=\"username\" required{at_username}></label>\
          <label>Password \
-         <input name=\"password\" type=\"password\" autocomplete=\"current-password\" required{at_password}></label>\
-         <button>Sign in</button></form><p><a href=\"/password-reset/\">Forgot the password?</a></p>{}",
+         <input name=\"password\" type=\"password\" autocomplete=\"current-password\" required{at_password}></label>{keep}\
+         <button>Sign in</button>{providers}</form><p><a href=\"/password-reset/\">Forgot the password?</a></p>",
         alert(error),
-        escape(username),
-        provider_forms.concat()
+        aim.fields(),
+        escape(username)
     );
-    page(&request.build, status, "Sign in", &form)
+    page(request, status, "Sign in", &form)
 }
 
 /// The page to ask for a reset link, with a note above the form.
@@ -280,7 +299,7 @@ fn ask_for_reset_page(request: &Request, status: StatusCode, note: &str, usernam
          <button>Send a link</button></form><p><a href=\"/sign-in/\">Back to sign-in</a></p>",
         escape(username)
     );
-    page(&request.build, status, "Reset your password", &form)
+    page(request, status, "Reset your password", &form)
 }
 
 fn new_password_page(
@@ -307,7 +326,7 @@ fn new_password_page(
         escape(token),
         escape(username)
     );
-    page(&request.build, status, title, &form)
+    page(request, status, title, &form)
 }
 
 /// The page of a link that was used, has expired or never was one. Of a reset it offers a new link; of an activation it
@@ -332,7 +351,13 @@ fn no_activation_page(request: &Request, conn: &mut Conn, status: StatusCode, no
     let body = format!(
         "{note}<p>If you have a password already, <a href=\"/sign-in/\">sign in</a>. Otherwise ask {whom} for a new link.</p>"
     );
-    Ok(page(&request.build, status, "Activate your account", &body))
+    Ok(page(request, status, "Activate your account", &body))
+}
+
+/// The page of somebody who is signed in and whose identity could not be linked.
+pub fn linking_failed(request: &Request, refusal: &Refusal, return_to: &str) -> Answer {
+    let body = format!("{}<p><a href=\"{}\">Back</a></p>", alert(&messages(refusal).join(" ")), escape(return_to));
+    page(request, refusal.status, "Link a sign-in", &body)
 }
 
 /// The page of a session that has begun.
@@ -345,7 +370,7 @@ pub async fn signed_in(request: &Request, tokens: &Json, return_to: &str) -> Out
     };
     if caller.is_some_and(|caller| caller.must_change_password(request.now)) {
         let body = "<p>Your password is too old. <a href=\"/password-reset/\">Choose a new one</a></p>";
-        return Ok(page(&request.build, StatusCode::OK, "Choose a new password", body));
+        return Ok(page(request, StatusCode::OK, "Choose a new password", body));
     }
     Ok(tokens_page(request, tokens, return_to))
 }
@@ -363,31 +388,5 @@ fn tokens_page(request: &Request, tokens: &Json, return_to: &str) -> Answer {
         shown("access_token"),
         shown("refresh_token")
     );
-    page(&request.build, StatusCode::OK, "Signed in", &body)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signing_in_leads_to_paths_of_this_server_alone() {
-        for path in ["/", "/api/docs/", "/a?b=c&d#e", "/a//b", "/ä"] {
-            assert_eq!(return_to(path), path);
-        }
-        let long = format!("/{}", "x".repeat(MAX_RETURN_TO));
-        for elsewhere in [
-            "",
-            "x",
-            "//b.example",
-            "/\\b.example",
-            "/\t/b.example",
-            "\\\\b.example",
-            "https://b.example",
-            "javascript:x",
-            &long,
-        ] {
-            assert_eq!(return_to(elsewhere), "/", "{elsewhere}");
-        }
-    }
+    page(request, StatusCode::OK, "Signed in", &body)
 }

@@ -8,17 +8,19 @@ use super::failure::Failure;
 use super::id_token;
 use super::provider::{Providers, with_query};
 use super::tickets::{invalid_ticket, make_ticket, redirect};
-use super::transaction::Transaction;
+use super::transaction::{ForBrowser, Transaction};
 use super::way_back::WayBack;
 use crate::account::sign_in_refused;
 use crate::attempts::check_address;
+use crate::browser_sessions;
 use crate::sessions::{self, Way};
+use crate::sign_in::aim::{Aim, lead_on};
 use crate::sign_in::pages;
 use crate::system_events::{self, Event};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
-use kit::html;
+use kit::html::{self, Theme};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
@@ -84,7 +86,7 @@ enum SignInResult {
     Refused,
     /// 400.
     Failed,
-    /// What the page of another domain answers, without a session.
+    /// What the page of another domain answers, without a session; or a browser is led on with one of its own.
     Led(Answer),
 }
 
@@ -99,7 +101,7 @@ fn callback(request: Arc<Request>) -> Pending {
         let result = match finish_sign_in(&request, &transaction).await {
             // Who began on the page sees a page.
             Err(refusal) if transaction.from_page && refusal.is_by_rule() => {
-                return Ok(html::refused(&request.build, &refusal));
+                return Ok(html::refused(&request.build, Theme::of(&request.headers), &refusal));
             }
             result => result?,
         };
@@ -109,10 +111,7 @@ fn callback(request: Arc<Request>) -> Pending {
                 SignInResult::Refused => (way.failed)(&request, &sign_in_refused(), &transaction.return_to),
                 _ => (way.failed)(&request, &sign_in_failed(), &transaction.return_to),
             },
-            None => {
-                let page_returns_to = transaction.from_page.then_some(transaction.return_to.as_str());
-                answer(&request, result, page_returns_to).await?
-            }
+            None => answer(&request, result, Some(&transaction).filter(|begun| begun.from_page)).await?,
         };
         let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
         answer.headers.push(Transaction::expired_cookie(&state, &redirect_uri));
@@ -139,6 +138,7 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
     };
     let linking = transaction.linking;
     let (way, target) = (WayBack::of(request, &transaction.way_back), transaction.return_to.clone());
+    let browser = transaction.browser;
     let decide = move |request: &Request, conn: &mut Conn| {
         let decision = account::decide(request, conn, &configuration, &person, linking)?;
         match (way, decision) {
@@ -146,6 +146,14 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
                 note_sign_in(request, conn, user)?;
                 Ok(SignInResult::Led((way.signed_in)(request, conn, user, configuration.id, &target)?))
             }
+            (None, Decision::SignIn(user)) if let Some(ForBrowser { is_kept }) = browser => {
+                note_sign_in(request, conn, user)?;
+                let (way, replaced) = (Way::SingleSignOn(configuration.id), linking.map(|linking| linking.session));
+                let cookie = browser_sessions::begin(request, conn, user, way, is_kept, replaced)?;
+                Ok(SignInResult::Led(lead_on(&target, Some(cookie))))
+            }
+            // The session that it was linked in goes on.
+            (None, Decision::Linked) if browser.is_some() => Ok(SignInResult::Led(lead_on(&target, None))),
             (_, decision) => carry_out(request, conn, configuration.id, decision),
         }
     };
@@ -263,9 +271,10 @@ fn sign_in_failed() -> Refusal {
     Refusal::bad("Sign-in failed.")
 }
 
-/// The answer to the browser. `page_returns_to` is given when the sign-in was begun from the build's own page.
-async fn answer(request: &Arc<Request>, result: SignInResult, page_returns_to: Option<&str>) -> Outcome {
-    if let Some(front_end) = request.app.front_end_of(&request.build) {
+/// The answer to the browser. `begun` is given when the sign-in was begun from the build's own page.
+async fn answer(request: &Arc<Request>, result: SignInResult, begun: Option<&Transaction>) -> Outcome {
+    let for_browser = begun.and_then(|begun| begun.browser);
+    if let Some(front_end) = request.app.front_end_of(&request.build).filter(|_| for_browser.is_none()) {
         return Ok(redirect(&match result {
             SignInResult::Ticket(ticket) => with_query(&front_end, &[("ticket", &ticket)]),
             SignInResult::Linked => with_query(&front_end, &[("linked", "true")]),
@@ -273,18 +282,25 @@ async fn answer(request: &Arc<Request>, result: SignInResult, page_returns_to: O
         }));
     }
     let refusal = match result {
+        SignInResult::Led(answer) => return Ok(answer),
         SignInResult::Tokens(tokens) => {
-            return Ok(match page_returns_to {
-                Some(return_to) => pages::signed_in(request, &tokens, return_to).await?,
+            return Ok(match begun {
+                Some(begun) => pages::signed_in(request, &tokens, &begun.return_to).await?,
                 None => Answer::value(&tokens),
             });
         }
         SignInResult::Linked | SignInResult::Ticket(_) => return Ok(Answer::empty()),
         SignInResult::Refused => sign_in_refused(),
-        SignInResult::Failed | SignInResult::Led(_) => sign_in_failed(),
+        SignInResult::Failed => sign_in_failed(),
     };
-    match page_returns_to {
-        Some(return_to) => pages::sign_in_failed(request, refusal, "", return_to).await,
-        None => Err(refusal),
+    let Some(Transaction { return_to, linking, .. }) = begun else { return Err(refusal) };
+    if linking.is_some() {
+        return Ok(pages::linking_failed(request, &refusal, return_to));
     }
+    let return_to = return_to.clone();
+    let aim = match for_browser {
+        Some(ForBrowser { is_kept }) => Aim::Browser { return_to, is_kept },
+        None => Aim::Tokens { return_to, is_chosen: false },
+    };
+    pages::sign_in_failed(request, refusal, "", &aim).await
 }

@@ -5,8 +5,9 @@ use super::account;
 use super::configuration::Configuration;
 use super::failure::Failure;
 use super::provider::{Providers, with_query};
-use super::transaction::{Linking, Transaction};
+use super::transaction::{Begun, ForBrowser, Linking, Transaction};
 use crate::attempts::{self, check_address};
+use crate::sign_in::aim::console_path;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::html::{escape, page};
@@ -50,9 +51,16 @@ pub fn routes() -> Vec<Route> {
             "Begin to link an identity to the own account",
             Handler::Async(link),
         )
+        .takes(Schema::Json(link_schema))
         .answers(200, Schema::Json(address))
         .answers_secret(),
     ]
+}
+
+fn link_schema() -> Json {
+    let text = "The path of the console that the browser goes on to, with a new session: null or nothing for none";
+    let return_to = json!({"type": ["string", "null"], "description": text});
+    titled("SingleSignOnLink", json!({"type": "object", "properties": {"return_to": return_to}}))
 }
 
 /// An enabled configuration as the sign-in page shows it.
@@ -97,26 +105,39 @@ fn link(request: Arc<Request>) -> Pending {
         let caller = request.caller()?;
         let linking = Linking { user: caller.user, session: caller.session };
         let configuration = load_configuration(&request, request.id()).await?.ok_or_else(Refusal::not_found)?;
-        let started = begin(&request, &configuration, Some(linking), None).await?;
+        let return_to = sent_return_to(&request)?;
+        // The session that it is linked in says whether the browser keeps the next one.
+        let browser = Some(ForBrowser { is_kept: false });
+        let page = return_to.as_deref().map(|return_to| Begun { return_to, way_back: "", browser });
+        let started = begin(&request, &configuration, Some(linking), page).await?;
         Ok(started.answer())
     })
 }
 
+/// The path of the console that the caller wants to go on to; `None` if he has not sent one, or no console is served.
+fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
+    match request.object()?.get("return_to") {
+        None => Ok(None),
+        Some(sent) if sent.is_null() => Ok(None),
+        Some(sent) => match sent.as_str() {
+            Some(path) => Ok(console_path(request, &path)),
+            None => Err(Refusal::field("return_to", message::STRING)),
+        },
+    }
+}
+
 /// Begins a sign-in from the build's own page and answers with a page that leads on to the provider. It is no redirect,
-/// since the page's content security policy lets its form lead only to this server. `way_back` names the [`WayBack`] of
-/// the page, if it has one.
-///
-/// [`WayBack`]: super::way_back::WayBack
-pub async fn start_page(request: &Arc<Request>, id: i64, return_to: String, way_back: &str) -> Outcome {
+/// since the page's content security policy lets its form lead only to this server.
+pub async fn start_page(request: &Arc<Request>, id: i64, begun: Begun<'_>) -> Outcome {
     // A person who has left the page open need not know what a configuration is.
     let is_gone = || Refusal::bad("This way to sign in is no longer available.");
     let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
-    let started = begin(request, &configuration, None, Some((return_to, way_back))).await?;
+    let started = begin(request, &configuration, None, Some(begun)).await?;
     let address = escape(&started.redirect_uri);
     let body = format!(
         "<meta http-equiv=\"refresh\" content=\"0;url={address}\"><p><a href=\"{address}\">Continue to your provider</a></p>"
     );
-    let mut answer = page(&request.build, StatusCode::OK, "Sign in", &body);
+    let mut answer = page(request, StatusCode::OK, "Sign in", &body);
     answer.headers.push(started.cookie);
     Ok(answer)
 }
@@ -151,7 +172,7 @@ async fn begin(
     request: &Arc<Request>,
     configuration: &Configuration,
     linking: Option<Linking>,
-    page: Option<(String, &str)>,
+    page: Option<Begun<'_>>,
 ) -> Result<StartedSignIn, Refusal> {
     if !configuration.is_enabled {
         return Err(Refusal::bad("Single sign-on configuration is disabled."));

@@ -3,6 +3,7 @@
 //! both the cookie and the `state` that the provider sends back. The database keeps each used state until it would have
 //! expired, so that it works once.
 
+use crate::sign_in::aim::Aim;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, HeaderValue, header};
@@ -24,6 +25,33 @@ pub struct Linking {
     pub session: i64,
 }
 
+/// What a session of a browser is to be, beside its user's.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct ForBrowser {
+    /// Whether the browser keeps it when it is closed.
+    pub is_kept: bool,
+}
+
+/// How a sign-in was begun on a page, which is to go on afterwards.
+pub struct Begun<'a> {
+    /// Where it leads.
+    pub return_to: &'a str,
+    /// See [`Transaction::way_back`].
+    pub way_back: &'a str,
+    pub browser: Option<ForBrowser>,
+}
+
+impl<'a> Begun<'a> {
+    /// One that began on the page to sign in.
+    pub fn on_sign_in_page(aim: &'a Aim) -> Begun<'a> {
+        let browser = match aim {
+            Aim::Browser { is_kept, .. } => Some(ForBrowser { is_kept: *is_kept }),
+            Aim::Tokens { .. } => None,
+        };
+        Begun { return_to: aim.return_to(), way_back: "", browser }
+    }
+}
+
 /// A sign-in between its start and the callback.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Transaction {
@@ -42,17 +70,32 @@ pub struct Transaction {
     /// The name of the page's way back; empty where the page is that of the build itself.
     #[serde(default)]
     pub way_back: String,
+    /// Set when a session of a browser is to begin.
+    #[serde(default)]
+    pub browser: Option<ForBrowser>,
 }
 
 impl Transaction {
-    /// A new one. Where it leads back to, and by which way, is given when it is begun from a page.
-    pub fn begin(single_sign_on: i64, linking: Option<Linking>, page: Option<(String, &str)>, now: i64) -> Transaction {
+    /// A new one; `page` is given when it is begun from a page.
+    pub fn begin(single_sign_on: i64, linking: Option<Linking>, page: Option<Begun>, now: i64) -> Transaction {
         let [state, nonce, verifier] = [(); 3].map(|()| random_token());
         let expires_at = now + MAX_SECONDS * 1_000_000;
         let from_page = page.is_some();
-        let (return_to, way_back) = page.unwrap_or_default();
-        let way_back = way_back.to_owned();
-        Transaction { single_sign_on, state, nonce, verifier, expires_at, linking, from_page, return_to, way_back }
+        let Begun { return_to, way_back, browser } =
+            page.unwrap_or(Begun { return_to: "", way_back: "", browser: None });
+        let (return_to, way_back) = (return_to.to_owned(), way_back.to_owned());
+        Transaction {
+            single_sign_on,
+            state,
+            nonce,
+            verifier,
+            expires_at,
+            linking,
+            from_page,
+            return_to,
+            way_back,
+            browser,
+        }
     }
 
     /// The S256 challenge of the verifier (RFC 7636).

@@ -12,7 +12,8 @@ use kit::rights;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
-use resource::{Access, After, Field, Kind, Resource, options};
+use resource::{Access, After, Field, Kind, Resource, openapi, options};
+use serde_json::Value as Json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
@@ -30,6 +31,11 @@ static ME: LazyLock<Resource> = LazyLock::new(|| {
         .map(|field| if OWN.contains(&field.name.as_ref()) { field } else { field.read_only() });
     Resource::new("users", "Me", "users", fields).shows(|form| vec![("_meta", meta_schema(form))])
 });
+
+/// The schema of the caller's own user.
+pub fn schema() -> Json {
+    openapi::response(&ME, Form::Detail)
+}
 
 /// A session of the caller (`docs/reference/sign-in.md`).
 static SESSION: LazyLock<Resource> = LazyLock::new(|| {

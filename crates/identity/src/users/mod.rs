@@ -59,7 +59,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// What the caller may do, by resource and action.
-fn permissions_schema() -> Json {
+pub fn permissions_schema() -> Json {
     let actions = json!({"type": "object", "additionalProperties": {"type": "boolean"}});
     titled("OwnPermissions", json!({"type": "object", "additionalProperties": actions}))
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod auth;
+mod browser_sessions;
 mod permissions;
 mod races;
 mod rights_that_end;

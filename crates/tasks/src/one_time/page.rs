@@ -85,14 +85,14 @@ impl Opened {
     fn page(&self, request: &Request, status: StatusCode, typed: Option<&Typed>, errors: &[String]) -> Answer {
         if self.task.is_null() {
             let note = alert("This task is too large for this page. Ask whoever sent you the link.");
-            return page(&request.build, StatusCode::BAD_REQUEST, "Task", &note);
+            return page(request, StatusCode::BAD_REQUEST, "Task", &note);
         }
         let form = match self.is_open() {
             true => html::form(&self.token, &self.task, &self.inputs, typed, errors),
             false => "<p>This task was completed, and waits for somebody to approve the answer.</p>".to_owned(),
         };
         let name = self.task["name"].as_str().unwrap_or("");
-        page(&request.build, status, &escape(name), &format!("{}{form}", html::of_task(&self.task)))
+        page(request, status, &escape(name), &format!("{}{form}", html::of_task(&self.task)))
     }
 }
 
@@ -100,14 +100,14 @@ impl Opened {
 fn ended(request: &Request) -> Answer {
     let note = alert("This link does not work. It is not complete, or the task has ended or is not yours any more.");
     let body = format!("{note}<p>If you expected to find a task here, ask whoever sent you the link.</p>");
-    page(&request.build, StatusCode::BAD_REQUEST, "Task", &body)
+    page(request, StatusCode::BAD_REQUEST, "Task", &body)
 }
 
 fn open(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let token = request.query.last(TOKEN).unwrap_or("").to_owned();
         if token.is_empty() {
-            return Ok(page(&request.build, StatusCode::OK, "Task", "<p>Open the link from your mail.</p>"));
+            return Ok(page(&request, StatusCode::OK, "Task", "<p>Open the link from your mail.</p>"));
         }
         Ok(match opened(&request, token).await? {
             Some(opened) => opened.page(&request, StatusCode::OK, None, &[]),
@@ -266,7 +266,7 @@ fn done(request: &Request, status: &str) -> Answer {
         IN_APPROVAL => "<p>Thank you. Your answer waits for somebody to approve it.</p>",
         _ => "<p>Thank you. The task is completed.</p>",
     };
-    page(&request.build, StatusCode::OK, "Done", body)
+    page(request, StatusCode::OK, "Done", body)
 }
 
 /// The page again, with what is wrong beside the inputs, or above them all; what is no fault of the form is a page of its own.

@@ -441,3 +441,26 @@ async fn connectors_are_made_in_it() {
         process.stop();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let client = process.client("localhost").with_header("accept", "text/html");
+        let form = [("username", ADMIN), ("password", PASSWORD)];
+        let reply = client.call("POST", "/sign-in/").form(&form).send().await;
+        assert_eq!((reply.status, reply.header("location")), (303, "/console/"));
+        let browser = client.with_header("cookie", reply.header("set-cookie").split(';').next().unwrap());
+        let started = browser.call("POST", "/api/auth/browser/token/").send().await.ok();
+        assert_eq!(started["user"]["username"], ADMIN);
+        let rows = stored.installation.sql("build_1", "SELECT count(*) FROM browser_sessions");
+        assert_eq!(rows, [[Some("1".to_owned())]]);
+        // A session that began before ends as it always did.
+        let session =
+            stored.sessions().find(|session| session["username"] == ADMIN).unwrap_or(&stored.known["sessions"][0]);
+        let before = client.with_token(session["access_token"].as_str().unwrap());
+        before.post("/api/auth/logout/", json!({"refresh_token": session["refresh_token"]})).await.is_empty();
+        before.get("/api/users/me/").await.is(401, crate::message::bad_token());
+        process.stop();
+    }
+}

@@ -2,6 +2,7 @@
 //! and against one that forges whatever a test wants.
 
 mod accounts;
+mod browser;
 mod certified;
 mod sessions;
 mod tokens;

@@ -1,0 +1,167 @@
+//! The console: the front end that is part of the program (`docs/reference/console.md`). Its bundle is in `dist/`, which
+//! is checked in and made of `web/`; `build.rs` embeds it.
+//!
+//! Below [`ASSETS`] are the files of the bundle, each under the version of all of them, so that browsers keep them for good.
+//! Every other path is the shell: a page that holds nothing but the names of the first files. What it shows, it asks of the
+//! API.
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use http::header::{self, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use kit::answer::{Answer, AnswerBody, Outcome};
+use kit::build::Build;
+use kit::domain::{Domain, FrontEnd};
+use kit::html::{self, Theme, escape};
+use kit::refusal::Refusal;
+use std::io::Read;
+use web::clock::random_token;
+use web::compress::takes_gzip;
+
+/// What this domain hands over to `platform`.
+pub static DOMAIN: Domain =
+    Domain { name: "console", front_end: Some(FrontEnd { path: PATH, version: VERSION, answer }), ..Domain::EMPTY };
+
+/// Where people find the console.
+const PATH: &str = "/console/";
+/// Where its files are, each as `{version}/{name}`.
+const ASSETS: &str = "/console/assets/";
+
+/// A file of the bundle.
+struct File {
+    name: &'static str,
+    is_compressed: bool,
+    content: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// What a browser lets the console do. The nonce of the answer stands between the two parts: the components' library adds
+/// styles that carry it.
+const POLICY: [&str; 2] = [
+    "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-",
+    "'; img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; \
+     base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+];
+
+fn answer(build: &Build, parts: &Parts) -> Option<Outcome> {
+    let path = parts.uri.path();
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+    if path == "/" {
+        // Programs get what they got before there was a console.
+        return (is_read && html::is_accepted(&parts.headers)).then(|| Ok(redirect()));
+    }
+    if path != PATH.trim_end_matches('/') && !path.starts_with(PATH) {
+        return None;
+    }
+    if !is_read {
+        return Some(Err(Refusal::method(&parts.method, "GET, HEAD")));
+    }
+    Some(match path.strip_prefix(ASSETS) {
+        Some(name) => asset(name, parts),
+        None if path.len() < PATH.len() => Ok(redirect()),
+        None => Ok(shell(build, parts)),
+    })
+}
+
+fn redirect() -> Answer {
+    let mut answer = Answer::empty();
+    answer.status = StatusCode::FOUND;
+    answer.headers.push((header::LOCATION, HeaderValue::from_static(PATH)));
+    answer.headers.push((header::VARY, HeaderValue::from_static("Accept")));
+    answer
+}
+
+/// A file of the bundle. One of another version is not there: a tab that asks for it is older or newer than this server.
+fn asset(path: &str, parts: &Parts) -> Outcome {
+    let file = path.split_once('/').filter(|(version, _)| *version == VERSION);
+    let file = file.and_then(|(_, name)| FILES.iter().find(|file| file.name == name)).ok_or_else(Refusal::not_found)?;
+    let mut headers = vec![
+        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+        (header::VARY, HeaderValue::from_static("Accept-Encoding")),
+    ];
+    let body = match file.is_compressed {
+        true if takes_gzip(&parts.headers) => {
+            headers.push((header::CONTENT_ENCODING, HeaderValue::from_static("gzip")));
+            Bytes::from_static(file.content)
+        }
+        true => inflate(file.content).into(),
+        false => Bytes::from_static(file.content),
+    };
+    Ok(whole(content_type(file.name), body, headers))
+}
+
+/// What few clients ask for: they take nothing compressed.
+fn inflate(content: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    // What is part of the program is whole.
+    let _ = GzDecoder::new(content).read_to_end(&mut plain);
+    plain
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "json" | "map" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "woff2" => "font/woff2",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+fn whole(content_type: &'static str, body: impl Into<Bytes>, headers: Vec<(HeaderName, HeaderValue)>) -> Answer {
+    let body = AnswerBody::Whole(body.into());
+    Answer { status: StatusCode::OK, body, content_type: Some(content_type), headers, ..Answer::empty() }
+}
+
+/// The page that loads the bundle, with a nonce of its own.
+fn shell(build: &Build, parts: &Parts) -> Answer {
+    let (nonce, theme, owner) = (random_token(), Theme::of(&parts.headers), escape(&build.domain));
+    let (data_theme, schemes) = (theme.name(), theme.schemes());
+    let file = |name: &str| format!("{ASSETS}{VERSION}/{name}");
+    let (style, vendor, script) = (file("app.css"), file("vendor.js"), file("app.js"));
+    let html = format!(
+        "<!doctype html><html lang=\"en-GB\" data-theme=\"{data_theme}\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"{schemes}\"><meta property=\"csp-nonce\" nonce=\"{nonce}\">\
+         <title>{owner}</title><link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"{style}\">\
+         <link rel=\"modulepreload\" href=\"{vendor}\"><script type=\"module\" src=\"{script}\"></script></head>\
+         <body><div id=\"root\"></div><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
+    );
+    let [before, after] = POLICY;
+    let policy = HeaderValue::try_from(format!("{before}{nonce}{after}"));
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, policy.unwrap_or(HeaderValue::from_static("default-src 'none'"))),
+        (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    ];
+    whole("text/html; charset=utf-8", html, headers.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundle_has_what_the_shell_names() {
+        for name in ["app.js", "app.css", "vendor.js"] {
+            assert!(FILES.iter().any(|file| file.name == name), "{name} is not in dist/");
+        }
+        assert!(FILES.iter().all(|file| file.name != "source.sha256"));
+        assert!(VERSION.len() == 16 && VERSION.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
+
+    #[test]
+    fn what_is_compressed_inflates_to_the_file() {
+        for file in FILES {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/").to_owned() + file.name;
+            let stored = std::fs::read(path).expect("the file that was embedded");
+            let plain = if file.is_compressed { inflate(file.content) } else { file.content.to_vec() };
+            assert!(plain == stored, "{}", file.name);
+        }
+    }
+}

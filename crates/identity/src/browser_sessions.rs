@@ -1,0 +1,202 @@
+//! Sessions of browsers (`docs/reference/browser-sessions.md`): what outlives a page is a cookie that no script can read. It
+//! opens the two endpoints here and no other: the first one exchanges it for access tokens. Beside it a session is like any
+//! other, and ends like any other.
+
+use crate::authenticate;
+use crate::sessions::{self, Renewed, Way};
+use crate::settings::Settings;
+use crate::sign_in::login::{logged_out_schema, wants_provider_schema};
+use crate::single_sign_on::logout;
+use crate::users::{me, permissions_schema, view};
+use http::{HeaderName, HeaderValue, header};
+use kit::answer::{Answer, Outcome};
+use kit::caller::Claims;
+use kit::cookies;
+use kit::domain::front_end;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use resource::openapi::{object, titled};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+use web::clock::{random_token, sha256_hex};
+
+/// The cookie's name: a browser takes it only from this host, over TLS, and for all of its paths.
+const COOKIE: &str = "__Host-chancery";
+/// Its name where the build's address is plain http, at which browsers would not keep the other one.
+const PLAIN_COOKIE: &str = "chancery";
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/api/auth/browser/token/", "Exchange the cookie for an access token", Handler::Write(exchange))
+            .public()
+            .from_own_pages_alone()
+            .answers(200, Schema::Json(start_schema))
+            .or(401, Schema::Refusal)
+            .answers_secret(),
+        Route::post("/api/auth/browser/logout/", "End the session of the cookie", Handler::Write(logout))
+            .public()
+            .from_own_pages_alone()
+            .takes(Schema::Json(wants_provider_schema))
+            .answers(204, Schema::Nothing)
+            .or(200, Schema::Json(logged_out_schema))
+            .answers_secret(),
+    ]
+}
+
+/// The schema of all that a front end needs to start.
+fn start_schema() -> Json {
+    let or_null = |schema: Json, text: &str| json!({"anyOf": [schema, {"type": "null"}], "description": text});
+    let user = or_null(me::schema(), "As `/api/users/me/`; null while the password must be changed");
+    let permissions =
+        or_null(permissions_schema(), "As `/api/users/permissions/`; null while the password must be changed");
+    let text = |text: &str| json!({"type": "string", "description": text});
+    let fields = [
+        ("access_token", json!({"type": "string"})),
+        ("expires_in", json!({"type": "integer", "description": "Seconds until the access token ends"})),
+        ("password_change_required", json!({"type": "boolean"})),
+        ("user", user),
+        ("permissions", permissions),
+        ("build", text("The domain of the build")),
+        ("version", text("That of the console's files; empty where the console is switched off")),
+    ];
+    titled("BrowserToken", object(fields))
+}
+
+/// A cookie as an answer sets it.
+pub type Cookie = (HeaderName, HeaderValue);
+
+/// The name of the cookie, and whether the build's address is plain http.
+fn name(request: &Request) -> (&'static str, bool) {
+    let is_plain = request.app.address_of(&request.build).starts_with("http://");
+    (if is_plain { PLAIN_COOKIE } else { COOKIE }, is_plain)
+}
+
+/// The cookie with a value for so many seconds, or else until the browser is closed.
+fn cookie(request: &Request, value: &str, seconds: Option<i64>) -> Cookie {
+    let (name, is_plain) = name(request);
+    let secure = if is_plain { "" } else { "; Secure" };
+    let age = seconds.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
+    let text = format!("{name}={value}; Path=/{age}; HttpOnly; SameSite=Strict{secure}");
+    (header::SET_COOKIE, HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("")))
+}
+
+fn kept_for(request: &Request, is_kept: bool) -> Option<i64> {
+    is_kept.then(|| request.app.slot::<Settings>().refresh_token_seconds)
+}
+
+/// Begins a session of a browser and returns its cookie, which is a new one at each sign-in. Sessions that nobody could use
+/// any more end: that of the browser's former cookie, and `replaced` if it is a browser's, which also decides whether
+/// the cookie is kept.
+pub fn begin(
+    request: &Request,
+    conn: &mut Conn,
+    user: i64,
+    way: Way,
+    is_kept: bool,
+    replaced: Option<i64>,
+) -> Result<Cookie, Refusal> {
+    let replaced = match replaced {
+        Some(session) => {
+            let sql = Sql::new("SELECT is_kept FROM browser_sessions WHERE session_id = $1").arg(session);
+            conn.opt(&sql, |row| row.flag(0))?.map(|is_kept| (session, is_kept))
+        }
+        None => None,
+    };
+    let former = find(request, conn)?.map(|found| (found.session, false));
+    let is_kept = is_kept || replaced.is_some_and(|(_, is_kept)| is_kept);
+    for (session, _) in former.into_iter().chain(replaced) {
+        sessions::end_at_once(request, conn, session)?;
+    }
+    let (session, _) = sessions::insert(request, conn, user, way)?;
+    let value = random_token();
+    let sql = Sql::new("INSERT INTO browser_sessions(hash, session_id, is_kept) VALUES ($1, $2, $3)");
+    conn.exec(&sql.arg(sha256_hex(&value)).arg(session).arg(is_kept))?;
+    Ok(cookie(request, &value, kept_for(request, is_kept)))
+}
+
+/// A session of a browser that lives.
+struct Found {
+    session: i64,
+    user: i64,
+    way: Way,
+    is_kept: bool,
+}
+
+/// The session of the cookie that a request has.
+fn find(request: &Request, conn: &mut Conn) -> Result<Option<Found>, Error> {
+    let Some(value) = cookies::value(&request.headers, name(request).0) else { return Ok(None) };
+    let sql = Sql::new(
+        "SELECT s.id, s.user_id, s.single_sign_on_id, s.task, b.is_kept FROM browser_sessions b \
+         JOIN sessions s ON s.id = b.session_id WHERE b.hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2",
+    );
+    conn.opt(&sql.arg(sha256_hex(value)).arg(request.now), |row| {
+        let way = Way::of_stored([row.opt_int(2)?, row.opt_int(3)?]);
+        Ok(Found { session: row.int(0)?, user: row.int(1)?, way, is_kept: row.flag(4)? })
+    })
+}
+
+fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
+    if let Some(answer) = start(request, conn)? {
+        return Ok(answer);
+    }
+    // An `Err` would undo the end of a session that could not begin any more.
+    let mut answer = Answer::refusal(&Refusal::bad_token());
+    answer.headers.push(cookie(request, "", Some(0)));
+    Ok(answer)
+}
+
+/// All that a front end needs to start; `None` without a session that may go on. The cookie stays the same, since a second
+/// tab, or a page whose answer was lost, sends it again.
+fn start(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
+    let Some(found) = find(request, conn)? else { return Ok(None) };
+    if !sessions::lock(conn, found.session)? {
+        return Ok(None);
+    }
+    let Renewed::Until(expires_at) = sessions::renew(request, conn, found.session, found.user, found.way)? else {
+        return Ok(None);
+    };
+    let claims = Claims { user: found.user, session: found.session, expires_at };
+    let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(None) };
+    let must_change_password = caller.must_change_password(request.now);
+    let (mut user, mut permissions) = (Json::Null, Json::Null);
+    if !must_change_password {
+        permissions = caller.permissions.to_json();
+        let instance = view::instance(&request.by(Arc::new(caller)), conn, found.user)?;
+        user = serde_json::from_slice(&instance).map_err(|error| Error::Db(format!("a user is no JSON: {error}")))?;
+    }
+    let (access_token, seconds) = sessions::issue_access_token(request, found.user, found.session);
+    let mut answer = Answer::value(&json!({
+        "access_token": access_token,
+        "expires_in": seconds,
+        "password_change_required": must_change_password,
+        "user": user,
+        "permissions": permissions,
+        "build": request.build.domain,
+        "version": front_end(&request.app).map_or("", |front_end| front_end.version),
+    }));
+    if found.is_kept {
+        let value = cookies::value(&request.headers, name(request).0).unwrap_or("");
+        answer.headers.push(cookie(request, value, kept_for(request, true)));
+    }
+    Ok(Some(answer))
+}
+
+fn logout(request: &Request, conn: &mut Conn) -> Outcome {
+    let with_provider = logout::wants_single_sign_on(request)?;
+    let mut answer = Answer::empty();
+    if let Some(Found { session, .. }) = find(request, conn)? {
+        let logout_url = if with_provider { logout::logout_url(request, conn, session)? } else { None };
+        match logout_url {
+            // The session ends when the address is opened; the cookie opens nothing any more.
+            Some(logout_url) => {
+                conn.exec(&Sql::new("DELETE FROM browser_sessions WHERE session_id = $1").arg(session))?;
+                answer = Answer::value(&json!({"logout_url": logout_url}));
+            }
+            None => sessions::end_at_once(request, conn, session)?,
+        }
+    }
+    answer.headers.push(cookie(request, "", Some(0)));
+    Ok(answer)
+}

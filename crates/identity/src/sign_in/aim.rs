@@ -1,0 +1,206 @@
+//! What a sign-in on a page is for, and where it leads: a program is shown its tokens; a browser gets the cookie of a
+//! session and goes on to the console, if that is served.
+
+use super::form_field;
+use crate::browser_sessions::Cookie;
+use http::{HeaderValue, StatusCode, header};
+use kit::answer::Answer;
+use kit::domain::front_end;
+use kit::html::{self, escape};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use percent_encoding::percent_decode_str;
+
+/// The longest path that a sign-in leads on to, in bytes: it stands in the cookie of a sign-in at a provider.
+pub const MAX_RETURN_TO: usize = 512;
+/// How a page says that it is to show tokens.
+const PROGRAM: &str = "program";
+
+/// What a sign-in is for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Aim {
+    /// A session of a browser.
+    Browser {
+        /// A path of the console.
+        return_to: String,
+        /// Whether the browser keeps the session when it is closed.
+        is_kept: bool,
+    },
+    /// Tokens that a page shows.
+    Tokens {
+        /// A path of this server.
+        return_to: String,
+        /// Whether that was asked for.
+        is_chosen: bool,
+    },
+}
+
+impl Aim {
+    /// What the address of the page asks for.
+    pub fn of_query(request: &Request) -> Aim {
+        let sent = |name| request.query.last(name).unwrap_or("");
+        Aim::of(request, sent("for"), sent("return_to"), false)
+    }
+
+    /// What the form of the page asks for.
+    pub fn of_form(request: &Request) -> Result<Aim, Refusal> {
+        let (chosen, return_to) = (form_field(request, "for")?, form_field(request, "return_to")?);
+        let is_kept = !form_field(request, "keep")?.is_empty();
+        Ok(Aim::of(request, &chosen, &return_to, is_kept))
+    }
+
+    fn of(request: &Request, chosen: &str, return_to: &str, is_kept: bool) -> Aim {
+        let is_chosen = chosen == PROGRAM;
+        match console_path(request, return_to) {
+            Some(return_to) if !is_chosen && html::is_accepted(&request.headers) => Aim::Browser { return_to, is_kept },
+            _ => Aim::Tokens { return_to: path_of_server(return_to).to_owned(), is_chosen },
+        }
+    }
+
+    /// Where it leads.
+    pub fn return_to(&self) -> &str {
+        let (Aim::Browser { return_to, .. } | Aim::Tokens { return_to, .. }) = self;
+        return_to
+    }
+
+    /// The fields of a form that carry it on, as HTML.
+    pub fn fields(&self) -> String {
+        let field =
+            |name: &str, value: &str| format!("<input name=\"{name}\" type=\"hidden\" value=\"{}\">", escape(value));
+        let purpose = match self {
+            Aim::Tokens { is_chosen: true, .. } => field("for", PROGRAM),
+            _ => String::new(),
+        };
+        let path = match self.return_to() {
+            "/" => String::new(),
+            path => field("return_to", path),
+        };
+        purpose + &path
+    }
+}
+
+/// The path of the console that a sign-in leads on to: the one that was sent if it is one, else its first page; `None` where
+/// no console is served.
+pub fn console_path(request: &Request, sent: &str) -> Option<String> {
+    let console = front_end(&request.app)?.path;
+    Some(if is_below(console, sent) { sent } else { console }.to_owned())
+}
+
+/// The answer that leads a browser on, with its cookie if it has a new one.
+pub fn lead_on(return_to: &str, cookie: Option<Cookie>) -> Answer {
+    let mut answer = Answer::empty();
+    answer.status = StatusCode::SEE_OTHER;
+    answer.headers.extend(HeaderValue::from_str(return_to).ok().map(|path| (header::LOCATION, path)));
+    answer.headers.push((header::REFERRER_POLICY, HeaderValue::from_static("same-origin")));
+    answer.headers.extend(cookie);
+    answer
+}
+
+/// Whether a text is an address below a path: one that no browser, proxy or server could take for another one.
+fn is_below(base: &str, sent: &str) -> bool {
+    let is_plain = sent.len() <= MAX_RETURN_TO && sent.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let path = sent.split(['?', '#']).next().unwrap_or("");
+    let Some(below) = path.strip_prefix(base).filter(|_| is_plain) else { return false };
+    let below = below.strip_suffix('/').unwrap_or(below);
+    path == base || below.split('/').all(is_plain_segment)
+}
+
+/// Whether a segment of a path is one however often it is decoded, and does not lead up.
+fn is_plain_segment(segment: &str) -> bool {
+    let Ok(plain) = percent_decode_str(segment).decode_utf8() else { return false };
+    let is_other = |character: char| character.is_control() || matches!(character, '/' | '\\' | '%');
+    !matches!(plain.as_ref(), "" | "." | "..") && !plain.contains(is_other)
+}
+
+/// The path of this server that was sent; `/` for anything else.
+fn path_of_server(sent: &str) -> &str {
+    // Browsers take a backslash for a slash, and leave out tabs and line breaks.
+    let is_path = sent.starts_with('/') && !sent[1..].starts_with(['/', '\\']) && !sent.contains(char::is_control);
+    if is_path && sent.len() <= MAX_RETURN_TO { sent } else { "/" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_led_to_paths_of_the_console_alone() {
+        for path in [
+            "/console/",
+            "/console/users",
+            "/console/users/",
+            "/console/records/order/12?sort=-a,b&name=x%2Fy//z&z=..#top",
+            "/console/records/gr%C3%B6%C3%9Fe",
+            "/console/?text=a%0Ab",
+            "/console/x/..y/.z",
+        ] {
+            assert!(is_below("/console/", path), "{path}");
+        }
+        let long = format!("/console/{}", "x".repeat(MAX_RETURN_TO));
+        for elsewhere in [
+            "",
+            "/",
+            "/console",
+            "/consoles/",
+            "/api/docs/",
+            "console/",
+            "//console/",
+            "//b.example/console/",
+            "/\\b.example/console/",
+            "https://b.example/console/",
+            "javascript:x",
+            "/console//b.example",
+            "/console/x//y",
+            "/console/x//",
+            "/console//",
+            "/console/\\b.example",
+            "/console/?\\b.example",
+            "/console/..",
+            "/console/../",
+            "/console/../api/docs/",
+            "/console/./x",
+            "/console/x/..",
+            "/console/%2e%2e/api/",
+            "/console/%2E./api/",
+            "/console/.%2e/api/",
+            "/console/%252e%252e/api/",
+            "/console/%2f%2fb.example",
+            "/console/x%5c..%5c",
+            "/console/%00",
+            "/console/%0d%0aset-cookie:x",
+            "/console/%ff",
+            "/console/x%",
+            "/console/\tx",
+            "/console/x\r\ny",
+            "/console/x y",
+            "/console/ä",
+            "\t/console/",
+            " /console/",
+            "/Console/",
+            &long,
+        ] {
+            assert!(!is_below("/console/", elsewhere), "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_followed_by_paths_of_this_server_alone() {
+        for path in ["/", "/api/docs/", "/a?b=c&d#e", "/a//b", "/ä"] {
+            assert_eq!(path_of_server(path), path);
+        }
+        let long = format!("/{}", "x".repeat(MAX_RETURN_TO));
+        for elsewhere in [
+            "",
+            "x",
+            "//b.example",
+            "/\\b.example",
+            "/\t/b.example",
+            "\\\\b.example",
+            "https://b.example",
+            "javascript:x",
+            &long,
+        ] {
+            assert_eq!(path_of_server(elsewhere), "/", "{elsewhere}");
+        }
+    }
+}
