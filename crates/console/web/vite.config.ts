@@ -36,15 +36,16 @@ function languages(): Plugin {
   }
 }
 
-function files(directory: string): string[] {
-  const entries = readdirSync(directory, { withFileTypes: true })
-  const names = entries.filter((entry) => !['node_modules', '.vite'].includes(entry.name))
+/** The paths below a folder, without what tools put there: packages, and what begins with a dot. */
+function files(folder: string): string[] {
+  const entries = readdirSync(folder, { withFileTypes: true })
+  const names = entries.filter(({ name }) => name !== 'node_modules' && !name.startsWith('.'))
   return names.flatMap((entry) =>
-    entry.isDirectory() ? files(join(directory, entry.name)) : [relative(ROOT, join(directory, entry.name))],
+    entry.isDirectory() ? files(join(folder, entry.name)) : [relative(ROOT, join(folder, entry.name))],
   )
 }
 
-/** Tells of which source a bundle is: `tests/bundle.rs` compares it with the files beside this one. */
+/** Tells of which source a bundle is: a test of the crate compares that with the files beside this one. */
 function source(): Plugin {
   return {
     name: 'source',
@@ -52,7 +53,7 @@ function source(): Plugin {
       const hash = createHash('sha256')
       for (const name of files(ROOT).toSorted()) {
         const content = readFileSync(join(ROOT, name))
-        hash.update(`${name}\0${content.length}\0`).update(content)
+        hash.update(`${name}\n${content.length}\n`).update(content)
       }
       this.emitFile({ type: 'asset', fileName: 'source.sha256', source: `${hash.digest('hex')}\n` })
     },
@@ -79,9 +80,22 @@ export default defineConfig({
         codeSplitting: {
           includeDependenciesRecursively: false,
           groups: [
-            { name: 'vendor', test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack|seroval|seroval-plugins)\// },
-            { name: 'kit', test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/(date|number)|aria-hidden)\/|src\/kit\/(fields|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor)\.tsx/ },
-            { name: 'main', test: /src\/(main|api\/(query|request)|generic\/(address|failure|filters|generic|go|list|pages-bar|resource|search-box)|kit|screens\/(frame|menu|not-found)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\// },
+            {
+              name: 'vendor',
+              test: (id: string) =>
+                id.includes('rolldown/runtime') ||
+                /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack|seroval|seroval-plugins)\//.test(
+                  id,
+                ),
+            },
+            {
+              name: 'kit',
+              test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/(date|number)|aria-hidden)\/|src\/kit\/(fields|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor)\.tsx/,
+            },
+            {
+              name: 'main',
+              test: /src\/(main|api\/(query|request)|generic\/(address|failure|filters|generic|go|list|pages-bar|resource|search-box)|kit|screens\/(frame|menu|not-found)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
+            },
           ],
         },
         entryFileNames: 'app.js',

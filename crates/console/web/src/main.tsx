@@ -1,7 +1,14 @@
 // The frame of every screen: menu, bar, palette, and what happens to a session.
 
 import { QueryClientProvider } from '@tanstack/react-query'
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, RouterProvider } from '@tanstack/react-router'
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  RouterProvider,
+} from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import './kit/base.css'
@@ -26,7 +33,8 @@ const root = createRootRoute({
   errorComponent: ({ error, reset }) => <Failure error={error} onRetry={reset} />,
 })
 
-const mayCreate = ({ name, canCreate }: Resource) => canCreate !== false && session()?.permissions?.[name]?.create === true
+const mayCreate = ({ name, canCreate }: Resource) =>
+  canCreate !== false && session()?.permissions?.[name]?.create === true
 
 /** Pages of one instance are fetched when the first is opened. */
 const pages = () => import('./generic/pages.tsx')
@@ -37,20 +45,36 @@ const resourceRoutes = RESOURCES.flatMap((resource) => [
     path: resource.route,
     component: () => <List resource={resource} canCreate={mayCreate(resource)} />,
   }),
-  createRoute({ getParentRoute: () => root, path: `${resource.route}/$id`, component: lazyRouteComponent(pages, 'OnePage') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: `${resource.route}/$id`,
+    component: lazyRouteComponent(pages, 'OnePage'),
+  }),
 ])
 
 const admin = () => import('./screens/admin.tsx')
 const screens = [
-  createRoute({ getParentRoute: () => root, path: '/', component: lazyRouteComponent(() => import('./screens/home.tsx'), 'Home') }),
-  createRoute({ getParentRoute: () => root, path: '/me', component: lazyRouteComponent(() => import('./screens/me.tsx'), 'Me') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/',
+    component: lazyRouteComponent(() => import('./screens/home.tsx'), 'Home'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/me',
+    component: lazyRouteComponent(() => import('./screens/me.tsx'), 'Me'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/admin/company', component: lazyRouteComponent(admin, 'Company') }),
   createRoute({ getParentRoute: () => root, path: '/admin/mail', component: lazyRouteComponent(admin, 'Mail') }),
   createRoute({ getParentRoute: () => root, path: '/admin/sign-in', component: lazyRouteComponent(admin, 'SignIn') }),
   createRoute({ getParentRoute: () => root, path: '/admin/limits', component: lazyRouteComponent(admin, 'Limits') }),
   createRoute({ getParentRoute: () => root, path: '/admin/log', component: lazyRouteComponent(admin, 'Log') }),
   createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
-  createRoute({ getParentRoute: () => root, path: '/signed-in', component: lazyRouteComponent(() => import('./screens/signed-in.tsx'), 'SignedIn') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/signed-in',
+    component: lazyRouteComponent(() => import('./screens/signed-in.tsx'), 'SignedIn'),
+  }),
 ]
 
 const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
@@ -74,12 +98,9 @@ export function show() {
   if (!place) return
   createRoot(place).render(
     <StrictMode>
-
-        <QueryClientProvider client={queries}>
-          <RouterProvider router={router} />
-        </QueryClientProvider>
-
+      <QueryClientProvider client={queries}>
+        <RouterProvider router={router} />
+      </QueryClientProvider>
     </StrictMode>,
   )
 }
-

@@ -3,17 +3,18 @@ import test from 'node:test'
 import { query, read, sortedBy, usual, withFilters, write } from '../src/generic/address.ts'
 
 const NAME = { alias: 'name', type: 'string', predicates: ['exact', 'icontains'], sort_ok: true }
-const COLUMNS = [
-  NAME,
-  { alias: 'status', type: 'enum', predicates: ['exact', 'in'], sort_ok: false },
-]
+const COLUMNS = [NAME, { alias: 'status', type: 'enum', predicates: ['exact', 'in'], sort_ok: false }]
 
 test('an address is read and written again', () => {
-  const search = '?name__icontains=a%26b&status__in=open%2Cdone&ordering=-name&limit=50&offset=100&.columns=name%2Cstatus'
+  const search =
+    '?name__icontains=a%26b&status__in=open%2Cdone&ordering=-name&limit=50&offset=100&.columns=name%2Cstatus'
   const state = read(search, COLUMNS)
   assert.deepEqual(
     state.filters.map(({ column, predicate, value }) => [column.alias, predicate, value]),
-    [['name', 'icontains', 'a&b'], ['status', 'in', 'open,done']],
+    [
+      ['name', 'icontains', 'a&b'],
+      ['status', 'in', 'open,done'],
+    ],
   )
   assert.deepEqual([state.ordering, state.limit, state.offset, state.columns], ['-name', 50, 100, ['name', 'status']])
   assert.equal(write(state), search)

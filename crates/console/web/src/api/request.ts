@@ -44,7 +44,12 @@ async function send(method: Method, path: string, { body, ifMatch, signal }: Set
   if (body !== undefined && !(body instanceof Blob)) headers.set('Content-Type', 'application/json')
   if (ifMatch) headers.set('If-Match', ifMatch)
   const payload = body === undefined || body instanceof Blob ? (body as Blob | undefined) : JSON.stringify(body)
-  const init: RequestInit = { method, headers, ...(payload !== undefined && { body: payload }), ...(signal && { signal }) }
+  const init: RequestInit = {
+    method,
+    headers,
+    ...(payload !== undefined && { body: payload }),
+    ...(signal && { signal }),
+  }
   return fetch(path, init).catch((error: unknown) => {
     if (signal?.aborted) throw error
     throw new Refusal(0, {}, null, null)

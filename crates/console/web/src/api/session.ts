@@ -25,7 +25,7 @@ let current: Start | undefined
 let isOver = false
 let renewing: Promise<boolean> | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
-let signedInAgain: (() => void)[] = []
+const signedInAgain: (() => void)[] = []
 
 function changed() {
   for (const listener of listeners) listener()

@@ -25,12 +25,22 @@ export function give(fields: Field[], held: Held, resource: string, action: stri
 /** The actions that are held and require this one, directly or by another. */
 export function dependents(fields: Field[], held: Held, resource: string, action: string): [string, string][] {
   const needs = (other: string, its: string): boolean =>
-    requires(fields, other, its).some(([one, name]) => (one === resource && name === action) || (one !== other || name !== its ? needs(one, name) : false))
-  return Object.entries(held).flatMap(([other, actions]) => actions.filter((its) => needs(other, its)).map((its): [string, string] => [other, its]))
+    requires(fields, other, its).some(
+      ([one, name]) =>
+        (one === resource && name === action) || (one !== other || name !== its ? needs(one, name) : false),
+    )
+  return Object.entries(held).flatMap(([other, actions]) =>
+    actions.filter((its) => needs(other, its)).map((its): [string, string] => [other, its]),
+  )
 }
 
 /** Without an action go those that require it. */
 export function take(fields: Field[], held: Held, resource: string, action: string): Held {
   const gone: [string, string][] = [[resource, action], ...dependents(fields, held, resource, action)]
-  return Object.fromEntries(Object.entries(held).map(([name, actions]) => [name, actions.filter((its) => gone.every(([other, one]) => other !== name || one !== its))]))
+  return Object.fromEntries(
+    Object.entries(held).map(([name, actions]) => [
+      name,
+      actions.filter((its) => gone.every(([other, one]) => other !== name || one !== its)),
+    ]),
+  )
 }

@@ -40,7 +40,8 @@ export function read(search: string, columns: Column[]): ListState {
   return state
 }
 
-const parameter = ({ column, predicate }: Filter) => (predicate === 'exact' ? column.alias : `${column.alias}__${predicate}`)
+const parameter = ({ column, predicate }: Filter) =>
+  predicate === 'exact' ? column.alias : `${column.alias}__${predicate}`
 
 /** What the API is asked for. Filters that are half made are not among them. */
 export function query(state: ListState, fixed?: { [name: string]: string }): string {
@@ -76,7 +77,18 @@ export function sortedBy(state: ListState, alias: string): ListState {
 
 /** The predicate with which a filter of a column begins: the one that people mean most. */
 export function usual(column: Column): string {
-  const preferred = { string: 'icontains', text: 'icontains', email: 'icontains', url: 'icontains', date: 'gte', datetime: 'gte', enum: 'in', status: 'in', user: 'in', set: 'in' }
+  const preferred = {
+    string: 'icontains',
+    text: 'icontains',
+    email: 'icontains',
+    url: 'icontains',
+    date: 'gte',
+    datetime: 'gte',
+    enum: 'in',
+    status: 'in',
+    user: 'in',
+    set: 'in',
+  }
   const predicate = preferred[column.type as keyof typeof preferred] ?? 'exact'
   return column.predicates.includes(predicate) ? predicate : (column.predicates[0] ?? 'exact')
 }

@@ -65,7 +65,9 @@ export function messages(body: { [field: string]: Json }, prefix = ''): { [name:
     else if (Array.isArray(value)) {
       for (const item of value) {
         if (typeof item === 'string') add(name, item)
-        else if (item && typeof item === 'object') for (const [inner, text] of Object.entries(messages(item as Fields))) add(inner ? `${name}: ${inner}` : name, text)
+        else if (item && typeof item === 'object')
+          for (const [inner, text] of Object.entries(messages(item as Fields)))
+            add(inner ? `${name}: ${inner}` : name, text)
       }
     } else if (value && typeof value === 'object') Object.assign(found, messages(value as Fields, `${name}.`))
   }

@@ -13,10 +13,23 @@ import look from './generic.module.css'
 export type { Clash }
 export const settle = merge
 
-export function Conflict({ clashes, fields, onSettled }: { clashes: Clash[]; fields: Field[]; onSettled: (chosen: Fields) => void }) {
+export function Conflict({
+  clashes,
+  fields,
+  onSettled,
+}: {
+  clashes: Clash[]
+  fields: Field[]
+  onSettled: (chosen: Fields) => void
+}) {
   const [ours, setOurs] = useState<string[]>([])
   if (clashes.length === 0) return null
-  const take = () => onSettled(Object.fromEntries(clashes.map(({ alias, ours: mine, theirs }) => [alias, (ours.includes(alias) ? mine : theirs) ?? null])))
+  const take = () =>
+    onSettled(
+      Object.fromEntries(
+        clashes.map(({ alias, ours: mine, theirs }) => [alias, (ours.includes(alias) ? mine : theirs) ?? null]),
+      ),
+    )
   return (
     <Dialog title={t('conflict.title')} isOpen isWide mustBeAnswered onClose={take}>
       <p>{t('conflict.text')}</p>
@@ -35,7 +48,8 @@ export function Conflict({ clashes, fields, onSettled }: { clashes: Clash[]; fie
                   onChange={() => setOurs(n === 1 ? [...ours, alias] : ours.filter((one) => one !== alias))}
                 />
                 <span>
-                  {n === 0 ? t('conflict.theirs') : t('conflict.ours')} <Value type={field?.type ?? 'string'} values={field?.values} value={value} />
+                  {n === 0 ? t('conflict.theirs') : t('conflict.ours')}{' '}
+                  <Value type={field?.type ?? 'string'} values={field?.values} value={value} />
                 </span>
               </label>
             ))}

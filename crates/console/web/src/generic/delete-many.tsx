@@ -9,7 +9,15 @@ import { t } from '../texts.ts'
 import { keyOf, pathOf, type Resource } from './resource.ts'
 
 /** Deletes one after the other, and tells of those that stay. */
-export default function DeleteMany({ resource, selected, onClose }: { resource: Resource; selected: Instance[]; onClose: () => void }) {
+export default function DeleteMany({
+  resource,
+  selected,
+  onClose,
+}: {
+  resource: Resource
+  selected: Instance[]
+  onClose: () => void
+}) {
   const [done, setDone] = useState<number | undefined>()
   const [failed, setFailed] = useState<string[]>([])
   const isRunning = done !== undefined && done < selected.length
@@ -18,7 +26,9 @@ export default function DeleteMany({ resource, selected, onClose }: { resource: 
     const left: string[] = []
     for (const [n, instance] of selected.entries()) {
       if (stop.current) break
-      await call('DELETE', pathOf(resource, keyOf(resource, instance))).catch((error: Error) => left.push(`${resource.label(instance)}: ${error.message}`))
+      await call('DELETE', pathOf(resource, keyOf(resource, instance))).catch((error: Error) =>
+        left.push(`${resource.label(instance)}: ${error.message}`),
+      )
       setDone(n + 1)
     }
     await wrote(resource.path)

@@ -16,7 +16,7 @@ import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { Edit } from './edit.tsx'
 import { Failure } from './failure.tsx'
-import { fieldsFor, Form } from './form.tsx'
+import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
 import { type Action, keyOf, may, type Parts, pathOf, type Resource, type Section } from './resource.ts'
@@ -86,16 +86,36 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
         {all.length > 0 && (
           <Menu
             label={t('actions')}
-            actions={all.map((action) => ({ id: action.id, text: t(action.text), isDangerous: action.isDangerous ?? false, run: () => begin(action) }))}
+            actions={all.map((action) => ({
+              id: action.id,
+              text: t(action.text),
+              isDangerous: action.isDangerous ?? false,
+              run: () => begin(action),
+            }))}
           />
         )}
       </header>
       <div className={look.detail}>
         <div className={look.main}>
           {isEditing ? (
-            <Edit path={path} list={resource.path} sections={resource.sections} hidden={resource.hidden} inputs={parts.inputs} read={read.data} details={schema} onDone={() => setIsEditing(false)} />
+            <Edit
+              path={path}
+              list={resource.path}
+              sections={resource.sections}
+              hidden={resource.hidden}
+              inputs={parts.inputs}
+              read={read.data}
+              details={schema}
+              onDone={() => setIsEditing(false)}
+            />
           ) : (
-            <Facts sections={resource.sections} hidden={resource.hidden} views={parts.views} instance={found} fields={fieldsFor(schema, found)} />
+            <Facts
+              sections={resource.sections}
+              hidden={resource.hidden}
+              views={parts.views}
+              instance={found}
+              fields={fieldsFor(schema, found)}
+            />
           )}
           {!isEditing && parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} />)}
         </div>
@@ -105,12 +125,29 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
         </aside>
       </div>
       {secret && <Secret text={secret} onClose={() => setSecret(undefined)} />}
-      {asked && <Ask action={asked} name={resource.label(found)} onConfirm={() => act(asked)} onClose={() => setAsked(undefined)} />}
+      {asked && (
+        <Ask
+          action={asked}
+          name={resource.label(found)}
+          onConfirm={() => act(asked)}
+          onClose={() => setAsked(undefined)}
+        />
+      )}
     </>
   )
 }
 
-function Ask({ action, name, onConfirm, onClose }: { action: Action; name: string; onConfirm: () => Promise<void>; onClose: () => void }) {
+function Ask({
+  action,
+  name,
+  onConfirm,
+  onClose,
+}: {
+  action: Action
+  name: string
+  onConfirm: () => Promise<void>
+  onClose: () => void
+}) {
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const confirm = () => {
@@ -121,14 +158,28 @@ function Ask({ action, name, onConfirm, onClose }: { action: Action; name: strin
     })
   }
   return (
-    <Confirmation title={`${t(action.text)}: ${name}`} text={t(action.question ?? 'delete-text')} action={t(action.text)} isOpen isBusy={isBusy} onConfirm={confirm} onClose={onClose}>
+    <Confirmation
+      title={`${t(action.text)}: ${name}`}
+      text={t(action.question ?? 'delete-text')}
+      action={t(action.text)}
+      isOpen
+      isBusy={isBusy}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
       {error !== undefined && <Failure error={error} />}
     </Confirmation>
   )
 }
 
 /** The fields with their values, by section; what has none says so. */
-export function Facts({ sections: declared, hidden, views, instance, fields }: {
+export function Facts({
+  sections: declared,
+  hidden,
+  views,
+  instance,
+  fields,
+}: {
   sections: Section[]
   hidden?: string[] | undefined
   views?: Parts['views']
@@ -138,7 +189,10 @@ export function Facts({ sections: declared, hidden, views, instance, fields }: {
   const known = new Map(fields.map((field) => [field.alias, field]))
   const named = new Set([...declared.flatMap((section) => section.fields), ...AUDIT, ...(hidden ?? []), 'status'])
   const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
-  const sections = declared.map((section) => ({ title: section.title, fields: section.fields.flatMap((alias) => known.get(alias) ?? []) }))
+  const sections = declared.map((section) => ({
+    title: section.title,
+    fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
+  }))
   const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
   const one = (field: Field) => {
     const value = instance[field.alias]
@@ -146,7 +200,13 @@ export function Facts({ sections: declared, hidden, views, instance, fields }: {
     return (
       <div key={field.alias} className={look.fact}>
         <dt>{labelOf(field)}</dt>
-        <dd>{View ? <View value={value ?? null} instance={instance} /> : <Shown field={field} value={value} label={instance._meta?.labels?.[field.alias]} />}</dd>
+        <dd>
+          {View ? (
+            <View value={value ?? null} instance={instance} />
+          ) : (
+            <Shown field={field} value={value} label={instance._meta?.labels?.[field.alias]} />
+          )}
+        </dd>
       </div>
     )
   }
@@ -196,7 +256,9 @@ function Shown({ field, value, label }: { field: Field; value: Json | undefined;
 /** Who made it and when, and who changed it last. */
 function About({ instance }: { instance: Instance }) {
   const who = (value: Json | undefined) =>
-    value && typeof value === 'object' && !Array.isArray(value) ? nameOf(value as unknown as Parameters<typeof nameOf>[0]) : t('the-system')
+    value && typeof value === 'object' && !Array.isArray(value)
+      ? nameOf(value as unknown as Parameters<typeof nameOf>[0])
+      : t('the-system')
   if (typeof instance.created_at !== 'string') return null
   return (
     <dl className={look.facts}>
@@ -233,7 +295,10 @@ function Log({ resource, id }: { resource: Resource; id: number }) {
         {log.data.results.map((line) => (
           <li key={`${line.id}`}>
             <div>
-              <Tag>{named('action', `${line.action}`)}</Tag> {Object.keys((line.changes as Fields | null) ?? {}).map((alias) => named('field', alias)).join(', ')}
+              <Tag>{named('action', `${line.action}`)}</Tag>{' '}
+              {Object.keys((line.changes as Fields | null) ?? {})
+                .map((alias) => named('field', alias))
+                .join(', ')}
             </div>
             <div className={look.when}>
               <Moment value={`${line.at}`} />
@@ -279,8 +344,11 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   }
   if (described.error) return <Failure error={described.error} />
   if (!described.data) return null
-  const canBeSet = (field: Field) => field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
-  const fields = fieldsFor(described.data.details, values).filter((field) => canBeSet(field) && !resource.hidden?.includes(field.alias))
+  const canBeSet = (field: Field) =>
+    field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
+  const fields = fieldsFor(described.data.details, values).filter(
+    (field) => canBeSet(field) && !resource.hidden?.includes(field.alias),
+  )
   const save = async (andNew: boolean) => {
     setIsBusy(true)
     try {

@@ -8,7 +8,7 @@ import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 import { changed } from './changes.ts'
 import { type Clash, Conflict, settle } from './conflict.tsx'
-import { editable, fieldsFor, Form } from './form.tsx'
+import { editable, Form, fieldsFor } from './form.tsx'
 import type { Inputs, Section } from './resource.ts'
 
 export interface EditProps {
@@ -26,7 +26,8 @@ export interface EditProps {
 }
 
 export function Edit({ path, list, sections, hidden, inputs, warning, read, details, onDone }: EditProps) {
-  const fields = (values: Fields) => fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
+  const fields = (values: Fields) =>
+    fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
   const [base, setBase] = useState(() => ({ ...read, values: editable(read.instance, fields(read.instance)) }))
   const [values, setValues] = useState(base.values)
   const [error, setError] = useState<unknown>()
@@ -80,10 +81,14 @@ export function Edit({ path, list, sections, hidden, inputs, warning, read, deta
       >
         {warning?.(base.values, values)}
       </Form>
-      <Conflict clashes={clashes} fields={shown} onSettled={(chosen) => {
-        setValues((before) => ({ ...before, ...chosen }))
-        setClashes([])
-      }} />
+      <Conflict
+        clashes={clashes}
+        fields={shown}
+        onSettled={(chosen) => {
+          setValues((before) => ({ ...before, ...chosen }))
+          setClashes([])
+        }}
+      />
     </>
   )
 }

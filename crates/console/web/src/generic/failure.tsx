@@ -6,7 +6,12 @@ import css from '../kit/controls.module.css'
 import { type Key, t } from '../texts.ts'
 
 const TEXTS: { [status: number]: Key } = {
-  0: 'failure.offline', 403: 'failure.forbidden', 404: 'failure.not-found', 412: 'failure.changed', 429: 'failure.too-many', 503: 'failure.busy',
+  0: 'failure.offline',
+  403: 'failure.forbidden',
+  404: 'failure.not-found',
+  412: 'failure.changed',
+  429: 'failure.too-many',
+  503: 'failure.busy',
 }
 
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {

@@ -20,7 +20,11 @@ function valueText({ column, predicate, value }: Filter): string {
   return parts.map((part) => column.values?.find((choice) => `${choice.value}` === part)?.text ?? part).join(', ')
 }
 
-export function Filters({ state, columns, onChange }: {
+export function Filters({
+  state,
+  columns,
+  onChange,
+}: {
   state: ListState
   columns: Column[]
   onChange: (state: ListState) => void
@@ -37,7 +41,10 @@ export function Filters({ state, columns, onChange }: {
       {state.filters.map((filter, n) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may stand there twice
         <span key={n} className={look.chip}>
-          <Popup label={t('filter-by', { name: labelOf(filter.column) })} text={`${labelOf(filter.column)} ${predicateText(filter.predicate)} ${valueText(filter)}`}>
+          <Popup
+            label={t('filter-by', { name: labelOf(filter.column) })}
+            text={`${labelOf(filter.column)} ${predicateText(filter.predicate)} ${valueText(filter)}`}
+          >
             {(close) => (
               <Suspense>
                 <Editor
@@ -50,7 +57,12 @@ export function Filters({ state, columns, onChange }: {
               </Suspense>
             )}
           </Popup>
-          <button type="button" className={css.remove} aria-label={t('remove-filter', { name: labelOf(filter.column) })} onClick={() => set(state.filters.toSpliced(n, 1))}>
+          <button
+            type="button"
+            className={css.remove}
+            aria-label={t('remove-filter', { name: labelOf(filter.column) })}
+            onClick={() => set(state.filters.toSpliced(n, 1))}
+          >
             {'×'}
           </button>
         </span>
@@ -58,14 +70,24 @@ export function Filters({ state, columns, onChange }: {
       {state.unknown.map(([name, value]) => (
         <span key={name} className={look.chip}>
           <span className={css.tag} data-tone="warn">{`${name}=${value} ${t('unknown-filter')}`}</span>
-          <button type="button" className={css.remove} aria-label={t('remove-filter', { name })} onClick={() => onChange({ ...state, unknown: state.unknown.filter(([one]) => one !== name) })}>
+          <button
+            type="button"
+            className={css.remove}
+            aria-label={t('remove-filter', { name })}
+            onClick={() => onChange({ ...state, unknown: state.unknown.filter(([one]) => one !== name) })}
+          >
             {'×'}
           </button>
         </span>
       ))}
       {added && (
         <span className={look.chip}>
-          <Popup label={t('filter-by', { name: labelOf(added.column) })} text={labelOf(added.column)} isOpen onOpenChange={(isOpen) => isOpen || setAdded(undefined)}>
+          <Popup
+            label={t('filter-by', { name: labelOf(added.column) })}
+            text={labelOf(added.column)}
+            isOpen
+            onOpenChange={(isOpen) => isOpen || setAdded(undefined)}
+          >
             {() => (
               <Suspense>
                 <Editor
@@ -86,7 +108,11 @@ export function Filters({ state, columns, onChange }: {
         text={t('add-filter')}
         isOpen={isChoosing}
         onOpenChange={setIsChoosing}
-        actions={usable.map((column) => ({ id: column.alias, text: labelOf(column), run: () => setAdded({ column, predicate: usual(column), value: '' }) }))}
+        actions={usable.map((column) => ({
+          id: column.alias,
+          text: labelOf(column),
+          run: () => setAdded({ column, predicate: usual(column), value: '' }),
+        }))}
       />
       {state.filters.length > 1 && (
         <Button look="quiet" onPress={() => set([])}>

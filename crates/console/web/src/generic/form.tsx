@@ -27,7 +27,9 @@ export function fieldsFor(schema: Options['details'], values: Fields): Field[] {
   const own = schema.schema.filter((field) => more.every(({ alias }) => alias !== field.alias))
   const variants = new Set(
     Object.entries(schema).flatMap(([name, all]) =>
-      name.startsWith('schema_by_') ? Object.values(all as { [value: string]: Field[] }).flatMap((fields) => fields.map(({ alias }) => alias)) : [],
+      name.startsWith('schema_by_')
+        ? Object.values(all as { [value: string]: Field[] }).flatMap((fields) => fields.map(({ alias }) => alias))
+        : [],
     ),
   )
   return [...own.filter(({ alias }) => !variants.has(alias)), ...more]
@@ -39,7 +41,9 @@ export function editable(instance: Fields, fields: Field[]): Fields {
     if (isReference(value)) return (value as Fields).id ?? null
     return Array.isArray(value) ? value.map(plain) : (value ?? null)
   }
-  return Object.fromEntries(fields.filter(({ alias }) => alias in instance).map(({ alias }) => [alias, plain(instance[alias])]))
+  return Object.fromEntries(
+    fields.filter(({ alias }) => alias in instance).map(({ alias }) => [alias, plain(instance[alias])]),
+  )
 }
 
 export interface FormProps {
@@ -81,7 +85,10 @@ export function Form(props: FormProps) {
     { keys: 'Ctrl+Enter', text: t('save-and-new'), run: onSubmitAndNew ?? onSubmit },
   ])
   const known = new Set(fields.map(({ alias }) => alias))
-  const shown = props.sections.map((section) => ({ ...section, fields: section.fields.filter((alias) => known.has(alias)) }))
+  const shown = props.sections.map((section) => ({
+    ...section,
+    fields: section.fields.filter((alias) => known.has(alias)),
+  }))
   const rest = fields.filter(({ alias }) => props.sections.every((section) => !section.fields.includes(alias)))
   const input = (alias: string) => {
     const field = fields.find((one) => one.alias === alias)
@@ -96,11 +103,21 @@ export function Form(props: FormProps) {
       return <Own key={alias} {...own} />
     }
     return (
-      <FieldInput key={alias} field={field} name={alias} value={values[alias]} label={instance?._meta?.labels?.[alias]} onChange={onChange} isDisabled={isBusy} />
+      <FieldInput
+        key={alias}
+        field={field}
+        name={alias}
+        value={values[alias]}
+        label={instance?._meta?.labels?.[alias]}
+        onChange={onChange}
+        isDisabled={isBusy}
+      />
     )
   }
   const find = (name: string) => {
-    const exact = form.current?.querySelector<HTMLElement>(`[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] input`)
+    const exact = form.current?.querySelector<HTMLElement>(
+      `[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] input`,
+    )
     exact?.focus()
   }
   const labelled = (name: string) => {
@@ -175,7 +192,11 @@ export function Form(props: FormProps) {
 
 /** Asks before what was typed is left. */
 export function Leaving({ isChanged }: { isChanged: boolean }) {
-  const blocker = useBlocker({ shouldBlockFn: () => isChanged, enableBeforeUnload: () => isChanged, withResolver: true })
+  const blocker = useBlocker({
+    shouldBlockFn: () => isChanged,
+    enableBeforeUnload: () => isChanged,
+    withResolver: true,
+  })
   if (blocker.status !== 'blocked') return null
   return (
     <Confirmation

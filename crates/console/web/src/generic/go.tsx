@@ -35,7 +35,14 @@ export function Link({ to, className, children, label, isCurrent, linkRef }: Lin
     go(to)
   }
   return (
-    <a ref={linkRef} href={BASE + to} className={className} onClick={follow} aria-label={label} aria-current={isCurrent ? 'page' : undefined}>
+    <a
+      ref={linkRef}
+      href={BASE + to}
+      className={className}
+      onClick={follow}
+      aria-label={label}
+      aria-current={isCurrent ? 'page' : undefined}
+    >
       {children}
     </a>
   )

@@ -2,11 +2,21 @@
 
 import { fromAbsolute, parseDateTime, toZoned } from '@internationalized/date'
 import { useState } from 'react'
-import type { Choice, Field, Fields, Json, Reference } from '../api/shapes.ts'
 import { session } from '../api/session.ts'
+import type { Choice, Field, Fields, Json, Reference } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { Checkbox, Chooser, Fieldset, Lines, MultiChooser, NumberField, Radios, Select, TextField } from '../kit/fields.tsx'
+import {
+  Checkbox,
+  Chooser,
+  Fieldset,
+  Lines,
+  MultiChooser,
+  NumberField,
+  Radios,
+  Select,
+  TextField,
+} from '../kit/fields.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 
@@ -50,7 +60,13 @@ function number(text: string, isDecimal: boolean): Json {
 export function FieldInput(props: Props) {
   const { field, name, onChange, isDisabled = false } = props
   const value = props.value ?? null
-  const common = { name, label: labelOf(field), hint: field.description || undefined, isRequired: field.required, isDisabled }
+  const common = {
+    name,
+    label: labelOf(field),
+    hint: field.description || undefined,
+    isRequired: field.required,
+    isDisabled,
+  }
   const text = typeof value === 'string' || typeof value === 'number' ? `${value}` : ''
   switch (field.type) {
     case 'boolean':
@@ -70,7 +86,9 @@ export function FieldInput(props: Props) {
     case 'user':
     case 'relation':
       if (field.autocomplete) return <OneInput {...props} />
-      return <NumberField {...common} value={text} onChange={(typed) => onChange(number(typed, field.type === 'decimal'))} />
+      return (
+        <NumberField {...common} value={text} onChange={(typed) => onChange(number(typed, field.type === 'decimal'))} />
+      )
     case 'date':
       return <TextField {...common} type="date" isNarrow value={text} onChange={(typed) => onChange(typed || null)} />
     case 'datetime':
@@ -94,7 +112,10 @@ export function FieldInput(props: Props) {
       return <JsonInput {...props} />
   }
   const longest = limit(field, 'max_length')
-  const isLong = field.type === 'text' || field.type === 'longtext' || (longest !== undefined && longest > 255 && !field.write_only && field.alias !== 'password')
+  const isLong =
+    field.type === 'text' ||
+    field.type === 'longtext' ||
+    (longest !== undefined && longest > 255 && !field.write_only && field.alias !== 'password')
   const isSecret = field.write_only === true || field.alias === 'password'
   const type = isSecret ? 'password' : field.type === 'email' || field.type === 'url' ? field.type : 'text'
   return (
@@ -114,7 +135,11 @@ export function FieldInput(props: Props) {
 function OneInput({ field, name, value, label, onChange, isDisabled }: Props) {
   const [chosen, setChosen] = useState<Choice | null>(null)
   const id = isReference(value) ? (value as unknown as Reference).id : ((value ?? null) as Choice['value'] | null)
-  const known = isReference(value) ? nameOf(value as unknown as Reference) : typeof label === 'string' ? label : undefined
+  const known = isReference(value)
+    ? nameOf(value as unknown as Reference)
+    : typeof label === 'string'
+      ? label
+      : undefined
   const text = chosen?.value === id ? chosen?.text : known
   return (
     <Chooser
@@ -135,12 +160,18 @@ function OneInput({ field, name, value, label, onChange, isDisabled }: Props) {
 }
 
 function SetInput({ field, name, value, label, onChange, isDisabled }: Props) {
-  const ids = (Array.isArray(value) ? value : []).map((item) => (isReference(item) ? (item as unknown as Reference).id : item)) as Choice['value'][]
+  const ids = (Array.isArray(value) ? value : []).map((item) =>
+    isReference(item) ? (item as unknown as Reference).id : item,
+  ) as Choice['value'][]
   const labels = Array.isArray(label) ? label : []
   const [texts, setTexts] = useState(() => {
     const named = (Array.isArray(value) ? value : []).map((item, n): [Choice['value'], string] => [
       ids[n] as Choice['value'],
-      isReference(item) ? nameOf(item as unknown as Reference) : typeof labels[n] === 'string' ? labels[n] : `${ids[n]}`,
+      isReference(item)
+        ? nameOf(item as unknown as Reference)
+        : typeof labels[n] === 'string'
+          ? labels[n]
+          : `${ids[n]}`,
     ])
     return new Map(named)
   })
@@ -155,7 +186,9 @@ function SetInput({ field, name, value, label, onChange, isDisabled }: Props) {
               name={name}
               checked={ids.includes(choice.value)}
               disabled={isDisabled}
-              onChange={(event) => onChange(event.target.checked ? [...ids, choice.value] : ids.filter((id) => id !== choice.value))}
+              onChange={(event) =>
+                onChange(event.target.checked ? [...ids, choice.value] : ids.filter((id) => id !== choice.value))
+              }
             />
             {choice.text}
           </label>
@@ -163,7 +196,8 @@ function SetInput({ field, name, value, label, onChange, isDisabled }: Props) {
       </Fieldset>
     )
   }
-  const textOf = (id: Choice['value']) => texts.get(id) ?? field.values?.find((choice) => choice.value === id)?.text ?? `${id}`
+  const textOf = (id: Choice['value']) =>
+    texts.get(id) ?? field.values?.find((choice) => choice.value === id)?.text ?? `${id}`
   return (
     <MultiChooser
       {...common}
@@ -215,7 +249,12 @@ function Rows({ field, name, value, onChange, isDisabled, schema }: Props & { sc
               onChange={(changed) => onChange(rows.with(n, { ...row, [member.alias]: changed }))}
             />
           ))}
-          <Button look="quiet" icon="trash-2" aria-label={t('remove-row', { number: n + 1 })} onPress={() => onChange(rows.toSpliced(n, 1))} />
+          <Button
+            look="quiet"
+            icon="trash-2"
+            aria-label={t('remove-row', { number: n + 1 })}
+            onPress={() => onChange(rows.toSpliced(n, 1))}
+          />
         </div>
       ))}
       <div>
@@ -229,7 +268,9 @@ function Rows({ field, name, value, onChange, isDisabled, schema }: Props & { sc
 
 /** JSON as a text; what is none is kept as it was typed, and not taken until it is right. */
 function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
-  const [typed, setTyped] = useState(() => (value === null || value === undefined ? '' : JSON.stringify(value, null, 2)))
+  const [typed, setTyped] = useState(() =>
+    value === null || value === undefined ? '' : JSON.stringify(value, null, 2),
+  )
   const [isWrong, setIsWrong] = useState(false)
   const take = (text: string) => {
     setTyped(text)

@@ -42,7 +42,9 @@ export function Lines({ path, title, columns: wanted, search: parameter, views }
         <Filters state={state} columns={columns} onChange={set} />
       </div>
       {error && <Failure error={error} onRetry={() => void shown.refetch()} />}
-      {shown.data?.results.length === 0 && <p className={look.nothing}>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>}
+      {shown.data?.results.length === 0 && (
+        <p className={look.nothing}>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>
+      )}
       {(shown.data?.results.length ?? 0) > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
         <div className={look.frame} tabIndex={0} role="region" aria-label={t(title)}>
@@ -64,7 +66,11 @@ export function Lines({ path, title, columns: wanted, search: parameter, views }
                     const value = line[column.alias] ?? null
                     return (
                       <td key={column.alias} data-label={labelOf(column)}>
-                        {View ? <View value={value} instance={line} /> : <Value type={column.type} values={column.values} value={value} isShort />}
+                        {View ? (
+                          <View value={value} instance={line} />
+                        ) : (
+                          <Value type={column.type} values={column.values} value={value} isShort />
+                        )}
                       </td>
                     )
                   })}

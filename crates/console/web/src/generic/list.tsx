@@ -15,8 +15,8 @@ import { Failure } from './failure.tsx'
 import { Filters } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
-import { keyOf, may, type Resource, routeOf } from './resource.ts'
 import { Pages } from './pages-bar.tsx'
+import { keyOf, may, type Resource, routeOf } from './resource.ts'
 import { SearchBox } from './search-box.tsx'
 
 const DeleteMany = lazy(() => import('./delete-many.tsx'))
@@ -68,9 +68,13 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
     { keys: 'j', text: t('keys.next'), run: () => move(1) },
     { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
     { keys: 'x', text: t('keys.select'), run: selectFocused },
-    ...(canCreate ? [{ keys: 'c', text: t('create-one', { one: t(resource.one) }), run: () => go(`${resource.route}/new`) }] : []),
+    ...(canCreate
+      ? [{ keys: 'c', text: t('create-one', { one: t(resource.one) }), run: () => go(`${resource.route}/new`) }]
+      : []),
   ])
-  const visible = (state.columns ?? resource.columns).flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
+  const visible = (state.columns ?? resource.columns).flatMap(
+    (alias) => columns.find((column) => column.alias === alias) ?? [],
+  )
   const [isAsking, setIsAsking] = useState(false)
   if (described.error) return <Failure error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
@@ -91,7 +95,11 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
       <div className={look.tools}>
         <Filters state={state} columns={columns} onChange={set} />
         <div className={look.spacer} />
-        <Columns columns={columns} chosen={visible.map(({ alias }) => alias)} onChange={(chosen) => set({ ...state, columns: chosen })} />
+        <Columns
+          columns={columns}
+          chosen={visible.map(({ alias }) => alias)}
+          onChange={(chosen) => set({ ...state, columns: chosen })}
+        />
       </div>
       {selected.size > 0 && (
         <section className={look.selected} aria-label={t('selected', { count: selected.size })}>
@@ -111,7 +119,9 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
       {shown.data && results.length === 0 && (
         <div className={look.nothing}>
           <p>{isFiltered ? t('nothing-matches') : resource.nothing ? t(resource.nothing) : t('nothing-yet')}</p>
-          {isFiltered && <Button onPress={() => set({ ...state, filters: [], offset: 0 })}>{t('remove-all-filters')}</Button>}
+          {isFiltered && (
+            <Button onPress={() => set({ ...state, filters: [], offset: 0 })}>{t('remove-all-filters')}</Button>
+          )}
         </div>
       )}
       {results.length > 0 && (
@@ -125,18 +135,37 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
                     type="checkbox"
                     aria-label={t('select-page')}
                     checked={results.every((one) => selected.has(keyOf(resource, one)))}
-                    onChange={(event) => setSelected(event.target.checked ? new Map(results.map((one) => [keyOf(resource, one), one])) : new Map())}
+                    onChange={(event) =>
+                      setSelected(
+                        event.target.checked ? new Map(results.map((one) => [keyOf(resource, one), one])) : new Map(),
+                      )
+                    }
                   />
                 </th>
                 {visible.map((column) => (
-                  <Head key={column.alias} column={column} state={state} onSort={() => set(sortedBy(state, column.alias))} />
+                  <Head
+                    key={column.alias}
+                    column={column}
+                    state={state}
+                    onSort={() => set(sortedBy(state, column.alias))}
+                  />
                 ))}
               </tr>
             </thead>
             <tbody>
               {results.map((instance) => {
                 const key = keyOf(resource, instance)
-                return <Row key={key} id={key} resource={resource} instance={instance} columns={visible} isSelected={selected.has(key)} onSelect={select} />
+                return (
+                  <Row
+                    key={key}
+                    id={key}
+                    resource={resource}
+                    instance={instance}
+                    columns={visible}
+                    isSelected={selected.has(key)}
+                    onSelect={select}
+                  />
+                )
               })}
             </tbody>
           </table>
@@ -154,14 +183,14 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
       )}
       {isAsking && (
         <Suspense>
-        <DeleteMany
-          resource={resource}
-          selected={[...selected.values()]}
-          onClose={() => {
-            setIsAsking(false)
-            setSelected(new Map())
-          }}
-        />
+          <DeleteMany
+            resource={resource}
+            selected={[...selected.values()]}
+            onClose={() => {
+              setIsAsking(false)
+              setSelected(new Map())
+            }}
+          />
         </Suspense>
       )}
     </>
@@ -169,7 +198,8 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
 }
 
 function Head({ column, state, onSort }: { column: Column; state: ListState; onSort: () => void }) {
-  const direction = state.ordering === column.alias ? 'ascending' : state.ordering === `-${column.alias}` ? 'descending' : undefined
+  const direction =
+    state.ordering === column.alias ? 'ascending' : state.ordering === `-${column.alias}` ? 'descending' : undefined
   const isNumber = column.type === 'integer' || column.type === 'decimal'
   return (
     <th scope="col" aria-sort={direction} className={isNumber ? look.number : undefined}>
@@ -200,15 +230,30 @@ const Row = memo(
     return (
       <tr data-key={id} aria-selected={isSelected} className={isSelected ? look.chosen : undefined}>
         <td className={look.box}>
-          <input type="checkbox" aria-label={t('select-one', { name })} checked={isSelected} onChange={() => onSelect(id, instance)} />
+          <input
+            type="checkbox"
+            aria-label={t('select-one', { name })}
+            checked={isSelected}
+            onChange={() => onSelect(id, instance)}
+          />
         </td>
         {columns.map((column, n) => {
           const value = (
-            <Value type={column.type} values={column.values} label={instance._meta?.labels?.[column.alias]} value={instance[column.alias]} isShort />
+            <Value
+              type={column.type}
+              values={column.values}
+              label={instance._meta?.labels?.[column.alias]}
+              value={instance[column.alias]}
+              isShort
+            />
           )
           if (n > 0) {
             return (
-              <td key={column.alias} data-label={labelOf(column)} className={column.type === 'integer' || column.type === 'decimal' ? look.number : undefined}>
+              <td
+                key={column.alias}
+                data-label={labelOf(column)}
+                className={column.type === 'integer' || column.type === 'decimal' ? look.number : undefined}
+              >
                 {value}
               </td>
             )
@@ -216,7 +261,9 @@ const Row = memo(
           const text = instance[column.alias]
           return (
             <th key={column.alias} scope="row">
-              <Link to={routeOf(resource, id)}>{text === null || text === '' || text === undefined ? name : value}</Link>
+              <Link to={routeOf(resource, id)}>
+                {text === null || text === '' || text === undefined ? name : value}
+              </Link>
             </th>
           )
         })}
@@ -224,38 +271,62 @@ const Row = memo(
     )
   },
   (before, now) =>
-    before.instance === now.instance && before.isSelected === now.isSelected && before.columns.map(({ alias }) => alias).join() === now.columns.map(({ alias }) => alias).join(),
+    before.instance === now.instance &&
+    before.isSelected === now.isSelected &&
+    before.columns.map(({ alias }) => alias).join() === now.columns.map(({ alias }) => alias).join(),
 )
 
 /** Which columns are shown, and in which order. */
-function Columns({ columns, chosen, onChange }: { columns: Column[]; chosen: string[]; onChange: (chosen: string[]) => void }) {
-  const all = [...chosen.flatMap((alias) => columns.find((column) => column.alias === alias) ?? []), ...columns.filter(({ alias }) => !chosen.includes(alias))]
+function Columns({
+  columns,
+  chosen,
+  onChange,
+}: {
+  columns: Column[]
+  chosen: string[]
+  onChange: (chosen: string[]) => void
+}) {
+  const all = [
+    ...chosen.flatMap((alias) => columns.find((column) => column.alias === alias) ?? []),
+    ...columns.filter(({ alias }) => !chosen.includes(alias)),
+  ]
   return (
     <Popup label={t('columns')} icon="columns-3">
       {() => (
-          <ul className={look.columns}>
-            {all.map((column) => {
-              const at = chosen.indexOf(column.alias)
-              return (
-                <li key={column.alias}>
-                  <label className={css.check}>
-                    <input
-                      type="checkbox"
-                      checked={at >= 0}
-                      disabled={at >= 0 && chosen.length === 1}
-                      onChange={(event) => onChange(event.target.checked ? [...chosen, column.alias] : chosen.filter((alias) => alias !== column.alias))}
-                    />
-                    {labelOf(column)}
-                  </label>
-                  {at > 0 && (
-                    <button type="button" className={css.remove} aria-label={t('move-up', { name: labelOf(column) })} onClick={() => onChange(chosen.toSpliced(at, 1).toSpliced(at - 1, 0, column.alias))}>
-                      {'↑'}
-                    </button>
-                  )}
-                </li>
-              )
-            })}
-          </ul>
+        <ul className={look.columns}>
+          {all.map((column) => {
+            const at = chosen.indexOf(column.alias)
+            return (
+              <li key={column.alias}>
+                <label className={css.check}>
+                  <input
+                    type="checkbox"
+                    checked={at >= 0}
+                    disabled={at >= 0 && chosen.length === 1}
+                    onChange={(event) =>
+                      onChange(
+                        event.target.checked
+                          ? [...chosen, column.alias]
+                          : chosen.filter((alias) => alias !== column.alias),
+                      )
+                    }
+                  />
+                  {labelOf(column)}
+                </label>
+                {at > 0 && (
+                  <button
+                    type="button"
+                    className={css.remove}
+                    aria-label={t('move-up', { name: labelOf(column) })}
+                    onClick={() => onChange(chosen.toSpliced(at, 1).toSpliced(at - 1, 0, column.alias))}
+                  >
+                    {'↑'}
+                  </button>
+                )}
+              </li>
+            )
+          })}
+        </ul>
       )}
     </Popup>
   )

@@ -1,7 +1,7 @@
 // Actions by resource, as a table of boxes. An action takes along what it requires, and shows that.
 
-import type { Field, Json } from '../api/shapes.ts'
 import { session } from '../api/session.ts'
+import type { Field, Json } from '../api/shapes.ts'
 import css from '../kit/controls.module.css'
 import { Fieldset } from '../kit/fields.tsx'
 import { Icon } from '../kit/icons.tsx'
@@ -10,10 +10,13 @@ import { dependents, give, type Held, take } from './actions.ts'
 import look from './generic.module.css'
 import type { InputProps } from './resource.ts'
 
-const heldOf = (value: Json): Held => (value && typeof value === 'object' && !Array.isArray(value) ? (value as Held) : {})
+const heldOf = (value: Json): Held =>
+  value && typeof value === 'object' && !Array.isArray(value) ? (value as Held) : {}
 
 /** The actions of all resources, in the order in which they first come. */
-const actionsOf = (fields: Field[]) => [...new Set(fields.flatMap(({ values }) => (values ?? []).map(({ value }) => `${value}`)))]
+const actionsOf = (fields: Field[]) => [
+  ...new Set(fields.flatMap(({ values }) => (values ?? []).map(({ value }) => `${value}`))),
+]
 
 export function Matrix({ field, name, value, onChange }: InputProps) {
   const fields = field.schema ?? []
@@ -29,8 +32,10 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
     onChange(free.reduce((sum, [resource, action]) => (isGiven ? give : take)(fields, sum, resource, action), held))
   }
   const row = (one: Field) => (one.values ?? []).map(({ value: action }): [string, string] => [one.alias, `${action}`])
-  const column = (action: string) => fields.filter((one) => exists(one, action)).map((one): [string, string] => [one.alias, action])
-  const isWhole = (pairs: [string, string][]) => pairs.every(([resource, action]) => has(resource, action) || isLocked(resource, action))
+  const column = (action: string) =>
+    fields.filter((one) => exists(one, action)).map((one): [string, string] => [one.alias, action])
+  const isWhole = (pairs: [string, string][]) =>
+    pairs.every(([resource, action]) => has(resource, action) || isLocked(resource, action))
   return (
     <Fieldset name={name} label={labelOf(field)}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
@@ -41,7 +46,12 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
               <td />
               {actions.map((action) => (
                 <th key={action} scope="col">
-                  <button type="button" className={look.whole} title={t('matrix.column')} onClick={() => set(column(action), !isWhole(column(action)))}>
+                  <button
+                    type="button"
+                    className={look.whole}
+                    title={t('matrix.column')}
+                    onClick={() => set(column(action), !isWhole(column(action)))}
+                  >
                     {named('action', action)}
                   </button>
                 </th>
@@ -52,7 +62,12 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
             {fields.map((one) => (
               <tr key={one.alias}>
                 <th scope="row">
-                  <button type="button" className={look.whole} title={t('matrix.row')} onClick={() => set(row(one), !isWhole(row(one)))}>
+                  <button
+                    type="button"
+                    className={look.whole}
+                    title={t('matrix.row')}
+                    onClick={() => set(row(one), !isWhole(row(one)))}
+                  >
                     {named('resource', one.alias)}
                   </button>
                 </th>
@@ -62,7 +77,11 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
                   const why = isLocked(one.alias, action)
                     ? t('matrix.locked')
                     : needed.length > 0
-                      ? t('matrix.needed', { by: needed.map(([resource, its]) => `${named('resource', resource)}: ${named('action', its)}`).join(', ') })
+                      ? t('matrix.needed', {
+                          by: needed
+                            .map(([resource, its]) => `${named('resource', resource)}: ${named('action', its)}`)
+                            .join(', '),
+                        })
                       : undefined
                   return (
                     <td key={action} title={why}>

@@ -17,7 +17,10 @@ import look from './generic.module.css'
 const SIZE = 25
 
 const idOf = (line: Instance): number => Number(isReference(line.user) ? (line.user as Fields).id : line.id)
-const textOf = (line: Instance): string => (isReference(line.user) ? nameOf(line.user as unknown as Reference) : `${line.name ?? line.full_name ?? line.username ?? line.id}`)
+const textOf = (line: Instance): string =>
+  isReference(line.user)
+    ? nameOf(line.user as unknown as Reference)
+    : `${line.name ?? line.full_name ?? line.username ?? line.id}`
 
 export function Members({ title, path, canChange }: { title: Key; path: string; canChange: boolean }) {
   const [offset, setOffset] = useState(0)
@@ -43,7 +46,12 @@ export function Members({ title, path, canChange }: { title: Key; path: string; 
   return (
     <section className={look.section}>
       <h2>
-        {t(title)} {shown.data && <span className={css.optional}>{most ? t('count-of', { count: shown.data.total_count ?? 0, of: most }) : (shown.data.total_count ?? '')}</span>}
+        {t(title)}{' '}
+        {shown.data && (
+          <span className={css.optional}>
+            {most ? t('count-of', { count: shown.data.total_count ?? 0, of: most }) : (shown.data.total_count ?? '')}
+          </span>
+        )}
       </h2>
       {error !== undefined && <Failure error={error} />}
       {lines.length === 0 && shown.data && <p className={look.none}>{t('nobody-yet')}</p>}
@@ -52,7 +60,12 @@ export function Members({ title, path, canChange }: { title: Key; path: string; 
           <li key={idOf(line)} className={look.member}>
             <span>{textOf(line)}</span>
             {canChange && (
-              <button type="button" className={css.remove} aria-label={t('remove-one', { name: textOf(line) })} onClick={() => void send('DELETE', [idOf(line)])}>
+              <button
+                type="button"
+                className={css.remove}
+                aria-label={t('remove-one', { name: textOf(line) })}
+                onClick={() => void send('DELETE', [idOf(line)])}
+              >
                 {'×'}
               </button>
             )}
@@ -71,10 +84,25 @@ export function Members({ title, path, canChange }: { title: Key; path: string; 
       )}
       {canChange && autocomplete && (
         <div className={look.adding}>
-          <MultiChooser name={path} label={t('add-to', { name: t(title) })} isRequired autocomplete={autocomplete} value={added} onChange={setAdded} />
+          <MultiChooser
+            name={path}
+            label={t('add-to', { name: t(title) })}
+            isRequired
+            autocomplete={autocomplete}
+            value={added}
+            onChange={setAdded}
+          />
           {added.length > 0 && (
             <div>
-              <Button look="primary" onPress={() => void send('POST', added.map(({ value }) => Number(value)))}>
+              <Button
+                look="primary"
+                onPress={() =>
+                  void send(
+                    'POST',
+                    added.map(({ value }) => Number(value)),
+                  )
+                }
+              >
                 {t('add-count', { count: added.length })}
               </Button>
             </div>

@@ -9,7 +9,14 @@ import { t } from '../texts.ts'
 import { type ListState, SIZES } from './address.ts'
 import look from './generic.module.css'
 
-export function Pages({ page, state, limit, path, next, onChange }: {
+export function Pages({
+  page,
+  state,
+  limit,
+  path,
+  next,
+  onChange,
+}: {
   page: Page
   state: ListState
   /** How many the build may have. */
@@ -27,21 +34,41 @@ export function Pages({ page, state, limit, path, next, onChange }: {
   return (
     <nav className={look.pages} aria-label={t('pages')}>
       <span role="status">
-        {t('range', { from: results.length ? state.offset + 1 : 0, to: state.offset + results.length, of: found ?? '…' })}
+        {t('range', {
+          from: results.length ? state.offset + 1 : 0,
+          to: state.offset + results.length,
+          of: found ?? '…',
+        })}
         {total !== null && total !== found && ` ${t('of-all', { count: total ?? 0 })}`}
         {limit !== undefined && ` · ${t('limit-of', { count: limit })}`}
       </span>
       <div className={look.spacer} />
       <label className={look.size}>
         {t('rows')}
-        <select className={css.input} value={state.limit} onChange={(event) => onChange({ ...state, limit: Number(event.target.value), offset: 0 })}>
+        <select
+          className={css.input}
+          value={state.limit}
+          onChange={(event) => onChange({ ...state, limit: Number(event.target.value), offset: 0 })}
+        >
           {SIZES.map((size) => (
             <option key={size}>{size}</option>
           ))}
         </select>
       </label>
-      <Button icon="chevron-left" aria-label={t('previous-page')} isDisabled={!page.previous} onPress={() => onChange({ ...state, offset: Math.max(0, state.offset - state.limit) })} />
-      <Button icon="chevron-right" aria-label={t('next-page')} isDisabled={!page.next} onPointerEnter={prefetch} onFocus={prefetch} onPress={() => onChange({ ...state, offset: state.offset + state.limit })} />
+      <Button
+        icon="chevron-left"
+        aria-label={t('previous-page')}
+        isDisabled={!page.previous}
+        onPress={() => onChange({ ...state, offset: Math.max(0, state.offset - state.limit) })}
+      />
+      <Button
+        icon="chevron-right"
+        aria-label={t('next-page')}
+        isDisabled={!page.next}
+        onPointerEnter={prefetch}
+        onFocus={prefetch}
+        onPress={() => onChange({ ...state, offset: state.offset + state.limit })}
+      />
     </nav>
   )
 }

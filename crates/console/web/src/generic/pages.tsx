@@ -18,7 +18,11 @@ function partsOf(resource: Resource): Promise<{ parts: Parts }> {
 
 function Page({ resource, id, path }: { resource: Resource; id: string; path: string }) {
   const { parts } = use(partsOf(resource))
-  return id === 'new' ? <Create key={path} resource={resource} parts={parts} /> : <Detail key={path} resource={resource} parts={parts} id={id} />
+  return id === 'new' ? (
+    <Create key={path} resource={resource} parts={parts} />
+  ) : (
+    <Detail key={path} resource={resource} parts={parts} id={id} />
+  )
 }
 
 export function OnePage() {

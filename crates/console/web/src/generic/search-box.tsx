@@ -7,7 +7,12 @@ import { type ListState, withFilters } from './address.ts'
 import look from './generic.module.css'
 
 /** Searches by one parameter a moment after the last key. */
-export function SearchBox({ state, parameter, columns, onChange }: {
+export function SearchBox({
+  state,
+  parameter,
+  columns,
+  onChange,
+}: {
   state: ListState
   parameter: string
   columns: Column[]

@@ -52,11 +52,22 @@ export function Single(props: SingleProps) {
       {found && read.data && described.data && (
         <div className={look.main}>
           {isEditing ? (
-            <Edit path={path} list={path} sections={sections} inputs={props.inputs} warning={props.warning} read={read.data} details={described.data.details} onDone={() => setIsEditing(false)} />
+            <Edit
+              path={path}
+              list={path}
+              sections={sections}
+              inputs={props.inputs}
+              warning={props.warning}
+              read={read.data}
+              details={described.data.details}
+              onDone={() => setIsEditing(false)}
+            />
           ) : (
             <>
               <Facts sections={sections} instance={found} fields={fieldsFor(described.data.details, found)} />
-              {panels?.map((Panel) => <Panel key={Panel.name} instance={found} />)}
+              {panels?.map((Panel) => (
+                <Panel key={Panel.name} instance={found} />
+              ))}
             </>
           )}
         </div>

@@ -1,11 +1,18 @@
 import type { ReactNode } from 'react'
-import { Dialog as KitDialog, Heading, Modal, ModalOverlay } from 'react-aria-components'
+import { Heading, Dialog as KitDialog, Modal, ModalOverlay } from 'react-aria-components'
 import { t } from '../texts.ts'
 import { Button } from './buttons.tsx'
 import css from './controls.module.css'
 
 /** A dialog over everything else; Escape closes it unless it must be answered. */
-export function Dialog({ title, isOpen, onClose, isWide = false, mustBeAnswered = false, children }: {
+export function Dialog({
+  title,
+  isOpen,
+  onClose,
+  isWide = false,
+  mustBeAnswered = false,
+  children,
+}: {
   title: string
   isOpen: boolean
   onClose: () => void
@@ -32,7 +39,16 @@ export function Dialog({ title, isOpen, onClose, isWide = false, mustBeAnswered 
 }
 
 /** Asks before something that cannot be taken back. */
-export function Confirmation({ title, text, action, isOpen, isBusy = false, onConfirm, onClose, children }: {
+export function Confirmation({
+  title,
+  text,
+  action,
+  isOpen,
+  isBusy = false,
+  onConfirm,
+  onClose,
+  children,
+}: {
   title: string
   text: string
   action: string

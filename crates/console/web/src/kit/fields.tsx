@@ -6,13 +6,13 @@ import {
   ComboBox,
   FieldError,
   Input,
+  TextField as KitTextField,
   Label,
   ListBox,
   ListBoxItem,
   Popover,
   Text,
   TextArea,
-  TextField as KitTextField,
 } from 'react-aria-components'
 import type { Choice } from '../api/shapes.ts'
 import { t } from '../texts.ts'
@@ -65,7 +65,16 @@ export interface TextProps extends FieldProps {
   autoFocus?: boolean
 }
 
-export function TextField({ value, onChange, type = 'text', maxLength, isLong, isNarrow, autoFocus, ...props }: TextProps) {
+export function TextField({
+  value,
+  onChange,
+  type = 'text',
+  maxLength,
+  isLong,
+  isNarrow,
+  autoFocus,
+  ...props
+}: TextProps) {
   const { name, isDisabled, inputMode, autoComplete = 'off' } = props
   const left = maxLength === undefined ? undefined : maxLength - value.length
   const isInvalid = useMessages(name) !== undefined
@@ -101,7 +110,12 @@ export function NumberField({ value, onChange, ...props }: Omit<TextProps, 'type
 }
 
 /** One of a few: all are seen at once. */
-export function Radios({ value, onChange, choices, ...props }: FieldProps & {
+export function Radios({
+  value,
+  onChange,
+  choices,
+  ...props
+}: FieldProps & {
   value: string | number | null
   onChange: (value: string | number) => void
   choices: Choice[]
@@ -129,8 +143,13 @@ export function Fieldset({ name, label, hint, isRequired, children }: FieldProps
   const error = useMessages(name)
   const id = useId()
   return (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset's legend cannot be laid out
-    <div role="group" aria-labelledby={`${id}l`} aria-describedby={`${id}h ${id}e`} className={css.field} data-field={name}>
+    <div
+      role="group"
+      aria-labelledby={`${id}l`}
+      aria-describedby={`${id}h ${id}e`}
+      className={css.field}
+      data-field={name}
+    >
       <span id={`${id}l`} className={css.label}>
         {label}
         {isRequired === false && <span className={css.optional}>{` ${t('optional')}`}</span>}
@@ -151,7 +170,14 @@ export function Fieldset({ name, label, hint, isRequired, children }: FieldProps
 }
 
 /** A yes or no. */
-export function Checkbox({ name, label, hint, value, onChange, isDisabled }: FieldProps & {
+export function Checkbox({
+  name,
+  label,
+  hint,
+  value,
+  onChange,
+  isDisabled,
+}: FieldProps & {
   value: boolean
   onChange: (value: boolean) => void
 }) {
@@ -186,7 +212,12 @@ export function Checkbox({ name, label, hint, value, onChange, isDisabled }: Fie
 }
 
 /** One of many. */
-export function Select({ value, onChange, choices, ...props }: FieldProps & {
+export function Select({
+  value,
+  onChange,
+  choices,
+  ...props
+}: FieldProps & {
   value: string | number | null
   onChange: (value: string | number | null) => void
   choices: Choice[]
@@ -239,7 +270,14 @@ export interface ChooserProps extends FieldProps {
 }
 
 /** A combo box: what is typed narrows the choices. */
-export function Chooser({ value, text, onChange, choices, autocomplete, ...props }: ChooserProps & {
+export function Chooser({
+  value,
+  text,
+  onChange,
+  choices,
+  autocomplete,
+  ...props
+}: ChooserProps & {
   value: Choice['value'] | null
   /** What the chosen one is called, where it is none of `choices`. */
   text?: string | undefined
@@ -251,7 +289,8 @@ export function Chooser({ value, text, onChange, choices, autocomplete, ...props
   useEffect(() => setTyped(chosen), [chosen])
   const isSearching = typed !== chosen
   const found = useChoices(autocomplete, isSearching ? typed : '')
-  const all = choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ?? found
+  const all =
+    choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ?? found
   return (
     <ComboBox
       className={css.field ?? ''}
@@ -287,7 +326,10 @@ export function Chooser({ value, text, onChange, choices, autocomplete, ...props
       </div>
       <Below name={props.name} hint={props.hint} />
       <Popover className={css.popover ?? ''}>
-        <ListBox className={css.list ?? ''} renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}>
+        <ListBox
+          className={css.list ?? ''}
+          renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
+        >
           {(choice: Choice) => (
             <ListBoxItem id={choice.value} textValue={choice.text} className={css.item ?? ''}>
               {choice.text}
@@ -300,7 +342,13 @@ export function Chooser({ value, text, onChange, choices, autocomplete, ...props
 }
 
 /** Several of many, as tags; the combo box below them adds one. */
-export function MultiChooser({ value, onChange, choices, autocomplete, ...props }: ChooserProps & {
+export function MultiChooser({
+  value,
+  onChange,
+  choices,
+  autocomplete,
+  ...props
+}: ChooserProps & {
   value: Choice[]
   onChange: (value: Choice[]) => void
 }) {
@@ -341,7 +389,11 @@ export function MultiChooser({ value, onChange, choices, autocomplete, ...props 
 }
 
 /** A text a line. */
-export function Lines({ value, onChange, ...props }: FieldProps & { value: string[]; onChange: (value: string[]) => void }) {
+export function Lines({
+  value,
+  onChange,
+  ...props
+}: FieldProps & { value: string[]; onChange: (value: string[]) => void }) {
   return (
     <TextField
       {...props}

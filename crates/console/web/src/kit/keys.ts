@@ -24,7 +24,12 @@ export function switchSingleKeys(on: boolean) {
 export const shortcuts = () => [...active].flatMap(({ current }) => current)
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable], [role=menu], [role=listbox], dialog, [role=dialog], [role=alertdialog]') !== null
+  return (
+    target instanceof HTMLElement &&
+    target.closest(
+      'input, textarea, select, [contenteditable], [role=menu], [role=listbox], dialog, [role=dialog], [role=alertdialog]',
+    ) !== null
+  )
 }
 
 function pressed(event: KeyboardEvent): string {
@@ -41,7 +46,8 @@ document.addEventListener('keydown', (event) => {
   const isSingle = !key.startsWith('Ctrl+')
   if (isSingle && (isTyping(event.target) || !singleKeys)) return
   const all = shortcuts().toReversed()
-  const found = all.find(({ keys }) => keys === (prefix ? `${prefix} ${key}` : key)) ?? all.find(({ keys }) => keys === key)
+  const found =
+    all.find(({ keys }) => keys === (prefix ? `${prefix} ${key}` : key)) ?? all.find(({ keys }) => keys === key)
   clearTimeout(forgetting)
   prefix = ''
   if (found) {

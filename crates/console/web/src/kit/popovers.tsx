@@ -13,10 +13,23 @@ interface Opened {
 
 export function MenuPopover({ label, trigger, actions, onClose }: Opened & { actions: Action[] }) {
   return (
-    <Popover className={css.popover ?? ''} triggerRef={trigger} placement="bottom" isOpen onOpenChange={(isOpen) => isOpen || onClose()}>
+    <Popover
+      className={css.popover ?? ''}
+      triggerRef={trigger}
+      placement="bottom"
+      isOpen
+      onOpenChange={(isOpen) => isOpen || onClose()}
+    >
       <Menu className={css.list ?? ''} aria-label={label} autoFocus="first" onClose={onClose}>
         {actions.map(({ id, text, keys, isDangerous, isDisabled, run }) => (
-          <MenuItem key={id} id={id} textValue={text} className={`${css.item} ${isDangerous ? css.danger : ''}`} isDisabled={isDisabled ?? false} onAction={run}>
+          <MenuItem
+            key={id}
+            id={id}
+            textValue={text}
+            className={`${css.item} ${isDangerous ? css.danger : ''}`}
+            isDisabled={isDisabled ?? false}
+            onAction={run}
+          >
             <span>{text}</span>
             {keys && <kbd>{keys}</kbd>}
           </MenuItem>
@@ -28,7 +41,13 @@ export function MenuPopover({ label, trigger, actions, onClose }: Opened & { act
 
 export function DialogPopover({ label, trigger, onClose, children }: Opened & { children: ReactNode }) {
   return (
-    <Popover className={css.popover ?? ''} triggerRef={trigger} placement="bottom" isOpen onOpenChange={(isOpen) => isOpen || onClose()}>
+    <Popover
+      className={css.popover ?? ''}
+      triggerRef={trigger}
+      placement="bottom"
+      isOpen
+      onOpenChange={(isOpen) => isOpen || onClose()}
+    >
       <Dialog className={css.small ?? ''} aria-label={label}>
         {children}
       </Dialog>

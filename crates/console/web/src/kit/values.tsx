@@ -1,7 +1,7 @@
 // How a value is shown, by the type that the API says it has.
 
 import type { ReactNode } from 'react'
-import type { Json, Reference, Value as Choice } from '../api/shapes.ts'
+import type { Value as Choice, Json, Reference } from '../api/shapes.ts'
 import { LANGUAGE, t } from '../texts.ts'
 import css from './controls.module.css'
 
@@ -43,10 +43,26 @@ export function Moment({ value }: { value: string }) {
 
 type Tone = 'ok' | 'warn' | 'danger' | 'accent'
 const TONES: Record<string, Tone> = {
-  active: 'ok', completed: 'ok', approved: 'ok', done: 'ok', success: 'ok', delivered: 'ok', ok: 'ok', login_success: 'ok',
-  invited: 'accent', open: 'accent', running: 'accent', awaiting_approval: 'accent', queued: 'accent',
-  pending: 'warn', locked: 'warn', expired: 'warn',
-  rejected: 'danger', failed: 'danger', failure: 'danger', refused: 'danger',
+  active: 'ok',
+  completed: 'ok',
+  approved: 'ok',
+  done: 'ok',
+  success: 'ok',
+  delivered: 'ok',
+  ok: 'ok',
+  login_success: 'ok',
+  invited: 'accent',
+  open: 'accent',
+  running: 'accent',
+  awaiting_approval: 'accent',
+  queued: 'accent',
+  pending: 'warn',
+  locked: 'warn',
+  expired: 'warn',
+  rejected: 'danger',
+  failed: 'danger',
+  failure: 'danger',
+  refused: 'danger',
 }
 
 export function Tag({ children, value }: { children: ReactNode; value?: string }) {
@@ -63,7 +79,8 @@ const isLink = (value: string) => /^https?:\/\//.test(value)
 function items(value: Json[], shown: Shown): ReactNode {
   const labels = Array.isArray(shown.label) ? shown.label : []
   const texts = value.map((item, n) => (typeof labels[n] === 'string' ? labels[n] : inline(item, shown.values)))
-  if (shown.isShort && texts.length > 3) return `${texts.slice(0, 3).join(', ')} ${t('and-more', { count: texts.length - 3 })}`
+  if (shown.isShort && texts.length > 3)
+    return `${texts.slice(0, 3).join(', ')} ${t('and-more', { count: texts.length - 3 })}`
   return (
     <span className={css.tags}>
       {texts.map((text, n) => (
@@ -105,7 +122,11 @@ export function Value({ value, ...shown }: Shown & { value: Json | undefined }):
     case 'email':
       return shown.isShort ? `${value}` : <a href={`mailto:${value}`}>{`${value}`}</a>
     case 'url':
-      return isLink(`${value}`) && !shown.isShort ? <a href={`${value}`} target="_blank" rel="noopener noreferrer">{`${value}`}</a> : `${value}`
+      return isLink(`${value}`) && !shown.isShort ? (
+        <a href={`${value}`} target="_blank" rel="noopener noreferrer">{`${value}`}</a>
+      ) : (
+        `${value}`
+      )
   }
   if (typeof value !== 'object') return typeof shown.label === 'string' ? shown.label : `${value}`
   if (shown.isShort) return inline(value)

@@ -5,7 +5,14 @@ import { Copyable } from '../kit/copyable.tsx'
 
 /** Integrations of the type of agents. */
 function Integration({ field, name, value, onChange }: InputProps) {
-  return <FieldInput field={{ ...field, type: 'relation', autocomplete: '/api/integrations/?type=ai_mcp' }} name={name} value={value} onChange={onChange} />
+  return (
+    <FieldInput
+      field={{ ...field, type: 'relation', autocomplete: '/api/integrations/?type=ai_mcp' }}
+      name={name}
+      value={value}
+      onChange={onChange}
+    />
+  )
 }
 
 const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />

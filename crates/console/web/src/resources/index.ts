@@ -13,5 +13,14 @@ import { userGroups } from './user-groups.ts'
 import { users } from './users.ts'
 
 export const RESOURCES: Resource[] = [
-  users, roles, userGroups, singleSignOn, authenticationObjects, objectClasses, taskTemplates, integrations, connectors, customComponents,
+  users,
+  roles,
+  userGroups,
+  singleSignOn,
+  authenticationObjects,
+  objectClasses,
+  taskTemplates,
+  integrations,
+  connectors,
+  customComponents,
 ]

@@ -12,7 +12,11 @@ export const singleSignOn: Resource = {
   search: 'name__icontains',
   sections: [
     { title: 'section.provider', fields: ['name', 'provider', 'is_enabled'] },
-    { title: 'section.at-the-provider', fields: ['redirect_uri', 'logout_url', 'client_id', 'tenant_id', 'client_secret'], hint: 'single-sign-on.copy' },
+    {
+      title: 'section.at-the-provider',
+      fields: ['redirect_uri', 'logout_url', 'client_id', 'tenant_id', 'client_secret'],
+      hint: 'single-sign-on.copy',
+    },
     { title: 'section.accounts', fields: ['auto_create_user', 'roles', 'is_docs_addin_enabled'] },
   ],
   parts: () => import('./single-sign-on.parts.tsx'),

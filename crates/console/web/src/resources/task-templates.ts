@@ -12,10 +12,22 @@ export const taskTemplates: Resource = {
   search: 'name__icontains',
   sections: [
     { title: 'section.template', fields: ['name', 'description', 'task_creation', 'plugin_config'] },
-    { title: 'section.due', fields: ['complete_by', 'complete_by_date', 'complete_by_time_value', 'complete_by_time_unit'] },
+    {
+      title: 'section.due',
+      fields: ['complete_by', 'complete_by_date', 'complete_by_time_value', 'complete_by_time_unit'],
+    },
     {
       title: 'section.expiry',
-      fields: ['expiry', 'expiry_date', 'expiry_time_value', 'expiry_time_unit', 'expiry_time_rel_to', 'expiry_day', 'expiry_periodic_day', 'expiry_periodic_month'],
+      fields: [
+        'expiry',
+        'expiry_date',
+        'expiry_time_value',
+        'expiry_time_unit',
+        'expiry_time_rel_to',
+        'expiry_day',
+        'expiry_periodic_day',
+        'expiry_periodic_month',
+      ],
     },
     { title: 'section.reminders', fields: ['reminders', 'renewals'] },
   ],

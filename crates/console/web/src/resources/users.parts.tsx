@@ -8,27 +8,46 @@ import { labelOf, t } from '../texts.ts'
 function AccountType({ field, name, value, onChange, instance }: InputProps) {
   const meta = instance?._meta as { allowed_account_type_changes?: Json[] } | undefined
   const allowed = meta?.allowed_account_type_changes
-  const values = field.values?.filter((choice) => !allowed || choice.value === instance?.account_type || allowed.includes(choice.value))
+  const values = field.values?.filter(
+    (choice) => !allowed || choice.value === instance?.account_type || allowed.includes(choice.value),
+  )
   return <FieldInput field={{ ...field, ...(values && { values }) }} name={name} value={value} onChange={onChange} />
 }
 
 /** Roles are for configuration administrators alone. */
 function Roles({ field, name, value, onChange, instance, values }: InputProps) {
   if ((values.account_type ?? instance?.account_type) !== 'full') return null
-  return <FieldInput field={field} name={name} value={value} onChange={onChange} label={instance?._meta?.labels?.roles} />
+  return (
+    <FieldInput field={field} name={name} value={value} onChange={onChange} label={instance?._meta?.labels?.roles} />
+  )
 }
 
 /** Only service accounts have a password that others set. */
 function Password({ field, name, value, onChange, instance, values }: InputProps) {
   const type = `${values.account_type ?? instance?.account_type ?? ''}`
   if (!type.startsWith('service_')) return null
-  return <FieldInput field={{ ...field, write_only: true, required: instance === undefined }} name={name} value={value} onChange={onChange} />
+  return (
+    <FieldInput
+      field={{ ...field, write_only: true, required: instance === undefined }}
+      name={name}
+      value={value}
+      onChange={onChange}
+    />
+  )
 }
 
 /** The ranges of addresses from which an account may sign in, one a line. */
 function AddressRanges({ field, name, value, onChange, instance, values }: InputProps) {
   if ((values.is_ip_restriction_enabled ?? instance?.is_ip_restriction_enabled) !== true) return null
-  return <Lines name={name} label={labelOf(field)} hint={t('users.ranges')} value={Array.isArray(value) ? value.map(String) : []} onChange={onChange} />
+  return (
+    <Lines
+      name={name}
+      label={labelOf(field)}
+      hint={t('users.ranges')}
+      value={Array.isArray(value) ? value.map(String) : []}
+      onChange={onChange}
+    />
+  )
 }
 
 export const parts: Parts = {

@@ -4,7 +4,10 @@ import type { Action, Resource } from '../generic/resource.ts'
 import type { Key } from '../texts.ts'
 
 const NAMES = ['send_activation_link', 'unlock', 'deactivate', 'reactivate', 'anonymize'] as const
-const QUESTIONS: { [name: string]: Key } = { deactivate: 'users.deactivate.question', anonymize: 'users.anonymize.question' }
+const QUESTIONS: { [name: string]: Key } = {
+  deactivate: 'users.deactivate.question',
+  anonymize: 'users.anonymize.question',
+}
 
 const offers = (user: Instance, name: string) => Array.isArray(user.next_actions) && user.next_actions.includes(name)
 
@@ -30,9 +33,28 @@ export const users: Resource = {
   columns: ['full_name', 'username', 'account_type', 'status', 'roles', 'last_login'],
   search: 'full_name__icontains',
   sections: [
-    { title: 'section.person', fields: ['username', 'account_type', 'first_name', 'last_name', 'job_title', 'company_name', 'phone', 'mobile', 'timezone'] },
-    { title: 'section.access', fields: ['roles', 'password', 'delay_activation', 'is_ip_restriction_enabled', 'allowed_ip_ranges'] },
-    { title: 'section.sign-in', fields: ['activated_at', 'last_login', 'password_set_at', 'password_expires_at', 'link_sent_at', 'link_sent_by'] },
+    {
+      title: 'section.person',
+      fields: [
+        'username',
+        'account_type',
+        'first_name',
+        'last_name',
+        'job_title',
+        'company_name',
+        'phone',
+        'mobile',
+        'timezone',
+      ],
+    },
+    {
+      title: 'section.access',
+      fields: ['roles', 'password', 'delay_activation', 'is_ip_restriction_enabled', 'allowed_ip_ranges'],
+    },
+    {
+      title: 'section.sign-in',
+      fields: ['activated_at', 'last_login', 'password_set_at', 'password_expires_at', 'link_sent_at', 'link_sent_by'],
+    },
   ],
   hidden: ['next_actions'],
   parts: () => import('./users.parts.tsx'),

@@ -25,7 +25,19 @@ export function Company() {
       title="company"
       name="company_details"
       path="/api/administration/company-details/"
-      sections={[{ title: 'section.contact', fields: ['admin_first_name', 'admin_last_name', 'admin_job_title', 'admin_email_address', 'admin_phone_number', 'admin_email_signature'] }]}
+      sections={[
+        {
+          title: 'section.contact',
+          fields: [
+            'admin_first_name',
+            'admin_last_name',
+            'admin_job_title',
+            'admin_email_address',
+            'admin_phone_number',
+            'admin_email_signature',
+          ],
+        },
+      ]}
       panels={[MessagePreview]}
     />
   )
@@ -38,7 +50,12 @@ function MessagePreview() {
   const [name, setName] = useState('activation')
   const preview = useQuery({
     queryKey: ['/api/administration/messages/preview/', name],
-    queryFn: async () => (await call<{ subject: string; text: string }>('POST', '/api/administration/messages/preview/', { body: { name } })).data,
+    queryFn: async () =>
+      (
+        await call<{ subject: string; text: string }>('POST', '/api/administration/messages/preview/', {
+          body: { name },
+        })
+      ).data,
   })
   return (
     <section className={look.section}>
@@ -91,21 +108,47 @@ function MailTest({ instance }: { instance: Instance }) {
     setOutcome(undefined)
     setError(undefined)
     const { username, port, tls, host, authorization_method, authentication_object } = instance
-    const body = { username, port, tls, host, authorization_method, ...(needsPassword ? { password } : { authentication_object }) }
-    await call<{ msg: string }>('POST', '/api/administration/smtp-settings/test/', { body }).then(({ data }) => setOutcome(data.msg), setError)
+    const body = {
+      username,
+      port,
+      tls,
+      host,
+      authorization_method,
+      ...(needsPassword ? { password } : { authentication_object }),
+    }
+    await call<{ msg: string }>('POST', '/api/administration/smtp-settings/test/', { body }).then(
+      ({ data }) => setOutcome(data.msg),
+      setError,
+    )
     setIsBusy(false)
   }
   return (
     <section className={look.section}>
       <h2>{t('mail.test')}</h2>
       <p className={css.hint}>{t('mail.test.hint')}</p>
-      {needsPassword && <TextField name="test-password" label={t('field.password')} type="password" isRequired value={password} onChange={setPassword} autoComplete="off" />}
+      {needsPassword && (
+        <TextField
+          name="test-password"
+          label={t('field.password')}
+          type="password"
+          isRequired
+          value={password}
+          onChange={setPassword}
+          autoComplete="off"
+        />
+      )}
       <div>
         <Button isDisabled={isBusy} onPress={() => void run()}>
           {t('mail.test.send')}
         </Button>
       </div>
-      <div role="status">{outcome && <p className={css.notice} data-tone="ok">{outcome}</p>}</div>
+      <div role="status">
+        {outcome && (
+          <p className={css.notice} data-tone="ok">
+            {outcome}
+          </p>
+        )}
+      </div>
       {error !== undefined && <Failure error={error} />}
     </section>
   )
@@ -142,11 +185,15 @@ interface Counted {
 
 /** Counters, nearest to full first. */
 export function Limits() {
-  const limits = useQuery(anything<{ [name: string]: Counted } & { additional_limits?: { [name: string]: number } }>('/api/limits/'))
+  const limits = useQuery(
+    anything<{ [name: string]: Counted } & { additional_limits?: { [name: string]: number } }>('/api/limits/'),
+  )
   if (limits.error) return <Failure error={limits.error} />
   if (!limits.data) return null
   const { additional_limits: more = {}, ...counted } = limits.data
-  const all = Object.entries(counted as { [name: string]: Counted }).toSorted(([, a], [, b]) => b.count / b.limit - a.count / a.limit)
+  const all = Object.entries(counted as { [name: string]: Counted }).toSorted(
+    ([, a], [, b]) => b.count / b.limit - a.count / a.limit,
+  )
   return (
     <>
       <header className={look.head}>
@@ -160,7 +207,8 @@ export function Limits() {
               <div key={name} className={look.fact}>
                 <dt>{named('resource', name)}</dt>
                 <dd>
-                  <meter min={0} max={limit} high={limit * 0.9} value={count} aria-label={named('resource', name)} /> {t('count-of', { count, of: limit })}
+                  <meter min={0} max={limit} high={limit * 0.9} value={count} aria-label={named('resource', name)} />{' '}
+                  {t('count-of', { count, of: limit })}
                 </dd>
               </div>
             ))}
@@ -190,7 +238,16 @@ const LOG: Pick<Resource, 'path' | 'title' | 'columns' | 'search'> = {
 }
 
 export function Log() {
-  return <Lines {...LOG} views={{ changes: Changes, resource: ({ value }) => named('resource', `${value}`), action: ({ value }) => named('action', `${value}`) }} />
+  return (
+    <Lines
+      {...LOG}
+      views={{
+        changes: Changes,
+        resource: ({ value }) => named('resource', `${value}`),
+        action: ({ value }) => named('action', `${value}`),
+      }}
+    />
+  )
 }
 
 export function SignIns() {

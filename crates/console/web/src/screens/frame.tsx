@@ -28,7 +28,9 @@ export function Frame({ children }: { children: ReactNode }) {
   useShortcuts([
     { keys: 'Ctrl+K', text: t('palette'), run: () => setShown('palette') },
     { keys: '?', text: t('shortcuts'), run: () => setShown('shortcuts') },
-    ...parts.flatMap(({ entries }) => entries).flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
+    ...parts
+      .flatMap(({ entries }) => entries)
+      .flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
   ])
   useHeading(main, path)
   useEffect(() => {
@@ -43,7 +45,13 @@ export function Frame({ children }: { children: ReactNode }) {
       </a>
       <header className={look.bar}>
         <span className={look.opener}>
-          <Button look="quiet" icon="menu" aria-label={t('menu')} aria-expanded={isOpen} onPress={() => setIsOpen(!isOpen)} />
+          <Button
+            look="quiet"
+            icon="menu"
+            aria-label={t('menu')}
+            aria-expanded={isOpen}
+            onPress={() => setIsOpen(!isOpen)}
+          />
         </span>
         <Link to="/" className={look.brand}>
           {start?.build ?? ''}
@@ -112,7 +120,8 @@ function useHeading(main: { current: HTMLElement | null }, path: string) {
       if (!heading) return
       document.title = `${heading.textContent} · ${session()?.build ?? ''}`
       const active = document.activeElement
-      if (isNew && path && (active === document.body || active?.closest('nav, header') || !active?.isConnected)) heading.focus({ preventScroll: true })
+      if (isNew && path && (active === document.body || active?.closest('nav, header') || !active?.isConnected))
+        heading.focus({ preventScroll: true })
       isNew = false
     }
     look()

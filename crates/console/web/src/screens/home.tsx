@@ -52,7 +52,11 @@ function Guide() {
     { text: 'guide.sign-in', to: '/admin/sign-in', isDone: false },
     { text: 'guide.second', to: '/admin/users/new', isDone: (admins.data?.filtered_count ?? 0) > 1 },
     { text: 'guide.class', to: '/admin/classes/new', isDone: count(classes) > 0 },
-    { text: 'guide.record', to: '/admin/classes', isDone: classes.data?.results.some(({ num_of_records }) => Number(num_of_records) > 0) ?? false },
+    {
+      text: 'guide.record',
+      to: '/admin/classes',
+      isDone: classes.data?.results.some(({ num_of_records }) => Number(num_of_records) > 0) ?? false,
+    },
     { text: 'guide.connector', to: '/admin/connectors/new', isDone: count(connectors) > 0 },
   ]
   return (

@@ -18,12 +18,27 @@ import { type Key, t } from '../texts.ts'
 import { type Settings, useSettings } from './settings.ts'
 
 const SECTIONS = [
-  { title: 'section.person' as Key, fields: ['username', 'first_name', 'last_name', 'job_title', 'phone', 'mobile', 'timezone'] },
-  { title: 'section.access' as Key, fields: ['account_type', 'roles', 'is_ip_restriction_enabled', 'allowed_ip_ranges'] },
+  {
+    title: 'section.person' as Key,
+    fields: ['username', 'first_name', 'last_name', 'job_title', 'phone', 'mobile', 'timezone'],
+  },
+  {
+    title: 'section.access' as Key,
+    fields: ['account_type', 'roles', 'is_ip_restriction_enabled', 'allowed_ip_ranges'],
+  },
 ]
 
 export function Me() {
-  return <Single title="me" name="users" path="/api/users/me/" sections={SECTIONS} canEdit panels={[Looks, Password, Sessions, Identities]} />
+  return (
+    <Single
+      title="me"
+      name="users"
+      path="/api/users/me/"
+      sections={SECTIONS}
+      canEdit
+      panels={[Looks, Password, Sessions, Identities]}
+    />
+  )
 }
 
 /** How the console looks to its user. */
@@ -33,7 +48,12 @@ function Looks() {
     <div role="radiogroup" aria-label={t(`look.${name}` as Key)} className={css.actions}>
       {values.map(([value, text]) => (
         <label key={`${value}`} className={css.check}>
-          <input type="radio" name={name} checked={settings[name] === value} onChange={() => change({ [name]: value })} />
+          <input
+            type="radio"
+            name={name}
+            checked={settings[name] === value}
+            onChange={() => change({ [name]: value })}
+          />
           {t(text)}
         </label>
       ))}
@@ -42,9 +62,19 @@ function Looks() {
   return (
     <section className={look.section}>
       <h2>{t('look')}</h2>
-      {choice('theme', [['system', 'look.system'], ['light', 'look.light'], ['dark', 'look.dark']])}
-      {choice('density', [['compact', 'look.compact'], ['comfortable', 'look.comfortable']])}
-      {choice('singleKeys', [[true, 'look.keys-on'], [false, 'look.keys-off']])}
+      {choice('theme', [
+        ['system', 'look.system'],
+        ['light', 'look.light'],
+        ['dark', 'look.dark'],
+      ])}
+      {choice('density', [
+        ['compact', 'look.compact'],
+        ['comfortable', 'look.comfortable'],
+      ])}
+      {choice('singleKeys', [
+        [true, 'look.keys-on'],
+        [false, 'look.keys-off'],
+      ])}
     </section>
   )
 }
@@ -56,15 +86,14 @@ function Password() {
   const [isBusy, setIsBusy] = useState(false)
   const change = async () => {
     setIsBusy(true)
-    await call('POST', '/api/auth/password-change/', { body: { current_password: current, new_password: chosen } }).then(
-      () => {
-        setCurrent('')
-        setChosen('')
-        setError(undefined)
-        say(t('password.changed'))
-      },
-      setError,
-    )
+    await call('POST', '/api/auth/password-change/', {
+      body: { current_password: current, new_password: chosen },
+    }).then(() => {
+      setCurrent('')
+      setChosen('')
+      setError(undefined)
+      say(t('password.changed'))
+    }, setError)
     setIsBusy(false)
   }
   const refused = error instanceof Refusal && error.status === 400
@@ -80,8 +109,24 @@ function Password() {
       >
         <h2>{t('password')}</h2>
         {error !== undefined && (!refused || messagesOf(error.body)['']) && <Failure error={error} />}
-        <TextField name="current_password" label={t('password.current')} type="password" isRequired value={current} onChange={setCurrent} autoComplete="current-password" />
-        <TextField name="new_password" label={t('password.new')} type="password" isRequired value={chosen} onChange={setChosen} autoComplete="new-password" />
+        <TextField
+          name="current_password"
+          label={t('password.current')}
+          type="password"
+          isRequired
+          value={current}
+          onChange={setCurrent}
+          autoComplete="current-password"
+        />
+        <TextField
+          name="new_password"
+          label={t('password.new')}
+          type="password"
+          isRequired
+          value={chosen}
+          onChange={setChosen}
+          autoComplete="new-password"
+        />
         <div>
           <Button type="submit" isDisabled={isBusy || !current || !chosen}>
             {t('password.change')}

@@ -18,17 +18,28 @@ export interface Part {
 }
 
 const KEYS: { [route: string]: string } = {
-  '/': 'g h', '/admin/users': 'g u', '/admin/roles': 'g r', '/admin/classes': 'g c', '/admin/log': 'g l',
+  '/': 'g h',
+  '/admin/users': 'g u',
+  '/admin/roles': 'g r',
+  '/admin/classes': 'g c',
+  '/admin/log': 'g l',
 }
 
-const entry = (to: string, text: Key, icon: IconName): Entry => ({ to, text: t(text), icon, ...(KEYS[to] && { keys: KEYS[to] }) })
+const entry = (to: string, text: Key, icon: IconName): Entry => ({
+  to,
+  text: t(text),
+  icon,
+  ...(KEYS[to] && { keys: KEYS[to] }),
+})
 
 export function menu(): Part[] {
   const permissions = session()?.permissions ?? {}
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true
   const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')
   const of = (...names: string[]) =>
-    RESOURCES.filter(({ name }) => names.includes(name) && may(name, 'list')).map(({ route, title, icon }) => entry(route, title, icon))
+    RESOURCES.filter(({ name }) => names.includes(name) && may(name, 'list')).map(({ route, title, icon }) =>
+      entry(route, title, icon),
+    )
   const parts: Part[] = [
     { title: undefined, entries: [entry('/', 'home', 'house')] },
     { title: 'menu.people', entries: [...of('users'), ...of('roles'), ...of('user_groups')] },
@@ -41,7 +52,12 @@ export function menu(): Part[] {
       ],
     },
     { title: 'menu.records', entries: isAdmin ? [...of('object_classes'), ...of('task_templates')] : [] },
-    { title: 'menu.connected', entries: isAdmin ? [...of('integrations'), ...of('mcp_connectors'), ...of('authentication_objects'), ...of('custom_components')] : [] },
+    {
+      title: 'menu.connected',
+      entries: isAdmin
+        ? [...of('integrations'), ...of('mcp_connectors'), ...of('authentication_objects'), ...of('custom_components')]
+        : [],
+    },
     {
       title: 'menu.organisation',
       entries: [

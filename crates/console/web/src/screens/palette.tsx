@@ -4,13 +4,13 @@ import { useState } from 'react'
 import { Autocomplete, Dialog, Input, Menu, MenuItem, Modal, ModalOverlay, TextField } from 'react-aria-components'
 import { session } from '../api/session.ts'
 import { useGo } from '../generic/go.tsx'
-import css from '../kit/controls.module.css'
 import { useChoices } from '../kit/choices.ts'
+import css from '../kit/controls.module.css'
 import { shortcuts } from '../kit/keys.ts'
 import { RESOURCES } from '../resources/index.ts'
 import { t } from '../texts.ts'
-import look from './palette.module.css'
 import type { Part } from './menu.ts'
+import look from './palette.module.css'
 
 interface Item {
   id: string
@@ -24,16 +24,25 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
   const [typed, setTyped] = useState('')
   const [here] = useState(shortcuts)
   const permissions = session()?.permissions ?? {}
-  const people = useChoices(typed.length > 1 && permissions.users?.list ? '/api/users/autocomplete/?text__icontains=' : undefined, typed)
+  const people = useChoices(
+    typed.length > 1 && permissions.users?.list ? '/api/users/autocomplete/?text__icontains=' : undefined,
+    typed,
+  )
   const items: Item[] = [
-    ...parts.flatMap(({ entries }) => entries.map(({ to, text, keys }) => ({ id: to, text: t('go-to', { name: text }), keys, run: () => go(to) }))),
+    ...parts.flatMap(({ entries }) =>
+      entries.map(({ to, text, keys }) => ({ id: to, text: t('go-to', { name: text }), keys, run: () => go(to) })),
+    ),
     { id: '/me', text: t('go-to', { name: t('me') }), run: () => go('/me') },
-    ...RESOURCES.filter(({ name, canCreate }) => canCreate !== false && permissions[name]?.create).map(({ name, route, one }) => ({
-      id: `new ${name}`,
-      text: t('create-one', { one: t(one) }),
-      run: () => go(`${route}/new`),
-    })),
-    ...here.filter(({ keys }) => !keys.startsWith('g ') && keys !== 'Ctrl+K').map(({ keys, text, run }) => ({ id: `do ${keys}`, text, keys, run })),
+    ...RESOURCES.filter(({ name, canCreate }) => canCreate !== false && permissions[name]?.create).map(
+      ({ name, route, one }) => ({
+        id: `new ${name}`,
+        text: t('create-one', { one: t(one) }),
+        run: () => go(`${route}/new`),
+      }),
+    ),
+    ...here
+      .filter(({ keys }) => !keys.startsWith('g ') && keys !== 'Ctrl+K')
+      .map(({ keys, text, run }) => ({ id: `do ${keys}`, text, keys, run })),
   ]
   const wanted = typed.toLowerCase()
   const shown: Item[] = [
@@ -41,7 +50,12 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
     ...people.map(({ value, text }) => ({ id: `user ${value}`, text, run: () => go(`/admin/users/${value}`) })),
   ]
   return (
-    <ModalOverlay className={`${css.overlay} ${look.overlay}`} isOpen isDismissable onOpenChange={(open) => open || onClose()}>
+    <ModalOverlay
+      className={`${css.overlay} ${look.overlay}`}
+      isOpen
+      isDismissable
+      onOpenChange={(open) => open || onClose()}
+    >
       <Modal className={`${css.modal} ${look.palette}`}>
         <Dialog aria-label={t('palette')} className={look.dialog ?? ''}>
           <Autocomplete inputValue={typed} onInputChange={setTyped}>

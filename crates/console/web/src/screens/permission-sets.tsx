@@ -69,7 +69,14 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
       )}
       {edited && <Edit path={path} set={edited === 'new' ? undefined : edited} onDone={() => setEdited(undefined)} />}
       {deleted && (
-        <Confirmation title={`${t('delete')}: ${deleted.name}`} text={t('permission-sets.deletes')} action={t('delete')} isOpen onConfirm={() => remove(deleted).catch(setError)} onClose={() => setDeleted(undefined)}>
+        <Confirmation
+          title={`${t('delete')}: ${deleted.name}`}
+          text={t('permission-sets.deletes')}
+          action={t('delete')}
+          isOpen
+          onConfirm={() => remove(deleted).catch(setError)}
+          onClose={() => setDeleted(undefined)}
+        >
           {error !== undefined && <Failure error={error} />}
         </Confirmation>
       )}
@@ -83,7 +90,9 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
   const [values, setValues] = useState<Fields>(before)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const fields = (described.data?.details.schema ?? []).filter(({ alias }) => alias === 'permissions' || (alias === 'name' && !(set && isSystem(set))))
+  const fields = (described.data?.details.schema ?? []).filter(
+    ({ alias }) => alias === 'permissions' || (alias === 'name' && !(set && isSystem(set))),
+  )
   const save = async () => {
     setIsBusy(true)
     try {
@@ -118,4 +127,3 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
     </Dialog>
   )
 }
-

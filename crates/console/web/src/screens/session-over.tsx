@@ -5,7 +5,8 @@ import { t } from '../texts.ts'
 
 /** The session ended elsewhere, or by time: what is on the page stays, and goes on after a sign-in in another window. */
 export default function SessionOver() {
-  const open = () => window.open(`/sign-in/?return_to=${encodeURIComponent('/console/signed-in')}`, '_blank', 'width=480,height=720')
+  const open = () =>
+    window.open(`/sign-in/?return_to=${encodeURIComponent('/console/signed-in')}`, '_blank', 'width=480,height=720')
   return (
     <Dialog title={t('session.over')} isOpen mustBeAnswered onClose={() => {}}>
       <p>{t('session.over.text')}</p>

@@ -1,9 +1,9 @@
 import { useState } from 'react'
+import look from '../generic/generic.module.css'
 import css from '../kit/controls.module.css'
 import { Dialog } from '../kit/dialogs.tsx'
 import { shortcuts } from '../kit/keys.ts'
 import { t } from '../texts.ts'
-import look from '../generic/generic.module.css'
 
 /** The keys that work on the page as it is. */
 export default function Shortcuts({ onClose }: { onClose: () => void }) {
