@@ -16,7 +16,7 @@ use testkit::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
@@ -25,6 +25,7 @@ const SOURCES: [(&str, &str); 8] = [
     ("task.mjs", include_str!("task.mjs")),
     ("component.mjs", include_str!("component.mjs")),
     ("agent.mjs", include_str!("agent.mjs")),
+    ("console.mjs", include_str!("console.mjs")),
 ];
 
 /// Runs a script; what it says if it fails.
@@ -134,6 +135,66 @@ async fn the_descriptions_are_searched_and_tried_out() {
         json!({
             "api": address(&server), "history": format!("http://{}", server.history()),
             "username": ADMIN, "token": admin.token, "apiKey": api_key.trim(), "clientId": client_id,
+        }),
+    );
+}
+
+/// What would run where a text of somebody were taken as HTML.
+const HOSTILE: &str = "<img src=x onerror=\"ran=1;alert(1)\"><script>ran=1</script>";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_is_for_everybody() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    for number in 1..=30 {
+        let person = json!({
+            "username": format!("person{number}@example.com"), "account_type": "internal", "delay_activation": true,
+            "first_name": "Person", "last_name": format!("Number {number}"), "company_name": HOSTILE,
+        });
+        admin.post("/api/users/", person).await.created();
+    }
+    admin.post("/api/roles/", json!({"name": HOSTILE, "description": HOSTILE})).await.created();
+    admin.post("/api/user-groups/", json!({"name": HOSTILE, "description": HOSTILE})).await.created();
+    admin.post("/api/object-classes/", json!({"name": HOSTILE})).await.created();
+    let provider = json!({
+        "name": HOSTILE, "client_id": "a", "client_secret": "b", "tenant_id": "c", "provider": "provider_a",
+    });
+    admin.post("/api/single-sign-on/", provider).await.created();
+    let screens = [
+        "/",
+        "/me",
+        "/admin/users",
+        "/admin/users/2",
+        "/admin/users/new",
+        "/admin/roles",
+        "/admin/roles/1",
+        "/admin/roles/new",
+        "/admin/groups/1",
+        "/admin/single-sign-on/1",
+        "/admin/single-sign-on/new",
+        "/admin/sign-in",
+        "/admin/sign-ins",
+        "/admin/mail",
+        "/admin/company",
+        "/admin/authentication-objects/new",
+        "/admin/log",
+        "/admin/limits",
+        "/admin/classes",
+        "/admin/classes/1",
+        "/admin/task-templates/new",
+        "/admin/integrations/new",
+        "/admin/connectors/new",
+        "/admin/components",
+        "/nowhere",
+    ];
+    run(
+        "console.mjs",
+        json!({
+            "api": address(&server), "username": ADMIN, "password": PASSWORD, "screens": screens, "hostile": HOSTILE,
         }),
     );
 }

@@ -282,6 +282,11 @@ function About({ instance }: { instance: Instance }) {
   )
 }
 
+const changedFields = (changes: Json | undefined) =>
+  Object.keys((changes as Fields | null) ?? {})
+    .map((alias) => named('field', alias))
+    .join(', ')
+
 /** The last lines of the administration log about this instance. */
 function Log({ resource, id }: { resource: Resource; id: number }) {
   const mayRead = session()?.permissions?.administration_log?.list === true && Number.isFinite(id)
@@ -296,9 +301,7 @@ function Log({ resource, id }: { resource: Resource; id: number }) {
           <li key={`${line.id}`}>
             <div>
               <Tag>{named('action', `${line.action}`)}</Tag>{' '}
-              {Object.keys((line.changes as Fields | null) ?? {})
-                .map((alias) => named('field', alias))
-                .join(', ')}
+              {line.action !== 'create' && changedFields(line.changes)}
             </div>
             <div className={look.when}>
               <Moment value={`${line.at}`} />

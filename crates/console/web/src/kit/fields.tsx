@@ -14,6 +14,7 @@ import {
   Text,
   TextArea,
 } from 'react-aria-components'
+import { session } from '../api/session.ts'
 import type { Choice } from '../api/shapes.ts'
 import { t } from '../texts.ts'
 import { useChoices } from './choices.ts'
@@ -93,6 +94,8 @@ export function TextField({
       {...(inputMode && { inputMode })}
     >
       <Caption {...props} />
+      {/* Password managers and browsers look for the name beside every password. */}
+      {type === 'password' && <input type="text" hidden readOnly autoComplete="username" value={session()?.user?.username ?? ''} />}
       {isLong ? (
         <TextArea className={css.input ?? ''} rows={3} />
       ) : (

@@ -123,7 +123,13 @@ function MailTest({ instance }: { instance: Instance }) {
     setIsBusy(false)
   }
   return (
-    <section className={look.section}>
+    <form
+      className={look.section}
+      onSubmit={(event) => {
+        event.preventDefault()
+        void run()
+      }}
+    >
       <h2>{t('mail.test')}</h2>
       <p className={css.hint}>{t('mail.test.hint')}</p>
       {needsPassword && (
@@ -138,7 +144,7 @@ function MailTest({ instance }: { instance: Instance }) {
         />
       )}
       <div>
-        <Button isDisabled={isBusy} onPress={() => void run()}>
+        <Button type="submit" isDisabled={isBusy}>
           {t('mail.test.send')}
         </Button>
       </div>
@@ -150,7 +156,7 @@ function MailTest({ instance }: { instance: Instance }) {
         )}
       </div>
       {error !== undefined && <Failure error={error} />}
-    </section>
+    </form>
   )
 }
 
