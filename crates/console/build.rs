@@ -33,11 +33,11 @@ fn main() -> io::Result<()> {
         fs::write(&path, if is_compressed { compressed } else { content })?;
         let _ = writeln!(
             files,
-            "    File {{ name: {name:?}, is_compressed: {is_compressed}, content: include_bytes!({path:?}) }},"
+            "    File {{ name: {name:?}, is_compressed: {is_compressed}, content: include_bytes!({path:?}), plain: OnceLock::new() }},"
         );
     }
     let digits: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let code = format!("const VERSION: &str = \"{digits}\";\nconst FILES: &[File] = &[\n{files}];\n");
+    let code = format!("const VERSION: &str = \"{digits}\";\nstatic FILES: [File; {}] = [\n{files}];\n", names.len());
     fs::write(out.join("files.rs"), code)
 }
 

@@ -16,6 +16,7 @@ use kit::domain::{Domain, FrontEnd};
 use kit::html::{self, Theme, escape};
 use kit::refusal::Refusal;
 use std::io::Read;
+use std::sync::OnceLock;
 use web::clock::random_token;
 use web::compress::takes_gzip;
 
@@ -33,6 +34,8 @@ struct File {
     name: &'static str,
     is_compressed: bool,
     content: &'static [u8],
+    /// The content as few clients want it, who take nothing compressed.
+    plain: OnceLock<Bytes>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
@@ -86,18 +89,24 @@ fn asset(path: &str, parts: &Parts) -> Outcome {
             headers.push((header::CONTENT_ENCODING, HeaderValue::from_static("gzip")));
             Bytes::from_static(file.content)
         }
-        true => inflate(file.content).into(),
-        false => Bytes::from_static(file.content),
+        _ => file.plain(),
     };
     Ok(whole(content_type(file.name), body, headers))
 }
 
-/// What few clients ask for: they take nothing compressed.
-fn inflate(content: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::new();
-    // What is part of the program is whole.
-    let _ = GzDecoder::new(content).read_to_end(&mut plain);
-    plain
+impl File {
+    fn plain(&self) -> Bytes {
+        let inflate = || {
+            let mut plain = Vec::new();
+            // What is part of the program is whole.
+            let _ = GzDecoder::new(self.content).read_to_end(&mut plain);
+            plain.into()
+        };
+        match self.is_compressed {
+            true => self.plain.get_or_init(inflate).clone(),
+            false => Bytes::from_static(self.content),
+        }
+    }
 }
 
 fn content_type(name: &str) -> &'static str {
@@ -157,11 +166,10 @@ mod tests {
 
     #[test]
     fn what_is_compressed_inflates_to_the_file() {
-        for file in FILES {
+        for file in &FILES {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/").to_owned() + file.name;
             let stored = std::fs::read(path).expect("the file that was embedded");
-            let plain = if file.is_compressed { inflate(file.content) } else { file.content.to_vec() };
-            assert!(plain == stored, "{}", file.name);
+            assert!(file.plain() == stored, "{}", file.name);
         }
     }
 }

@@ -431,6 +431,8 @@ POST /api/auth/activate/ auth.activate
 POST /api/auth/password-reset/ auth.password_reset.request
 POST /api/auth/password-reset/confirm/ auth.password_reset.confirm
 POST /api/auth/password-change/ auth.password_change
+POST /api/auth/browser/token/ auth.browser.token
+POST /api/auth/browser/logout/ auth.browser.logout
 GET /api/users/ users.list
 POST /api/users/ users.create
 GET /api/users/permissions/ users.permissions.retrieve

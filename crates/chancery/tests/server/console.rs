@@ -32,7 +32,8 @@ async fn token(browser: &Client) -> Reply {
 
 #[tokio::test]
 async fn a_start_says_what_to_open_and_that_leads_to_the_console() {
-    let server = Installation::embedded(BINARY).and_build().serve();
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
     let address = format!("http://127.0.0.1:{}", server.api().port());
     assert!(server.stdout().contains(&format!("\nOpen {address}/\n")), "{}", server.stdout());
     for host in ["localhost", "127.0.0.1:8000", "elsewhere.example"] {
@@ -51,7 +52,8 @@ async fn a_start_says_what_to_open_and_that_leads_to_the_console() {
 
 #[tokio::test]
 async fn every_address_of_the_console_is_the_page_that_loads_it() {
-    let server = Installation::embedded(BINARY).and_build().serve();
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
     let client = browser(&server);
     let mut nonces = Vec::new();
     for path in ["/console/", "/console/records/order/1?a=b", "/console/x//y", "/console/assets", "/console/%00"] {
@@ -100,7 +102,8 @@ async fn every_address_of_the_console_is_the_page_that_loads_it() {
 
 #[tokio::test]
 async fn files_are_kept_for_good_under_their_version_and_never_the_page() {
-    let server = Installation::embedded(BINARY).and_build().serve();
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
     let client = browser(&server);
     let named = files(&client.get("/console/").await);
     assert_eq!(named.len(), 3, "{named:?}");
@@ -143,13 +146,15 @@ async fn files_are_kept_for_good_under_their_version_and_never_the_page() {
         }
     }
     // The version is the same in each process of one binary.
-    let other = Installation::embedded(BINARY).and_build().serve();
+    let installation = Installation::embedded(BINARY).and_build();
+    let other = installation.serve();
     assert_eq!(files(&browser(&other).get("/console/").await), named);
 }
 
 #[tokio::test]
 async fn it_can_be_switched_off() {
-    let server = Installation::embedded(BINARY).set("CHANCERY_CONSOLE", "false").and_build().serve();
+    let installation = Installation::embedded(BINARY).set("CHANCERY_CONSOLE", "false").and_build();
+    let server = installation.serve();
     assert!(!server.stdout().contains("Open "), "{}", server.stdout());
     let client = browser(&server);
     assert_eq!(client.get("/").await.header("location"), "/api/docs/");
@@ -178,7 +183,8 @@ async fn a_session_of_a_browser_outlives_its_server_and_ends_with_the_key() {
     let key = "another key, long enough for a new database";
     let installation = installation.set("CHANCERY_NEW_SECRET_KEY", key);
     installation.succeeds(&["keys", "rotate"]);
-    let server = installation.set("CHANCERY_SECRET_KEY", key).serve_api();
+    let installation = installation.set("CHANCERY_SECRET_KEY", key);
+    let server = installation.serve_api();
     token(&browser.at(server.api())).await.is(401, message::bad_token());
 }
 

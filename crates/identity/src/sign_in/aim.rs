@@ -1,8 +1,9 @@
 //! What a sign-in on a page is for, and where it leads: a program is shown its tokens; a browser gets the cookie of a
 //! session and goes on to the console, if that is served.
 
-use super::form_field;
+use super::form::form_field;
 use crate::browser_sessions::Cookie;
+use crate::single_sign_on::transaction::{Begun, ForBrowser};
 use http::{HeaderValue, StatusCode, header};
 use kit::answer::Answer;
 use kit::domain::front_end;
@@ -61,6 +62,15 @@ impl Aim {
     pub fn return_to(&self) -> &str {
         let (Aim::Browser { return_to, .. } | Aim::Tokens { return_to, .. }) = self;
         return_to
+    }
+
+    /// What a sign-in at a provider carries on.
+    pub fn begun(&self) -> Begun<'_> {
+        let browser = match self {
+            Aim::Browser { is_kept, .. } => Some(ForBrowser { is_kept: *is_kept }),
+            Aim::Tokens { .. } => None,
+        };
+        Begun { return_to: self.return_to(), way_back: "", browser }
     }
 
     /// The fields of a form that carry it on, as HTML.

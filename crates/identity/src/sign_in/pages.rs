@@ -2,8 +2,9 @@
 //! an installation can be used without a front end (`docs/reference/sign-in.md`).
 
 use super::aim::{Aim, MAX_RETURN_TO, lead_on};
+use super::form::form_field;
 use super::login::{self, SignIn};
-use super::{form_field, set_password};
+use super::set_password;
 use crate::attempts::{self, Attempt, check_address, count_failure};
 use crate::authenticate::ACCESS_TOKEN;
 use crate::browser_sessions;
@@ -11,7 +12,6 @@ use crate::mailed_links::{self, LinkKind};
 use crate::passwords;
 use crate::sessions::Way;
 use crate::single_sign_on::start::{self, EnabledConfiguration};
-use crate::single_sign_on::transaction::Begun;
 use administration::company_details;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
@@ -130,7 +130,7 @@ fn sign_in_at_provider(request: Arc<Request>) -> Pending {
     Box::pin(async move {
         let id = form_field(&request, "id")?.parse().unwrap_or(0);
         let aim = Aim::of_form(&request)?;
-        match start::start_page(&request, id, Begun::on_sign_in_page(&aim)).await {
+        match start::start_page(&request, id, aim.begun()).await {
             Err(refusal) => sign_in_failed(&request, refusal, "", &aim).await,
             page => page,
         }

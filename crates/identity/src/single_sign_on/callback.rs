@@ -56,6 +56,7 @@ pub fn routes() -> Vec<Route> {
         .or(200, Schema::Html)
         .or(204, Schema::Nothing)
         .or(302, Schema::Nothing)
+        .or(303, Schema::Nothing)
         .or(400, Schema::Refusal)
         .or(400, Schema::Html)
         .or(401, Schema::Refusal)

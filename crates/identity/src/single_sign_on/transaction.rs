@@ -3,7 +3,6 @@
 //! both the cookie and the `state` that the provider sends back. The database keeps each used state until it would have
 //! expired, so that it works once.
 
-use crate::sign_in::aim::Aim;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, HeaderValue, header};
@@ -39,17 +38,6 @@ pub struct Begun<'a> {
     /// See [`Transaction::way_back`].
     pub way_back: &'a str,
     pub browser: Option<ForBrowser>,
-}
-
-impl<'a> Begun<'a> {
-    /// One that began on the page to sign in.
-    pub fn on_sign_in_page(aim: &'a Aim) -> Begun<'a> {
-        let browser = match aim {
-            Aim::Browser { is_kept, .. } => Some(ForBrowser { is_kept: *is_kept }),
-            Aim::Tokens { .. } => None,
-        };
-        Begun { return_to: aim.return_to(), way_back: "", browser }
-    }
 }
 
 /// A sign-in between its start and the callback.

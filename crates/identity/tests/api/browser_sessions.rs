@@ -211,7 +211,7 @@ async fn signing_out_in_one_tab_ends_the_session_in_all() {
     browser
         .post(LOGOUT, json!({"single_sign_on": "x"}))
         .await
-        .refuses(json!({"single_sign_on": ["Not a valid boolean."]}));
+        .refuses(json!({"single_sign_on": ["Must be a valid boolean."]}));
     for body in [json!([]), json!({"single_sign_on": null})] {
         browser.post(LOGOUT, body).await.expect(400);
     }
@@ -257,10 +257,10 @@ async fn what_ends_sessions_ends_those_of_browsers() {
     // By what becomes of the account.
     for action in ["deactivate", "anonymize"] {
         let (browser, access) = begin().await;
-        admin.post(&format!("{path}{action}/"), json!({})).await;
+        admin.post(&format!("{path}{action}/"), json!({})).await.ok();
         has_ended(&browser, &access).await;
         if action == "deactivate" {
-            admin.post(&format!("{path}activate/"), json!({})).await;
+            admin.post(&format!("{path}reactivate/"), json!({})).await.ok();
         }
         is_over(&token(&browser).await);
     }
