@@ -8,6 +8,7 @@ pub mod company_details;
 pub mod limits;
 mod limits_to_come;
 pub mod mail;
+mod messages;
 mod smtp_settings;
 
 pub use client_credentials::TABLE as AUTHENTICATION_OBJECTS_TABLE;
@@ -24,6 +25,7 @@ pub static DOMAIN: Domain = Domain {
         let routes = [
             company_details::routes(),
             smtp_settings::routes(),
+            messages::routes(),
             authentication_objects::routes(),
             administration_log::routes(),
             limits::routes(),

@@ -161,6 +161,22 @@ pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>
     Ok(issuers.into_iter().flatten().collect())
 }
 
+/// A configuration by its name, with its issuer.
+pub struct Named {
+    pub id: i64,
+    pub name: String,
+    pub issuer: Option<String>,
+}
+
+/// All configurations, enabled ones first.
+pub fn all(request: &Request, conn: &mut Conn) -> Result<Vec<Named>, Error> {
+    let sql = Sql::new("SELECT id, name, provider, tenant_id FROM single_sign_on ORDER BY is_enabled DESC, id");
+    conn.all(&sql, |row| {
+        let issuer = issuer(&request.app, row.text(2)?, row.text(3)?);
+        Ok(Named { id: row.int(0)?, name: row.text(1)?.to_owned(), issuer })
+    })
+}
+
 /// Whether a configuration exists and is enabled.
 pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, Error> {
     let sql = Sql::new("SELECT 1 FROM single_sign_on WHERE id = $1 AND is_enabled = 1").arg(id);

@@ -1,13 +1,15 @@
 //! Single sign-on: `/api/single-sign-on/` (`docs/reference/single-sign-on.md`).
 //!
 //! This file has the configurations as a resource. Signing in has files of its own: `start.rs` (to the provider),
-//! `callback.rs` (back from it), `account.rs` (the account of the person) and `logout.rs`. They use `provider.rs`
+//! `callback.rs` (back from it), `account.rs` (the account of the person), `logout.rs` and
+//! `identities.rs` (who somebody is at providers). They use `provider.rs`
 //! (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
 
 mod account;
 mod callback;
 pub mod configuration;
 mod failure;
+mod identities;
 #[doc(hidden)]
 pub mod id_token;
 pub mod logout;
@@ -64,6 +66,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(start::routes());
     routes.extend(callback::routes());
     routes.extend(logout::routes());
+    routes.extend(identities::routes());
     routes
 }
 
