@@ -10,6 +10,7 @@ mod limits_to_come;
 pub mod mail;
 mod messages;
 mod smtp_settings;
+mod token_test;
 
 pub use client_credentials::TABLE as AUTHENTICATION_OBJECTS_TABLE;
 
@@ -27,6 +28,7 @@ pub static DOMAIN: Domain = Domain {
             smtp_settings::routes(),
             messages::routes(),
             authentication_objects::routes(),
+            token_test::routes(),
             administration_log::routes(),
             limits::routes(),
         ];

@@ -1,9 +1,9 @@
 //! Single sign-on: `/api/single-sign-on/` (`docs/reference/single-sign-on.md`).
 //!
 //! This file has the configurations as a resource. Signing in has files of its own: `start.rs` (to the provider),
-//! `callback.rs` (back from it), `account.rs` (the account of the person), `logout.rs` and
-//! `identities.rs` (who somebody is at providers). They use `provider.rs`
-//! (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
+//! `callback.rs` (back from it), `account.rs` (the account of the person), `logout.rs` and `identities.rs` (who somebody is
+//! at providers). They use `provider.rs` (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the
+//! cookie between start and callback).
 
 mod account;
 mod callback;
