@@ -17,6 +17,7 @@ pub mod security;
 pub mod sessions;
 mod settings;
 pub mod sign_in;
+mod sign_ins;
 pub mod single_sign_on;
 mod super_admin_access;
 mod system_events;
@@ -50,6 +51,7 @@ pub static DOMAIN: Domain = Domain {
             user_groups::routes(),
             security::routes(),
             single_sign_on::routes(),
+            sign_ins::routes(),
         ];
         routes.into_iter().flatten().collect()
     },
