@@ -53,7 +53,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/api/administration/messages/preview/", "A message as it will look", preview)
             .needs("company_details", "view")
-            .takes(Schema::Body(&PREVIEW, true))
+            .takes(Schema::Json(|| openapi::request(&PREVIEW, true)))
             .answers(200, Schema::Json(shape)),
     ]
 }

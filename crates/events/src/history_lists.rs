@@ -130,6 +130,8 @@ impl Parameters<'_> {
             Value::Int(at) if matches!(filter.field().kind, Kind::DateTime) => {
                 time::show((*at).clamp(MOMENTS[0], MOMENTS[1]))
             }
+            // The service's 0 is no user; it knows no event of this number.
+            Value::Int(0) if matches!(filter.field().kind, Kind::User) => "-1".to_owned(),
             Value::Int(number) => number.to_string(),
             Value::Text(text) => text.clone(),
             _ => String::new(),

@@ -228,12 +228,24 @@ impl Scene {
             ("PATCH", "/api/administration/company-details/") => json!({"admin_last_name": "Changed"}),
             ("PATCH", "/api/administration/smtp-settings/") => settings,
             ("POST", "/api/administration/smtp-settings/test/") => settings,
+            ("POST", "/api/administration/messages/preview/") => json!({"name": "test"}),
             ("POST", "/api/authentication-objects/") => object,
+            ("POST", "/api/authentication-objects/{id}/test/") => {
+                return (single("/api/authentication-objects/", &object).await, json!({}));
+            }
             ("PATCH", "/api/authentication-objects/{id}/") => {
                 return (single("/api/authentication-objects/", &object).await, json!({"scope": "changed"}));
             }
             ("DELETE", "/api/authentication-objects/{id}/") => {
                 return (single("/api/authentication-objects/", &object).await, json!({}));
+            }
+            ("DELETE", "/api/users/me/identities/{id}/") => {
+                return (route.path.replace("{id}", &self.bind_identity(caller.id)), json!({}));
+            }
+            ("DELETE", "/api/users/{user_id}/identities/{id}/") => {
+                let user = make("/api/users/", &account("bound")).await;
+                let path = route.path.replace("{user_id}", &user.to_string());
+                return (path.replace("{id}", &self.bind_identity(user)), json!({}));
             }
             ("POST", "/api/single-sign-on/") => single_sign_on,
             ("PATCH", "/api/single-sign-on/{id}/") => {
@@ -245,6 +257,14 @@ impl Scene {
             (method, path) => panic!("{method} {path} is new: say here how a call of it succeeds"),
         };
         (route.path.to_owned(), body)
+    }
+
+    /// Binds an identity to a user, as a sign-in at a provider does; its id.
+    fn bind_identity(&self, user: i64) -> String {
+        let identity = "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) VALUES";
+        self.installation.sql("build_1", &format!("{identity} ('https://provider.example', '{user}', {user}, 0, 0)"));
+        let id = format!("SELECT CAST(max(id) AS TEXT) FROM single_sign_on_identities WHERE user_id = {user}");
+        self.installation.sql("build_1", &id)[0][0].clone().unwrap()
     }
 
     /// The same of a custom component, or a repository, of its own.

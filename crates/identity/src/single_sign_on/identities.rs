@@ -48,18 +48,19 @@ pub fn routes() -> Vec<Route> {
             delete(request, conn, request.caller()?.user, request.id())
         }),
         Route::list(OTHERS, &IDENTITY, list_of_other).needs("users", "edit"),
-        Route::options_below(OTHERS, document).reads(document),
+        Route::options_below(OTHERS, document),
         Route::delete("/api/users/{user_id}/identities/{id}/", delete_of_other).needs("users", "edit"),
     ]
 }
 
-/// The document of the list, for whoever may see the list.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    if !request.caller()?.may("users", "edit") {
-        return Err(Refusal::forbidden());
-    }
-    check_user(request, conn, request.id())?;
+    check_exists(conn, request.id())?;
     Ok(Answer::value(&options::document(&IDENTITY)))
+}
+
+fn check_exists(conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+    let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0").arg(user);
+    conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
 }
 
 fn list_of_other(request: &Request, conn: &mut Conn) -> Outcome {
@@ -77,8 +78,7 @@ fn delete_of_other(request: &Request, conn: &mut Conn) -> Outcome {
 /// Refuses an unknown user, and one who holds more than the caller: whoever takes identities away decides how somebody
 /// signs in.
 fn check_user(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
-    let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0").arg(user);
-    conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
+    check_exists(conn, user)?;
     let account_type = account_type_of(conn, user)?;
     holds_all_of(conn, request.caller()?, user, account_type)
 }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod certified;
+mod identities;
 mod sessions;
 mod tokens;
 mod vouching;
