@@ -34,8 +34,7 @@ static IDENTITY: LazyLock<Resource> = LazyLock::new(|| {
 });
 
 fn configuration_schema() -> Json {
-    let configuration = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
-    json!({"anyOf": [configuration, {"type": "null"}]})
+    openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))])
 }
 
 pub fn routes() -> Vec<Route> {
