@@ -48,7 +48,10 @@ pub fn routes() -> Vec<Route> {
         }),
         Route::list(OTHERS, &IDENTITY, list_of_other).needs("users", "edit"),
         Route::options_below(OTHERS, document),
-        Route::delete("/api/users/{user_id}/identities/{id}/", delete_of_other).needs("users", "edit"),
+        Route::delete("/api/users/{user_id}/identities/{id}/", |request, conn| {
+            delete(request, conn, request.id(), request.second_id())
+        })
+        .needs("users", "edit"),
     ]
 }
 
@@ -68,18 +71,16 @@ fn list_of_other(request: &Request, conn: &mut Conn) -> Outcome {
     list(request, conn, user)
 }
 
-fn delete_of_other(request: &Request, conn: &mut Conn) -> Outcome {
-    let user = request.id();
-    check_user(request, conn, user)?;
-    delete(request, conn, user, request.second_id())
-}
-
 /// Refuses an unknown user, and one who holds more than the caller: whoever takes identities away decides how somebody
 /// signs in.
 fn check_user(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
     check_exists(conn, user)?;
+    let caller = request.caller()?;
+    if caller.user == user {
+        return Ok(());
+    }
     let account_type = account_type_of(conn, user)?;
-    holds_all_of(conn, request.caller()?, user, account_type)
+    holds_all_of(conn, caller, user, account_type)
 }
 
 fn list(request: &Request, conn: &mut Conn, user: i64) -> Outcome {
@@ -100,7 +101,8 @@ fn list(request: &Request, conn: &mut Conn, user: i64) -> Outcome {
 /// Deletes an identity of a user, and ends the sessions that began with it.
 fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
     // A sign-in locks the row, too: its session begins before this, or it does not find the identity.
-    conn.one(&Sql::new("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
+    conn.opt(&Sql::new("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
+    check_user(request, conn, user)?;
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE id = $1 AND user_id = $2 FOR UPDATE");
     let issuer = conn.opt(&sql.arg(id).arg(user), |row| Ok(row.text(0)?.to_owned()))?;
     let issuer = issuer.ok_or_else(Refusal::not_found)?;

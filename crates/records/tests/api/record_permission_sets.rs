@@ -1,6 +1,6 @@
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{SETS, assignees, connectors, record, set, set_limits, with_class, with_class_set};
+use crate::set_up::{SETS, assignees, class, connectors, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};

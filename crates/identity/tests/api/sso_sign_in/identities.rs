@@ -115,7 +115,7 @@ async fn identities_of_others_are_for_those_who_hold_as_much() {
 
 #[tokio::test]
 async fn super_admins_keep_their_last_way_in() {
-    let (server, forger, api) = with_forger(json!({})).await;
+    let (_server, forger, api) = with_forger(json!({})).await;
     forger.state().claims = json!({"sub": "root"});
     link(&api, &forger).await.ok();
     api.patch("/api/security/", json!({"authentication_method": {"super_admin": "sso"}})).await.ok();
