@@ -9,9 +9,9 @@ mod account;
 mod callback;
 pub mod configuration;
 mod failure;
-mod identities;
 #[doc(hidden)]
 pub mod id_token;
+mod identities;
 pub mod logout;
 mod provider;
 pub mod start;
