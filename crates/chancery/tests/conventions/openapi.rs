@@ -494,6 +494,7 @@ GET /api/users/me/identities/ users.me.identities.list
 DELETE /api/users/me/identities/{id}/ users.me.identities.delete
 GET /api/users/{user_id}/identities/ users.identities.list
 DELETE /api/users/{user_id}/identities/{id}/ users.identities.delete
+POST /api/single-sign-on/{id}/test/ single_sign_on.test
 GET /api/administration/sign-ins/ administration.sign_ins.list
 GET /api/administration/company-details/ administration.company_details.retrieve
 PATCH /api/administration/company-details/ administration.company_details.update

@@ -125,9 +125,13 @@ impl Configuration {
     /// The configuration as it is now, with its row locked; `None` when it is disabled by now or has another client or
     /// issuer.
     pub fn reload_unchanged(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
+        Ok(self.reload(request, conn)?.filter(|now| now.is_enabled))
+    }
+
+    /// The same, whether it is enabled or not.
+    pub fn reload(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
         let now = Configuration::find(request, conn, self.id, " FOR SHARE")?;
-        let is_same = |now: &Configuration| now.client_id == self.client_id && now.issuer == self.issuer;
-        Ok(now.filter(|now| now.is_enabled && is_same(now)))
+        Ok(now.filter(|now| now.client_id == self.client_id && now.issuer == self.issuer))
     }
 
     fn find(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Configuration>, Error> {

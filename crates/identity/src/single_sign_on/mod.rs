@@ -1,9 +1,9 @@
 //! Single sign-on: `/api/single-sign-on/` (`docs/reference/single-sign-on.md`).
 //!
 //! This file has the configurations as a resource. Signing in has files of its own: `start.rs` (to the provider),
-//! `callback.rs` (back from it), `account.rs` (the account of the person), `logout.rs` and `identities.rs` (who somebody is
-//! at providers). They use `provider.rs` (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the
-//! cookie between start and callback).
+//! `callback.rs` (back from it), `account.rs` (the account of the person), `logout.rs`, `identities.rs` (who somebody is at
+//! providers) and `trial.rs` (a sign-in that only shows what it would come to). They use `provider.rs` (discovery, keys,
+//! codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
 
 mod account;
 mod callback;
@@ -17,6 +17,7 @@ mod provider;
 pub mod start;
 mod tickets;
 pub mod transaction;
+mod trial;
 mod vouching;
 pub mod way_back;
 
@@ -67,6 +68,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(callback::routes());
     routes.extend(logout::routes());
     routes.extend(identities::routes());
+    routes.extend(trial::routes());
     routes
 }
 

@@ -6,6 +6,7 @@ mod certified;
 mod identities;
 mod sessions;
 mod tokens;
+mod trial;
 mod vouching;
 
 use crate::message;
