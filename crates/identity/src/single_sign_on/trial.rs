@@ -23,6 +23,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
 use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 use web::clock::sha256_hex;
@@ -79,12 +80,13 @@ fn take_place(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
     }
     sql.push(")");
     let taken = conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
-    for place in places.iter().filter(|place| taken.iter().all(|(hash, _)| *hash != sha256_hex(place))) {
+    let taken: HashMap<String, i64> = taken.into_iter().collect();
+    for place in places.iter().filter(|place| !taken.contains_key(&sha256_hex(place))) {
         if spend(conn, place, now + HOUR_US, now)? {
             return Ok(());
         }
     }
-    let next = taken.iter().map(|(_, expires_at)| *expires_at).min().unwrap_or(now + HOUR_US);
+    let next = taken.values().copied().min().unwrap_or(now + HOUR_US);
     Err(Refusal::too_many(next - now))
 }
 

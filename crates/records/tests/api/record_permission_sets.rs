@@ -226,7 +226,11 @@ async fn the_schema_names_every_action() {
     assert_eq!(names(&permissions["schema"]), json!(["object_records", "tasks"]));
     assert_eq!(
         permissions["schema"][0]["values"],
-        json!([{"value": "edit", "text": "Edit"}, {"value": "view", "text": "View"}, {"value": "delete", "text": "Delete"}])
+        json!([
+            {"value": "edit", "text": "Edit", "requires": ["view"]},
+            {"value": "view", "text": "View", "requires": []},
+            {"value": "delete", "text": "Delete", "requires": ["view"]},
+        ])
     );
 }
 

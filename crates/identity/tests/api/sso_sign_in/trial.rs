@@ -226,8 +226,7 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
     };
     let tester = again().await;
     let role = format!("/api/roles/{}/", api.get(&path).await["roles"][0]);
-    after(&tester, 403, "PATCH", &role, json!({"permissions": {"users": ["list"], "single_sign_on": []}}))
-        .await;
+    after(&tester, 403, "PATCH", &role, json!({"permissions": {"users": ["list"], "single_sign_on": []}})).await;
     api.patch(&role, json!({"permissions": {"single_sign_on": ["edit"]}})).await.ok();
     let barred = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["192.0.2.0/24"]});
     after(&tester, 403, "PATCH", &path, barred).await;
