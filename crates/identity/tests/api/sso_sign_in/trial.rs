@@ -85,7 +85,10 @@ async fn a_trial_with_the_certified_provider() {
     let other = Browser::new(&server).open(&back, None).await;
     assert_eq!((other.status, other.header("location")), (302, "https://front.example/sign-in?error=sign_in_failed"));
     let page = browser.open(&back, None).await;
-    tells(&page, &["Account: <strong>ann@example.com</strong>", "<dt>sub</dt><dd><code>s1</code></dd>"]);
+    tells(
+        &page,
+        &["Account: <strong>ann@example.com</strong>", "<dt>sub</dt><dd><code>s1,ann@example.com,true</code></dd>"],
+    );
     assert_eq!(browser.cookies_of_build(), 0);
 }
 
@@ -174,9 +177,13 @@ async fn a_trial_tells_why_somebody_would_be_refused() {
 #[tokio::test]
 async fn an_account_is_named_to_those_who_may_list_it() {
     let (server, forger, api) = with_forger(json!({})).await;
-    let clerk = server.with_role(json!({"single_sign_on": ["edit"]})).await;
-    let lister = server.with_role(json!({"single_sign_on": ["edit"], "users": ["list"]})).await;
-    // By a configuration that a super admin answers for.
+    let lister = server.with_role(json!({"single_sign_on": ["edit"]})).await;
+    // Whoever may have a role may list everybody, so far. So the test gives one to somebody else.
+    let external = server.account("external").await;
+    let sql = "INSERT INTO user_roles(user_id, role_id) SELECT u.id, r.role_id FROM users u, user_roles r WHERE u.username = $1";
+    let sql = store::Sql::new(sql).arg(external.clone());
+    server.build.db.write::<_, store::Error>(move |conn| conn.exec(&sql)).await.unwrap();
+    let clerk = server.sign_in(&external, PASSWORD).await;
     tells(&try_as(&lister, &forger).await, &["Account: <strong>ann@example.com</strong>"]);
     let told = async |claims: Value| {
         forger.state().claims = claims;
@@ -213,8 +220,8 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
     // Whoever loses it while the person is at the provider sees nothing.
     let clerk = server.with_role(json!({"single_sign_on": ["edit"], "users": ["list"]})).await;
     let path = format!("/api/users/{}/", clerk.id);
-    let again =
-        async || server.sign_in(clerk.get("/api/users/me/").await["username"].as_str().unwrap(), PASSWORD).await;
+    let username = clerk.get("/api/users/me/").await["username"].as_str().unwrap().to_owned();
+    let again = async || server.sign_in(&username, PASSWORD).await;
     let after = async |tester: &Client, status: u16, method: &'static str, path: &str, body: Value| {
         let begun = begun(&tester.post(TRY, json!({})).await);
         let code = forger.authorize(&begun.address);
