@@ -134,13 +134,15 @@ async fn show(request: &Arc<Request>, transaction: &Transaction, tester: Tester)
 
 /// The account that tries a configuration, if it may still do so: the session lives, and the right is held.
 fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Caller, Refusal> {
+    let now = request.app.clock.now();
+    // The access token may expire while the person is at the provider; the session may not.
     let claims = Claims { user: tester.user, session: tester.session, expires_at: i64::MAX };
     let (_, by) = ACCESS_TOKEN;
-    let caller = (by.load)(conn, claims, request.now)?.ok_or_else(Refusal::bad_token)?;
+    let caller = (by.load)(conn, claims, now)?.ok_or_else(Refusal::bad_token)?;
     caller.is_called_from(request.address)?;
     let (resource, action) = MUST_HOLD;
     let access = Access::Permission(resource, action);
-    caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false }, request.now)?;
+    caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false }, now)?;
     Ok(caller)
 }
 
