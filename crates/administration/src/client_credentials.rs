@@ -3,9 +3,13 @@
 use crate::mail::smtp::Reason;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use kit::address::Ranges;
+use kit::app::App;
+use kit::build::Build;
 use kit::outbound;
+use kit::secret::Context;
 use reqwest::Url;
 use serde_json::Value as Json;
+use store::{Conn, Error, Sql};
 
 /// The table of authentication objects, to which the encryption of their secrets is bound.
 pub const TABLE: &str = "authentication_objects";
@@ -30,6 +34,23 @@ pub struct ClientCredentials {
     pub client_secret: String,
     /// The requested scope; not sent when empty.
     pub scope: String,
+}
+
+/// The credentials of an authentication object; `None` when there is no such object of the vendor, or its secret does not
+/// open.
+pub fn stored(app: &App, build: &Build, conn: &mut Conn, object: i64) -> Result<Option<ClientCredentials>, Error> {
+    let sql = Sql::new(
+        "SELECT token_url, client_id, scope, row_key, client_secret FROM authentication_objects \
+         WHERE id = $1 AND provider = $2 AND client_secret IS NOT NULL",
+    );
+    let found = conn.opt(&sql.arg(object).arg(VENDOR), |row| {
+        let place = Context { build: &build.uid, table: TABLE, column: SECRET_COLUMN, row: row.text(3)? };
+        let secret = app.keys.open(&place, row.text(4)?).and_then(|plain| String::from_utf8(plain).ok());
+        let text = |at| row.text(at).map(str::to_owned);
+        let (token_url, client_id, scope) = (text(0)?, text(1)?, text(2)?);
+        Ok(secret.map(|client_secret| ClientCredentials { token_url, client_id, client_secret, scope }))
+    })?;
+    Ok(found.flatten())
 }
 
 /// Requests an access token.

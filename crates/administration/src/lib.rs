@@ -8,7 +8,9 @@ pub mod company_details;
 pub mod limits;
 mod limits_to_come;
 pub mod mail;
+mod messages;
 mod smtp_settings;
+mod token_test;
 
 pub use client_credentials::TABLE as AUTHENTICATION_OBJECTS_TABLE;
 
@@ -24,7 +26,9 @@ pub static DOMAIN: Domain = Domain {
         let routes = [
             company_details::routes(),
             smtp_settings::routes(),
+            messages::routes(),
             authentication_objects::routes(),
+            token_test::routes(),
             administration_log::routes(),
             limits::routes(),
         ];

@@ -238,6 +238,16 @@ impl HistoryClient {
         Ok(RecordEvents { total_count, filtered_count, results, _room: room })
     }
 
+    /// A page of the system events of a tenant, newest first.
+    pub async fn system_events(
+        &self,
+        client_id: &str,
+        wanted: &WantedEvents,
+        patience: Duration,
+    ) -> Result<ListPage, Failure> {
+        self.list(client_id, "/api/system-events?", None, wanted, patience).await
+    }
+
     /// How many history events of a record meet the filters, a page of them as a JSON array, and the memory that it takes.
     async fn history_events(
         &self,
@@ -246,10 +256,23 @@ impl HistoryClient {
         wanted: &WantedEvents,
         patience: Duration,
     ) -> Result<(i64, Bytes, Taken), Failure> {
+        let page = self.list(client_id, "/api/history/events?", Some(record_id), wanted, patience).await?;
+        Ok((page.filtered_count, page.results, page.room))
+    }
+
+    /// A page of a list of the service, of one record or of the whole tenant.
+    async fn list(
+        &self,
+        client_id: &str,
+        path: &str,
+        record_id: Option<i64>,
+        wanted: &WantedEvents,
+        patience: Duration,
+    ) -> Result<ListPage, Failure> {
         // The serializer cannot be sent to another thread, so it ends before the wait.
         let path = {
-            let mut query = form_urlencoded::Serializer::new("/api/history/events?".to_owned());
-            query.append_pair("record_id", &record_id.to_string());
+            let mut query = form_urlencoded::Serializer::new(path.to_owned());
+            query.extend_pairs(record_id.map(|id| ("record_id", id.to_string())));
             query.append_pair("limit", &wanted.limit.to_string()).append_pair("offset", &wanted.offset.to_string());
             query.extend_pairs(&wanted.filters).finish()
         };
@@ -257,9 +280,10 @@ impl HistoryClient {
         let outcome = self.read_page(request, patience).await;
         self.doubt_after(&outcome);
         let (page, room) = outcome?;
-        let no_list = || Failure::Unavailable("the answer to a list of history events is none".to_owned());
-        let listed: Listed<'_> = serde_json::from_slice(&page).map_err(|_| no_list())?;
-        Ok((listed.filtered_count, page.slice_ref(listed.results.get().as_bytes()), room))
+        let no_list = |_| Failure::Unavailable("the answer to a list of events is none".to_owned());
+        let listed: Listed<'_> = serde_json::from_slice(&page).map_err(no_list)?;
+        let Listed { total_count, filtered_count, results } = listed;
+        Ok(ListPage { total_count, filtered_count, results: page.slice_ref(results.get().as_bytes()), room })
     }
 
     /// The body of a page. The memory that it takes, twice since it is copied into the answer, is taken before it is read.
@@ -367,9 +391,21 @@ pub struct RecordEvents {
     _room: Taken,
 }
 
+/// A page of a list, and the memory that it takes.
+pub struct ListPage {
+    /// How many the tenant has.
+    pub total_count: i64,
+    /// How many of them meet the filters.
+    pub filtered_count: i64,
+    /// The page as a JSON array.
+    pub results: Bytes,
+    room: Taken,
+}
+
 /// What is read of the service's answer to a list.
 #[derive(Deserialize)]
 struct Listed<'a> {
+    total_count: i64,
     filtered_count: i64,
     #[serde(borrow)]
     results: &'a RawValue,

@@ -3,12 +3,14 @@
 
 pub mod file_copies;
 pub mod history_client;
+mod history_lists;
 pub mod history_tenants;
 pub mod outbox;
 pub mod own_history;
 pub mod record_events;
 pub mod record_history;
 pub mod relay;
+pub mod system_history;
 
 use history_client::{HistoryAddress, HistoryClient};
 use history_tenants::TenantCreationLock;

@@ -1,33 +1,17 @@
 //! The history of a record, read from the history service and answered as a list of the main API
 //! (`docs/reference/history.md`).
 
-use crate::client;
-use crate::history_client::{Failure, RecordEvents, WantedEvents};
-use crate::history_tenants::{self, TenantError};
-use crate::own_history;
+use crate::history_client::{HistoryClient, RecordEvents};
+use crate::history_lists::{EXCLUDE, PATIENCE, Parameters, read};
 use crate::record_events::{EVENT_TYPES, SOURCE_TYPES};
-use crate::relay;
 use http::StatusCode;
 use kit::answer::Answer;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use resource::select::bound_filters;
-use resource::{
-    Errors, Field, Filter, Kind, MAX_FILTERS, Predicate, Query, Resource, SelectError, Value, openapi, select, time,
-};
+use resource::{Field, Kind, MAX_FILTERS, Resource, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
-use std::time::Duration;
-use url::form_urlencoded;
-
-/// How long a request waits for the history service.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The moments that the service takes, in microseconds since 1970: the years 1900 to 2299. No event is as early or as
-/// late as these two.
-const MOMENTS: [i64; 2] = [-2_208_988_800_000_000, 10_413_792_000_000_000 - 1];
-/// The ending of the parameters that leave out what meets a filter.
-const EXCLUDE: &str = "__exclude";
 
 /// A history event, with its filters: those of the service but for `record_id`, each also with `__exclude`.
 pub static HISTORY_EVENT: LazyLock<Resource> = LazyLock::new(|| {
@@ -70,110 +54,17 @@ pub struct RecordHistory {
 /// # Errors
 /// 400 for wrong parameters; 503 when the service is away or slow.
 pub async fn history_of_record(request: &Request, record_id: i64) -> Result<RecordHistory, Refusal> {
-    let wanted = wanted_events(&request.query)?;
-    let read = tokio::time::timeout(PATIENCE, read(request, record_id, &wanted)).await;
-    let slow = || TenantError::Service(Failure::Unavailable(format!("no answer within {} s", PATIENCE.as_secs())));
-    let events = read.unwrap_or_else(|_| Err(slow())).map_err(refusal)?;
+    // The service counts `record_id` among the filters, too.
+    let max_filters = MAX_FILTERS - 1;
+    let parameters = Parameters { resource: &HISTORY_EVENT, named_there: &[], may_exclude: true, max_filters };
+    let wanted = parameters.wanted(&request.query)?;
+    let ask = async |service: &HistoryClient, client_id: &str| {
+        service.events_of_record(client_id, record_id, &wanted, PATIENCE).await
+    };
+    let events = read(request, ask).await?;
     let RecordEvents { total_count, filtered_count, results, .. } = &events;
     let body = rows::envelope(request, wanted.limit, wanted.offset, *total_count, *filtered_count, results);
     Ok(RecordHistory { total_count: *total_count, answer: Answer::json(StatusCode::OK, body) })
-}
-
-async fn read(request: &Request, record_id: i64, wanted: &WantedEvents) -> Result<RecordEvents, TenantError> {
-    let none = |what: &str| TenantError::Service(Failure::Unavailable(what.to_owned()));
-    let service = client(&request.app).ok_or_else(|| none("there is no history service"))?;
-    let tenant = match relay::tenant(&request.build) {
-        Some(tenant) => Some(tenant),
-        None => history_tenants::find(&request.app, &request.build.uid).await?,
-    };
-    let tenant = tenant.ok_or_else(|| none("the build has no tenant yet"))?;
-    own_history::verify(&request.app, service, PATIENCE).await?;
-    service.events_of_record(&tenant.client_id, record_id, wanted, PATIENCE).await.map_err(TenantError::Service)
-}
-
-fn refusal(error: TenantError) -> Refusal {
-    match error {
-        TenantError::Store(error) => error.into(),
-        TenantError::Service(Failure::PageTooLarge) => {
-            Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
-        }
-        TenantError::Service(failure) => {
-            tracing::warn!(reason = %failure, "history is not read");
-            Refusal::busy("History is unavailable.")
-        }
-    }
-}
-
-/// What the parameters of a request ask for, checked as those of every list, each filter also with `__exclude`.
-fn wanted_events(query: &Query) -> Result<WantedEvents, SelectError> {
-    let is_filter = |parameter: &str| {
-        let name = parameter.split_once("__").map_or(parameter, |(name, _)| name);
-        HISTORY_EVENT.field(name).is_some_and(|field| field.filter)
-    };
-    bound_filters(query, MAX_FILTERS, is_filter)?;
-    let (mut filters, mut errors) = (Vec::new(), Errors::new());
-    for (parameter, value) in query.pairs().filter(|(parameter, _)| is_filter(parameter)) {
-        let (name, exclude) = match parameter.strip_suffix(EXCLUDE) {
-            Some(name) => (name, EXCLUDE),
-            None => (parameter, ""),
-        };
-        match select(&HISTORY_EVENT, &single(name, value)) {
-            Ok(select) => filters.extend(select.filters.iter().map(|filter| parameter_of(filter, exclude))),
-            Err(wrong) => {
-                let messages = wrong.to_json()[name].take();
-                messages
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Json::as_str)
-                    .for_each(|message| errors.add(parameter, message));
-            }
-        }
-    }
-    let page = ["limit", "offset"].map(|name| query.last(name).map(|value| (name, value)));
-    let mut paging = form_urlencoded::Serializer::new(String::new());
-    paging.extend_pairs(page.into_iter().flatten());
-    let (limit, offset) = match select(&HISTORY_EVENT, &Query::parse(&paging.finish())) {
-        Ok(select) => (select.limit, select.offset),
-        Err(SelectError::Wrong(wrong)) => {
-            errors.merge(wrong);
-            (0, 0)
-        }
-        Err(wrong) => return Err(wrong),
-    };
-    if !errors.is_empty() {
-        return Err(SelectError::Wrong(errors));
-    }
-    filters.sort_unstable();
-    filters.dedup();
-    // The service counts `record_id`, too.
-    if filters.len() >= MAX_FILTERS {
-        return Err(SelectError::TooManyFilters(MAX_FILTERS));
-    }
-    Ok(WantedEvents { filters, limit, offset })
-}
-
-/// A query of one parameter.
-fn single(name: &str, value: &str) -> Query {
-    Query::parse(&form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish())
-}
-
-/// A filter as a parameter of the service.
-fn parameter_of(filter: &Filter<'_>, exclude: &str) -> (String, String) {
-    let value = |value: &Value| match value {
-        Value::Int(at) if matches!(filter.field().kind, Kind::DateTime) => {
-            time::show((*at).clamp(MOMENTS[0], MOMENTS[1]))
-        }
-        Value::Int(number) => number.to_string(),
-        Value::Text(text) => text.clone(),
-        _ => String::new(),
-    };
-    let values: Vec<String> = filter.operands().iter().map(value).collect();
-    let predicate = match filter.predicate() {
-        Predicate::Exact => String::new(),
-        other => format!("__{}", other.name()),
-    };
-    (format!("{}{predicate}{exclude}", filter.field().name), values.join(","))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod security;
 pub mod sessions;
 mod settings;
 pub mod sign_in;
+mod sign_ins;
 pub mod single_sign_on;
 mod super_admin_access;
 mod system_events;
@@ -52,6 +53,7 @@ pub static DOMAIN: Domain = Domain {
             user_groups::routes(),
             security::routes(),
             single_sign_on::routes(),
+            sign_ins::routes(),
         ];
         routes.into_iter().flatten().collect()
     },

@@ -6,7 +6,7 @@ use kit::autocomplete;
 use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::grants_schema;
-use kit::permissions::{Permissions, accept_grants, assignable};
+use kit::permissions::{Permissions, accept_grants, assignable, describe_assignable};
 use kit::reactions::{Reaction, When};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -74,6 +74,7 @@ pub fn routes() -> Vec<Route> {
 
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
     let mut document = rows::document(conn, &ROLE)?;
+    describe_assignable(&mut document);
     document["permissions"] = assignable();
     Ok(Answer::value(&document))
 }

@@ -17,7 +17,7 @@ const MINUTE_US: i64 = 60_000_000;
 /// The category `auth`.
 const CATEGORY_AUTH: i64 = 1;
 /// The `source_type` of an event about a user; that of other events is 0.
-const SOURCE_TYPE_USER: i64 = 1;
+pub const SOURCE_TYPE_USER: i64 = 1;
 
 /// The events of the category `auth`, named and numbered as the history service has them.
 #[derive(Clone, Copy, Debug, PartialEq)]

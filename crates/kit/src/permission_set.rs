@@ -21,8 +21,7 @@ use store::{Conn, Sql};
 /// The names that users may not give to a set (`docs/reference/permission-sets.md`).
 pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 
-/// The name of the field with the actions.
-pub const PERMISSIONS: &str = "permissions";
+pub use crate::permissions::PERMISSIONS;
 
 /// The field with the name of a set.
 pub static NAME: Key<String> = Key::new("name");
@@ -125,11 +124,21 @@ impl Vocabulary {
 
     /// Adds the keys and their actions to a schema document, as the nested schema of the field.
     fn describe(&self, document: &mut Json) {
-        let nested: Vec<Json> = self.0.iter().map(PermissionKey::schema).collect();
-        let entries = document["details"]["schema"].as_array_mut();
-        for entry in entries.into_iter().flatten().filter(|entry| entry["alias"] == PERMISSIONS) {
-            entry["schema"] = json!(nested);
-        }
+        let keys = self.0.iter().map(|key| {
+            let actions = key.actions.iter().map(|action| (action.name, action.text, self.required_by(key, action)));
+            (key.name, actions.collect())
+        });
+        permissions::describe(document, keys);
+    }
+
+    /// The actions that one brings along: those of its own key by their name, others as `key.action`.
+    fn required_by(&self, own: &PermissionKey, action: &Action) -> Vec<String> {
+        let bits = self.expanded(action.bit) & !action.bit;
+        let of_key = |key: &'static PermissionKey| {
+            let is_own = key.name == own.name;
+            key.held(bits).map(move |name| if is_own { name.to_owned() } else { format!("{}.{name}", key.name) })
+        };
+        self.0.iter().flat_map(of_key).collect()
     }
 }
 
@@ -140,11 +149,6 @@ impl PermissionKey {
 
     fn held(&self, bits: i64) -> impl Iterator<Item = &'static str> {
         self.actions.iter().filter(move |action| action.bit & bits != 0).map(|action| action.name)
-    }
-
-    fn schema(&self) -> Json {
-        let choices = self.actions.iter().map(|action| Choice::new(action.name, action.text)).collect();
-        options::schema(&Field::new(self.name, Kind::Set { choices, max_items: self.actions.len() }))
     }
 }
 

@@ -2,7 +2,7 @@
 //! 4, section 4).
 
 use crate::account_type::AccountType;
-use resource::{Errors, message, type_name};
+use resource::{Choice, Errors, Field, Kind, message, options, type_name};
 use serde_json::{Map, Value as Json, json};
 use std::sync::OnceLock;
 
@@ -42,6 +42,9 @@ pub const fn held_by_everybody(actions: &'static [&'static str]) -> [(AccountTyp
         (ServiceExternal, actions),
     ]
 }
+
+/// The name of the field with the actions of a role or a set.
+pub const PERMISSIONS: &str = "permissions";
 
 static CATALOGUE: OnceLock<Vec<&'static PermissionResource>> = OnceLock::new();
 
@@ -164,12 +167,7 @@ pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Pe
             Err(message) => errors.add(resource, message),
             Ok(actions) => {
                 for action in &actions {
-                    set = set.with(resource, action);
-                    for needed in ["list", "view"] {
-                        if *action != "list" && group.assignable.contains(&needed) {
-                            set = set.with(resource, needed);
-                        }
-                    }
+                    set = required_by(group, action).fold(set.with(resource, action), |set, it| set.with(resource, it));
                 }
             }
         }
@@ -180,6 +178,12 @@ pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Pe
     let mut nested = Errors::new();
     nested.nest("permissions", errors);
     Err(nested)
+}
+
+/// The actions that one brings along: `list` and `view`, but `list` none, where the resource has them.
+fn required_by(group: &PermissionResource, action: &str) -> impl Iterator<Item = &'static str> {
+    let needed = move |it: &&str| action != "list" && action != *it && group.assignable.contains(it);
+    ["list", "view"].into_iter().filter(needed)
 }
 
 /// Reads a sent list of known actions, or returns the message of what is wrong with it.
@@ -197,6 +201,55 @@ pub fn read_actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, 
         }
     }
     if wrong.is_empty() { Ok(actions) } else { Err(format!("Invalid actions {}.", wrong.join(","))) }
+}
+
+/// An action in a schema document: its name, its display text, and the actions that it brings along.
+pub type DescribedAction = (&'static str, &'static str, Vec<String>);
+
+/// Adds resources with their actions to a schema document, as the nested schema of its `permissions`: each action with its
+/// text and the actions that it brings along.
+pub fn describe(document: &mut Json, resources: impl Iterator<Item = (&'static str, Vec<DescribedAction>)>) {
+    let nested = resources.map(|(resource, actions)| {
+        let choices = actions.iter().map(|(name, text, _)| Choice::new(*name, *text)).collect();
+        let mut entry = options::schema(&Field::new(resource, Kind::Set { choices, max_items: actions.len() }));
+        let values = entry["values"].as_array_mut().into_iter().flatten();
+        for (value, (_, _, requires)) in values.zip(actions) {
+            value["requires"] = json!(requires);
+        }
+        entry
+    });
+    let nested: Json = nested.collect();
+    let entries = document["details"]["schema"].as_array_mut();
+    for entry in entries.into_iter().flatten().filter(|entry| entry["alias"] == PERMISSIONS) {
+        entry["schema"] = nested.clone();
+    }
+}
+
+/// Adds the permissions that a role can give to its schema document, as the nested schema of `permissions`.
+pub fn describe_assignable(document: &mut Json) {
+    let given = catalogue().filter(|group| !group.assignable.is_empty()).map(|group| {
+        let actions = group
+            .assignable
+            .iter()
+            .map(|action| (*action, text(action), required_by(group, action).map(str::to_owned).collect()));
+        (group.name, actions.collect())
+    });
+    describe(document, given);
+}
+
+/// The display text of an action.
+fn text(action: &'static str) -> &'static str {
+    match action {
+        "list" => "List",
+        "view" => "View",
+        "create" => "Create",
+        "edit" => "Edit",
+        "delete" => "Delete",
+        "store" => "Store",
+        "edit_owners" => "Edit owners",
+        "edit_perm_set" => "Edit permission sets",
+        other => other,
+    }
 }
 
 /// The permissions that a role can give as `{resource: [action, …]}`, for OPTIONS.

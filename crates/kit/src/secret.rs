@@ -53,8 +53,10 @@ pub fn sealed_columns() -> impl Iterator<Item = &'static Column> {
 
 /// The sealed column of the control database, whose rows name their build.
 pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
-/// The places of sealed cookies, which are stored in no table: of a single sign-on, and of the sign-in of an agent.
-const COOKIES: [(&str, &str); 2] = [("single_sign_on", "transaction"), ("agents", "transaction")];
+/// The places of sealed cookies, which are stored in no table: of a single sign-on and of a trial of one, and of the sign-in of an
+/// agent.
+const COOKIES: [(&str, &str); 3] =
+    [("single_sign_on", "transaction"), ("single_sign_on", "trial"), ("agents", "transaction")];
 
 /// The place that a sealed value is bound to. The names must never change, or existing values cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

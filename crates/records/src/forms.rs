@@ -150,7 +150,7 @@ fn configuration_schema() -> serde_json::Value {
 }
 
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
-    let mut document = rows::document(conn, &FORM)?;
+    let mut document = rows::document(conn, &WHOLE_FORM)?;
     document["restrictions"]["limit_items"] = limits::value(conn, &FORMS)?.into();
     Ok(Answer::value(&document))
 }

@@ -134,6 +134,9 @@ pub fn schema(field: &Field) -> Json {
         "editable": matches!(field.access, Access::ReadWrite | Access::WriteOnly),
         "validators": validators(field),
     });
+    if field.access == Access::WriteOnly {
+        schema["write_only"] = true.into();
+    }
     describe_values(&mut schema, field);
     schema
 }

@@ -113,8 +113,8 @@ pub fn hurry(request: &Request, conn: &mut Conn) -> Result<(), Error> {
     jobs::hurry(request, conn, &MAIL)
 }
 
-/// Limits the concurrent tests of mail settings for each build, so that hanging servers of one build do not delay
-/// another.
+/// Limits the concurrent tests of mail settings and authentication objects for each build, so that hanging servers of
+/// one build do not delay another.
 #[derive(Default)]
 pub struct TestPlaces(Mutex<HashMap<String, Arc<Semaphore>>>);
 

@@ -3,12 +3,11 @@
 use super::settings::{
     BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SETTINGS, SHAPE, TLS, USERNAME, text,
 };
-use crate::client_credentials::{ClientCredentials, SECRET_COLUMN, TABLE, VENDOR};
+use crate::client_credentials::{self, VENDOR};
 use crate::mail::smtp::{Server, SignIn};
 use kit::app::App;
 use kit::build::Build;
 use kit::rows;
-use kit::secret::Context;
 use resource::Changes;
 use store::{Conn, Error, Sql};
 
@@ -44,7 +43,7 @@ pub fn of(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Resu
         let tls = settings.get(&TLS).unwrap_or(false);
         password.map(|password| SignIn::Password { password, tls })
     } else {
-        client_credentials(app, build, conn, settings.get(&OBJECT).unwrap_or(0))?.map(SignIn::Token)
+        client_credentials::stored(app, build, conn, settings.get(&OBJECT).unwrap_or(0))?.map(SignIn::Token)
     };
     let server = sign_in.map(|sign_in| Server {
         host: text(settings, &HOST),
@@ -59,25 +58,5 @@ pub fn of(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Resu
 fn stored_password(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<String>, Error> {
     let sql = Sql::new("SELECT row_key, password FROM smtp_settings WHERE id = 1 AND password IS NOT NULL");
     let found = conn.opt(&sql, |row| rows::open_secret(&app.keys, build, &SETTINGS, &PASSWORD, row, 0))?;
-    Ok(found.flatten())
-}
-
-fn client_credentials(
-    app: &App,
-    build: &Build,
-    conn: &mut Conn,
-    object: i64,
-) -> Result<Option<ClientCredentials>, Error> {
-    let sql = Sql::new(
-        "SELECT token_url, client_id, scope, row_key, client_secret FROM authentication_objects \
-         WHERE id = $1 AND provider = $2 AND client_secret IS NOT NULL",
-    );
-    let found = conn.opt(&sql.arg(object).arg(VENDOR), |row| {
-        let place = Context { build: &build.uid, table: TABLE, column: SECRET_COLUMN, row: row.text(3)? };
-        let secret = app.keys.open(&place, row.text(4)?).and_then(|plain| String::from_utf8(plain).ok());
-        let text = |at| row.text(at).map(str::to_owned);
-        let (token_url, client_id, scope) = (text(0)?, text(1)?, text(2)?);
-        Ok(secret.map(|client_secret| ClientCredentials { token_url, client_id, client_secret, scope }))
-    })?;
     Ok(found.flatten())
 }

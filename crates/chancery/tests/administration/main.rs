@@ -6,10 +6,12 @@
 
 mod administration_log;
 mod authentication_objects;
+mod authentication_objects_test;
 mod company_details;
 mod limits;
 mod limits_walk;
 mod mail;
+mod messages;
 mod network;
 mod smtp_settings;
 

@@ -470,7 +470,7 @@ async fn options_tell_what_each_method_needs() {
         json!({
             "username_and_password": [{
                 "alias": "password", "type": "string", "required": true, "editable": true,
-                "validators": [{"name": "max_length", "value": 128}],
+                "validators": [{"name": "max_length", "value": 128}], "write_only": true,
             }],
             "vendor_client_credentials": [{
                 "alias": "authentication_object", "type": "integer", "required": true, "editable": true, "validators": [],

@@ -346,6 +346,7 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
             "POST /api/single-sign-on/{id}/link/",
             "GET /api/single-sign-on/{id}/callback/",
             "POST /api/auth/ticket/",
+            "POST /api/single-sign-on/{id}/test/",
             "POST /api/files/upload/",
             "GET /api/files/public-storage/{uuid}/",
         ]

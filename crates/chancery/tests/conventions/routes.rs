@@ -250,6 +250,7 @@ pub async fn fill(tenant: &Tenant, count: i64) {
         admin.post("/api/authentication-objects/", object).await.created();
         let sso = json!({"name": format!("SSO {n}"), "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
         admin.post("/api/single-sign-on/", sso).await.created();
+        bind_identity(tenant, user).await;
         let group = admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.id();
         let sets = format!("/api/user-groups/{n}/permission-sets/");
         admin.post(&sets, json!({"name": "Readers", "permissions": {"user_groups": ["view"]}})).await.created();
@@ -302,6 +303,16 @@ pub async fn fill(tenant: &Tenant, count: i64) {
         let record = admin.post(&format!("/api/object-classes/{n}/object-records/"), json!({})).await.id();
         admin.delete(&format!("/api/object-records/{record}/")).await.is_empty();
     }
+}
+
+/// Binds an identity to a user, as a sign-in at a provider does.
+async fn bind_identity(tenant: &Tenant, user: i64) {
+    let sql = Sql::new(
+        "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) \
+         VALUES ('https://provider.example', $1, $2, 0, 0)",
+    );
+    let sql = sql.arg(user.to_string()).arg(user);
+    tenant.build.db.write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
 }
 
 /// Makes a custom component, and its repository as if it had been imported.

@@ -18,7 +18,9 @@ async fn statements(server: &Server, admin: &Client, route: &'static Route, quer
 
 /// Lists that cost more than three statements, and the most that each takes, whatever its page: what classes and records
 /// show beside their rows (counts, rights, labels) is asked for a page at a time.
-const DEARER: [(&str, u64); 13] = [
+const DEARER: [(&str, u64); 14] = [
+    // Whose identities they are, and what he holds.
+    ("/api/users/{user_id}/identities/", 6),
     ("/api/object-classes/", 5),
     ("/api/object-classes/{class_id}/object-records/", 10),
     ("/api/object-classes/{class_id}/object-records/deleted/", 4),

@@ -175,7 +175,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// What a collection's address ends with, and the table of its ids. Of those that fit, the longest one counts.
-const COLLECTIONS: [(&str, &str); 28] = [
+const COLLECTIONS: [(&str, &str); 29] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -183,6 +183,7 @@ const COLLECTIONS: [(&str, &str); 28] = [
     ("authentication-objects", "authentication_objects"),
     ("single-sign-on", "single_sign_on"),
     ("sessions", "sessions"),
+    ("identities", "single_sign_on_identities"),
     ("log", "administration_log"),
     ("object-classes", "object_classes"),
     ("object-classes/{class_id}/fields", "object_class_fields"),

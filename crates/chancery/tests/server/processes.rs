@@ -8,7 +8,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process};
+use testkit::{
+    ADMIN, CLIENT_ID, CLIENT_SECRET, Client, Forger, Installation, Mail, PASSWORD, Process, TENANT_ID, at_once,
+    statuses,
+};
 
 /// What another process may go without seeing.
 const A_SECOND: Duration = Duration::from_secs(1);
@@ -205,6 +208,20 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
         two.get(&records).await.is(404, message::not_found());
         two.post(&records, json!({})).await.is(404, message::not_found());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trials_of_single_sign_on_are_counted_by_all_processes_together() {
+    let forger = Forger::start().await;
+    let installation = Installation::with_build(BINARY).set("CHANCERY_SSO_PROVIDER_B_ISSUER", &forger.issuer_setting());
+    let (_processes, one, two) = two_processes(&installation).await;
+    let configuration = json!({
+        "name": "Company", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "tenant_id": TENANT_ID,
+        "provider": "provider_b",
+    });
+    one.post("/api/single-sign-on/", configuration).await.created();
+    let calls = (0..30).map(|n| [&one, &two][n % 2].call("POST", "/api/single-sign-on/1/test/").json(&json!({})));
+    assert_eq!(statuses(&at_once(calls).await), [vec![200; 20], vec![429; 10]].concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -235,7 +235,10 @@ async fn the_schema_of_a_repository_has_what_a_create_takes() {
         json!([
             {"alias": "repository_url", "type": "url", "required": true, "editable": false, "validators": [most(2048)]},
             {"alias": "username", "type": "string", "required": true, "editable": true, "validators": [least, most(100)]},
-            {"alias": "token", "type": "string", "required": true, "editable": true, "validators": [most(150)]},
+            {
+                "alias": "token", "type": "string", "required": true, "editable": true, "validators": [most(150)],
+                "write_only": true,
+            },
         ])
     );
     assert_eq!(document["restrictions"], json!({"limit_items": 200}));

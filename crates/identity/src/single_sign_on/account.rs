@@ -20,7 +20,7 @@ use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use resource::Body;
+use resource::{Body, Changes};
 use serde_json::{Map, Value as Json, json};
 use store::{Conn, Error, Sql};
 
@@ -30,7 +30,7 @@ pub struct Person {
     issuer: String,
     subject: String,
     /// The e-mail address; `None` unless the provider has verified it.
-    address: Option<String>,
+    pub address: Option<String>,
     given_name: String,
     family_name: String,
 }
@@ -70,21 +70,31 @@ pub enum Decision {
 }
 
 /// The reason why a person cannot sign in.
-struct Obstacle {
-    event: Event,
-    user: Option<i64>,
-    reason: &'static str,
+pub struct Obstacle {
+    pub event: Event,
+    pub user: Option<i64>,
+    pub reason: &'static str,
 }
 
 impl Obstacle {
     fn of(user: impl Into<Option<i64>>, reason: &'static str) -> Obstacle {
         Obstacle { event: Event::LoginFailedSso, user: user.into(), reason }
     }
+
+    /// There may be no more accounts of the type that a new one would have.
+    pub fn account_limit() -> Obstacle {
+        Obstacle::of(None, "account_limit")
+    }
 }
 
 /// The result of looking for a person's account.
-enum Lookup {
+pub enum Lookup {
+    /// The account to which the identity is bound.
     Account(i64),
+    /// The account to which the identity is to be bound, by its address.
+    Bind(i64),
+    /// There is none; an account is to be made with these values.
+    Create(Changes),
     Obstacle(Obstacle),
 }
 
@@ -102,30 +112,47 @@ pub fn decide(
         record_failure(request, conn, None, "state")?;
         return Ok(Decision::Failed);
     };
-    let found = match linking {
-        Some(linking) => {
-            if !link_identity(request, conn, person, linking)? {
-                record_failure(request, conn, None, "not_linked")?;
-                return Ok(Decision::Failed);
+    if let Some(linking) = linking {
+        if !link_identity(request, conn, person, linking)? {
+            record_failure(request, conn, None, "not_linked")?;
+            return Ok(Decision::Failed);
+        }
+        return Ok(match find_obstacle(request, conn, linking.user)? {
+            None => Decision::SignIn(linking.user),
+            Some(_) => Decision::Linked,
+        });
+    }
+    let obstacle = match look_up(request, conn, configuration, person)? {
+        Lookup::Account(user) => return Ok(Decision::SignIn(user)),
+        Lookup::Bind(user) => {
+            bind_identity(request, conn, person, user, false)?;
+            return Ok(Decision::SignIn(user));
+        }
+        Lookup::Create(values) => match create::insert_at_sign_in(request, conn, values)? {
+            Some(user) => {
+                bind_identity(request, conn, person, user, false)?;
+                return Ok(Decision::SignIn(user));
             }
-            return Ok(match find_obstacle(request, conn, linking.user)? {
-                None => Decision::SignIn(linking.user),
-                Some(_) => Decision::Linked,
-            });
-        }
-        None => match find_identity(conn, person)? {
-            Some(identity) => account_by_identity(request, conn, configuration, person, identity)?,
-            None => account_by_address(request, conn, configuration, person)?,
+            None => Obstacle::account_limit(),
         },
+        Lookup::Obstacle(obstacle) => obstacle,
     };
-    match found {
-        Lookup::Account(user) => Ok(Decision::SignIn(user)),
-        Lookup::Obstacle(obstacle) => {
-            let Obstacle { event, user, reason } = obstacle;
-            system_events::write(request, conn, event, user, Some(reason))?;
-            count_failure(request, conn)?;
-            Ok(Decision::Refused)
-        }
+    let Obstacle { event, user, reason } = obstacle;
+    system_events::write(request, conn, event, user, Some(reason))?;
+    count_failure(request, conn)?;
+    Ok(Decision::Refused)
+}
+
+/// Looks for the account of a person, and locks it. Nothing is written.
+pub fn look_up(
+    request: &Request,
+    conn: &mut Conn,
+    configuration: &Configuration,
+    person: &Person,
+) -> Result<Lookup, Refusal> {
+    match find_identity(conn, person)? {
+        Some(identity) => account_by_identity(request, conn, configuration, person, identity),
+        None => account_by_address(request, conn, configuration, person),
     }
 }
 
@@ -142,7 +169,7 @@ pub fn log_failure(request: &Request, configuration: &Configuration, failure: &F
         build = request.build.domain,
         single_sign_on = configuration.id,
         issuer = configuration.issuer.as_deref().unwrap_or(""),
-        reason = failure.0,
+        reason = failure.in_full(),
         "a single sign-on failed"
     );
 }
@@ -229,7 +256,7 @@ fn account_by_address(
         return Ok(Lookup::Obstacle(Obstacle::of(None, "address_not_verified")));
     };
     let Some(user) = user_of_address(conn, address)? else {
-        return create_account(request, conn, configuration, person, address);
+        return account_to_make(request, conn, configuration, person, address);
     };
     if let Some(obstacle) = find_obstacle(request, conn, user)? {
         return Ok(Lookup::Obstacle(obstacle));
@@ -245,20 +272,27 @@ fn account_by_address(
         // Another sign-in at the same time has bound it, after this one looked for it.
         return Ok(Lookup::Account(user));
     }
-    if has_identity_in_use(request, conn, user)? || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)? {
+    if has_identity_in_use(request, conn, configuration, user)?
+        || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)?
+    {
         return Ok(Lookup::Obstacle(Obstacle::of(user, "not_vouched")));
     }
-    bind_identity(request, conn, person, user, false)?;
-    Ok(Lookup::Account(user))
+    Ok(Lookup::Bind(user))
 }
 
-/// Whether an account has an identity of an enabled provider. Identities of former providers do not count, so that a
-/// company can change its provider.
-fn has_identity_in_use(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, Error> {
-    let enabled = enabled_issuers(request, conn)?;
+/// Whether an account has an identity of an enabled provider, or of this configuration's. Identities of former providers
+/// do not count, so that a company can change its provider.
+fn has_identity_in_use(
+    request: &Request,
+    conn: &mut Conn,
+    configuration: &Configuration,
+    user: i64,
+) -> Result<bool, Error> {
+    let mut in_use = enabled_issuers(request, conn)?;
+    in_use.extend(configuration.issuer.clone());
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
     Ok(conn
-        .all(&sql, |row| Ok(enabled.iter().any(|issuer| row.text(0).is_ok_and(|known| known == issuer))))?
+        .all(&sql, |row| Ok(in_use.iter().any(|issuer| row.text(0).is_ok_and(|known| known == issuer))))?
         .contains(&true))
 }
 
@@ -313,8 +347,8 @@ pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64,
     Ok(false)
 }
 
-/// Creates an account for a person without one.
-fn create_account(
+/// The account that is to be made for a person without one.
+fn account_to_make(
     request: &Request,
     conn: &mut Conn,
     configuration: &Configuration,
@@ -352,11 +386,7 @@ fn create_account(
             None => Ok(Lookup::Obstacle(Obstacle::of(None, "unusable_claims"))),
         };
     }
-    let Some(user) = create::insert_at_sign_in(request, conn, accepted.changes)? else {
-        return Ok(Lookup::Obstacle(Obstacle::of(None, "account_limit")));
-    };
-    bind_identity(request, conn, person, user, false)?;
-    Ok(Lookup::Account(user))
+    Ok(Lookup::Create(accepted.changes))
 }
 
 /// A claimed name in the form that a user may have, or another text when there is none.

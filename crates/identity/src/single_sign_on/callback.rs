@@ -9,6 +9,7 @@ use super::id_token;
 use super::provider::{Providers, with_query};
 use super::tickets::{invalid_ticket, make_ticket, redirect};
 use super::transaction::{ForBrowser, Transaction};
+use super::trial;
 use super::way_back::WayBack;
 use crate::account::sign_in_refused;
 use crate::attempts::check_address;
@@ -52,7 +53,7 @@ pub fn routes() -> Vec<Route> {
         })
         .answers(200, Schema::Json(sessions::tokens_schema))
         .answers_secret()
-        // A page, a link without a session, a redirect to the front end.
+        // A page, also of a trial, a link without a session, a redirect to the front end.
         .or(200, Schema::Html)
         .or(204, Schema::Nothing)
         .or(302, Schema::Nothing)
@@ -61,6 +62,7 @@ pub fn routes() -> Vec<Route> {
         .or(400, Schema::Html)
         .or(401, Schema::Refusal)
         .or(401, Schema::Html)
+        .or(403, Schema::Html)
         .or(429, Schema::Refusal)
         .or(429, Schema::Html),
         Route::post(
@@ -99,6 +101,9 @@ fn callback(request: Arc<Request>) -> Pending {
         let Some(transaction) = Transaction::of_callback(&request, &state) else {
             return answer(&request, SignInResult::Failed, None).await;
         };
+        if let Some(tester) = transaction.trial {
+            return trial::finish(&request, &transaction, tester).await;
+        }
         let result = match finish_sign_in(&request, &transaction).await {
             // Who began on the page sees a page.
             Err(refusal) if transaction.from_page && refusal.is_by_rule() => {
@@ -130,8 +135,8 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
     })
     .await?;
     let Some(configuration) = configuration else { return fail(request, "state").await };
-    let person = match identify(request, &configuration, transaction).await {
-        Ok(person) => person,
+    let person = match claims_of(request, &configuration, transaction).await {
+        Ok(claims) => Person::from_claims(&configuration, &claims),
         Err(failure) => {
             account::log_failure(request, &configuration, &failure);
             return fail(request, "provider").await;
@@ -175,11 +180,11 @@ async fn fail(request: &Arc<Request>, reason: &'static str) -> Result<SignInResu
 }
 
 /// Asks the provider who the person is.
-async fn identify(
+pub async fn claims_of(
     request: &Request,
     configuration: &Configuration,
     transaction: &Transaction,
-) -> Result<Person, Failure> {
+) -> Result<Map<String, Json>, Failure> {
     let clock = &request.app.clock;
     let issuer = configuration.issuer.as_deref().ok_or("the provider's issuer is not set")?;
     let provider = request.app.slot::<Providers>().of(issuer);
@@ -211,7 +216,7 @@ async fn identify(
     {
         add_user_info(&mut claims, more)?;
     }
-    Ok(Person::from_claims(configuration, &claims))
+    Ok(claims)
 }
 
 /// Adds claims of the user-info endpoint, which must be of the same subject. Claims of the ID token stay as they are.
@@ -268,7 +273,7 @@ fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&begin_session(request, conn, single_sign_on, user)?))
 }
 
-fn sign_in_failed() -> Refusal {
+pub fn sign_in_failed() -> Refusal {
     Refusal::bad("Sign-in failed.")
 }
 

@@ -125,9 +125,13 @@ impl Configuration {
     /// The configuration as it is now, with its row locked; `None` when it is disabled by now or has another client or
     /// issuer.
     pub fn reload_unchanged(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
+        Ok(self.reload(request, conn)?.filter(|now| now.is_enabled))
+    }
+
+    /// The same, whether it is enabled or not.
+    pub fn reload(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
         let now = Configuration::find(request, conn, self.id, " FOR SHARE")?;
-        let is_same = |now: &Configuration| now.client_id == self.client_id && now.issuer == self.issuer;
-        Ok(now.filter(|now| now.is_enabled && is_same(now)))
+        Ok(now.filter(|now| now.client_id == self.client_id && now.issuer == self.issuer))
     }
 
     fn find(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Configuration>, Error> {
@@ -159,6 +163,22 @@ pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>
     let sql = Sql::new("SELECT provider, tenant_id FROM single_sign_on WHERE is_enabled = 1");
     let issuers = conn.all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
     Ok(issuers.into_iter().flatten().collect())
+}
+
+/// A configuration by its name, with its issuer.
+pub struct Named {
+    pub id: i64,
+    pub name: String,
+    pub issuer: Option<String>,
+}
+
+/// All configurations, enabled ones first.
+pub fn all(request: &Request, conn: &mut Conn) -> Result<Vec<Named>, Error> {
+    let sql = Sql::new("SELECT id, name, provider, tenant_id FROM single_sign_on ORDER BY is_enabled DESC, id");
+    conn.all(&sql, |row| {
+        let issuer = issuer(&request.app, row.text(2)?, row.text(3)?);
+        Ok(Named { id: row.int(0)?, name: row.text(1)?.to_owned(), issuer })
+    })
 }
 
 /// Whether a configuration exists and is enabled.

@@ -1,8 +1,9 @@
 //! Single sign-on: `/api/single-sign-on/` (`docs/reference/single-sign-on.md`).
 //!
 //! This file has the configurations as a resource. Signing in has files of its own: `start.rs` (to the provider),
-//! `callback.rs` (back from it), `account.rs` (the account of the person) and `logout.rs`. They use `provider.rs`
-//! (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
+//! `callback.rs` (back from it), `account.rs` (the account of the person), `logout.rs`, `identities.rs` (who somebody is at
+//! providers) and `trial.rs` (a sign-in that only shows what it would come to). They use `provider.rs` (discovery, keys,
+//! codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
 
 mod account;
 mod callback;
@@ -10,11 +11,13 @@ pub mod configuration;
 mod failure;
 #[doc(hidden)]
 pub mod id_token;
+mod identities;
 pub mod logout;
 mod provider;
 pub mod start;
 mod tickets;
 pub mod transaction;
+mod trial;
 mod vouching;
 pub mod way_back;
 
@@ -64,6 +67,8 @@ pub fn routes() -> Vec<Route> {
     routes.extend(start::routes());
     routes.extend(callback::routes());
     routes.extend(logout::routes());
+    routes.extend(identities::routes());
+    routes.extend(trial::routes());
     routes
 }
 

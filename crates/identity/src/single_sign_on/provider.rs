@@ -124,13 +124,13 @@ impl Provider {
         let document =
             self.get_json(&format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'))).await?;
         if document.get("issuer").and_then(Json::as_str) != Some(&self.issuer) {
-            return Err(Failure("the discovery document names another issuer".to_owned()));
+            return Err("the discovery document names another issuer".into());
         }
         let address = |name: &str| document.get(name).and_then(Json::as_str).filter(|url| self.is_safe(url));
         let needed = |name: &str| {
             address(name)
                 .map(str::to_owned)
-                .ok_or_else(|| Failure(format!("the discovery document has no usable {name}")))
+                .ok_or_else(|| Failure::from(format!("the discovery document has no usable {name}")))
         };
         let methods = document.get("token_endpoint_auth_methods_supported").and_then(Json::as_array);
         let has = |method: &str| methods.is_some_and(|all| all.iter().any(|known| known == method));
@@ -211,7 +211,7 @@ impl Provider {
             .body(encoded(&form));
         let answer = json_of(request).await?;
         let text = |name: &str| answer.get(name).and_then(Json::as_str).map(str::to_owned);
-        let id_token = text("id_token").ok_or_else(|| Failure("the token endpoint gave no id_token".to_owned()))?;
+        let id_token = text("id_token").ok_or("the token endpoint gave no id_token")?;
         let bearer = text("token_type").filter(|kind| kind.eq_ignore_ascii_case("bearer"));
         Ok(Tokens { id_token, access_token: bearer.and_then(|_| text("access_token")) })
     }
@@ -235,14 +235,13 @@ impl Provider {
 
     /// The client for an address of the provider.
     async fn client(&self, url: &str) -> Result<(Client, Url), Failure> {
-        let read = |url: &str| Url::parse(url).map_err(|_| Failure("an address of the provider is no URL".to_owned()));
+        let read = |url: &str| Url::parse(url).map_err(|_| "an address of the provider is no URL");
         let (url, issuer) = (read(url)?, read(&self.issuer)?);
         if url.host() == issuer.host() {
             return Ok((http_client()?.clone(), url));
         }
         let client = outbound::http_client_for(&url, &self.allow).await;
-        let client = client.map_err(|_| Failure("an endpoint of the provider is not reachable".to_owned()))?;
-        Ok((client, url))
+        Ok((client.map_err(|_| "an endpoint of the provider is not reachable")?, url))
     }
 }
 
@@ -275,14 +274,13 @@ pub fn with_query(address: &str, fields: &[(&str, &str)]) -> String {
 
 /// Sends a request and reads the JSON of its answer. Another status than 200 and a long answer are failures.
 async fn json_of(request: RequestBuilder) -> Result<Json, Failure> {
-    let response = request
-        .timeout(TIMEOUT)
-        .header(header::USER_AGENT, "chancery")
-        .send()
-        .await
-        .map_err(|error| Failure(outbound::in_words(error)))?;
+    let sent = request.timeout(TIMEOUT).header(header::USER_AGENT, "chancery").send().await;
+    let response = sent.map_err(|error| Failure {
+        why: "the provider is not reachable".to_owned(),
+        details: outbound::in_words(error),
+    })?;
     if response.status() != http::StatusCode::OK {
-        return Err(Failure(format!("the provider answered {}", response.status())));
+        return Err(format!("the provider answered {}", response.status()).into());
     }
     let body = outbound::body(response, MAX_ANSWER_BYTES).await.ok_or("the provider's answer is too long or broken")?;
     Ok(serde_json::from_slice(&body)?)

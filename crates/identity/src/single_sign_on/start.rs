@@ -23,7 +23,6 @@ use store::{Conn, Error, Sql};
 const SCOPES: &str = "openid email profile";
 
 pub fn routes() -> Vec<Route> {
-    let address = || titled("ProviderAddress", object([("redirect_uri", json!({"type": "string", "format": "uri"}))]));
     let id = || titled("SingleSignOnStart", object([("id", json!({"type": "integer"}))]));
     let all = || {
         let one = object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
@@ -44,7 +43,7 @@ pub fn routes() -> Vec<Route> {
             .guarded(attempts::guard)
             .action("start")
             .takes(Schema::Json(id))
-            .answers(200, Schema::Json(address))
+            .answers(200, Schema::Json(address_schema))
             .answers_secret(),
         Route::post(
             "/api/single-sign-on/{id}/link/",
@@ -52,7 +51,7 @@ pub fn routes() -> Vec<Route> {
             Handler::Async(link),
         )
         .takes(Schema::Json(link_schema))
-        .answers(200, Schema::Json(address))
+        .answers(200, Schema::Json(address_schema))
         .answers_secret(),
     ]
 }
@@ -61,6 +60,11 @@ fn link_schema() -> Json {
     let text = "The path of the console that the browser goes on to, with a new session: null or nothing for none";
     let return_to = json!({"type": ["string", "null"], "description": text});
     titled("SingleSignOnLink", json!({"type": "object", "properties": {"return_to": return_to}}))
+}
+
+/// The schema of the answer that leads to a provider.
+pub fn address_schema() -> Json {
+    titled("ProviderAddress", object([("redirect_uri", json!({"type": "string", "format": "uri"}))]))
 }
 
 /// An enabled configuration as the sign-in page shows it.
@@ -155,13 +159,13 @@ async fn load_configuration(request: &Arc<Request>, id: i64) -> Result<Option<Co
 }
 
 /// A sign-in that has started: the provider's address for the browser, and the cookie for the callback.
-struct StartedSignIn {
+pub struct StartedSignIn {
     redirect_uri: String,
     cookie: (http::HeaderName, http::HeaderValue),
 }
 
 impl StartedSignIn {
-    fn answer(self) -> Answer {
+    pub fn answer(self) -> Answer {
         let mut answer = Answer::value(&json!({"redirect_uri": self.redirect_uri}));
         answer.headers.push(self.cookie);
         answer
@@ -177,15 +181,23 @@ async fn begin(
     if !configuration.is_enabled {
         return Err(Refusal::bad("Single sign-on configuration is disabled."));
     }
+    lead(request, configuration, &Transaction::begin(configuration.id, linking, page, request.now)).await
+}
+
+/// Leads a browser to the provider of a configuration, enabled or not.
+pub async fn lead(
+    request: &Request,
+    configuration: &Configuration,
+    transaction: &Transaction,
+) -> Result<StartedSignIn, Refusal> {
     let fetched = match &configuration.issuer {
         Some(issuer) => request.app.slot::<Providers>().of(issuer).discovery(&request.app.clock).await,
-        None => Err(Failure("the provider's issuer is not set".to_owned())),
+        None => Err(Failure::from("the provider's issuer is not set")),
     };
     let discovery = fetched.map_err(|failure| {
         account::log_failure(request, configuration, &failure);
         Refusal::bad("Sign-in failed.")
     })?;
-    let transaction = Transaction::begin(configuration.id, linking, page, request.now);
     let challenge = transaction.challenge();
     let redirect_uri = with_query(
         &discovery.authorization_endpoint,

@@ -14,6 +14,9 @@ use store::{Conn, Error, Sql};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
 
+/// What cookies are sealed for. A process of a former version does not open that of a trial, and so takes none for a sign-in.
+const SIGN_IN: &str = "transaction";
+const TRIAL: &str = "trial";
 /// How long a person may take at the provider, in seconds.
 const MAX_SECONDS: i64 = 600;
 
@@ -40,6 +43,13 @@ pub struct Begun<'a> {
     pub browser: Option<ForBrowser>,
 }
 
+/// The user and session that try a configuration.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Tester {
+    pub user: i64,
+    pub session: i64,
+}
+
 /// A sign-in between its start and the callback.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Transaction {
@@ -50,6 +60,9 @@ pub struct Transaction {
     pub expires_at: i64,
     /// Set when a user who is signed in links an identity.
     pub linking: Option<Linking>,
+    /// Set when nobody is to be signed in, since a configuration is only tried.
+    #[serde(default)]
+    pub trial: Option<Tester>,
     /// Whether it was begun from the build's own page, so that the callback answers with a page.
     pub from_page: bool,
     /// The path that the page leads to once the person is signed in. A former version's cookie has none.
@@ -79,6 +92,7 @@ impl Transaction {
             verifier,
             expires_at,
             linking,
+            trial: None,
             from_page,
             return_to,
             way_back,
@@ -94,7 +108,8 @@ impl Transaction {
     /// The cookie with this transaction, which browsers send to the callback only.
     pub fn cookie(&self, request: &Request, redirect_uri: &str) -> (HeaderName, HeaderValue) {
         let plain = serde_json::to_vec(self).unwrap_or_default();
-        let sealed = request.app.keys.seal(&seal_context(request, &self.state), &plain);
+        let column = if self.trial.is_some() { TRIAL } else { SIGN_IN };
+        let sealed = request.app.keys.seal(&seal_context(request, column, &self.state), &plain);
         set_cookie(&self.state, &sealed, MAX_SECONDS, redirect_uri)
     }
 
@@ -106,8 +121,9 @@ impl Transaction {
         let sealed = cookies.find_map(|line| {
             line.split(';').filter_map(|pair| pair.trim().split_once('=')).find(|(key, _)| *key == name)
         });
-        let plain = request.app.keys.open(&seal_context(request, state), sealed?.1)?;
-        let kept: Transaction = serde_json::from_slice(&plain).ok()?;
+        let sealed = sealed?.1;
+        let open = |column| request.app.keys.open(&seal_context(request, column, state), sealed);
+        let kept: Transaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
         (is_same && kept.single_sign_on == request.id() && kept.expires_at > request.now).then_some(kept)
     }
@@ -130,8 +146,8 @@ pub fn spend(conn: &mut Conn, text: &str, expires_at: i64, now: i64) -> Result<b
     Ok(conn.exec(&sql.arg(sha256_hex(text)).arg(expires_at))? == 1)
 }
 
-fn seal_context<'a>(request: &'a Request, state: &'a str) -> Context<'a> {
-    Context { build: &request.build.uid, table: "single_sign_on", column: "transaction", row: state }
+fn seal_context<'a>(request: &'a Request, column: &'static str, state: &'a str) -> Context<'a> {
+    Context { build: &request.build.uid, table: "single_sign_on", column, row: state }
 }
 
 /// Each sign-in has a cookie of its own, so that two tabs do not disturb each other.

@@ -4,16 +4,14 @@
 //! case counts too.
 
 use super::create::type_in;
+use super::rules;
 use super::user::{FIRST_NAME, USERNAME};
-use crate::account::permissions_of_roles;
 use crate::mailed_links;
 use crate::sessions::{self, TaskLinks};
 use administration::company_details;
 use administration::mail::queue::{self, Mail, MailKind};
 use administration::mail::templates;
 use kit::caller::Caller;
-use kit::domain::holds_objects;
-use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::Changes;
@@ -38,12 +36,7 @@ pub fn is_change(before: &Changes, sent: &Changes) -> bool {
 /// Refuses a caller who does not hold all that the account holds. An account with rights on single objects can be
 /// renamed by super admins only, since only they hold all such rights.
 pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
-    let held = Permissions::of_account(type_in(before)?).union(permissions_of_roles(conn, id)?);
-    if caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?) {
-        Ok(())
-    } else {
-        Err(Refusal::forbidden())
-    }
+    rules::holds_all_of(conn, caller, id, type_in(before)?)
 }
 
 /// Carries out what follows from a new username, once it is stored: the links are deleted. When the account was active

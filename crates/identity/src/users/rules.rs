@@ -3,9 +3,11 @@
 use super::user::{
     ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, RANGES, ROLES, USER_RANGES, account_type,
 };
+use crate::account::permissions_of_roles;
 use crate::passwords::{self, Prepared};
 use kit::account_type::AccountType;
 use kit::caller::Caller;
+use kit::domain::holds_objects;
 use kit::limits::{self, Limit};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
@@ -36,6 +38,14 @@ pub fn limit_of(account_type: AccountType) -> &'static Limit {
 /// Refuses to change a super admin or a `service_internal` account unless the caller is one: 403.
 pub fn may_change(caller: &Caller, account_type: AccountType) -> Result<(), Refusal> {
     if account_type.is_super() && !caller.is_super() { Err(Refusal::forbidden()) } else { Ok(()) }
+}
+
+/// Refuses a caller who does not hold all that an account holds: 403. Rights on single objects are held by nobody else than
+/// super admins all together.
+pub fn holds_all_of(conn: &mut Conn, caller: &Caller, id: i64, account_type: AccountType) -> Result<(), Refusal> {
+    let held = Permissions::of_account(account_type).union(permissions_of_roles(conn, id)?);
+    let holds_all = caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?);
+    if holds_all { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
 /// The types into which the caller may change an account of this type.

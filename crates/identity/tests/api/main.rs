@@ -11,6 +11,7 @@ mod races;
 mod rights_that_end;
 mod roles;
 mod security;
+mod sign_ins;
 mod single_sign_on;
 mod sso_sign_in;
 mod user_groups;

@@ -363,5 +363,24 @@ async fn options_describe_roles() {
             "validators": [{"name": "min_length", "value": 1}, {"name": "max_length", "value": 100}],
         })
     );
+    // What each action brings along, as a create does.
+    let permissions = &document["details"]["schema"][3];
+    let of = |resource: &str| {
+        let resources = permissions["schema"].as_array().unwrap();
+        resources.iter().find(|entry| entry["alias"] == resource).map(|entry| entry["values"].clone()).unwrap()
+    };
+    assert_eq!(permissions["alias"], "permissions");
+    assert_eq!(
+        of("users"),
+        json!([
+            {"value": "list", "text": "List", "requires": []},
+            {"value": "view", "text": "View", "requires": ["list"]},
+            {"value": "create", "text": "Create", "requires": ["list", "view"]},
+            {"value": "edit", "text": "Edit", "requires": ["list", "view"]},
+            {"value": "delete", "text": "Delete", "requires": ["list", "view"]},
+        ])
+    );
+    assert_eq!(of("company_details")[1], json!({"value": "edit", "text": "Edit", "requires": ["view"]}));
+    assert_eq!(of("standard_authentication")[1], json!({"value": "edit", "text": "Edit", "requires": ["list"]}));
     server.admin().await.options("/api/roles/1/").await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
 }

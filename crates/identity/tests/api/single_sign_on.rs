@@ -491,6 +491,11 @@ async fn options_describe_configurations() {
         json!([{"value": "provider_a", "text": "Provider A"}, {"value": "provider_b", "text": "Provider B"}])
     );
     assert_eq!(schema("provider")["editable"], false);
+    // Accepted and never shown.
+    assert_eq!(
+        [&schema("client_secret")["write_only"], &schema("client_id")["write_only"]],
+        [&json!(true), &Value::Null]
+    );
     assert_eq!(schema("roles")["validators"], json!([{"name": "max_items", "value": 10}]));
     let columns = document["list"]["columns"].as_array().unwrap();
     let of = |key: &str| -> Vec<&str> {

@@ -357,3 +357,25 @@ async fn an_unread_group_is_not_listed_as_a_page_of_nothing() {
         page(json!([{"user": crate::shown::user(&member, "external"), "created_at": START, "created_by": admin()}])),
     );
 }
+
+#[tokio::test]
+async fn options_tell_which_actions_others_bring_along() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.post("/api/user-groups/", json!({"name": "Registry"})).await.created();
+    let document = api.options("/api/user-groups/1/permission-sets/").await.ok();
+    let fields = document["details"]["schema"].as_array().unwrap();
+    let permissions = fields.iter().find(|field| field["alias"] == "permissions").unwrap();
+    assert_eq!(
+        permissions["schema"],
+        json!([{
+            "alias": "user_groups", "type": "set", "required": false, "editable": true,
+            "validators": [{"name": "max_items", "value": 3}],
+            "values": [
+                {"value": "view", "text": "View", "requires": []},
+                {"value": "edit", "text": "Edit", "requires": ["view"]},
+                {"value": "delete", "text": "Delete", "requires": ["view"]},
+            ],
+        }])
+    );
+}

@@ -1,6 +1,6 @@
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
 
-use crate::set_up::{SETS, assignees, connectors, record, set, set_limits, with_class, with_class_set};
+use crate::set_up::{SETS, assignees, class, connectors, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
@@ -226,7 +226,11 @@ async fn the_schema_names_every_action() {
     assert_eq!(names(&permissions["schema"]), json!(["object_records", "tasks"]));
     assert_eq!(
         permissions["schema"][0]["values"],
-        json!([{"value": "edit", "text": "Edit"}, {"value": "view", "text": "View"}, {"value": "delete", "text": "Delete"}])
+        json!([
+            {"value": "edit", "text": "Edit", "requires": ["view"]},
+            {"value": "view", "text": "View", "requires": []},
+            {"value": "delete", "text": "Delete", "requires": ["view"]},
+        ])
     );
 }
 
@@ -298,4 +302,35 @@ async fn a_connector_never_has_more_than_a_set_that_shrinks_meanwhile() {
         check_parts(&api).await;
     }
     server.advance(SECOND);
+}
+
+#[tokio::test]
+async fn options_tell_which_actions_others_bring_along_of_other_resources_too() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Order", json!([])).await;
+    let document = api.options("/api/object-classes/1/record-permission-sets/").await.ok();
+    let fields = document["details"]["schema"].as_array().unwrap();
+    let permissions = fields.iter().find(|field| field["alias"] == "permissions").unwrap();
+    let required: Vec<Value> = permissions["schema"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|key| key["values"].as_array().unwrap())
+        .map(|action| json!([action["value"], action["requires"]]))
+        .collect();
+    assert_eq!(
+        required,
+        [
+            json!(["edit", ["view"]]),
+            json!(["view", []]),
+            json!(["delete", ["view"]]),
+            json!(["create", ["object_records.view", "view"]]),
+            json!(["edit", ["object_records.view", "view"]]),
+            json!(["view", ["object_records.view"]]),
+            json!(["delete", ["object_records.view", "view"]]),
+            json!(["complete", ["object_records.view", "view"]]),
+            json!(["assign", ["object_records.view", "edit", "view"]]),
+        ]
+    );
 }

@@ -189,7 +189,7 @@ async fn an_account_that_is_anonymized_loses_its_identities() {
 }
 
 /// Links an identity to whoever calls.
-async fn link(client: &Client, forger: &Forger) -> Reply {
+pub async fn link(client: &Client, forger: &Forger) -> Reply {
     let begun = begun(&client.post("/api/single-sign-on/1/link/", json!({})).await);
     come_back(&client.anonymous(), &begun, &forger.authorize(&begun.address)).await
 }

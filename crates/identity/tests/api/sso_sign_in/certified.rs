@@ -3,7 +3,7 @@
 use super::*;
 
 /// A server with the machine's clock whose `provider_a` is the certified provider.
-async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) -> (Server, OpenIdProvider) {
+pub async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) -> (Server, OpenIdProvider) {
     let provider = OpenIdProvider::start(claims_in_token);
     let issuer = Some(provider.issuer_setting());
     let server = Server::with(|config| {

@@ -4,8 +4,10 @@
 mod accounts;
 mod browser;
 mod certified;
+mod identities;
 mod sessions;
 mod tokens;
+mod trial;
 mod vouching;
 
 use crate::message;

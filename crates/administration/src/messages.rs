@@ -1,0 +1,79 @@
+//! `POST /api/administration/messages/preview/`: a message as it will look, with sample values (`docs/reference/mail.md`).
+
+use crate::company_details;
+use crate::mail::message::Message;
+use crate::mail::templates::{self, Fields};
+use kit::answer::{Answer, Outcome};
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Route, Schema};
+use kit::rows;
+use resource::{Choice, Key, Kind, Resource, openapi};
+use serde_json::{Value as Json, json};
+use std::sync::LazyLock;
+use store::Conn;
+
+/// A message that can be previewed.
+struct Previewed {
+    name: &'static str,
+    text: &'static str,
+    make: fn(String, &Fields) -> Message,
+    /// The page that its link opens; messages without a link have none.
+    page: &'static str,
+}
+
+static MESSAGES: [Previewed; 5] = [
+    Previewed { name: "activation", text: "Activation", make: templates::activation, page: "activate" },
+    Previewed { name: "reset", text: "Password reset", make: templates::reset, page: "password-reset" },
+    Previewed { name: "test", text: "Test", make: templates::test, page: "" },
+    Previewed { name: "reminder", text: "Reminder of a task", make: templates::reminder, page: "" },
+    Previewed { name: "task_link", text: "Link to a task", make: templates::task_link, page: "task" },
+];
+
+/// The merge fields that no build has values of.
+const SAMPLES: [(&str, &str); 4] = [
+    ("first_name", "Ann"),
+    ("task", "Check the order"),
+    ("due_at", "2026-01-31 09:30 UTC"),
+    ("expires_at", "2026-02-28 09:30 UTC"),
+];
+/// What stands in place of the token of a link. No token is as short.
+const SAMPLE_TOKEN: &str = "sample";
+
+static NAME: Key<String> = Key::new("name");
+
+static PREVIEW: LazyLock<Resource> = LazyLock::new(|| {
+    let choices = MESSAGES.iter().map(|message| Choice::new(message.name, message.text)).collect();
+    let name = NAME.is(Kind::Enum { choices }).required();
+    Resource::new("messages", "MessageToPreview", "messages", [name])
+});
+
+pub fn routes() -> Vec<Route> {
+    let preview = Handler::Write(preview);
+    vec![
+        Route::post("/api/administration/messages/preview/", "A message as it will look", preview)
+            .needs("company_details", "view")
+            .takes(Schema::Json(|| openapi::request(&PREVIEW, true)))
+            .answers(200, Schema::Json(shape)),
+    ]
+}
+
+fn shape() -> Json {
+    openapi::titled(
+        "MessagePreview",
+        openapi::object(["subject", "text"].map(|name| (name, json!({"type": "string"})))),
+    )
+}
+
+fn preview(request: &Request, conn: &mut Conn) -> Outcome {
+    let accepted = rows::accepted(conn, &PREVIEW, &request.object()?, None)?;
+    accepted.errors.refuse()?;
+    let name = accepted.changes.get(&NAME).unwrap_or_default();
+    let Some(message) = MESSAGES.iter().find(|message| message.name == name) else { return Err(Refusal::not_found()) };
+    let base = request.app.front_end_of(&request.build).unwrap_or_else(|| request.app.address_of(&request.build));
+    let fields = company_details::merge_fields(conn)?.with("domain", &request.build.domain);
+    let fields = fields.with("link", format!("{base}/{}/?token={SAMPLE_TOKEN}", message.page));
+    let fields = SAMPLES.into_iter().fold(fields, |fields, (name, value)| fields.with(name, value));
+    let Message { subject, text, .. } = (message.make)(String::new(), &fields);
+    Ok(Answer::value(&json!({"subject": subject, "text": text})))
+}

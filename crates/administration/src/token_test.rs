@@ -1,0 +1,86 @@
+//! `POST /api/authentication-objects/{id}/test/`: really asks for a token (`docs/reference/mail.md`). The token is dropped, and
+//! a failure names only one of three reasons, so that the endpoint cannot serve as a port scanner.
+
+use crate::client_credentials::{self, ClientCredentials, TABLE, VENDOR};
+use crate::mail::queue::TestPlaces;
+use crate::mail::smtp::Reason;
+use kit::answer::Answer;
+use kit::commit::write;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use resource::openapi::{object, titled};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Conn, Sql};
+use tokio::time::{Instant, timeout_at};
+
+/// The longest time that a test may take.
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/api/authentication-objects/{id}/test/", "Ask for a token, and drop it", Handler::Async(run))
+            .needs("authentication_objects", "edit")
+            .answers(200, Schema::Json(shape)),
+    ]
+}
+
+fn shape() -> Json {
+    let status = json!({"type": "string", "enum": ["success", "failure"]});
+    titled("AuthenticationObjectTest", object([("status", status), ("msg", json!({"type": "string"}))]))
+}
+
+/// What can be tested of an object.
+enum Tested {
+    Credentials(ClientCredentials),
+    /// Its secret does not open.
+    NoSecret,
+    /// It is of a provider that issues no tokens.
+    NoTokens,
+}
+
+fn run(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        // Nothing is written, but what a caller may no longer do is refused as in every write.
+        let issued = match write(&request, prepare).await? {
+            Tested::Credentials(credentials) => ask(&request, &credentials, deadline).await,
+            Tested::NoSecret => Err(Reason::SignIn),
+            Tested::NoTokens => return Ok(failure("Objects of this provider issue no tokens.")),
+        };
+        Ok(match issued {
+            Ok(()) => Answer::value(&json!({"status": "success", "msg": "A token was issued."})),
+            Err(reason) => failure(&format!("Please check the token URL, the client and the secret: {reason}")),
+        })
+    })
+}
+
+fn failure(msg: &str) -> Answer {
+    Answer::value(&json!({"status": "failure", "msg": msg}))
+}
+
+fn prepare(request: &Request, conn: &mut Conn) -> Result<Tested, Refusal> {
+    let mut sql = Sql::new("SELECT provider FROM ");
+    sql.name(TABLE).push(" WHERE id = ").bind(request.id());
+    let provider = conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)?;
+    if provider != VENDOR {
+        return Ok(Tested::NoTokens);
+    }
+    let stored = client_credentials::stored(&request.app, &request.build, conn, request.id())?;
+    Ok(stored.map_or(Tested::NoSecret, Tested::Credentials))
+}
+
+async fn ask(request: &Request, credentials: &ClientCredentials, deadline: Instant) -> Result<(), Reason> {
+    let places = request.app.slot::<TestPlaces>().of(&request.build);
+    let asked = timeout_at(deadline, async {
+        let _place = places.acquire().await.map_err(|_| Reason::Connect)?;
+        client_credentials::token(credentials, &request.app.settings.outbound_allow).await.map(drop)
+    });
+    let issued = asked.await.unwrap_or(Err(Reason::Connect));
+    if let Err(reason) = issued {
+        tracing::info!(%reason, build = request.build.domain, "a test of an authentication object failed");
+    }
+    issued
+}

@@ -1,0 +1,153 @@
+//! What lists of the main API have in common that are read from the history service: parameters, the tenant, refusals.
+
+use crate::client;
+use crate::history_client::{Failure, HistoryClient, WantedEvents};
+use crate::history_tenants::{self, TenantError};
+use crate::own_history;
+use crate::relay;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use resource::select::bound_filters;
+use resource::{Errors, Filter, Kind, MAX_FILTERS, Predicate, Query, Resource, SelectError, Value, select, time};
+use serde_json::Value as Json;
+use std::time::Duration;
+use url::form_urlencoded;
+
+/// How long a request waits for the history service.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// The moments that the service takes, in microseconds since 1970: the years 1900 to 2299. No event is as early or as
+/// late as these two.
+const MOMENTS: [i64; 2] = [-2_208_988_800_000_000, 10_413_792_000_000_000 - 1];
+/// The ending of the parameters that leave out what meets a filter.
+pub const EXCLUDE: &str = "__exclude";
+
+/// Reads of the tenant of the request's build, whose client id `read` gets.
+///
+/// # Errors
+/// 503 when the service is away or slow, 400 for a page that is too large.
+pub async fn read<T>(
+    request: &Request,
+    read: impl AsyncFnOnce(&HistoryClient, &str) -> Result<T, Failure>,
+) -> Result<T, Refusal> {
+    let outcome = tokio::time::timeout(PATIENCE, async {
+        let (service, client_id) = tenant(request).await?;
+        read(service, &client_id).await.map_err(TenantError::Service)
+    });
+    let slow = || TenantError::Service(Failure::Unavailable(format!("no answer within {} s", PATIENCE.as_secs())));
+    outcome.await.unwrap_or_else(|_| Err(slow())).map_err(refusal)
+}
+
+/// The service, which is the database's own, and the client id of the build.
+async fn tenant(request: &Request) -> Result<(&HistoryClient, String), TenantError> {
+    let none = |what: &str| TenantError::Service(Failure::Unavailable(what.to_owned()));
+    let service = client(&request.app).ok_or_else(|| none("there is no history service"))?;
+    let tenant = match relay::tenant(&request.build) {
+        Some(tenant) => Some(tenant),
+        None => history_tenants::find(&request.app, &request.build.uid).await?,
+    };
+    let tenant = tenant.ok_or_else(|| none("the build has no tenant yet"))?;
+    own_history::verify(&request.app, service, PATIENCE).await?;
+    Ok((service, tenant.client_id.clone()))
+}
+
+fn refusal(error: TenantError) -> Refusal {
+    match error {
+        TenantError::Store(error) => error.into(),
+        TenantError::Service(Failure::PageTooLarge) => {
+            Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
+        }
+        TenantError::Service(failure) => {
+            tracing::warn!(reason = %failure, "history is not read");
+            Refusal::busy("History is unavailable.")
+        }
+    }
+}
+
+/// How the parameters of a list become those of the service's.
+pub struct Parameters<'a> {
+    /// The declaration of the list.
+    pub resource: &'a Resource,
+    /// The fields that the service has by another name, with that.
+    pub named_there: &'a [(&'a str, &'a str)],
+    /// Whether each filter may also leave out what meets it.
+    pub may_exclude: bool,
+    /// The most filters that a request may have.
+    pub max_filters: usize,
+}
+
+impl Parameters<'_> {
+    /// What the parameters of a request ask for, checked as those of every list.
+    pub fn wanted(&self, query: &Query) -> Result<WantedEvents, SelectError> {
+        let is_filter = |parameter: &str| {
+            let name = parameter.split_once("__").map_or(parameter, |(name, _)| name);
+            self.resource.field(name).is_some_and(|field| field.filter)
+        };
+        bound_filters(query, MAX_FILTERS, is_filter)?;
+        let (mut filters, mut errors) = (Vec::new(), Errors::new());
+        for (parameter, value) in query.pairs().filter(|(parameter, _)| is_filter(parameter)) {
+            let (name, exclude) = match parameter.strip_suffix(EXCLUDE).filter(|_| self.may_exclude) {
+                Some(name) => (name, EXCLUDE),
+                None => (parameter, ""),
+            };
+            match select(self.resource, &single(name, value)) {
+                Ok(select) => filters.extend(select.filters.iter().map(|filter| self.parameter_of(filter, exclude))),
+                Err(wrong) => {
+                    let messages = wrong.to_json()[name].take();
+                    messages
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(Json::as_str)
+                        .for_each(|message| errors.add(parameter, message));
+                }
+            }
+        }
+        let page = ["limit", "offset"].map(|name| query.last(name).map(|value| (name, value)));
+        let mut paging = form_urlencoded::Serializer::new(String::new());
+        paging.extend_pairs(page.into_iter().flatten());
+        let (limit, offset) = match select(self.resource, &Query::parse(&paging.finish())) {
+            Ok(select) => (select.limit, select.offset),
+            Err(SelectError::Wrong(wrong)) => {
+                errors.merge(wrong);
+                (0, 0)
+            }
+            Err(wrong) => return Err(wrong),
+        };
+        if !errors.is_empty() {
+            return Err(SelectError::Wrong(errors));
+        }
+        filters.sort_unstable();
+        filters.dedup();
+        if filters.len() > self.max_filters {
+            return Err(SelectError::TooManyFilters(MAX_FILTERS));
+        }
+        Ok(WantedEvents { filters, limit, offset })
+    }
+
+    /// A filter as a parameter of the service.
+    fn parameter_of(&self, filter: &Filter<'_>, exclude: &str) -> (String, String) {
+        let value = |value: &Value| match value {
+            Value::Int(at) if matches!(filter.field().kind, Kind::DateTime) => {
+                time::show((*at).clamp(MOMENTS[0], MOMENTS[1]))
+            }
+            // The service's 0 is no user; it knows no event of this number.
+            Value::Int(0) if matches!(filter.field().kind, Kind::User) => "-1".to_owned(),
+            Value::Int(number) => number.to_string(),
+            Value::Text(text) => text.clone(),
+            _ => String::new(),
+        };
+        let values: Vec<String> = filter.operands().iter().map(value).collect();
+        let predicate = match filter.predicate() {
+            Predicate::Exact => String::new(),
+            other => format!("__{}", other.name()),
+        };
+        let own = filter.field().name.as_ref();
+        let name = self.named_there.iter().find(|(known, _)| *known == own).map_or(own, |(_, there)| *there);
+        (format!("{name}{predicate}{exclude}"), values.join(","))
+    }
+}
+
+/// A query of one parameter.
+fn single(name: &str, value: &str) -> Query {
+    Query::parse(&form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish())
+}

@@ -1,0 +1,253 @@
+//! Trying a configuration: `POST /api/single-sign-on/{id}/test/` (`docs/reference/single-sign-on.md`). It begins a sign-in whose
+//! callback makes no session and binds nothing. It shows what the provider tells of the person, and what a sign-in would
+//! come to, to the browser that began it.
+
+use super::account::{self, Lookup, Obstacle, Person};
+use super::callback::{claims_of, sign_in_failed};
+use super::configuration::{Configuration, endpoint_address};
+use super::failure::Failure;
+use super::start;
+use super::transaction::{Tester, Transaction, spend};
+use crate::authenticate::ACCESS_TOKEN;
+use crate::system_events::Event;
+use crate::users::create::type_in;
+use crate::users::rules::limit_of;
+use crate::visibility::visible_users;
+use http::StatusCode;
+use kit::answer::{Answer, Outcome};
+use kit::caller::{Access, Caller, Claims, Requirement};
+use kit::commit::write;
+use kit::html::{self, Theme, alert, escape, page};
+use kit::limits;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+use web::clock::sha256_hex;
+
+/// The most trials of an account in an hour, since each makes this server call the provider.
+const TRIALS_AN_HOUR: usize = 20;
+const HOUR_US: i64 = 3_600_000_000;
+/// The longest error of a provider that the page shows, in characters.
+const MAX_ERROR: usize = 200;
+const TITLE: &str = "Single sign-on tried";
+const NOTHING_DONE: &str = "<p>Nobody was signed in, and nothing was stored.</p>";
+
+/// What a caller must hold, at the start and again at the callback.
+const MUST_HOLD: (&str, &str) = ("single_sign_on", "edit");
+
+pub fn routes() -> Vec<Route> {
+    let (resource, action) = MUST_HOLD;
+    vec![
+        Route::post(
+            "/api/single-sign-on/{id}/test/",
+            "Begin to try a configuration, by a sign-in that only shows what it would come to",
+            Handler::Async(begin),
+        )
+        .needs(resource, action)
+        .answers(200, Schema::Json(start::address_schema))
+        .answers_secret()
+        .or(429, Schema::Refusal),
+    ]
+}
+
+fn begin(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let tester = Tester { user: request.caller()?.user, session: request.caller()?.session };
+        let configuration = write(&request, move |request, conn| {
+            let found = Configuration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+            take_place(conn, tester.user, request.now)?;
+            Ok(found)
+        })
+        .await?;
+        let transaction = Transaction::begin(configuration.id, None, None, request.now);
+        let transaction = Transaction { trial: Some(tester), ..transaction };
+        Ok(start::lead(&request, &configuration, &transaction).await?.answer())
+    })
+}
+
+/// Takes one of the places of an account, which is free again after an hour. Places are kept among what may be used once:
+/// so no two processes take the same.
+fn take_place(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
+    let places: Vec<String> = (0..TRIALS_AN_HOUR).map(|n| format!("trial {n} of user {user}")).collect();
+    let mut sql = Sql::new("SELECT hash, expires_at FROM single_sign_on_spent WHERE expires_at > ");
+    sql.bind(now).push(" AND hash IN (");
+    for (n, place) in places.iter().enumerate() {
+        sql.push(if n > 0 { ", " } else { "" }).bind(sha256_hex(place));
+    }
+    sql.push(")");
+    let taken = conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let taken: HashMap<String, i64> = taken.into_iter().collect();
+    for place in places.iter().filter(|place| !taken.contains_key(&sha256_hex(place))) {
+        if spend(conn, place, now + HOUR_US, now)? {
+            return Ok(());
+        }
+    }
+    let next = taken.values().copied().min().unwrap_or(now + HOUR_US);
+    Err(Refusal::too_many(next - now))
+}
+
+/// The callback of a trial.
+pub async fn finish(request: &Arc<Request>, transaction: &Transaction, tester: Tester) -> Outcome {
+    let mut answer = match show(request, transaction, tester).await {
+        Err(refusal) if refusal.is_by_rule() => html::refused(&request.build, Theme::of(&request.headers), &refusal),
+        outcome => outcome?,
+    };
+    let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
+    answer.headers.push(Transaction::expired_cookie(&transaction.state, &redirect_uri));
+    Ok(answer)
+}
+
+async fn show(request: &Arc<Request>, transaction: &Transaction, tester: Tester) -> Outcome {
+    let spent = transaction.clone();
+    let configuration = write(request, move |request, conn| {
+        caller_of(request, conn, tester)?;
+        let is_first = spent.spend(conn, request.now)?;
+        Ok(Configuration::load(request, conn, request.id())?.filter(|_| is_first))
+    })
+    .await?;
+    let configuration = configuration.ok_or_else(sign_in_failed)?;
+    let claims = match claims_of(request, &configuration, transaction).await {
+        Ok(claims) => claims,
+        Err(failure) => {
+            account::log_failure(request, &configuration, &failure);
+            return Ok(failed_page(request, &failure));
+        }
+    };
+    write(request, move |request, conn| {
+        // He may have lost the right while the provider was asked.
+        let caller = caller_of(request, conn, tester)?;
+        let Some(now) = configuration.reload(request, conn)? else {
+            return Err(Refusal::bad("The configuration was changed meanwhile."));
+        };
+        let person = Person::from_claims(&now, &claims);
+        let found = account::look_up(request, conn, &now, &person)?;
+        let verdict = Verdict::of(conn, found)?;
+        let told = verdict.told_to(conn, &caller)?;
+        Ok(result_page(request, &now, &person, &told, &claims))
+    })
+    .await
+}
+
+/// The account that tries a configuration, if it may still do so: the session lives, and the right is held.
+fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Caller, Refusal> {
+    let now = request.app.clock.now();
+    // The access token may expire while the person is at the provider; the session may not.
+    let claims = Claims { user: tester.user, session: tester.session, expires_at: i64::MAX };
+    let (_, by) = ACCESS_TOKEN;
+    let caller = (by.load)(conn, claims, now)?.ok_or_else(Refusal::bad_token)?;
+    caller.is_called_from(request.address)?;
+    let (resource, action) = MUST_HOLD;
+    let access = Access::Permission(resource, action);
+    caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false }, now)?;
+    Ok(caller)
+}
+
+/// What a sign-in would come to.
+struct Verdict {
+    /// The account of the person, where there is one.
+    user: Option<i64>,
+    /// What it would come to for the account, or why the person would not be let in.
+    text: &'static str,
+    is_let_in: bool,
+}
+
+impl Verdict {
+    fn of(conn: &mut Conn, found: Lookup) -> Result<Verdict, Refusal> {
+        let let_in = |user, text| Verdict { user, text, is_let_in: true };
+        Ok(match found {
+            Lookup::Account(user) => let_in(Some(user), "the identity is bound to the account."),
+            Lookup::Bind(user) => let_in(Some(user), "the address would bind the identity to the account."),
+            Lookup::Create(values) => {
+                let limit = limit_of(type_in(&values)?);
+                match limits::taken(conn, limit)? < limits::value(conn, limit)? {
+                    true => let_in(None, "an account would be made."),
+                    false => Verdict::refused(&Obstacle::account_limit()),
+                }
+            }
+            Lookup::Obstacle(obstacle) => Verdict::refused(&obstacle),
+        })
+    }
+
+    fn refused(obstacle: &Obstacle) -> Verdict {
+        Verdict { user: obstacle.user, text: in_words(obstacle), is_let_in: false }
+    }
+
+    /// What a caller is told, as HTML. Of accounts that he may not list he learns only whether the person would be let in;
+    /// and no more where there is no account, since that would tell him of the others that there are.
+    fn told_to(&self, conn: &mut Conn, caller: &Caller) -> Result<String, Error> {
+        let name = match self.user {
+            Some(user) => username_for(conn, caller, user)?,
+            None => None,
+        };
+        let is_told = name.is_some() || self.user.is_none() && caller.may("users", "list");
+        let outcome =
+            if self.is_let_in { "The person would be signed in" } else { "The person would not be signed in" };
+        let text = if is_told { format!("{outcome}: {}", self.text) } else { format!("{outcome}.") };
+        let text = if self.is_let_in { format!("<p>{}</p>", escape(&text)) } else { alert(&text) };
+        let account = name.map(|name| format!("<p>Account: <strong>{}</strong></p>", escape(&name)));
+        Ok(text + &account.unwrap_or_default())
+    }
+}
+
+/// The username of an account, if the caller may list it.
+fn username_for(conn: &mut Conn, caller: &Caller, user: i64) -> Result<Option<String>, Error> {
+    let mut sql = Sql::new("SELECT t.username FROM users t WHERE t.id = ");
+    sql.bind(user).push(" AND ").append(&visible_users(caller));
+    conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))
+}
+
+fn in_words(obstacle: &Obstacle) -> &'static str {
+    match (obstacle.event, obstacle.reason) {
+        (Event::LoginFailedInactiveAccount, _) => "the account is not active.",
+        (Event::LoginFailedInvalidAuthMethod, _) => "accounts of this type sign in by password alone.",
+        (_, "address_not_allowed") => "the account may not be used from this network address.",
+        (_, "address_not_verified") => "no account has this identity, and the provider has verified no e-mail address.",
+        (_, "not_linked") => "the owner of the account has not linked the identity.",
+        (_, "not_vouched") if obstacle.user.is_none() => "the configuration does not vouch for what its roles give.",
+        (_, "not_vouched") => "the configuration does not vouch for the account, or the account has another identity.",
+        (_, "unusable_claims") => "no account can be made of these claims.",
+        (_, "account_limit") => "the limit of accounts is reached.",
+        _ => "there is no account.",
+    }
+}
+
+fn result_page(
+    request: &Request,
+    configuration: &Configuration,
+    person: &Person,
+    told: &str,
+    claims: &Map<String, Json>,
+) -> Answer {
+    let disabled = match configuration.is_enabled {
+        true => "",
+        false => {
+            "<p>The configuration is disabled: nobody can sign in by it. This is what a sign-in would come to otherwise.</p>"
+        }
+    };
+    let address = match &person.address {
+        Some(address) => format!("<p>Verified e-mail address: {}</p>", escape(address)),
+        None => "<p>The provider has verified no e-mail address.</p>".to_owned(),
+    };
+    let claim = |(name, value): (&String, &Json)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("<dt>{}</dt><dd><code>{}</code></dd>", escape(name), escape(&value))
+    };
+    let claims: String = claims.iter().map(claim).collect();
+    let body = format!("{NOTHING_DONE}{disabled}{told}{address}<h2>Claims</h2><dl>{claims}</dl>");
+    page(request, StatusCode::OK, TITLE, &body)
+}
+
+/// The page of a trial in which the provider could not be used.
+fn failed_page(request: &Request, failure: &Failure) -> Answer {
+    let told = alert(&format!("The provider could not be used: {}.", failure.why));
+    let error: String = request.query.last("error").unwrap_or("").chars().take(MAX_ERROR).collect();
+    let error = match error.as_str() {
+        "" => String::new(),
+        error => format!("<p>Its error: <code>{}</code></p>", escape(error)),
+    };
+    page(request, StatusCode::OK, TITLE, &format!("{NOTHING_DONE}{told}{error}"))
+}
