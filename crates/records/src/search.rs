@@ -201,7 +201,9 @@ impl Found<'_> {
             sql.push(" OR strpos(t.").name(&other).push(", ").bind(needle).push(") > 0)");
         }
         sql.push(" ORDER BY CASE WHEN ");
-        self.wanted.begins(&mut sql, |sql| drop(sql.push("t.").name(&shown)));
+        self.wanted.begins(&mut sql, |sql| {
+            sql.push("t.").name(&shown);
+        });
         sql.push(" THEN 0 ELSE 1 END, t.").name(&shown).push(", t.id").page(self.wanted.limit, 0);
         conn.each(&sql, |row| {
             self.add(kind, row.int(0)?, row.text(1)?, None);
