@@ -425,6 +425,7 @@ GET /api/object-class-forms/{uuid}/ object_class_forms.retrieve
 PATCH /api/object-class-forms/{uuid}/ object_class_forms.update
 DELETE /api/object-class-forms/{uuid}/ object_class_forms.delete
 GET /api/object-class-forms/{uuid}/configuration/ object_class_forms.configuration.retrieve
+GET /api/search/ search.list
 POST /api/auth/login/ auth.login
 POST /api/auth/refresh/ auth.refresh
 POST /api/auth/logout/ auth.logout
