@@ -107,7 +107,7 @@ impl Resource {
         self.batch = Some((limit, autocomplete.into()));
         self
     }
-    /// Lists begin with the highest id.
+    /// Lists begin with the highest id, or the highest value of the field by which they are ordered.
     pub fn newest_first(mut self) -> Resource {
         self.is_newest_first = true;
         self

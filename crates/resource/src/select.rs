@@ -247,7 +247,8 @@ pub fn select_related<'r>(
         }
         if select.ordering.is_empty() {
             let field = resource.order_field.as_deref().and_then(|name| resource.field(name));
-            select.ordering.extend(field.map(|field| Order { field, descending: false }));
+            let descending = resource.is_newest_first;
+            select.ordering.extend(field.map(|field| Order { field, descending }));
         }
         for (parameter, value) in query.pairs() {
             match filter(resource, &related, parameter, value) {

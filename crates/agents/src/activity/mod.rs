@@ -32,7 +32,7 @@ static ACTIVITY: LazyLock<Resource> = LazyLock::new(|| {
         Field::new("outcome", Kind::choices(&notes::Outcome::NAMES)).filter(),
     ];
     let declared = Resource::new("mcp_activity", "McpActivity", "agent_activity", fields.map(Field::read_only));
-    declared.newest_first().unlogged()
+    declared.newest_first().ordered_by("at").unlogged()
 });
 static SHAPE: Shape = Shape::plain(Declaration::Static(&ACTIVITY));
 

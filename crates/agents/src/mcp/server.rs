@@ -69,9 +69,9 @@ impl Agent {
         }
     }
 
-    /// Runs a tool, and notes that.
-    async fn run(&self, tool: &'static ToolKind, arguments: JsonObject) -> Result<Bytes, Refusal> {
-        let line = Line {
+    /// What is noted of a call of a tool.
+    fn line(&self, tool: &'static ToolKind, arguments: &JsonObject) -> Line {
+        Line {
             connector: self.agent.connector.id,
             at: self.request.now,
             user: self.by.caller.user,
@@ -80,7 +80,20 @@ impl Agent {
             object_class: None,
             record: arguments.get("object_record").and_then(arguments::id),
             outcome: Outcome::Done,
-        };
+        }
+    }
+
+    /// Notes that a tool was called which the connector does not offer.
+    async fn note_refused(&self, tool: &'static ToolKind, arguments: &JsonObject) {
+        let line = Line { outcome: Outcome::Refused, ..self.line(tool, arguments) };
+        if let Err(error) = notes::note(&self.request.app, &self.request.build, line).await {
+            tracing::error!(%error, "a refused call of a tool was not noted");
+        }
+    }
+
+    /// Runs a tool, and notes that.
+    async fn run(&self, tool: &'static ToolKind, arguments: JsonObject) -> Result<Bytes, Refusal> {
+        let line = self.line(tool, &arguments);
         let call = Call {
             request: self.request.clone(),
             by: self.by.clone(),
@@ -265,9 +278,12 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let agent = Server::agent(&context)?;
-        let tool = tools::named(&request.name).filter(|tool| agent.allows(tool.name));
         let unknown = || ErrorData::invalid_params(format!("The tool {} is not allowed.", request.name), None);
-        let tool = tool.ok_or_else(unknown)?;
+        let tool = tools::named(&request.name).ok_or_else(unknown)?;
+        if !agent.allows(tool.name) {
+            agent.note_refused(tool, &request.arguments.unwrap_or_default()).await;
+            return Err(unknown());
+        }
         // Clients of the protocol without `initialize` tell it with each request.
         if let Some(client) = context.meta.client_info() {
             agent.name(&client).await;

@@ -123,8 +123,12 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
 
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": []})).await.ok();
     assert_eq!(names(&agent.ask(&server, &tokens, "tools/list", json!({})).await.ok()).len(), 0);
-    let refused = agent.ask(&server, &tokens, "tools/call", json!({"name": "get_record", "arguments": {}})).await.ok();
+    let call = json!({"name": "get_record", "arguments": {"object_record": 7}});
+    let refused = agent.ask(&server, &tokens, "tools/call", call).await.ok();
     assert_eq!(refused["error"]["code"], -32602);
+    let noted = api.get(&format!("{CONNECTORS}1/activity/")).await.ok()["results"][0].clone();
+    let noted = (&noted["tool"], &noted["record_id"], &noted["outcome"]);
+    assert_eq!(noted, (&json!("get_record"), &json!(7), &json!("refused")));
     let unknown = agent.ask(&server, &tokens, "tools/call", json!({"name": "drop_tables"})).await.ok();
     assert_eq!(unknown["error"]["code"], -32602);
     let unknown = agent.ask(&server, &tokens, "records/drop", json!({})).await.ok();

@@ -299,6 +299,8 @@ async fn what_an_agent_did_is_listed() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     let lines = found["results"].as_array().unwrap().clone();
+    let moments: Vec<&str> = lines.iter().map(|line| line["at"].as_str().unwrap()).collect();
+    assert!(moments.is_sorted_by(|later, earlier| later >= earlier), "{moments:?}");
     let told = |tool: &str| {
         let line = lines.iter().find(|line| line["tool"] == tool).unwrap();
         json!([line["object_class"], line["record_id"], line["outcome"], line["client"], line["user"]["id"]])

@@ -120,8 +120,12 @@ async fn the_descriptions_are_searched_and_tried_out() {
     let server = installation.serve();
     let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let api_key = std::fs::read_to_string(installation.data().join("history-api-key")).unwrap();
-    let builds = installation.succeeds(&["build", "list"]);
-    let client_id = builds.split_whitespace().last().unwrap();
+    let tenant = || {
+        let builds: Value = serde_json::from_str(&installation.succeeds(&["build", "list", "--json"])).unwrap();
+        builds[0]["history"]["client_id"].as_str().map(str::to_owned)
+    };
+    wait_until("the tenant of the build", async || tenant().is_some()).await;
+    let client_id = &tenant().unwrap();
     let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
     let history = history.with_header("x-client-id", client_id);
     wait_until("an event", async || history.get("/api/system-events").await["total_count"].as_i64() > Some(0)).await;

@@ -228,9 +228,10 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     assert!(listed.column("status")[..20].iter().all(|status| status == "pending"), "{:?}", listed.column("status"));
 
     receiver.reacts(Reaction::Answer(200));
-    advance(&server, 600);
     while count("pending").await != 0 {
         assert!(Instant::now() < until, "{}", count("pending").await);
+        // An attempt that was under way when the receiver recovered pauses the webhook once more.
+        advance(&server, 60);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     batch(1_000).await;
