@@ -1,12 +1,12 @@
 //! The search over all classes, people and groups: `/api/search/` (`docs/reference/search.md`).
 //!
-//! What it costs has bounds, however many classes there are: classes are looked at some at a time, and of each as many
-//! records as its share allows.
+//! What it costs has bounds, however many classes there are: classes are looked at some at a time and until some moment,
+//! of each as many records as its share allows, and those of which the caller sees no record are not even read.
 
 use crate::object_records::list::advised;
 use crate::object_records::read::{join_label, select_label};
 use crate::rights::visible_classes;
-use crate::visible_records::{VisibleClass, classes_with_visible};
+use crate::visible_records::{VisibleClass, seen_classes};
 use http::Method;
 use identity::visibility::{visible_groups, visible_users};
 use kit::answer::{Answer, Outcome};
@@ -18,6 +18,7 @@ use resource::select::bounded;
 use resource::{Errors, fold, message, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql, words};
 
 const TEXT: &str = "text";
@@ -33,6 +34,9 @@ const CLASSES_AT_A_TIME: usize = 25;
 const MAX_LOOKED_AT: usize = 100_000;
 /// How many of one class, the newest ones: at least, since each class gets a share, and at most.
 const LOOKED_AT_OF_CLASS: [usize; 2] = [200, 20_000];
+/// After how long it looks at no further class: a word that most records have takes its time in each, though few of them be
+/// the caller's.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -63,6 +67,7 @@ fn results_schema() -> Json {
 }
 
 fn search(request: &Request, conn: &mut Conn) -> Outcome {
+    let began = Instant::now();
     let wanted = Wanted::of(request)?;
     let mut found = Found::new(&wanted);
     let caller = request.caller()?;
@@ -76,9 +81,11 @@ fn search(request: &Request, conn: &mut Conn) -> Outcome {
     let classes = conn.all(&sql, |row| row.int(0))?;
     let [least, most] = LOOKED_AT_OF_CLASS;
     let share = (MAX_LOOKED_AT / classes.len().max(1)).clamp(least, most);
-    for some in classes.chunks(CLASSES_AT_A_TIME) {
-        let mut seen = classes_with_visible(request, conn, some.to_vec())?;
-        seen.retain(|of| !of.visible.is_none());
+    for some in classes.chunks(CLASSES_AT_A_TIME).take_while(|_| began.elapsed() < PATIENCE) {
+        let mut seen = Vec::with_capacity(some.len());
+        for of in seen_classes(request, conn, some.to_vec())?.into_iter().filter(|of| !of.visible.is_none()) {
+            seen.extend(of.read(request, conn)?);
+        }
         found.add_records(conn, &seen, share as i64).map_err(|error| advised(error.into()))?;
     }
     Ok(Answer::value(&json!({"results": found.results.iter().map(Hit::to_json).collect::<Vec<_>>()})))
@@ -237,10 +244,7 @@ impl Found<'_> {
     fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, Error> {
         let wanted = self.wanted;
         let visible = |sql: &mut Sql, n: &'static str| of.visible.condition(sql.push(" AND "), n);
-        let found = conn.search(&of.class.table(), &wanted.text, |sql, n| {
-            visible(sql, n);
-            sql.push(" ORDER BY ").push(n).push(" DESC").page(share, 0);
-        })?;
+        let found = conn.search(&of.class.table(), &wanted.text, Some(share), visible)?;
         let by_words = found.map(|found| {
             let mut sql = Sql::new("t.n");
             sql.append(&found);

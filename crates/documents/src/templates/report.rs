@@ -9,6 +9,8 @@ use crate::merge::Tag;
 use files::held::File;
 use files::uploads::{invalid_token, of_token};
 use kit::answer::{Answer, Outcome};
+use kit::caller::Caller;
+use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
@@ -43,17 +45,23 @@ fn report_schema() -> Json {
     let field = openapi::object([
         ("field", json!({"type": "string", "description": "As the tag has it"})),
         ("place", json!({"type": "string", "description": "In which part it stands, such as `document`"})),
-        ("object_class", json!({"type": ["integer", "null"], "description": "The class whose field, or records, it names"})),
+        (
+            "object_class",
+            json!({"type": ["integer", "null"], "description": "The class whose field, or records, it names"}),
+        ),
         ("is_known", json!({"type": "boolean"})),
     ]);
     let fields = json!({"type": "array", "items": openapi::titled("CheckedMergeField", field)});
-    let errors = json!({"type": "array", "items": {"type": "string"}, "description": "Without any it may be a template"});
+    let errors =
+        json!({"type": "array", "items": {"type": "string"}, "description": "Without any it may be a template"});
     openapi::titled("DocumentTemplateCheck", openapi::object([("merge_fields", fields), ("errors", errors)]))
 }
 
 fn check(request: Arc<Request>) -> Pending {
     Box::pin(async move {
-        let file = snapshot::read(&request, file_sent).await?;
+        // Nothing is written, but the caller is looked at again as in a write: his body took its time.
+        let (file, caller) = write(&request, file_sent).await?;
+        let request = Arc::new(request.by(caller));
         match read_tags(&request.app, &request.build, &file).await? {
             Ok(tags) => snapshot::read(&request, move |request, conn| report(request, conn, &tags)).await,
             Err(error) => Ok(Answer::value(&json!({"merge_fields": [], "errors": [told(&error)]}))),
@@ -61,9 +69,10 @@ fn check(request: Arc<Request>) -> Pending {
     })
 }
 
-/// The file that the body names by its token, which stays unspent.
-fn file_sent(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
+/// The file that the body names by its token, which stays unspent, and the caller as he is now.
+fn file_sent(request: &Request, conn: &mut Conn) -> Result<(File, Arc<Caller>), Refusal> {
     may_write(request, conn)?;
+    let caller = request.caller.clone().ok_or_else(Refusal::unauthenticated)?;
     let wrong = |message: String| Refusal::field(TEMPLATE_FILE.name(), message);
     let body = request.object()?;
     let sent = body.get(TEMPLATE_FILE.name()).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
@@ -72,7 +81,7 @@ fn file_sent(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
     }
     let token = sent.as_str().ok_or_else(|| wrong(message::STRING.to_owned()))?;
     let file = of_token(request, conn, &token)?.ok_or_else(|| wrong(invalid_token(&token)))?;
-    if is_docx(&file.name) { Ok(file) } else { Err(wrong("Invalid file type.".to_owned())) }
+    if is_docx(&file.name) { Ok((file, caller)) } else { Err(wrong("Invalid file type.".to_owned())) }
 }
 
 fn report(request: &Request, conn: &mut Conn, tags: &[Tag]) -> Outcome {

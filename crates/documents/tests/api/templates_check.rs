@@ -49,7 +49,10 @@ fn null() -> Value {
 async fn all_that_is_wrong_is_told() {
     let server = Server::start().await;
     let api = with_classes(&server).await;
-    let texts = ["{{ numbr }} {{ numbr | upper }} {{ customer.zip }} {{ number }}", "{{#other}}{{/other}}{{#customer}}{{/customer}}"];
+    let texts = [
+        "{{ numbr }} {{ numbr | upper }} {{ customer.zip }} {{ number }}",
+        "{{#other}}{{/other}}{{#customer}}{{/customer}}",
+    ];
     let report = json!({
         "merge_fields": [
             unknown("numbr", null()), unknown("customer.zip", null()), known("number", 1), unknown("other", 4),
