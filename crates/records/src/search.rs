@@ -2,6 +2,8 @@
 //!
 //! What it costs has bounds, however many classes there are: classes are looked at some at a time and until some moment,
 //! of each as many records as its share allows, and those of which the caller sees no record are not even read.
+//! Some at a time are looked at in a transaction of their own: PostgreSQL locks each table and index that a statement names
+//! until the end of the transaction, and has room for some thousand locks of all callers together.
 
 use crate::object_records::list::advised;
 use crate::object_records::read::{join_label, select_label};
@@ -9,15 +11,17 @@ use crate::rights::visible_classes;
 use crate::visible_records::{VisibleClass, seen_classes};
 use http::Method;
 use identity::visibility::{visible_groups, visible_users};
-use kit::answer::{Answer, Outcome};
+use kit::answer::Answer;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Route, Schema};
+use kit::route::{Handler, Pending, Route, Schema};
 use kit::rows::sql::{OWN, fold_column};
+use kit::snapshot;
 use resource::select::bounded;
 use resource::{Errors, fold, message, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql, words};
 
@@ -28,7 +32,7 @@ const MAX_TEXT: usize = 200;
 /// How many results are answered at most, and to who does not say.
 const MAX_LIMIT: i64 = 50;
 const DEFAULT_LIMIT: i64 = 10;
-/// How many classes are looked at in one statement.
+/// How many classes are looked at in one statement, and in one transaction.
 const CLASSES_AT_A_TIME: usize = 25;
 /// How many records that have the words a search looks at, of all classes together, about.
 const MAX_LOOKED_AT: usize = 100_000;
@@ -40,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::GET, "/api/search/", "Search all classes, people and groups", Handler::Read(search))
+        Route::new(Method::GET, "/api/search/", "Search all classes, people and groups", Handler::Async(search))
             .parameters(parameters)
             .answers(200, Schema::Json(results_schema))
             .action("list"),
@@ -66,11 +70,31 @@ fn results_schema() -> Json {
     openapi::titled("SearchResults", openapi::object([("results", results)]))
 }
 
-fn search(request: &Request, conn: &mut Conn) -> Outcome {
-    let began = Instant::now();
-    let wanted = Wanted::of(request)?;
-    let mut found = Found::new(&wanted);
+fn search(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let began = Instant::now();
+        let wanted = Arc::new(Wanted::of(&request)?);
+        let mut found = Found::new(&wanted);
+        let text = wanted.clone();
+        let (named, classes) = snapshot::read(&request, move |request, conn| named(request, conn, &text)).await?;
+        found.merge(named);
+        let [least, most] = LOOKED_AT_OF_CLASS;
+        let share = (MAX_LOOKED_AT / classes.len().max(1)).clamp(least, most) as i64;
+        for some in classes.chunks(CLASSES_AT_A_TIME).take_while(|_| began.elapsed() < PATIENCE) {
+            let (text, some) = (wanted.clone(), some.to_vec());
+            let records =
+                snapshot::read(&request, move |request, conn| records(request, conn, &text, some.clone(), share));
+            found.merge(records.await.map_err(advised)?);
+        }
+        let results: Vec<Json> = found.results.iter().map(Hit::to_json).collect();
+        Ok(Answer::value(&json!({"results": results})))
+    })
+}
+
+/// The people and groups that are found, and the classes of which the caller may view records.
+fn named(request: &Request, conn: &mut Conn, wanted: &Arc<Wanted>) -> Result<(Found, Vec<i64>), Refusal> {
     let caller = request.caller()?;
+    let mut found = Found::new(wanted);
     if caller.agent.is_none() {
         // An agent lists nobody.
         found.add_named(conn, Kind::User, "users", ["full_name", "username"], &visible_users(caller))?;
@@ -78,17 +102,24 @@ fn search(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE ");
     sql.append(&visible_classes(caller)).push(" ORDER BY t.id");
-    let classes = conn.all(&sql, |row| row.int(0))?;
-    let [least, most] = LOOKED_AT_OF_CLASS;
-    let share = (MAX_LOOKED_AT / classes.len().max(1)).clamp(least, most);
-    for some in classes.chunks(CLASSES_AT_A_TIME).take_while(|_| began.elapsed() < PATIENCE) {
-        let mut seen = Vec::with_capacity(some.len());
-        for of in seen_classes(request, conn, some.to_vec())?.into_iter().filter(|of| !of.visible.is_none()) {
-            seen.extend(of.read(request, conn)?);
-        }
-        found.add_records(conn, &seen, share as i64).map_err(|error| advised(error.into()))?;
+    Ok((found, conn.all(&sql, |row| row.int(0))?))
+}
+
+/// The best records of some classes.
+fn records(
+    request: &Request,
+    conn: &mut Conn,
+    wanted: &Arc<Wanted>,
+    classes: Vec<i64>,
+    share: i64,
+) -> Result<Found, Refusal> {
+    let mut found = Found::new(wanted);
+    let mut seen = Vec::with_capacity(classes.len());
+    for of in seen_classes(request, conn, classes)?.into_iter().filter(|of| !of.visible.is_none()) {
+        seen.extend(of.read(request, conn)?);
     }
-    Ok(Answer::value(&json!({"results": found.results.iter().map(Hit::to_json).collect::<Vec<_>>()})))
+    found.add_records(conn, &seen, share)?;
+    Ok(found)
 }
 
 /// What a request looks for.
@@ -168,23 +199,31 @@ impl Hit {
 }
 
 /// The best results so far.
-struct Found<'w> {
-    wanted: &'w Wanted,
+struct Found {
+    wanted: Arc<Wanted>,
     results: BTreeSet<Hit>,
 }
 
-impl Found<'_> {
-    fn new(wanted: &Wanted) -> Found<'_> {
-        Found { wanted, results: BTreeSet::new() }
+impl Found {
+    fn new(wanted: &Arc<Wanted>) -> Found {
+        Found { wanted: wanted.clone(), results: BTreeSet::new() }
+    }
+
+    fn merge(&mut self, other: Found) {
+        other.results.into_iter().for_each(|hit| self.insert(hit));
+    }
+
+    fn insert(&mut self, hit: Hit) {
+        self.results.insert(hit);
+        if self.results.len() as i64 > self.wanted.limit {
+            self.results.pop_last();
+        }
     }
 
     fn add(&mut self, kind: Kind, id: i64, label: &str, object_class: Option<i64>) {
         let folded = fold(label);
         let is_inside = !folded.starts_with(&self.wanted.text);
-        self.results.insert(Hit { is_inside, folded, kind, id, label: label.to_owned(), object_class });
-        if self.results.len() as i64 > self.wanted.limit {
-            self.results.pop_last();
-        }
+        self.insert(Hit { is_inside, folded, kind, id, label: label.to_owned(), object_class });
     }
 
     /// Adds those of a table whose names, the first of which is shown, have all words of the text between them.
@@ -242,7 +281,7 @@ impl Found<'_> {
     /// By what records of a class are found, which may be the same ones: their words, the beginning of their labels where an
     /// index has it, and their numbers.
     fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, Error> {
-        let wanted = self.wanted;
+        let wanted = &self.wanted;
         let visible = |sql: &mut Sql, n: &'static str| of.visible.condition(sql.push(" AND "), n);
         let found = conn.search(&of.class.table(), &wanted.text, Some(share), visible)?;
         let by_words = found.map(|found| {

@@ -164,6 +164,19 @@ async fn many_classes_are_searched_together() {
     assert_eq!(labels("thing").await, things(0..10));
     assert_eq!(labels("thing&limit=50").await, things(0..50));
     assert_eq!(labels("59").await, things(59..60));
+    // Who may view all classes, and one record.
+    let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
+    finds(&viewer, "thing", json!([])).await;
+    api.patch("/api/object-records/31/", json!({"owner": viewer.id})).await.ok();
+    finds(&viewer, "thing", json!([{"type": "object_record", "id": 31, "label": "Thing 30", "object_class": 31}]))
+        .await;
+    // Another build has classes and records of its own.
+    let other = server.build("b.example").await.admin().await;
+    finds(&other, "thing", json!([])).await;
+    class(&other, "Class", json!([{"label": "Name", "type": "string"}])).await;
+    other.post(RECORDS, json!({"fields": {"name": "Thing"}})).await.created();
+    finds(&other, "thing", json!([of_order(1, "Thing")])).await;
+    assert_eq!(labels("thing&limit=1").await, things(0..1));
 }
 
 #[tokio::test]
