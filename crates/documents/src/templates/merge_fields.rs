@@ -163,9 +163,15 @@ impl<'a> Meanings<'a> {
         Ok(class.field(&alias).and_then(|field| field.related_object_class))
     }
 
-    /// The class whose field a tag names, or over whose records it loops; `None` where that is of no class, or unknown.
-    pub fn class_named(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<i64>, Refusal> {
-        Ok(match self.meaning(conn, field)? {
+    /// The class whose field a tag of this meaning names, or over whose records it loops; `None` where that is of no class, or
+    /// unknown.
+    pub fn class_named(
+        &mut self,
+        conn: &mut Conn,
+        field: &MergeField,
+        meaning: &Result<Meaning, Meaningless>,
+    ) -> Result<Option<i64>, Refusal> {
+        Ok(match meaning {
             Ok(Meaning::Record(Of::Field(_))) => Some(self.class.id),
             Ok(Meaning::Child(Of::Field(_))) => {
                 self.children(conn, field.within.as_deref())?.map(|(class, _)| class.id)
@@ -175,7 +181,7 @@ impl<'a> Meanings<'a> {
                 | Meaning::Child(Of::Parent { class, .. })
                 | Meaning::Children { class, .. },
             )
-            | Err(Meaningless::Unrelated(class)) => Some(class),
+            | Err(Meaningless::Unrelated(class)) => Some(*class),
             Ok(Meaning::Record(Of::Owner) | Meaning::Child(Of::Owner) | Meaning::Today | Meaning::CompanyAddress)
             | Err(Meaningless::Unknown) => None,
         })

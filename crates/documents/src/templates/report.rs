@@ -64,7 +64,7 @@ fn check(request: Arc<Request>) -> Pending {
         let request = Arc::new(request.by(caller));
         match read_tags(&request.app, &request.build, &file).await? {
             Ok(tags) => snapshot::read(&request, move |request, conn| report(request, conn, &tags)).await,
-            Err(error) => Ok(Answer::value(&json!({"merge_fields": [], "errors": [told(&error)]}))),
+            Err(error) => Ok(Answer::value(&json!({"merge_fields": [], "errors": [unreadable(&error)]}))),
         }
     })
 }
@@ -89,27 +89,29 @@ fn report(request: &Request, conn: &mut Conn, tags: &[Tag]) -> Outcome {
     may_write(request, conn)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     let mut meanings = Meanings::of_caller(request, class);
-    let (mut shown, mut fields, mut errors) = (HashSet::new(), Vec::new(), Vec::new());
+    let (mut shown, mut told) = (HashSet::new(), HashSet::new());
+    let (mut fields, mut errors) = (Vec::new(), Vec::new());
     for tag in tags {
         if !shown.insert((tag.kind as u8, &tag.path, &tag.within, tag.place)) {
             continue;
         }
         let field = MergeField::from(tag);
         let name = field.name();
-        let error = match meanings.meaning(conn, &field)? {
+        let meaning = meanings.meaning(conn, &field)?;
+        let error = match &meaning {
             Ok(_) => match meanings.related_by_label(conn, &field)? {
                 Some(class) if !may_view(request, conn, class)? => Some(unknown(&name)),
                 _ => None,
             },
             Err(Meaningless::Unknown) => Some(unknown(&name)),
-            Err(Meaningless::Unrelated(class)) => Some(unrelated(&field, class, request.id())),
+            Err(Meaningless::Unrelated(class)) => Some(unrelated(&field, *class, request.id())),
         };
-        let object_class = meanings.class_named(conn, &field)?;
+        let object_class = meanings.class_named(conn, &field, &meaning)?;
         let is_known = error.is_none();
         fields.push(json!({
             "field": name, "place": tag.place, "object_class": object_class, "is_known": is_known,
         }));
-        errors.extend(error.filter(|error| !errors.contains(error)));
+        errors.extend(error.filter(|error| told.insert(error.clone())));
     }
     Ok(Answer::value(&json!({"merge_fields": fields, "errors": errors})))
 }
@@ -119,7 +121,7 @@ fn unknown(name: &str) -> String {
 }
 
 /// What is told of a file that is no template: as to who uploads it, with the place and the reason.
-fn told(error: &TemplateError) -> String {
+fn unreadable(error: &TemplateError) -> String {
     let reason: String = error.reason.chars().take(MAX_REASON).collect();
     match &error.place {
         Some(place) => format!("{UNREADABLE} {}: {reason}", place.chars().take(MAX_REASON).collect::<String>()),
