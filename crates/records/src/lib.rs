@@ -15,6 +15,7 @@ mod owners;
 mod record_permission_sets;
 pub mod record_values;
 pub mod rights;
+mod search;
 pub mod single_records;
 pub mod tables;
 pub mod visible_records;
@@ -32,14 +33,20 @@ const CLASS_ACTIONS: &[&str] = &["list", "view", "create", "edit", "delete", "ed
 pub static DOMAIN: Domain = Domain {
     name: "records",
     routes: || {
-        let routes =
-            [object_classes::routes(), record_permission_sets::routes(), object_records::routes(), forms::routes()];
+        let routes = [
+            object_classes::routes(),
+            record_permission_sets::routes(),
+            object_records::routes(),
+            forms::routes(),
+            search::routes(),
+        ];
         routes.into_iter().flatten().collect()
     },
     tags: &[
         ("object-classes", "Kinds of records that tenants declare: their fields, owners and permission sets."),
         ("object-class-forms", "Forms of object classes, whose looks are the front end's."),
         ("object-records", "Single records, who owns them, who is assigned to them, and what happened to them."),
+        ("search", "Records of all classes, people and groups by a text."),
     ],
     permissions: &[
         PermissionResource {

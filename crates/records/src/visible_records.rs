@@ -230,8 +230,25 @@ fn visible_in(
     Ok(visible)
 }
 
-/// Those of the classes with these ids that exist, each with what the caller holds on it and which of its records he may view.
-pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<VisibleClass>, Refusal> {
+/// Which records of a class the caller may view, and what he holds on it, before the class is read.
+pub struct SeenClass {
+    id: i64,
+    version: i64,
+    on_class: ClassRights,
+    pub visible: Visible,
+}
+
+impl SeenClass {
+    /// Reads the class; `None` when there is no such class any more.
+    pub fn read(self, request: &Request, conn: &mut Conn) -> Result<Option<VisibleClass>, Error> {
+        let SeenClass { id, version, on_class, visible } = self;
+        let class = class_at(&request.app, &request.build, conn, id, version)?;
+        Ok(class.map(|class| VisibleClass { class, on_class, visible }))
+    }
+}
+
+/// Those of the classes with these ids that exist. The number of statements does not grow with that of the classes.
+pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<SeenClass>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
@@ -239,12 +256,18 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
     let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
     let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(id, _, _)| *id).collect();
     let mut visible = visible_in(request, conn, &by_sets, VIEW)?;
-    let mut classes = Vec::with_capacity(found.len());
-    for (id, version, on_class) in found {
+    let seen = |(id, version, on_class)| {
         let visible = visible.remove(&id).unwrap_or(Visible::All);
-        if let Some(class) = class_at(&request.app, &request.build, conn, id, version)? {
-            classes.push(VisibleClass { class, on_class, visible });
-        }
+        SeenClass { id, version, on_class, visible }
+    };
+    Ok(found.into_iter().map(seen).collect())
+}
+
+/// Those of the classes with these ids that exist, each with what the caller holds on it and which of its records he may view.
+pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<VisibleClass>, Refusal> {
+    let mut classes = Vec::with_capacity(ids.len());
+    for seen in seen_classes(request, conn, ids)? {
+        classes.extend(seen.read(request, conn)?);
     }
     Ok(classes)
 }

@@ -260,7 +260,8 @@ pub fn select_related<'r>(
     if errors.is_empty() { Ok(select) } else { Err(SelectError::Wrong(errors)) }
 }
 
-fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i64>, errors: &mut Errors) -> i64 {
+/// A whole number of a query within bounds; the default where there is none, or a wrong one, which is noted.
+pub fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i64>, errors: &mut Errors) -> i64 {
     let Some(text) = query.last(name) else { return default };
     match integer(text) {
         Ok(value) if value < min => errors.add(name, message::too_small(min)),

@@ -134,10 +134,11 @@ impl Conn {
 
     /// The condition that a row has all words of a folded text, and one that begins like the last; it follows the row's `n`:
     /// ` IN (SELECT …)`. `None` if the text has no words, so that there is nothing to search for. `further` may append
-    /// conditions on the column that it gets, which holds the `n` of a row.
+    /// conditions on the column that it gets, which holds the `n` of a row. With `newest` only so many rows are found, those
+    /// with the largest `n`.
     ///
     /// ```ignore
-    /// if let Some(found) = conn.search("r12", &fold(text), |_, _| {})? {
+    /// if let Some(found) = conn.search("r12", &fold(text), None, |_, _| {})? {
     ///     sql.push(" AND r.n").append(&found);
     /// }
     /// ```
@@ -145,6 +146,7 @@ impl Conn {
         &mut self,
         table: &str,
         folded: &str,
+        newest: Option<i64>,
         further: impl FnOnce(&mut Sql, &'static str),
     ) -> Result<Option<Sql>, Error> {
         let index = index_of(table);
@@ -156,12 +158,17 @@ impl Conn {
             let last = self.beginning_with(table, last)?;
             let query = others.iter().map(|word| format!("\"{word}\" AND ")).collect::<String>() + &last;
             sql.push("rowid FROM ").name(&index).push(" WHERE ").name(&index).push(" MATCH ").bind(query);
-            further(&mut sql, "rowid");
+            // With the sign a list of numbers is compared with what was found. Else FTS5 would search anew for each of them, which
+            // takes a minute for a thousand numbers and a word that many rows have.
+            further(&mut sql, "+rowid");
         } else {
             let query = others.iter().map(|word| format!("'{word}' & ")).collect::<String>() + &format!("'{last}':*");
             sql.push("n FROM ").name(&index).push(" WHERE words @@ CAST(CAST(").bind(query);
             sql.push(" AS TEXT) AS TSQUERY)");
             further(&mut sql, "n");
+        }
+        if let Some(most) = newest {
+            sql.push(if self.is_embedded() { " ORDER BY rowid DESC" } else { " ORDER BY n DESC" }).page(most, 0);
         }
         sql.push(")");
         Ok(Some(sql))

@@ -14,6 +14,7 @@ on_both! {
     a_beginning_of_few_and_of_many_words,
     a_text_without_words_is_no_condition,
     a_search_among_other_conditions,
+    a_search_among_some_rows_and_for_the_newest,
     as_many_words_as_a_record_may_have,
     a_search_for_thousands_of_words,
 }
@@ -60,7 +61,7 @@ async fn found(database: &Database, folded: &str) -> Vec<i64> {
     let folded = folded.to_owned();
     let find = move |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT n FROM r12");
-        if let Some(condition) = conn.search("r12", &folded, |_, _| {})? {
+        if let Some(condition) = conn.search("r12", &folded, None, |_, _| {})? {
             sql.push(" WHERE n").append(&condition);
         }
         sql.push(" ORDER BY n");
@@ -174,11 +175,41 @@ async fn a_search_among_other_conditions(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
     let find = |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT r.id FROM r12 r WHERE r.id > $1").arg(101);
-        sql.push(" AND r.n").append(&conn.search("r12", "ali", |_, _| {})?.ok_or(Error::NotFound)?);
+        sql.push(" AND r.n").append(&conn.search("r12", "ali", None, |_, _| {})?.ok_or(Error::NotFound)?);
         sql.push(" AND r.id").any([101, 102, 103]);
         conn.all(&sql, |row| row.int(0))
     };
     assert_eq!(database.read(find).await, Ok(vec![102]));
+}
+
+async fn a_search_among_some_rows_and_for_the_newest(fixture: &mut Fixture) {
+    let database = with_texts(fixture).await;
+    let set = move |conn: &mut Conn| {
+        let rows: Vec<(i64, Words)> = (11..=10_000).map(|n| (n, words_of(&format!("all row{n}")))).collect();
+        conn.insert_rows("r12", &["id"], &rows.iter().map(|(n, _)| [Value::Int(100 + n)]).collect::<Vec<_>>(), "")?;
+        conn.set_words("r12", &rows)
+    };
+    database.write::<_, Error>(set).await.unwrap();
+    let find = |text: &'static str, newest, among: Vec<i64>| {
+        database.read::<_, Error>(move |conn: &mut Conn| {
+            let among = among.clone();
+            let further = |sql: &mut Sql, n| {
+                sql.push(" AND ").push(n).any(among);
+            };
+            let found = conn.search("r12", text, newest, further)?.ok_or(Error::NotFound)?;
+            let mut sql = Sql::new("SELECT r.n FROM r12 r WHERE r.n");
+            conn.all(sql.append(&found).push(" ORDER BY r.n"), |row| row.int(0))
+        })
+    };
+    let began = std::time::Instant::now();
+    let odd: Vec<i64> = (1..4_000).step_by(2).collect();
+    assert_eq!(find("row", None, odd.clone()).await.unwrap(), odd[5..]);
+    assert_eq!(find("all row", Some(3), odd.clone()).await.unwrap(), [3_995, 3_997, 3_999]);
+    assert_eq!(find("row39", Some(2), odd.clone()).await.unwrap(), [3_997, 3_999]);
+    assert_eq!(find("all", None, Vec::new()).await.unwrap(), [0; 0]);
+    assert_eq!(find("all", None, vec![7_000]).await.unwrap(), [7_000]);
+    // A search for each of the rows would take several times as long.
+    assert!(began.elapsed() < std::time::Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 async fn as_many_words_as_a_record_may_have(fixture: &mut Fixture) {

@@ -354,6 +354,7 @@ GET /api/object-classes/{class_id}/document-templates/{template_id}/ object_clas
 PATCH /api/object-classes/{class_id}/document-templates/{template_id}/ object_classes.document_templates.update
 DELETE /api/object-classes/{class_id}/document-templates/{template_id}/ object_classes.document_templates.delete
 GET /api/object-classes/{class_id}/document-templates/{template_id}/download/ object_classes.document_templates.download
+POST /api/object-classes/{class_id}/document-templates/check/ object_classes.document_templates.check
 POST /api/object-records/documents/ object_records.documents.create
 GET /api/object-records/{record_id}/documents/ object_records.documents.list
 GET /api/object-records/{record_id}/documents/{template_id}/ object_records.documents.retrieve
@@ -424,6 +425,7 @@ GET /api/object-class-forms/{uuid}/ object_class_forms.retrieve
 PATCH /api/object-class-forms/{uuid}/ object_class_forms.update
 DELETE /api/object-class-forms/{uuid}/ object_class_forms.delete
 GET /api/object-class-forms/{uuid}/configuration/ object_class_forms.configuration.retrieve
+GET /api/search/ search.list
 POST /api/auth/login/ auth.login
 POST /api/auth/refresh/ auth.refresh
 POST /api/auth/logout/ auth.logout

@@ -400,6 +400,9 @@ impl Scene {
             ("POST", "document-templates/") => {
                 (format!("{here}{below}"), json!({"name": "Letter", "template_file": upload_template(caller).await}))
             }
+            ("POST", "document-templates/check/") => {
+                (format!("{here}{below}"), json!({"template_file": upload_template(caller).await}))
+            }
             (_, "document-templates/{template_id}/") => {
                 let template = json!({"name": "Letter", "template_file": upload_template(admin).await});
                 let path = path("document-templates/", "{template_id}", template).await;

@@ -1,8 +1,8 @@
 //! Reads uploaded templates: outside of every transaction, few at a time, since the largest take some time and memory.
 
 use super::merge_fields::MergeField;
-use crate::docx::Refused;
-use crate::merge;
+use crate::docx::{Refused, TemplateError};
+use crate::merge::{self, Tag};
 use files::held::File;
 use files::{Storage, storage_key, stored};
 use kit::app::App;
@@ -36,20 +36,24 @@ pub struct Read {
     pub fields: Option<Vec<MergeField>>,
 }
 
-/// Reads the tags of a stored file.
+/// Reads the merge fields of a stored file.
 pub async fn read(app: &App, build: &Build, file: &File) -> Result<Read, Refusal> {
+    let fields = read_tags(app, build, file).await?.ok().map(|tags| MergeField::of_tags(&tags));
+    Ok(Read { file: file.id, fields })
+}
+
+/// Reads the tags of a stored file, or why it is no template.
+pub async fn read_tags(app: &App, build: &Build, file: &File) -> Result<Result<Vec<Tag>, TemplateError>, Refusal> {
     let busy = || Refusal::busy("The server is busy. Please try again.");
     let turns = app.slot::<Readers>().0.clone();
     let turn = tokio::time::timeout(PATIENCE, turns.acquire_owned()).await.map_err(|_| busy())?.map_err(|_| busy())?;
     let local = app.slot::<Storage>().blobs.local(&storage_key(build, &file.uuid)).await.map_err(stored)?;
     let read = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        merge::open(BufReader::new(local)).map(|template| MergeField::of_tags(template.tags()))
+        merge::open(BufReader::new(local)).map(|template| template.tags().to_vec())
     });
-    let fields = match read.await.map_err(|error| Error::Db(format!("a template was not read: {error}")))? {
-        Ok(fields) => Some(fields),
-        Err(error) if error.kind == Refused::Io => return Err(Error::Unavailable(error.reason).into()),
-        Err(_) => None,
-    };
-    Ok(Read { file: file.id, fields })
+    match read.await.map_err(|error| Error::Db(format!("a template was not read: {error}")))? {
+        Err(error) if error.kind == Refused::Io => Err(Error::Unavailable(error.reason).into()),
+        read => Ok(read),
+    }
 }

@@ -144,7 +144,8 @@ impl<'a> Meanings<'a> {
         Ok(classes)
     }
 
-    fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<i64>, Refusal> {
+    /// The class of the related record whose label a tag shows.
+    pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<i64>, Refusal> {
         let (class, alias) = match self.meaning(conn, field)? {
             Ok(Meaning::Record(Of::Field(alias))) => (self.class.clone(), alias),
             Ok(Meaning::Child(Of::Field(alias))) => match self.children(conn, field.within.as_deref())? {
@@ -160,6 +161,30 @@ impl<'a> Meanings<'a> {
             _ => return Ok(None),
         };
         Ok(class.field(&alias).and_then(|field| field.related_object_class))
+    }
+
+    /// The class whose field a tag of this meaning names, or over whose records it loops; `None` where that is of no class, or
+    /// unknown.
+    pub fn class_named(
+        &mut self,
+        conn: &mut Conn,
+        field: &MergeField,
+        meaning: &Result<Meaning, Meaningless>,
+    ) -> Result<Option<i64>, Refusal> {
+        Ok(match meaning {
+            Ok(Meaning::Record(Of::Field(_))) => Some(self.class.id),
+            Ok(Meaning::Child(Of::Field(_))) => {
+                self.children(conn, field.within.as_deref())?.map(|(class, _)| class.id)
+            }
+            Ok(
+                Meaning::Record(Of::Parent { class, .. })
+                | Meaning::Child(Of::Parent { class, .. })
+                | Meaning::Children { class, .. },
+            )
+            | Err(Meaningless::Unrelated(class)) => Some(*class),
+            Ok(Meaning::Record(Of::Owner) | Meaning::Child(Of::Owner) | Meaning::Today | Meaning::CompanyAddress)
+            | Err(Meaningless::Unknown) => None,
+        })
     }
 
     /// What a tag means.

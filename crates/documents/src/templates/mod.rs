@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod merge_fields;
+mod report;
 pub mod warnings;
 
 use crate::generation::runs;
@@ -89,6 +90,7 @@ pub fn routes() -> Vec<Route> {
         Route::edit_async(ONE, &TEMPLATE, edit).instance(right),
         Route::delete(ONE, delete).instance(right),
         Route::download(DOWNLOAD, download).named_by_path().instance(right),
+        report::route().instance(right),
     ]
 }
 
@@ -292,15 +294,17 @@ fn check_meanings(
             Ok(_) => {}
             Err(Meaningless::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
             Err(Meaningless::Unrelated(class)) => {
-                let (name, own) = (field.name(), request.id());
-                let text = format!(
-                    "Merge field {name} refers to object class {class}, which is not related to object class {own}."
-                );
-                return Err(Refusal::field("error", text));
+                return Err(Refusal::field("error", unrelated(field, class, request.id())));
             }
         }
     }
     Ok(())
+}
+
+/// What is told of a merge field of a class that is not related to the template's own.
+fn unrelated(field: &MergeField, class: i64, own: i64) -> String {
+    let name = field.name();
+    format!("Merge field {name} refers to object class {class}, which is not related to object class {own}.")
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {

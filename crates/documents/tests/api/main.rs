@@ -8,4 +8,5 @@ mod generation_faults;
 mod generation_history;
 mod set_up;
 mod templates;
+mod templates_check;
 mod warnings;

@@ -118,7 +118,7 @@ impl<'r> Wanted<'r> {
         let visible = &opened.visible;
         // What has the words is tested by itself, so that they are looked for first.
         let words = match query.last("search") {
-            Some(text) => conn.search(&class.table(), &fold(text), |sql, n| {
+            Some(text) => conn.search(&class.table(), &fold(text), None, |sql, n| {
                 if visible.is_tested() {
                     visible.condition(sql.push(" AND "), n);
                 }

@@ -27,5 +27,6 @@ mod object_records_together;
 mod races;
 mod record_permission_sets;
 mod rights_that_end;
+mod search;
 mod set_up;
 mod walk;

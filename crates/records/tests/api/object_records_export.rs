@@ -209,6 +209,35 @@ async fn a_link_has_the_rights_of_its_maker_when_it_is_used() {
     let path = path_of(&person.post(LINK, json!({})).await);
     person.post("/api/auth/logout/", json!({"refresh_token": person.refresh_token})).await;
     anonymous.get(&path).await.is(401, message::bad_token());
+    // Nor does a deactivated account.
+    let person = server.as_type("external").await;
+    api.post(RECORDS, json!({"owner": person.id})).await.created();
+    let path = path_of(&person.post(LINK, json!({})).await);
+    api.post(&format!("/api/users/{}/deactivate/", person.id), json!({})).await.ok();
+    anonymous.get(&path).await.is(401, message::bad_token());
+}
+
+#[tokio::test]
+async fn a_link_is_kept_as_a_hash_and_while_it_works() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let kept = async || {
+        let read =
+            |conn: &mut Conn| conn.all(&Sql::new("SELECT token FROM export_links"), |row| Ok(row.text(0)?.to_owned()));
+        server.build.db.read::<Vec<String>, Error>(read).await.unwrap()
+    };
+    let path = path_of(&api.post(LINK, json!({})).await);
+    let (_, token) = path.split_once("?token=").unwrap();
+    assert_eq!(kept().await, [web::clock::sha256_hex(token)]);
+    server.advance(SECOND);
+    for _ in 0..101 {
+        api.post(LINK, json!({})).await.created();
+    }
+    assert_eq!(kept().await.len(), 100);
+    server.anonymous().get(&path).await.is(404, message::not_found());
+    server.advance(60 * SECOND);
+    api.post(LINK, json!({})).await.created();
+    assert_eq!(kept().await.len(), 1);
 }
 
 #[tokio::test]

@@ -1,0 +1,130 @@
+//! What an uploaded file would be as a template of a class, told before it becomes one:
+//! `/api/object-classes/{id}/document-templates/check/` (`docs/reference/document-templates.md`).
+
+use super::check::read_tags;
+use super::merge_fields::{Meaningless, Meanings, MergeField, may_view};
+use super::{TEMPLATE_FILE, UNREADABLE, is_docx, may_write, unrelated};
+use crate::docx::TemplateError;
+use crate::merge::Tag;
+use files::held::File;
+use files::uploads::{invalid_token, of_token};
+use kit::answer::{Answer, Outcome};
+use kit::caller::Caller;
+use kit::commit::write;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use kit::snapshot;
+use records::record_values::class_of_id;
+use resource::{message, openapi};
+use serde_json::{Value as Json, json};
+use std::collections::HashSet;
+use std::sync::Arc;
+use store::Conn;
+
+const PATH: &str = "/api/object-classes/{class_id}/document-templates/check/";
+/// How much of a reason is told, in characters: it may quote the file.
+const MAX_REASON: usize = 300;
+
+pub fn route() -> Route {
+    Route::post(PATH, "Check a file before it becomes a template", Handler::Async(check))
+        .takes(Schema::Json(body_schema))
+        .answers(200, Schema::Json(report_schema))
+}
+
+fn body_schema() -> Json {
+    let name = TEMPLATE_FILE.name();
+    let token = json!({"type": "string", "description": "The token of an upload, which is not spent"});
+    openapi::titled(
+        "DocumentTemplateToCheck",
+        json!({"type": "object", "required": [name], "properties": {name: token}}),
+    )
+}
+
+fn report_schema() -> Json {
+    let field = openapi::object([
+        ("field", json!({"type": "string", "description": "As the tag has it"})),
+        ("place", json!({"type": "string", "description": "In which part it stands, such as `document`"})),
+        (
+            "object_class",
+            json!({"type": ["integer", "null"], "description": "The class whose field, or records, it names"}),
+        ),
+        ("is_known", json!({"type": "boolean"})),
+    ]);
+    let fields = json!({"type": "array", "items": openapi::titled("CheckedMergeField", field)});
+    let errors =
+        json!({"type": "array", "items": {"type": "string"}, "description": "Without any it may be a template"});
+    openapi::titled("DocumentTemplateCheck", openapi::object([("merge_fields", fields), ("errors", errors)]))
+}
+
+fn check(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        // Nothing is written, but the caller is looked at again as in a write: his body took its time.
+        let (file, caller) = write(&request, file_sent).await?;
+        let request = Arc::new(request.by(caller));
+        match read_tags(&request.app, &request.build, &file).await? {
+            Ok(tags) => snapshot::read(&request, move |request, conn| report(request, conn, &tags)).await,
+            Err(error) => Ok(Answer::value(&json!({"merge_fields": [], "errors": [unreadable(&error)]}))),
+        }
+    })
+}
+
+/// The file that the body names by its token, which stays unspent, and the caller as he is now.
+fn file_sent(request: &Request, conn: &mut Conn) -> Result<(File, Arc<Caller>), Refusal> {
+    may_write(request, conn)?;
+    let caller = request.caller.clone().ok_or_else(Refusal::unauthenticated)?;
+    let wrong = |message: String| Refusal::field(TEMPLATE_FILE.name(), message);
+    let body = request.object()?;
+    let sent = body.get(TEMPLATE_FILE.name()).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
+    if sent.is_null() {
+        return Err(wrong(message::NULL.to_owned()));
+    }
+    let token = sent.as_str().ok_or_else(|| wrong(message::STRING.to_owned()))?;
+    let file = of_token(request, conn, &token)?.ok_or_else(|| wrong(invalid_token(&token)))?;
+    if is_docx(&file.name) { Ok((file, caller)) } else { Err(wrong("Invalid file type.".to_owned())) }
+}
+
+fn report(request: &Request, conn: &mut Conn, tags: &[Tag]) -> Outcome {
+    // The file took its time.
+    may_write(request, conn)?;
+    let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    let mut meanings = Meanings::of_caller(request, class);
+    let (mut shown, mut told) = (HashSet::new(), HashSet::new());
+    let (mut fields, mut errors) = (Vec::new(), Vec::new());
+    for tag in tags {
+        if !shown.insert((tag.kind as u8, &tag.path, &tag.within, tag.place)) {
+            continue;
+        }
+        let field = MergeField::from(tag);
+        let name = field.name();
+        let meaning = meanings.meaning(conn, &field)?;
+        let error = match &meaning {
+            Ok(_) => match meanings.related_by_label(conn, &field)? {
+                Some(class) if !may_view(request, conn, class)? => Some(unknown(&name)),
+                _ => None,
+            },
+            Err(Meaningless::Unknown) => Some(unknown(&name)),
+            Err(Meaningless::Unrelated(class)) => Some(unrelated(&field, *class, request.id())),
+        };
+        let object_class = meanings.class_named(conn, &field, &meaning)?;
+        let is_known = error.is_none();
+        fields.push(json!({
+            "field": name, "place": tag.place, "object_class": object_class, "is_known": is_known,
+        }));
+        errors.extend(error.filter(|error| told.insert(error.clone())));
+    }
+    Ok(Answer::value(&json!({"merge_fields": fields, "errors": errors})))
+}
+
+fn unknown(name: &str) -> String {
+    format!("Merge field {name} does not exist.")
+}
+
+/// What is told of a file that is no template: as to who uploads it, with the place and the reason.
+fn unreadable(error: &TemplateError) -> String {
+    let reason: String = error.reason.chars().take(MAX_REASON).collect();
+    match &error.place {
+        Some(place) => format!("{UNREADABLE} {}: {reason}", place.chars().take(MAX_REASON).collect::<String>()),
+        None => format!("{UNREADABLE} {reason}"),
+    }
+}

@@ -1,0 +1,142 @@
+//! `/api/object-classes/{id}/document-templates/check/`.
+
+use crate::set_up::{TEMPLATES, docx, with_classes};
+use serde_json::{Value, json};
+use testkit::{Client, Server, message};
+
+const CHECK: &str = "/api/object-classes/1/document-templates/check/";
+
+async fn check(api: &Client, texts: &[&str]) -> Value {
+    let token = api.upload("a.docx", docx(texts)).await;
+    api.post(CHECK, json!({"template_file": token})).await.ok()
+}
+
+fn known(field: &str, object_class: impl Into<Value>) -> Value {
+    json!({"field": field, "place": "document", "object_class": object_class.into(), "is_known": true})
+}
+
+fn unknown(field: &str, object_class: impl Into<Value>) -> Value {
+    json!({"field": field, "place": "document", "object_class": object_class.into(), "is_known": false})
+}
+
+#[tokio::test]
+async fn merge_fields_are_told_with_their_classes() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let texts = [
+        "{{ number }} {{ number }} {{ customer.city }} {{ customer }}",
+        "{{#line}}{{ text }} {{ amount }} {{ invoice.number }}{{/line}}",
+        "{{?paid}}paid{{/paid}} {{ today }} {{ owner.full_name }} {{ company.admin_email_address }}",
+    ];
+    let report = json!({
+        "merge_fields": [
+            known("number", 1), known("customer.city", 2), known("customer", 1),
+            known("line", 3), known("text", 3), known("amount", 1), known("invoice.number", 1),
+            known("paid", 1), known("today", null()), known("owner.full_name", null()),
+            known("company.admin_email_address", null()),
+        ],
+        "errors": [],
+    });
+    assert_eq!(check(&api, &texts).await, report);
+    assert_eq!(check(&api, &["no tags"]).await, json!({"merge_fields": [], "errors": []}));
+}
+
+fn null() -> Value {
+    Value::Null
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_is_told() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let texts = [
+        "{{ numbr }} {{ numbr | upper }} {{ customer.zip }} {{ number }}",
+        "{{#other}}{{/other}}{{#customer}}{{/customer}}",
+    ];
+    let report = json!({
+        "merge_fields": [
+            unknown("numbr", null()), unknown("customer.zip", null()), known("number", 1), unknown("other", 4),
+            unknown("customer", null()),
+        ],
+        "errors": [
+            "Merge field numbr does not exist.",
+            "Merge field customer.zip does not exist.",
+            "Merge field other refers to object class 4, which is not related to object class 1.",
+            "Merge field customer does not exist.",
+        ],
+    });
+    assert_eq!(check(&api, &texts).await, report);
+    let unreadable = "Error while parsing document. Please check the syntax.";
+    for (bytes, reason) in [
+        (docx(["{{ number | shout }}"]), "word/document.xml: "),
+        (docx(["{{#line}}"]), "word/document.xml: "),
+        (docx(["{{ number"]), "word/document.xml: "),
+        (b"no document".to_vec(), ""),
+        (docx(["x"])[..300].to_vec(), ""),
+    ] {
+        let token = api.upload("a.docx", bytes).await;
+        let report = api.post(CHECK, json!({"template_file": token})).await.ok();
+        assert_eq!(report["merge_fields"], json!([]));
+        let [error] = &report["errors"].as_array().unwrap()[..] else { panic!("{report}") };
+        assert!(error.as_str().unwrap().starts_with(&format!("{unreadable} {reason}")), "{error}");
+        assert!(error.as_str().unwrap().len() > unreadable.len() + 10, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_stays_unspent() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let token = api.upload("a.docx", docx(["{{ number }}"])).await;
+    for _ in 0..2 {
+        let report = api.post(CHECK, json!({"template_file": token})).await.ok();
+        assert_eq!(report, json!({"merge_fields": [known("number", 1)], "errors": []}));
+    }
+    api.post(TEMPLATES, json!({"name": "Letter", "template_file": token})).await.created();
+    let spent = json!({"template_file": [format!("Invalid token {token}.")]});
+    api.post(CHECK, json!({"template_file": token})).await.refuses(spent);
+    // One check leaves nothing in the log.
+    let log = api.get("/api/administration/log/?resource=document_templates").await;
+    assert_eq!(log.column("action"), [json!("create")]);
+}
+
+#[tokio::test]
+async fn the_body_must_be_right() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let text = api.upload("a.txt", "x").await;
+    let others = server.as_type("super_admin").await.upload("a.docx", docx(["x"])).await;
+    for (body, error) in [
+        (json!({}), "This field is required."),
+        (json!({"template_file": null}), "This field may not be null."),
+        (json!({"template_file": 7}), "Not a valid string."),
+        (json!({"template_file": ["x"]}), "Not a valid string."),
+        (json!({"template_file": "x"}), "Invalid token x."),
+        (json!({"template_file": others}), &format!("Invalid token {others}.")),
+        (json!({"template_file": text}), "Invalid file type."),
+    ] {
+        api.post(CHECK, body).await.refuses(json!({"template_file": [error]}));
+    }
+}
+
+#[tokio::test]
+async fn it_is_for_those_who_may_change_the_class_and_tells_what_they_may_view() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
+    let stranger = server.as_type("internal").await;
+    for client in [&viewer, &stranger] {
+        let token = client.upload("a.docx", docx(["x"])).await;
+        client.post(CHECK, json!({"template_file": token})).await.is(403, message::forbidden());
+    }
+    let nowhere = "/api/object-classes/99/document-templates/check/";
+    api.post(nowhere, json!({"template_file": "x"})).await.is(403, message::forbidden());
+    // The owner of one class sees no other: neither its fields, nor its records' labels.
+    let owner = server.as_type("internal").await;
+    api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created();
+    let report = json!({
+        "merge_fields": [unknown("customer.city", null()), unknown("customer", 1), known("number", 1)],
+        "errors": ["Merge field customer.city does not exist.", "Merge field customer does not exist."],
+    });
+    assert_eq!(check(&owner, &["{{ customer.city }} {{ customer }} {{ number }}"]).await, report);
+}

@@ -1,0 +1,326 @@
+//! The search over all classes, people and groups: `/api/search/` (`docs/reference/search.md`).
+//!
+//! What it costs has bounds, however many classes there are: classes are looked at some at a time and until some moment,
+//! of each as many records as its share allows, and those of which the caller sees no record are not even read.
+//! Some at a time are looked at in a transaction of their own: PostgreSQL locks each table and index that a statement names
+//! until the end of the transaction, and has room for some thousand locks of all callers together.
+
+use crate::object_records::list::advised;
+use crate::object_records::read::{join_label, select_label};
+use crate::rights::visible_classes;
+use crate::visible_records::{VisibleClass, seen_classes};
+use http::Method;
+use identity::visibility::{visible_groups, visible_users};
+use kit::answer::Answer;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::route::{Handler, Pending, Route, Schema};
+use kit::rows::sql::{OWN, fold_column};
+use kit::snapshot;
+use resource::select::bounded;
+use resource::{Errors, fold, message, openapi};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{Conn, Error, Sql, words};
+
+const TEXT: &str = "text";
+const LIMIT: &str = "limit";
+/// The most characters of a text.
+const MAX_TEXT: usize = 200;
+/// How many results are answered at most, and to who does not say.
+const MAX_LIMIT: i64 = 50;
+const DEFAULT_LIMIT: i64 = 10;
+/// How many classes are looked at in one statement, and in one transaction.
+const CLASSES_AT_A_TIME: usize = 25;
+/// How many records that have the words a search looks at, of all classes together, about.
+const MAX_LOOKED_AT: usize = 100_000;
+/// How many of one class, the newest ones: at least, since each class gets a share, and at most.
+const LOOKED_AT_OF_CLASS: [usize; 2] = [200, 20_000];
+/// After how long it looks at no further class: a word that most records have takes its time in each, though few of them be
+/// the caller's.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::new(Method::GET, "/api/search/", "Search all classes, people and groups", Handler::Async(search))
+            .parameters(parameters)
+            .answers(200, Schema::Json(results_schema))
+            .action("list"),
+    ]
+}
+
+fn parameters() -> Vec<Json> {
+    let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_TEXT});
+    let mut text = openapi::query(TEXT, "What is looked for", text);
+    text["required"] = true.into();
+    let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
+    vec![text, openapi::query(LIMIT, "How many results are answered at most", limit)]
+}
+
+fn results_schema() -> Json {
+    let result = openapi::object([
+        ("type", json!({"type": "string", "enum": [Kind::Group.name(), Kind::Record.name(), Kind::User.name()]})),
+        ("id", json!({"type": "integer"})),
+        ("label", json!({"type": "string"})),
+        ("object_class", json!({"type": ["integer", "null"], "description": "The class of a record"})),
+    ]);
+    let results = json!({"type": "array", "maxItems": MAX_LIMIT, "items": openapi::titled("SearchResult", result)});
+    openapi::titled("SearchResults", openapi::object([("results", results)]))
+}
+
+fn search(request: Arc<Request>) -> Pending {
+    Box::pin(async move {
+        let began = Instant::now();
+        let wanted = Arc::new(Wanted::of(&request)?);
+        let mut found = Found::new(&wanted);
+        let text = wanted.clone();
+        let (named, classes) = snapshot::read(&request, move |request, conn| named(request, conn, &text)).await?;
+        found.merge(named);
+        let [least, most] = LOOKED_AT_OF_CLASS;
+        let share = (MAX_LOOKED_AT / classes.len().max(1)).clamp(least, most) as i64;
+        for some in classes.chunks(CLASSES_AT_A_TIME).take_while(|_| began.elapsed() < PATIENCE) {
+            let (text, some) = (wanted.clone(), some.to_vec());
+            let records =
+                snapshot::read(&request, move |request, conn| records(request, conn, &text, some.clone(), share));
+            found.merge(records.await.map_err(advised)?);
+        }
+        let results: Vec<Json> = found.results.iter().map(Hit::to_json).collect();
+        Ok(Answer::value(&json!({"results": results})))
+    })
+}
+
+/// The people and groups that are found, and the classes of which the caller may view records.
+fn named(request: &Request, conn: &mut Conn, wanted: &Arc<Wanted>) -> Result<(Found, Vec<i64>), Refusal> {
+    let caller = request.caller()?;
+    let mut found = Found::new(wanted);
+    if caller.agent.is_none() {
+        // An agent lists nobody.
+        found.add_named(conn, Kind::User, "users", ["full_name", "username"], &visible_users(caller))?;
+        found.add_named(conn, Kind::Group, "user_groups", ["name", "name"], &visible_groups(caller))?;
+    }
+    let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE ");
+    sql.append(&visible_classes(caller)).push(" ORDER BY t.id");
+    Ok((found, conn.all(&sql, |row| row.int(0))?))
+}
+
+/// The best records of some classes.
+fn records(
+    request: &Request,
+    conn: &mut Conn,
+    wanted: &Arc<Wanted>,
+    classes: Vec<i64>,
+    share: i64,
+) -> Result<Found, Refusal> {
+    let mut found = Found::new(wanted);
+    let mut seen = Vec::with_capacity(classes.len());
+    for of in seen_classes(request, conn, classes)?.into_iter().filter(|of| !of.visible.is_none()) {
+        seen.extend(of.read(request, conn)?);
+    }
+    found.add_records(conn, &seen, share)?;
+    Ok(found)
+}
+
+/// What a request looks for.
+struct Wanted {
+    /// Folded.
+    text: String,
+    /// Behind every text that begins with it.
+    behind: String,
+    limit: i64,
+}
+
+impl Wanted {
+    fn of(request: &Request) -> Result<Wanted, Refusal> {
+        let mut errors = Errors::new();
+        let text = request.query.last(TEXT).unwrap_or_default().trim();
+        if text.is_empty() {
+            errors.add(TEXT, message::REQUIRED);
+        } else if text.contains('\0') {
+            errors.add(TEXT, message::NUL);
+        } else if text.chars().count() > MAX_TEXT {
+            errors.add(TEXT, message::too_long(MAX_TEXT));
+        }
+        let limit = bounded(&request.query, LIMIT, DEFAULT_LIMIT, 1, Some(MAX_LIMIT), &mut errors);
+        errors.refuse()?;
+        let text = fold(text);
+        let behind = format!("{text}{}", char::MAX);
+        Ok(Wanted { text, behind, limit })
+    }
+
+    /// Appends the condition that the folded text in a column begins with what is looked for.
+    fn begins(&self, sql: &mut Sql, column: impl Fn(&mut Sql)) {
+        column(sql);
+        sql.push(" >= ").bind(self.text.as_str()).push(" AND ");
+        column(sql);
+        sql.push(" < ").bind(self.behind.as_str());
+    }
+
+    /// The id of the record that is called by it where nothing names it: `#12`.
+    fn number(&self) -> Option<i64> {
+        self.text.strip_prefix('#').and_then(|digits| digits.parse().ok())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    User,
+    Group,
+    Record,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::User => "user",
+            Kind::Group => "user_group",
+            Kind::Record => "object_record",
+        }
+    }
+}
+
+/// A result, in the order in which results are shown.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Hit {
+    /// Whether the label begins with something else.
+    is_inside: bool,
+    folded: String,
+    kind: Kind,
+    id: i64,
+    label: String,
+    object_class: Option<i64>,
+}
+
+impl Hit {
+    fn to_json(&self) -> Json {
+        json!({"type": self.kind.name(), "id": self.id, "label": self.label, "object_class": self.object_class})
+    }
+}
+
+/// The best results so far.
+struct Found {
+    wanted: Arc<Wanted>,
+    results: BTreeSet<Hit>,
+}
+
+impl Found {
+    fn new(wanted: &Arc<Wanted>) -> Found {
+        Found { wanted: wanted.clone(), results: BTreeSet::new() }
+    }
+
+    fn merge(&mut self, other: Found) {
+        other.results.into_iter().for_each(|hit| self.insert(hit));
+    }
+
+    fn insert(&mut self, hit: Hit) {
+        self.results.insert(hit);
+        if self.results.len() as i64 > self.wanted.limit {
+            self.results.pop_last();
+        }
+    }
+
+    fn add(&mut self, kind: Kind, id: i64, label: &str, object_class: Option<i64>) {
+        let folded = fold(label);
+        let is_inside = !folded.starts_with(&self.wanted.text);
+        self.insert(Hit { is_inside, folded, kind, id, label: label.to_owned(), object_class });
+    }
+
+    /// Adds those of a table whose names, the first of which is shown, have all words of the text between them.
+    fn add_named(
+        &mut self,
+        conn: &mut Conn,
+        kind: Kind,
+        table: &'static str,
+        names: [&'static str; 2],
+        visible: &Sql,
+    ) -> Result<(), Refusal> {
+        let [shown, other] = names.map(|name| format!("{name}_fold"));
+        let mut needles: BTreeSet<&str> = words(&self.wanted.text).collect();
+        if needles.is_empty() {
+            needles.insert(&self.wanted.text);
+        }
+        let mut sql = Sql::new("SELECT t.id, t.");
+        sql.name(names[0]).push(" FROM ").name(table).push(" t WHERE ").append(visible);
+        for needle in needles {
+            sql.push(" AND (strpos(t.").name(&shown).push(", ").bind(needle).push(") > 0");
+            sql.push(" OR strpos(t.").name(&other).push(", ").bind(needle).push(") > 0)");
+        }
+        sql.push(" ORDER BY CASE WHEN ");
+        self.wanted.begins(&mut sql, |sql| {
+            sql.push("t.").name(&shown);
+        });
+        sql.push(" THEN 0 ELSE 1 END, t.").name(&shown).push(", t.id").page(self.wanted.limit, 0);
+        conn.each(&sql, |row| {
+            self.add(kind, row.int(0)?, row.text(1)?, None);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Adds the best records of these classes, of each out of so many that have the words.
+    fn add_records(&mut self, conn: &mut Conn, classes: &[VisibleClass], share: i64) -> Result<(), Error> {
+        let mut sql = Sql::new("");
+        for of in classes {
+            for condition in self.conditions(conn, of, share)? {
+                if !sql.text().is_empty() {
+                    sql.push(" UNION ALL ");
+                }
+                self.push_best(&mut sql, of, &condition);
+            }
+        }
+        if sql.text().is_empty() {
+            return Ok(());
+        }
+        conn.each(&sql, |row| {
+            self.add(Kind::Record, row.int(1)?, row.text(2)?, Some(row.int(0)?));
+            Ok(())
+        })
+    }
+
+    /// By what records of a class are found, which may be the same ones: their words, the beginning of their labels where an
+    /// index has it, and their numbers.
+    fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, Error> {
+        let wanted = &self.wanted;
+        let visible = |sql: &mut Sql, n: &'static str| of.visible.condition(sql.push(" AND "), n);
+        let found = conn.search(&of.class.table(), &wanted.text, Some(share), visible)?;
+        let by_words = found.map(|found| {
+            let mut sql = Sql::new("t.n");
+            sql.append(&found);
+            sql
+        });
+        let by_label = of.class.label().filter(|field| field.is_fold_indexed).map(|field| {
+            let mut sql = Sql::new("");
+            wanted.begins(&mut sql, |sql| fold_column(sql, OWN, field));
+            visible(&mut sql, "t.n");
+            sql
+        });
+        let by_number = wanted.number().map(|id| {
+            let mut sql = Sql::new("t.id = ");
+            visible(sql.bind(id), "t.n");
+            if let Some(field) = of.class.label() {
+                fold_column(sql.push(" AND "), OWN, field);
+                sql.push(" IS NULL");
+            }
+            sql
+        });
+        Ok([by_words, by_label, by_number].into_iter().flatten().collect())
+    }
+
+    /// Appends the statement for the best of the records that fulfil a condition: class, id, label.
+    fn push_best(&self, sql: &mut Sql, of: &VisibleClass, condition: &Sql) {
+        let class = &of.class;
+        sql.push("SELECT h.class_id, h.id, h.label FROM (SELECT CAST(").bind(class.id);
+        sql.push(" AS BIGINT) AS class_id, t.id, ");
+        select_label(sql, class, OWN);
+        sql.push(" AS label FROM ").name(&class.table()).push(" t");
+        join_label(sql, class, OWN);
+        sql.push(" WHERE ").append(condition).push(" ORDER BY ");
+        if let Some(field) = class.label() {
+            self.wanted.begins(sql.push("CASE WHEN "), |sql| fold_column(sql, OWN, field));
+            fold_column(sql.push(" THEN 0 ELSE 1 END, "), OWN, field);
+            sql.push(", ");
+        }
+        sql.push("t.id").page(self.wanted.limit, 0).push(") h");
+    }
+}

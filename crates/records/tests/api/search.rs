@@ -1,0 +1,218 @@
+//! `/api/search/` (`docs/reference/search.md`).
+
+use crate::set_up::{RECORDS, assignees, class, group, set, with_class_set};
+use serde_json::{Value, json};
+use testkit::{Client, Server};
+
+const SEARCH: &str = "/api/search/?text=";
+
+/// Class 1, `Order`, whose records are named by their numbers, and have a note.
+async fn with_orders(server: &Server) -> Client {
+    let api = server.admin().await;
+    class(&api, "Order", json!([{"label": "Number", "type": "string"}, {"label": "Note", "type": "text"}])).await;
+    api
+}
+
+async fn order(api: &Client, number: &str, note: &str) -> i64 {
+    api.post(RECORDS, json!({"owner": null, "fields": {"number": number, "note": note}})).await.id()
+}
+
+async fn user(api: &Client, first_name: &str, last_name: &str) -> i64 {
+    let body = json!({
+        "username": format!("{}@example.com", last_name.to_lowercase()), "account_type": "external",
+        "first_name": first_name, "last_name": last_name, "delay_activation": true,
+    });
+    api.post("/api/users/", body).await.id()
+}
+
+fn of_order(id: i64, label: &str) -> Value {
+    json!({"type": "object_record", "id": id, "label": label, "object_class": 1})
+}
+
+fn of(kind: &str, id: i64, label: &str) -> Value {
+    json!({"type": kind, "id": id, "label": label, "object_class": null})
+}
+
+async fn finds(api: &Client, query: &str, results: Value) {
+    let reply = api.get(&format!("{SEARCH}{query}")).await;
+    assert_eq!(reply, (200, json!({"results": results})), "{query}");
+}
+
+#[tokio::test]
+async fn labels_that_begin_with_the_text_come_first() {
+    let server = Server::start().await;
+    let api = with_orders(&server).await;
+    let suppliers = class(&api, "Supplier", json!([{"label": "Name", "type": "string"}])).await;
+    let supplier = json!({"fields": {"name": "Acme"}});
+    let supplier = api.post(&format!("/api/object-classes/{suppliers}/object-records/"), supplier).await.id();
+    let noted = order(&api, "O-1", "for ACME, quickly").await;
+    let begun = order(&api, "Acme once more", "").await;
+    let (person, people) = (user(&api, "Acme", "Clerk").await, group(&api, "Beta (Acme)", &[]).await);
+    let first = [
+        json!({"type": "object_record", "id": supplier, "label": "Acme", "object_class": suppliers}),
+        of("user", person, "Acme Clerk"),
+        of_order(begun, "Acme once more"),
+    ];
+    let then = [of("user_group", people, "Beta (Acme)"), of_order(noted, "O-1")];
+    finds(&api, "acme", first.iter().chain(&then).cloned().collect()).await;
+    finds(&api, "%20ACME%20", first.iter().chain(&then).cloned().collect()).await;
+    finds(&api, "acme&limit=3", json!(first)).await;
+    finds(&api, "acme%20on", json!([first[2]])).await;
+    // All words, the last one as a beginning, wherever they stand.
+    finds(&api, "quick%20acme", json!([])).await;
+    finds(&api, "acme%20quick", json!([then[1]])).await;
+    finds(&api, "clerk%20acme", json!([first[1]])).await;
+    // People are found by their usernames, too.
+    finds(&api, "clerk@example", json!([first[1]])).await;
+    finds(&api, "nothing", json!([])).await;
+}
+
+#[tokio::test]
+async fn what_has_no_label_is_found_by_its_number() {
+    let server = Server::start().await;
+    let api = with_orders(&server).await;
+    let plain = class(&api, "Plain", json!([])).await;
+    let plain_one = api.post(&format!("/api/object-classes/{plain}/object-records/"), json!({})).await.id();
+    let named = order(&api, "A", "").await;
+    let unnamed = api.post(RECORDS, json!({})).await.id();
+    let label = format!("#{plain_one}");
+    let found = json!({"type": "object_record", "id": plain_one, "label": label, "object_class": plain});
+    finds(&api, &format!("%23{plain_one}"), json!([found])).await;
+    finds(&api, &format!("%23{unnamed}"), json!([of_order(unnamed, &format!("#{unnamed}"))])).await;
+    for text in [&format!("%23{named}"), "%23", "%23-1", "%2399999999999999999999", "%2312x"] {
+        finds(&api, text, json!([])).await;
+    }
+}
+
+#[tokio::test]
+async fn an_index_finds_labels_without_words() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Sign", json!([{"label": "Sign", "type": "string", "is_indexed": true}])).await;
+    let signs = ["→ exit", "→ Way", "← back"];
+    for sign in signs {
+        api.post(RECORDS, json!({"fields": {"sign": sign}})).await.created();
+    }
+    let found = json!([of_order(1, signs[0]), of_order(2, signs[1])]);
+    for _ in 0..1000 {
+        if api.get(&format!("{SEARCH}→")).await.ok()["results"] == found {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    finds(&api, "→", found).await;
+    finds(&api, "→%20w", json!([of_order(2, signs[1])])).await;
+    // It is found by its words and by the index, and shown once.
+    api.post(RECORDS, json!({"fields": {"sign": "Stop"}})).await.created();
+    finds(&api, "stop", json!([of_order(4, "Stop")])).await;
+}
+
+#[tokio::test]
+async fn only_what_the_caller_may_view_or_list() {
+    let server = Server::start().await;
+    let api = with_orders(&server).await;
+    for number in ["Walnut 1", "Walnut 2", "Walnut 3"] {
+        order(&api, number, "").await;
+    }
+    let member = user(&api, "Walnut", "Member").await;
+    let stranger = user(&api, "Walnut", "Stranger").await;
+    let clerk = server.as_type("external").await;
+    let hidden = group(&api, "Walnut hidden", &[]).await;
+    let seen = group(&api, "Walnut seen", &[member]).await;
+    finds(&clerk, "walnut", json!([])).await;
+    // By a set, and as the owner.
+    let view = set(&api, "View", json!({"object_records": ["view"]})).await;
+    api.post(&assignees(2, view), json!([clerk.id])).await.created();
+    finds(&clerk, "walnut", json!([of_order(2, "Walnut 2")])).await;
+    api.post("/api/object-records/3/owners/", json!([clerk.id])).await.created();
+    finds(&clerk, "walnut", json!([of_order(2, "Walnut 2"), of_order(3, "Walnut 3")])).await;
+    finds(&clerk, "%231", json!([])).await;
+    // By ownership of a group: it and its members.
+    api.post(&format!("/api/user-groups/{seen}/owners/users/"), json!([clerk.id])).await.created();
+    let people = [of("user", member, "Walnut Member"), of("user_group", seen, "Walnut seen")];
+    let records = [of_order(2, "Walnut 2"), of_order(3, "Walnut 3")];
+    finds(&clerk, "walnut", records.iter().chain(&people).cloned().collect()).await;
+    // All of the class.
+    let all = json!({"object_records": ["list", "view"], "object_classes": ["view"]});
+    with_class_set(&api, clerk.id, all).await;
+    finds(&clerk, "walnut%201", json!([of_order(1, "Walnut 1")])).await;
+    // Others list everybody.
+    let lister = server.as_type("internal").await;
+    let everybody = json!([
+        of("user_group", hidden, "Walnut hidden"),
+        of("user", member, "Walnut Member"),
+        of("user_group", seen, "Walnut seen"),
+        of("user", stranger, "Walnut Stranger"),
+    ]);
+    finds(&lister, "walnut", everybody).await;
+}
+
+#[tokio::test]
+async fn many_classes_are_searched_together() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    for n in 0..60 {
+        let id = class(&api, &format!("Class {n}"), json!([{"label": "Name", "type": "string"}])).await;
+        let record = json!({"fields": {"name": format!("Thing {n:02}")}});
+        api.post(&format!("/api/object-classes/{id}/object-records/"), record).await.created();
+    }
+    let labels = async |query: &str| {
+        let found = api.get(&format!("{SEARCH}{query}")).await.ok();
+        found["results"].as_array().unwrap().iter().map(|result| result["label"].clone()).collect::<Vec<_>>()
+    };
+    let things = |range: std::ops::Range<i32>| range.map(|n| json!(format!("Thing {n:02}"))).collect::<Vec<_>>();
+    assert_eq!(labels("thing").await, things(0..10));
+    assert_eq!(labels("thing&limit=50").await, things(0..50));
+    assert_eq!(labels("59").await, things(59..60));
+    // Who may view all classes, and one record.
+    let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
+    finds(&viewer, "thing", json!([])).await;
+    api.patch("/api/object-records/31/", json!({"owner": viewer.id})).await.ok();
+    finds(&viewer, "thing", json!([{"type": "object_record", "id": 31, "label": "Thing 30", "object_class": 31}]))
+        .await;
+    // Another build has classes and records of its own.
+    let other = server.build("b.example").await.admin().await;
+    finds(&other, "thing", json!([])).await;
+    class(&other, "Class", json!([{"label": "Name", "type": "string"}])).await;
+    other.post(RECORDS, json!({"fields": {"name": "Thing"}})).await.created();
+    finds(&other, "thing", json!([of_order(1, "Thing")])).await;
+    assert_eq!(labels("thing&limit=1").await, things(0..1));
+}
+
+#[tokio::test]
+async fn parameters_that_are_wrong() {
+    let server = Server::start().await;
+    let api = with_orders(&server).await;
+    let (long, longest) = ("ä".repeat(201), "ä".repeat(200));
+    let limit = |text: &str| json!({"limit": [text]});
+    for (query, errors) in [
+        ("", json!({"text": ["This field is required."]})),
+        ("?text=", json!({"text": ["This field is required."]})),
+        ("?text=%20%09", json!({"text": ["This field is required."]})),
+        (&format!("?text={long}"), json!({"text": ["Ensure this field has no more than 200 characters."]})),
+        ("?text=a%00b", json!({"text": ["Null characters are not allowed."]})),
+        ("?text=a&limit=0", limit("Ensure this value is greater than or equal to 1.")),
+        ("?text=a&limit=51", limit("Ensure this value is less than or equal to 50.")),
+        ("?text=a&limit=x", limit("A valid integer is required.")),
+        ("?limit=x", json!({"text": ["This field is required."], "limit": ["A valid integer is required."]})),
+    ] {
+        api.get(&format!("/api/search/{query}")).await.refuses(errors);
+    }
+    for text in [
+        &longest,
+        "-",
+        "%25",
+        "_",
+        "'",
+        "\"",
+        "*",
+        "q*",
+        "(",
+        "q%20OR%20a",
+        "NEAR(q)",
+        "%F4%8F%BF%BF",
+        &"q ".repeat(99),
+    ] {
+        finds(&api, &text.replace(' ', "%20"), json!([])).await;
+    }
+}
