@@ -131,13 +131,13 @@ fn shell(build: &Build, parts: &Parts) -> Answer {
     let (nonce, theme, owner) = (random_token(), Theme::of(&parts.headers), escape(&build.domain));
     let (data_theme, schemes) = (theme.name(), theme.schemes());
     let file = |name: &str| format!("{ASSETS}{VERSION}/{name}");
-    let (style, vendor, script) = (file("app.css"), file("vendor.js"), file("app.js"));
+    let (style, vendor, main, script) = (file("app.css"), file("vendor.js"), file("main.js"), file("app.js"));
     let html = format!(
         "<!doctype html><html lang=\"en-GB\" data-theme=\"{data_theme}\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"{schemes}\"><meta property=\"csp-nonce\" nonce=\"{nonce}\">\
          <title>{owner}</title><link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"{style}\">\
-         <link rel=\"modulepreload\" href=\"{vendor}\"><script type=\"module\" src=\"{script}\"></script></head>\
+         <link rel=\"modulepreload\" href=\"{vendor}\"><link rel=\"modulepreload\" href=\"{main}\"><script type=\"module\" src=\"{script}\"></script></head>\
          <body><div id=\"root\"></div><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
     );
     let [before, after] = POLICY;
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_bundle_has_what_the_shell_names() {
-        for name in ["app.js", "app.css", "vendor.js"] {
+        for name in ["app.js", "app.css", "main.js", "vendor.js"] {
             assert!(FILES.iter().any(|file| file.name == name), "{name} is not in dist/");
         }
         assert!(FILES.iter().all(|file| file.name != "source.sha256"));

@@ -300,8 +300,7 @@ function Log({ resource, id }: { resource: Resource; id: number }) {
         {log.data.results.map((line) => (
           <li key={`${line.id}`}>
             <div>
-              <Tag>{named('action', `${line.action}`)}</Tag>{' '}
-              {line.action !== 'create' && changedFields(line.changes)}
+              <Tag>{named('action', `${line.action}`)}</Tag> {line.action !== 'create' && changedFields(line.changes)}
             </div>
             <div className={look.when}>
               <Moment value={`${line.at}`} />

@@ -7,6 +7,7 @@ import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Confirmation } from '../kit/dialogs.tsx'
+import { ForWhom } from '../kit/fields.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { MessagesContext } from '../kit/messages.ts'
 import { isReference } from '../kit/values.tsx'
@@ -159,6 +160,7 @@ export function Form(props: FormProps) {
             )}
           </div>
         )}
+        {fields.some((field) => field.write_only || field.alias === 'password') && <ForWhom />}
         {shown.map(
           (section) =>
             section.fields.length > 0 && (

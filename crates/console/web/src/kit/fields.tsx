@@ -54,6 +54,11 @@ function Below({ name, hint, children }: { name: string; hint?: string | undefin
   )
 }
 
+/** Password managers and browsers look for a name in each form with passwords. */
+export function ForWhom() {
+  return <input type="text" hidden readOnly autoComplete="username" value={session()?.user?.username ?? ''} />
+}
+
 export interface TextProps extends FieldProps {
   value: string
   onChange: (value: string) => void
@@ -95,7 +100,6 @@ export function TextField({
     >
       <Caption {...props} />
       {/* Password managers and browsers look for the name beside every password. */}
-      {type === 'password' && <input type="text" hidden readOnly autoComplete="username" value={session()?.user?.username ?? ''} />}
       {isLong ? (
         <TextArea className={css.input ?? ''} rows={3} />
       ) : (

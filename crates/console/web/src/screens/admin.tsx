@@ -13,7 +13,7 @@ import type { Resource } from '../generic/resource.ts'
 import { Single } from '../generic/single.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { Select, TextField } from '../kit/fields.tsx'
+import { ForWhom, Select, TextField } from '../kit/fields.tsx'
 import { named, t } from '../texts.ts'
 import { Changes } from './changes.tsx'
 
@@ -132,6 +132,7 @@ function MailTest({ instance }: { instance: Instance }) {
     >
       <h2>{t('mail.test')}</h2>
       <p className={css.hint}>{t('mail.test.hint')}</p>
+      {needsPassword && <ForWhom />}
       {needsPassword && (
         <TextField
           name="test-password"

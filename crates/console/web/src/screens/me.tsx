@@ -10,7 +10,7 @@ import look from '../generic/generic.module.css'
 import { Single } from '../generic/single.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { TextField } from '../kit/fields.tsx'
+import { ForWhom, TextField } from '../kit/fields.tsx'
 import { MessagesContext } from '../kit/messages.ts'
 import { say } from '../kit/toasts.tsx'
 import { Moment } from '../kit/values.tsx'
@@ -108,6 +108,7 @@ function Password() {
         }}
       >
         <h2>{t('password')}</h2>
+        <ForWhom />
         {error !== undefined && (!refused || messagesOf(error.body)['']) && <Failure error={error} />}
         <TextField
           name="current_password"
