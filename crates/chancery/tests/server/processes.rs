@@ -208,6 +208,29 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_link_of_an_export_works_once_at_any_process() {
+    let installation = Installation::with_build(BINARY);
+    let (processes, one, two) = two_processes(&installation).await;
+    one.post(CLASSES, json!({"name": "Order"})).await.created();
+    one.post(RECORDS, json!({})).await.created();
+    let link = async || {
+        let url =
+            one.post(&format!("{RECORDS}export/link/"), json!({"format": "ndjson"})).await.created()["url"].take();
+        let (_, path) = url.as_str().and_then(|url| url.split_once("/api/")).unwrap();
+        format!("/api/{path}")
+    };
+    for [here, there] in [[&one, &two], [&two, &one]] {
+        let path = link().await;
+        let (here, there) = (here.anonymous(), there.anonymous());
+        assert_eq!(here.get(&path).await.text.lines().count(), 1);
+        there.get(&path).await.is(404, message::not_found());
+        here.get(&path).await.is(404, message::not_found());
+        let (_, token) = path.split_once("token=").unwrap();
+        assert!(processes.iter().all(|process| !process.stderr().contains(token)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
     let installation = Installation::with_build(BINARY);
     let (_processes, one, two) = two_processes(&installation).await;
