@@ -211,6 +211,7 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+<<<<<<< HEAD
 async fn trials_of_single_sign_on_are_counted_by_all_processes_together() {
     let forger = Forger::start().await;
     let installation = Installation::with_build(BINARY).set("CHANCERY_SSO_PROVIDER_B_ISSUER", &forger.issuer_setting());
@@ -222,6 +223,28 @@ async fn trials_of_single_sign_on_are_counted_by_all_processes_together() {
     one.post("/api/single-sign-on/", configuration).await.created();
     let calls = (0..30).map(|n| [&one, &two][n % 2].call("POST", "/api/single-sign-on/1/test/").json(&json!({})));
     assert_eq!(statuses(&at_once(calls).await), [vec![200; 20], vec![429; 10]].concat());
+=======
+async fn the_link_of_an_export_works_once_at_any_process() {
+    let installation = Installation::with_build(BINARY);
+    let (processes, one, two) = two_processes(&installation).await;
+    one.post(CLASSES, json!({"name": "Order"})).await.created();
+    one.post(RECORDS, json!({})).await.created();
+    let link = async || {
+        let url =
+            one.post(&format!("{RECORDS}export/link/"), json!({"format": "ndjson"})).await.created()["url"].take();
+        let (_, path) = url.as_str().and_then(|url| url.split_once("/api/")).unwrap();
+        format!("/api/{path}")
+    };
+    for [here, there] in [[&one, &two], [&two, &one]] {
+        let path = link().await;
+        let (here, there) = (here.anonymous(), there.anonymous());
+        assert_eq!(here.get(&path).await.text.lines().count(), 1);
+        there.get(&path).await.is(404, message::not_found());
+        here.get(&path).await.is(404, message::not_found());
+        let (_, token) = path.split_once("token=").unwrap();
+        assert!(processes.iter().all(|process| !process.stderr().contains(token)));
+    }
+>>>>>>> console-b
 }
 
 #[tokio::test(flavor = "multi_thread")]
