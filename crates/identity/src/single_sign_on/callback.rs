@@ -306,7 +306,7 @@ async fn answer(request: &Arc<Request>, result: SignInResult, begun: Option<&Tra
     let return_to = return_to.clone();
     let aim = match for_browser {
         Some(ForBrowser { is_kept }) => Aim::Browser { return_to, is_kept },
-        None => Aim::Tokens { return_to, is_chosen: false },
+        None => Aim::Tokens { return_to, is_chosen: true },
     };
     pages::sign_in_failed(request, refusal, "", &aim).await
 }
