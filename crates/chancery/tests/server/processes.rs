@@ -211,7 +211,6 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-<<<<<<< HEAD
 async fn trials_of_single_sign_on_are_counted_by_all_processes_together() {
     let forger = Forger::start().await;
     let installation = Installation::with_build(BINARY).set("CHANCERY_SSO_PROVIDER_B_ISSUER", &forger.issuer_setting());
@@ -223,7 +222,9 @@ async fn trials_of_single_sign_on_are_counted_by_all_processes_together() {
     one.post("/api/single-sign-on/", configuration).await.created();
     let calls = (0..30).map(|n| [&one, &two][n % 2].call("POST", "/api/single-sign-on/1/test/").json(&json!({})));
     assert_eq!(statuses(&at_once(calls).await), [vec![200; 20], vec![429; 10]].concat());
-=======
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_link_of_an_export_works_once_at_any_process() {
     let installation = Installation::with_build(BINARY);
     let (processes, one, two) = two_processes(&installation).await;
@@ -244,7 +245,6 @@ async fn the_link_of_an_export_works_once_at_any_process() {
         let (_, token) = path.split_once("token=").unwrap();
         assert!(processes.iter().all(|process| !process.stderr().contains(token)));
     }
->>>>>>> console-b
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,7 @@ import { Failure } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
+import { Neighbours } from './neighbours.tsx'
 import { type Action, keyOf, may, type Parts, pathOf, type Resource, type Section } from './resource.ts'
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
@@ -78,6 +79,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
         <h1 tabIndex={-1}>{resource.label(found)}</h1>
         {status && found.status !== undefined && <Value type="enum" values={status.values} value={found.status} />}
         <div className={look.spacer} />
+        <Neighbours route={resource.route} id={id} />
         {canEdit && !isEditing && (
           <Button look="primary" icon="pencil" onPress={() => setIsEditing(true)}>
             {t('edit')}

@@ -15,10 +15,12 @@ import { Failure } from './failure.tsx'
 import { Filters } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
+import { remember } from './neighbours.tsx'
 import { Pages } from './pages-bar.tsx'
 import { keyOf, may, type Resource, routeOf } from './resource.ts'
 import { SearchBox } from './search-box.tsx'
 
+const Views = lazy(() => import('./views.tsx'))
 const DeleteMany = lazy(() => import('./delete-many.tsx'))
 
 export interface ListProps {
@@ -47,6 +49,14 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
   }, [parameters])
   const table = useRef<HTMLTableElement>(null)
   const results = shown.data?.results ?? []
+  const [isChoosingView, setIsChoosingView] = useState(false)
+  useEffect(() => {
+    if (shown.data)
+      remember(
+        resource.route,
+        shown.data.results.map((one) => keyOf(resource, one)),
+      )
+  }, [shown.data, resource])
   const move = (step: number) => {
     const links = [...(table.current?.querySelectorAll<HTMLElement>('tbody th a') ?? [])]
     const at = links.findIndex((link) => link.closest('tr')?.contains(document.activeElement))
@@ -65,6 +75,7 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
     if (key && instance) select(key, instance)
   }
   useShortcuts([
+    { keys: 'v', text: t('views'), run: () => setIsChoosingView(true) },
     { keys: 'j', text: t('keys.next'), run: () => move(1) },
     { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
     { keys: 'x', text: t('keys.select'), run: selectFocused },
@@ -95,6 +106,13 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
       <div className={look.tools}>
         <Filters state={state} columns={columns} onChange={set} />
         <div className={look.spacer} />
+        <Popup label={t('views')} text={t('views')} isOpen={isChoosingView} onOpenChange={setIsChoosingView}>
+          {(close) => (
+            <Suspense>
+              <Views name={resource.route} onDone={close} />
+            </Suspense>
+          )}
+        </Popup>
         <Columns
           columns={columns}
           chosen={visible.map(({ alias }) => alias)}

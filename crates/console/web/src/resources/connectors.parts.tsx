@@ -1,20 +1,68 @@
 import type { Json } from '../api/shapes.ts'
+import look from '../generic/generic.module.css'
 import { FieldInput } from '../generic/input.tsx'
-import type { InputProps, Parts } from '../generic/resource.ts'
+import { Recent } from '../generic/recent.tsx'
+import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
 import { Copyable } from '../kit/copyable.tsx'
+import { t } from '../texts.ts'
 
 /** Integrations of the type of agents. */
 function Integration({ field, name, value, onChange }: InputProps) {
-  return (
-    <FieldInput
-      field={{ ...field, type: 'relation', autocomplete: '/api/integrations/?type=ai_mcp' }}
-      name={name}
-      value={value}
-      onChange={onChange}
-    />
-  )
+  const relation = { ...field, type: 'relation', autocomplete: '/api/integrations/?type=ai_mcp' }
+  return <FieldInput field={relation} name={name} value={value} onChange={onChange} />
 }
 
 const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
 
-export const parts: Parts = { inputs: { integration: Integration }, views: { server_url: Address, client_id: Address } }
+/** What common agents need, ready to copy. */
+function Configuration({ instance }: PanelProps) {
+  const { server_url: url, client_id: client } = instance
+  const code = `claude mcp add --transport http --client-id ${client} --client-secret chancery ${url}`
+  const vscode = JSON.stringify({ servers: { chancery: { type: 'http', url } } }, null, 2)
+  const inspector = `npx @modelcontextprotocol/inspector --cli ${url} --transport http --client-id ${client} --client-secret <client_secret> --method tools/list`
+  const agents: [string, string, string][] = [
+    ['Claude', `${url}`, 'https://claude.ai/api/mcp/auth_callback, https://claude.com/api/mcp/auth_callback'],
+    ['Claude Code', code, 'http://localhost/callback'],
+    ['Visual Studio Code', vscode, 'http://127.0.0.1, http://127.0.0.1/, https://vscode.dev/redirect'],
+    ['MCP Inspector', inspector, 'http://127.0.0.1/oauth/callback'],
+  ]
+  return (
+    <section className={look.section}>
+      <h2>{t('connectors.clients')}</h2>
+      <p>{t('connectors.clients.text')}</p>
+      {agents.map(([name, text, redirects]) => (
+        <details key={name} className={look.set}>
+          <summary>{name}</summary>
+          <dl className={look.facts}>
+            <dt>{t('connectors.copy')}</dt>
+            <dd>
+              <Copyable text={text} />
+            </dd>
+            <dt>{t('connectors.redirects')}</dt>
+            <dd>
+              <Copyable text={redirects} />
+            </dd>
+          </dl>
+        </details>
+      ))}
+    </section>
+  )
+}
+
+function Activity({ instance, path }: PanelProps) {
+  if (!may(instance, 'view')) return null
+  return (
+    <Recent
+      title="connectors.activity"
+      nothing="connectors.no-activity"
+      path={`${path}activity/`}
+      columns={['at', 'user', 'client', 'tool', 'object_class', 'record_id', 'outcome']}
+    />
+  )
+}
+
+export const parts: Parts = {
+  inputs: { integration: Integration },
+  views: { server_url: Address, client_id: Address },
+  panels: [Configuration, Activity],
+}

@@ -1,4 +1,5 @@
-import type { Resource } from '../generic/resource.ts'
+import { call } from '../api/request.ts'
+import { may, type Resource } from '../generic/resource.ts'
 
 export const integrations: Resource = {
   name: 'integrations',
@@ -11,6 +12,22 @@ export const integrations: Resource = {
   label: ({ name }) => `${name}`,
   columns: ['name', 'type', 'is_enabled', 'description', 'modified_at'],
   search: 'name__icontains',
-  sections: [{ title: 'section.integration', fields: ['name', 'type', 'description', 'is_enabled'] }],
+  sections: [
+    { title: 'section.integration', fields: ['type', 'name', 'description', 'is_enabled'] },
+    {
+      title: 'section.what',
+      fields: ['url', 'secret', 'events', 'object_class', 'object_classes', 'redirect_uris', 'authentication_object'],
+    },
+  ],
+  actions: [
+    {
+      id: 'test',
+      text: 'integrations.test',
+      isShown: (integration) => integration.type === 'webhook' && may(integration, 'edit'),
+      run: ({ uuid }) => call('POST', `/api/integrations/${uuid}/test/`),
+      done: 'integrations.test.done',
+    },
+  ],
+  parts: () => import('./integrations.parts.tsx'),
   deletes: 'integrations.deletes',
 }

@@ -1,7 +1,8 @@
 import type { Json } from '../api/shapes.ts'
 import { FieldInput } from '../generic/input.tsx'
-import type { InputProps, Parts } from '../generic/resource.ts'
+import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
 import { Lines } from '../kit/fields.tsx'
+import { Identities } from '../screens/identities.tsx'
 import { labelOf, t } from '../texts.ts'
 
 /** Only the types that this account may become are offered. */
@@ -50,6 +51,11 @@ function AddressRanges({ field, name, value, onChange, instance, values }: Input
   )
 }
 
+/** The sign-ins at providers that are linked to the account. */
+const LinkedSignIns = ({ instance, path }: PanelProps) =>
+  may(instance, 'edit') ? <Identities path={`${path}identities/`} /> : null
+
 export const parts: Parts = {
   inputs: { account_type: AccountType, roles: Roles, password: Password, allowed_ip_ranges: AddressRanges },
+  panels: [LinkedSignIns],
 }

@@ -12,6 +12,7 @@ import { nameOf } from '../kit/values.tsx'
 import { t } from '../texts.ts'
 import look from './frame.module.css'
 import { menu } from './menu.ts'
+import { useSettings } from './settings.ts'
 
 const SessionOver = lazy(() => import('./session-over.tsx'))
 const Palette = lazy(() => import('./palette.tsx'))
@@ -24,6 +25,7 @@ export function Frame({ children }: { children: ReactNode }) {
   const go = useGo()
   const main = useRef<HTMLElement>(null)
   const parts = menu()
+  useSettings()
   const isOver = useSyncExternalStore(onSession, sessionIsOver)
   useShortcuts([
     { keys: 'Ctrl+K', text: t('palette'), run: () => setShown('palette') },

@@ -15,6 +15,7 @@ import { MessagesContext } from '../kit/messages.ts'
 import { say } from '../kit/toasts.tsx'
 import { Moment } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
+import { Identities } from './identities.tsx'
 import { type Settings, useSettings } from './settings.ts'
 
 const SECTIONS = [
@@ -36,7 +37,7 @@ export function Me() {
       path="/api/users/me/"
       sections={SECTIONS}
       canEdit
-      panels={[Looks, Password, Sessions, Identities]}
+      panels={[Looks, Password, Sessions, OwnIdentities]}
     />
   )
 }
@@ -169,28 +170,4 @@ function Sessions() {
   )
 }
 
-const IDENTITIES = '/api/users/me/identities/'
-
-function Identities() {
-  const { data } = useQuery(page(IDENTITIES, 'limit=100'))
-  if (!data || data.results.length === 0) return null
-  const remove = async (id: unknown) => {
-    await call('DELETE', `${IDENTITIES}${id}/`).catch((error: Error) => say(error.message))
-    await wrote(IDENTITIES)
-  }
-  return (
-    <section className={look.section}>
-      <h2>{t('identities')}</h2>
-      <ul className={look.plain}>
-        {data.results.map((one) => (
-          <li key={`${one.id}`} className={look.member}>
-            <span>{`${(one.single_sign_on as { name?: string } | null)?.name ?? one.issuer}`}</span>
-            <Button look="quiet" onPress={() => void remove(one.id)}>
-              {t('remove')}
-            </Button>
-          </li>
-        ))}
-      </ul>
-    </section>
-  )
-}
+const OwnIdentities = () => <Identities path="/api/users/me/identities/" />
