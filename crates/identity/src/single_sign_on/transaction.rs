@@ -6,6 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, HeaderValue, header};
+use kit::cookies;
 use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
@@ -101,12 +102,8 @@ impl Transaction {
     /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old,
     /// or for another state or configuration.
     pub fn of_callback(request: &Request, state: &str) -> Option<Transaction> {
-        let name = cookie_name(state);
-        let mut cookies = request.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let sealed = cookies.find_map(|line| {
-            line.split(';').filter_map(|pair| pair.trim().split_once('=')).find(|(key, _)| *key == name)
-        });
-        let plain = request.app.keys.open(&seal_context(request, state), sealed?.1)?;
+        let sealed = cookies::value(&request.headers, &cookie_name(state))?;
+        let plain = request.app.keys.open(&seal_context(request, state), sealed)?;
         let kept: Transaction = serde_json::from_slice(&plain).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
         (is_same && kept.single_sign_on == request.id() && kept.expires_at > request.now).then_some(kept)
