@@ -112,8 +112,8 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// A page of a request's build, with a title and a body of HTML. The title says that something failed, by the status or by an alert
-/// in the body, since a screen reader says it first.
+/// A page of a request's build, with a title and a body of HTML. The title says that something failed, by the status or by
+/// an alert in the body, since a screen reader says it first.
 pub fn page(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
     whole(&request.build.domain, Theme::of(&request.headers), status, title, body)
 }

@@ -4,6 +4,7 @@
 
 use http::{HeaderName, HeaderValue, header};
 use identity::single_sign_on::transaction::spend;
+use kit::cookies;
 use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
@@ -45,12 +46,8 @@ impl Transaction {
     /// The one that the browser kept for the query of an agent's request.
     pub fn of_browser(request: &Request, query: &str) -> Option<Transaction> {
         let asked = sha256_hex(query);
-        let name = cookie_name(&asked);
-        let mut cookies = request.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let sealed = cookies.find_map(|line| {
-            line.split(';').filter_map(|pair| pair.trim().split_once('=')).find(|(key, _)| *key == name)
-        });
-        let plain = request.app.keys.open(&seal_context(request, &asked), sealed?.1)?;
+        let sealed = cookies::value(&request.headers, &cookie_name(&asked))?;
+        let plain = request.app.keys.open(&seal_context(request, &asked), sealed)?;
         let kept: Transaction = serde_json::from_slice(&plain).ok()?;
         (kept.asked == asked && kept.expires_at > request.now).then_some(kept)
     }

@@ -6,6 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, HeaderValue, header};
+use kit::cookies;
 use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
@@ -116,12 +117,7 @@ impl Transaction {
     /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old,
     /// or for another state or configuration.
     pub fn of_callback(request: &Request, state: &str) -> Option<Transaction> {
-        let name = cookie_name(state);
-        let mut cookies = request.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let sealed = cookies.find_map(|line| {
-            line.split(';').filter_map(|pair| pair.trim().split_once('=')).find(|(key, _)| *key == name)
-        });
-        let sealed = sealed?.1;
+        let sealed = cookies::value(&request.headers, &cookie_name(state))?;
         let open = |column| request.app.keys.open(&seal_context(request, column, state), sealed);
         let kept: Transaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
