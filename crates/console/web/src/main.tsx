@@ -18,10 +18,26 @@ import { Failure } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
 import type { Resource } from './generic/resource.ts'
+import { Button } from './kit/buttons.tsx'
 import { showIn } from './kit/values.tsx'
 import { RESOURCES } from './resources/index.ts'
 import { Frame } from './screens/frame.tsx'
 import { NotFound } from './screens/not-found.tsx'
+import { t } from './texts.ts'
+
+/** A part of the console that is not there any more: the server is newer than this page. */
+const isOfAnUpdate = (error: unknown) => /dynamically imported module|module script/.test(`${error}`)
+
+function Updated() {
+  return (
+    <div role="alert">
+      <h1 tabIndex={-1}>{t('updated')}</h1>
+      <Button look="primary" onPress={() => location.reload()}>
+        {t('reload')}
+      </Button>
+    </div>
+  )
+}
 
 const root = createRootRoute({
   component: () => (
@@ -30,7 +46,7 @@ const root = createRootRoute({
     </Frame>
   ),
   notFoundComponent: NotFound,
-  errorComponent: ({ error, reset }) => <Failure error={error} onRetry={reset} />,
+  errorComponent: ({ error, reset }) => (isOfAnUpdate(error) ? <Updated /> : <Failure error={error} onRetry={reset} />),
 })
 
 const mayCreate = ({ name, canCreate }: Resource) =>

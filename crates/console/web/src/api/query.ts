@@ -1,8 +1,11 @@
 // What was read is kept here, and read again when it may have changed.
 
-import { keepPreviousData, QueryClient, queryOptions } from '@tanstack/react-query'
+import { keepPreviousData, notifyManager, QueryClient, queryOptions } from '@tanstack/react-query'
 import { call, get, Refusal } from './request.ts'
 import type { Instance, Options, Page } from './shapes.ts'
+
+// Within the event that caused it: a control that a query holds would otherwise show its old value for a moment.
+notifyManager.setScheduler(queueMicrotask)
 
 export const queries = new QueryClient({
   defaultOptions: {

@@ -4,7 +4,6 @@ import { lazy, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExt
 import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
 import { Link, useGo, useHere } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
-import css from '../kit/controls.module.css'
 import { Icon } from '../kit/icons.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { Toasts } from '../kit/toasts.tsx'
@@ -15,6 +14,7 @@ import { menu } from './menu.ts'
 import { useSettings } from './settings.ts'
 
 const SessionOver = lazy(() => import('./session-over.tsx'))
+const Password = lazy(() => import('./password.tsx').then(({ Password: part }) => ({ default: part })))
 const Palette = lazy(() => import('./palette.tsx'))
 const Shortcuts = lazy(() => import('./shortcuts.tsx'))
 
@@ -133,16 +133,15 @@ function useHeading(main: { current: HTMLElement | null }, path: string) {
   }, [main, path])
 }
 
+/** Nothing else works until the password is changed; then everything is asked for anew. */
 function PasswordDue() {
   return (
     <>
       <h1 tabIndex={-1}>{t('password.due')}</h1>
       <p>{t('password.due.text')}</p>
-      <p>
-        <a className={css.button} href="/sign-in/">
-          {t('sign-in.again')}
-        </a>
-      </p>
+      <Suspense>
+        <Password onChanged={() => location.reload()} />
+      </Suspense>
     </>
   )
 }

@@ -1,21 +1,17 @@
 // What is one's own: details, password, sessions, linked sign-ins, how the console looks.
 
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
 import { page, wrote } from '../api/query.ts'
-import { call, Refusal } from '../api/request.ts'
-import { messages as messagesOf } from '../generic/changes.ts'
-import { Failure } from '../generic/failure.tsx'
+import { call } from '../api/request.ts'
 import look from '../generic/generic.module.css'
 import { Single } from '../generic/single.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { ForWhom, TextField } from '../kit/fields.tsx'
-import { MessagesContext } from '../kit/messages.ts'
 import { say } from '../kit/toasts.tsx'
 import { Moment } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
 import { Identities } from './identities.tsx'
+import { Password } from './password.tsx'
 import { type Settings, useSettings } from './settings.ts'
 
 const SECTIONS = [
@@ -37,7 +33,7 @@ export function Me() {
       path="/api/users/me/"
       sections={SECTIONS}
       canEdit
-      panels={[Looks, Password, Sessions, OwnIdentities]}
+      panels={[Looks, OwnPassword, Sessions, OwnIdentities]}
     />
   )
 }
@@ -80,65 +76,6 @@ function Looks() {
   )
 }
 
-function Password() {
-  const [current, setCurrent] = useState('')
-  const [chosen, setChosen] = useState('')
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setIsBusy] = useState(false)
-  const change = async () => {
-    setIsBusy(true)
-    await call('POST', '/api/auth/password-change/', {
-      body: { current_password: current, new_password: chosen },
-    }).then(() => {
-      setCurrent('')
-      setChosen('')
-      setError(undefined)
-      say(t('password.changed'))
-    }, setError)
-    setIsBusy(false)
-  }
-  const refused = error instanceof Refusal && error.status === 400
-  return (
-    <MessagesContext value={refused ? messagesOf(error.body) : {}}>
-      <form
-        className={look.section}
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault()
-          void change()
-        }}
-      >
-        <h2>{t('password')}</h2>
-        <ForWhom />
-        {error !== undefined && (!refused || messagesOf(error.body)['']) && <Failure error={error} />}
-        <TextField
-          name="current_password"
-          label={t('password.current')}
-          type="password"
-          isRequired
-          value={current}
-          onChange={setCurrent}
-          autoComplete="current-password"
-        />
-        <TextField
-          name="new_password"
-          label={t('password.new')}
-          type="password"
-          isRequired
-          value={chosen}
-          onChange={setChosen}
-          autoComplete="new-password"
-        />
-        <div>
-          <Button type="submit" isDisabled={isBusy || !current || !chosen}>
-            {t('password.change')}
-          </Button>
-        </div>
-      </form>
-    </MessagesContext>
-  )
-}
-
 const SESSIONS = '/api/users/me/sessions/'
 
 function Sessions() {
@@ -170,4 +107,5 @@ function Sessions() {
   )
 }
 
+const OwnPassword = () => <Password />
 const OwnIdentities = () => <Identities path="/api/users/me/identities/" />
