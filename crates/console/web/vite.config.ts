@@ -94,7 +94,7 @@ export default defineConfig({
             },
             {
               name: 'main',
-              test: /src\/(main|api\/(query|request)|generic\/(address|failure|filters|generic|go|list|pages-bar|resource|search-box)|kit|screens\/(frame|menu|not-found)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
+              test: /src\/(main|api\/(query|refusal|request)|generic\/(address|failure|filters|generic|go|list|pages-bar|resource|search-box|shape)|kit|screens\/(frame|menu|not-found)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
             },
           ],
         },

@@ -77,6 +77,16 @@ const screens = [
   }),
 ]
 
+const records = () => import('./screens/records/records.tsx')
+const recordScreens = [
+  createRoute({ getParentRoute: () => root, path: '/records', component: lazyRouteComponent(records, 'AllClasses') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias',
+    component: lazyRouteComponent(records, 'Records'),
+  }),
+]
+
 const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
 const written = (search: Record<string, unknown>) => {
   const text = `${new URLSearchParams(search as Record<string, string>)}`
@@ -87,7 +97,7 @@ const written = (search: Record<string, unknown>) => {
 export function show() {
   showIn(session()?.user?.timezone ?? 'UTC')
   const router = createRouter({
-    routeTree: root.addChildren([...screens, ...resourceRoutes]),
+    routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes]),
     basepath: BASE,
     parseSearch: flat,
     stringifySearch: written,

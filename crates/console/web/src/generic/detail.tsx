@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, wrote } from '../api/query.ts'
+import { page, queries } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
@@ -19,14 +19,15 @@ import { Failure } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
-import { type Action, keyOf, may, type Parts, pathOf, type Resource, type Section } from './resource.ts'
+import { type Action, keyOf, may, oneOf, type Parts, pathOf, type Resource, type Section, titleOf } from './resource.ts'
+import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
 
 export function Detail({ resource, parts, id }: { resource: Resource; parts: Parts; id: string }) {
   const path = pathOf(resource, id)
-  const described = useQuery(options(resource.path))
-  const read = useQuery(instanceQuery(path))
+  const described = useQuery(describedBy(resource))
+  const read = useQuery(instanceOf(path, resource.shape))
   const [isEditing, setIsEditing] = useState(false)
   const [asked, setAsked] = useState<Action | undefined>()
   const [secret, setSecret] = useState<string | undefined>()
@@ -62,7 +63,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
     if (typeof made === 'string') setSecret(made)
     else say(t(action.done))
-    await wrote(resource.path)
+    await wroteOf(resource)
   }
   const begin = (action: Action) => {
     if (action.question) setAsked(action)
@@ -72,7 +73,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   return (
     <>
       <nav className={look.trail} aria-label={t('trail')}>
-        <Link to={resource.route}>{t(resource.title)}</Link>
+        <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
         <h1 tabIndex={-1}>{resource.label(found)}</h1>
@@ -104,6 +105,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               sections={resource.sections}
               hidden={resource.hidden}
               inputs={parts.inputs}
+              shape={resource.shape}
               read={read.data}
               details={schema}
               onDone={() => setIsEditing(false)}
@@ -190,7 +192,7 @@ export function Facts({
   const named = new Set([...declared.flatMap((section) => section.fields), ...AUDIT, ...(hidden ?? []), 'status'])
   const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
-    title: section.title,
+    title: section.heading ?? t(section.title),
     fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
   }))
   const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
@@ -216,7 +218,7 @@ export function Facts({
         (section) =>
           shown(section.fields).length > 0 && (
             <section key={section.title} className={look.section}>
-              <h2>{t(section.title)}</h2>
+              <h2>{section.title}</h2>
               <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
             </section>
           ),
@@ -329,7 +331,7 @@ function Secret({ text, onClose }: { text: string; onClose: () => void }) {
 
 /** Makes a new instance. */
 export function Create({ resource, parts, initial }: { resource: Resource; parts: Parts; initial?: Fields }) {
-  const described = useQuery(options(resource.path))
+  const described = useQuery(describedBy(resource))
   const go = useGo()
   const [values, setValues] = useState<Fields>(initial ?? {})
   const [error, setError] = useState<unknown>()
@@ -352,8 +354,9 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   const save = async (andNew: boolean) => {
     setIsBusy(true)
     try {
-      const { data } = await call<Instance>('POST', resource.path, { body: values })
-      void wrote(resource.path)
+      const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)
+      const data = resource.shape ? resource.shape.instance(answer) : answer
+      void wroteOf(resource)
       say(t('created-one', { name: resource.label(data) }))
       setError(undefined)
       const made = resource.secret && data[resource.secret]
@@ -376,10 +379,10 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   return (
     <>
       <nav className={look.trail} aria-label={t('trail')}>
-        <Link to={resource.route}>{t(resource.title)}</Link>
+        <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{t('create-one', { one: t(resource.one) })}</h1>
+        <h1 tabIndex={-1}>{t('create-one', { one: oneOf(resource) })}</h1>
       </header>
       <Form
         key={round}
