@@ -78,12 +78,28 @@ const screens = [
 ]
 
 const records = () => import('./screens/records/records.tsx')
+const record = () => import('./screens/records/record.tsx')
 const recordScreens = [
   createRoute({ getParentRoute: () => root, path: '/records', component: lazyRouteComponent(records, 'AllClasses') }),
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias',
     component: lazyRouteComponent(records, 'Records'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/-/$id',
+    component: lazyRouteComponent(record, 'AnyRecord'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias/new',
+    component: lazyRouteComponent(record, 'NewRecord'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias/$id',
+    component: lazyRouteComponent(record, 'OneRecord'),
   }),
 ]
 

@@ -19,7 +19,18 @@ import { Failure } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
-import { type Action, keyOf, may, oneOf, type Parts, pathOf, type Resource, type Section, titleOf } from './resource.ts'
+import {
+  type Action,
+  type Inputs,
+  keyOf,
+  may,
+  oneOf,
+  type Parts,
+  pathOf,
+  type Resource,
+  type Section,
+  titleOf,
+} from './resource.ts'
 import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
@@ -123,6 +134,9 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
         </div>
         <aside className={look.side} aria-label={t('about')}>
           <About instance={found} />
+          {parts.side?.map((Panel) => (
+            <Panel key={Panel.name} instance={found} path={path} />
+          ))}
           {resource.hasLog !== false && <Log resource={resource} id={Number(found.id)} />}
         </aside>
       </div>
@@ -204,7 +218,7 @@ export function Facts({
         <dt>{labelOf(field)}</dt>
         <dd>
           {View ? (
-            <View value={value ?? null} instance={instance} />
+            <View value={value ?? null} instance={instance} field={field} />
           ) : (
             <Shown field={field} value={value} label={instance._meta?.labels?.[field.alias]} />
           )}
@@ -330,7 +344,20 @@ function Secret({ text, onClose }: { text: string; onClose: () => void }) {
 }
 
 /** Makes a new instance. */
-export function Create({ resource, parts, initial }: { resource: Resource; parts: Parts; initial?: Fields }) {
+export function Create({
+  resource,
+  parts,
+  initial,
+  title,
+  layout,
+}: {
+  resource: Resource
+  parts: Parts
+  initial?: Fields
+  title?: string
+  /** Which of the fields are asked for, where somebody chose them. */
+  layout?: (fields: Field[], values: Fields) => { fields: Field[]; sections?: Section[]; inputs?: Inputs }
+}) {
   const described = useQuery(describedBy(resource))
   const go = useGo()
   const [values, setValues] = useState<Fields>(initial ?? {})
@@ -348,9 +375,10 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   if (!described.data) return null
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
-  const fields = fieldsFor(described.data.details, values).filter(
+  const known = fieldsFor(described.data.details, values).filter(
     (field) => canBeSet(field) && !resource.hidden?.includes(field.alias),
   )
+  const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
   const save = async (andNew: boolean) => {
     setIsBusy(true)
     try {
@@ -382,14 +410,14 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
         <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{t('create-one', { one: oneOf(resource) })}</h1>
+        <h1 tabIndex={-1}>{title ?? t('create-one', { one: oneOf(resource) })}</h1>
       </header>
       <Form
         key={round}
         fields={fields}
-        sections={resource.sections}
+        sections={sections}
         values={values}
-        inputs={parts.inputs}
+        inputs={inputs}
         error={error}
         isBusy={isBusy}
         isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}

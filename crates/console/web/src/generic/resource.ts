@@ -48,8 +48,10 @@ export type Inputs = { [alias: string]: ComponentType<InputProps> }
 export interface Parts {
   inputs?: Inputs
   /** How fields are shown that no type describes. */
-  views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance }> }
+  views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance; field: Field }> }
   panels?: ComponentType<PanelProps>[]
+  /** What stands beside it. */
+  side?: ComponentType<PanelProps>[]
 }
 
 /** How a resource is read and sent whose instances are not flat. */
