@@ -80,6 +80,11 @@ const screens = [
 const records = () => import('./screens/records/records.tsx')
 const record = () => import('./screens/records/record.tsx')
 const recordScreens = [
+  createRoute({
+    getParentRoute: () => root,
+    path: '/search',
+    component: lazyRouteComponent(() => import('./screens/records/search.tsx'), 'Search'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/records', component: lazyRouteComponent(records, 'AllClasses') }),
   createRoute({
     getParentRoute: () => root,
@@ -90,6 +95,11 @@ const recordScreens = [
     getParentRoute: () => root,
     path: '/records/-/$id',
     component: lazyRouteComponent(record, 'AnyRecord'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias/deleted',
+    component: lazyRouteComponent(() => import('./screens/records/deleted.tsx'), 'Deleted'),
   }),
   createRoute({
     getParentRoute: () => root,
