@@ -98,6 +98,11 @@ const recordScreens = [
   }),
   createRoute({
     getParentRoute: () => root,
+    path: '/records/$alias/import',
+    component: lazyRouteComponent(() => import('./screens/records/import.tsx'), 'Import'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
     path: '/records/$alias/deleted',
     component: lazyRouteComponent(() => import('./screens/records/deleted.tsx'), 'Deleted'),
   }),

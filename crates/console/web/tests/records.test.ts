@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import type { Json } from '../src/api/shapes.ts'
 import { changesOf } from '../src/screens/records/event-changes.ts'
 import { holds, layoutOf } from '../src/screens/records/form-layout.ts'
+import { encodingOf, readCsv, readLines } from '../src/screens/records/import-read.ts'
+import { fieldFor, meant, signOf } from '../src/screens/records/import-values.ts'
+
+const CHOICES = [
+  { value: 'de', text: 'Germany' },
+  { value: 'fr', text: 'France' },
+]
 
 const FIELDS = [
   { alias: 'number', type: 'string', required: false },
@@ -62,4 +70,66 @@ test('what was there before comes from older events', () => {
     ],
   )
   assert.equal(changes[1]?.[0]?.name, 'Workers')
+})
+
+test('a text in a table means a value of the field', () => {
+  const of = (type: string, given: Json, sign: '.' | ',' = '.') =>
+    meant(
+      { alias: 'a', type, required: false, values: CHOICES, validators: [{ name: 'max_value', value: 50 }] },
+      given,
+      sign,
+    )
+  assert.deepEqual(of('integer', ' 1.2 '), { problem: 'integer', of: '1.2' })
+  assert.deepEqual(of('integer', '12'), { value: 12 })
+  assert.deepEqual(of('integer', '51'), { problem: 'bounds', of: '51' })
+  assert.deepEqual(of('decimal', '1.234,50', ','), { value: '1234.50' })
+  assert.deepEqual(of('decimal', '1,234.50'), { value: '1234.50' })
+  assert.deepEqual(of('boolean', 'Ja'), { value: true })
+  assert.deepEqual(of('enum', 'germany'), { value: 'de' })
+  assert.deepEqual(of('set', 'de; France'), { value: ['de', 'fr'] })
+  assert.deepEqual(of('set', 'de, xx'), { problem: 'choice', of: 'xx' })
+  assert.deepEqual(of('date', '31.1.2026'), { value: '2026-01-31' })
+  assert.deepEqual(of('date', '2026-02-30'), { problem: 'date', of: '2026-02-30' })
+  assert.deepEqual(of('string', ''), { value: null })
+  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, 'ACME', '.'), {
+    name: 'ACME',
+  })
+  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, '7', '.'), { value: 7 })
+})
+
+test('encoding, separator, columns and the sign of numbers are guessed', () => {
+  assert.equal(encodingOf(new Uint8Array([0xff, 0xfe, 0x41, 0])), 'utf-16le')
+  assert.equal(encodingOf(new TextEncoder().encode('é')), 'utf-8')
+  assert.equal(encodingOf(new Uint8Array([0x41, 0xe9])), 'windows-1252')
+  const table = readCsv('Number;Total\n1;"2;5"\n\n3', undefined)
+  assert.deepEqual(
+    [table.separator, table.columns, table.rows],
+    [
+      ';',
+      ['Number', 'Total'],
+      [
+        ['1', '2;5'],
+        ['3', ''],
+      ],
+    ],
+  )
+  assert.equal(signOf(['1.234,50', '12', '']), ',')
+  const fields = [{ alias: 'order_no', type: 'string', required: false, label: 'Order number' }]
+  assert.equal(fieldFor('order number', fields), 'order_no')
+  assert.equal(fieldFor('Other', fields), '')
+})
+
+test('lines of an export are read with their values beside the number', () => {
+  const table = readLines('{"id":1,"fields":{"a":2}}\nno\n{"a":3}\n')
+  assert.deepEqual(
+    [table.columns, table.rows, table.broken],
+    [
+      ['id', 'a'],
+      [
+        [1, 2],
+        [null, 3],
+      ],
+      [2],
+    ],
+  )
 })

@@ -2,7 +2,7 @@
 
 import { call, download, Refusal } from '../../api/request.ts'
 import { listOf } from './class.ts'
-import { saveAs } from './files.tsx'
+import { saveAs } from './save.ts'
 
 const PAGING = ['limit', 'offset']
 

@@ -9,32 +9,10 @@ import css from '../../kit/controls.module.css'
 import { Fieldset } from '../../kit/fields.tsx'
 import { Icon } from '../../kit/icons.tsx'
 import { say } from '../../kit/toasts.tsx'
-import { LANGUAGE, labelOf, t } from '../../texts.ts'
+import { labelOf, t } from '../../texts.ts'
 import look from './records.module.css'
+import { saveAs, sizeOf } from './save.ts'
 import { type FileLabel, filesOf } from './shape.ts'
-
-const UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const
-
-export function sizeOf(bytes: number): string {
-  const step = Math.min(UNITS.length - 1, Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1000)))
-  const unit = UNITS[step] ?? 'byte'
-  return new Intl.NumberFormat(LANGUAGE, {
-    style: 'unit',
-    unit,
-    unitDisplay: step === 0 ? 'long' : 'short',
-    maximumFractionDigits: step === 0 ? 0 : 1,
-  }).format(bytes / 1000 ** step)
-}
-
-/** Gives a content to the browser to be saved under a name. */
-export function saveAs(content: Blob, name: string) {
-  const address = URL.createObjectURL(content)
-  const link = document.createElement('a')
-  link.href = address
-  link.download = name
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(address), 60_000)
-}
 
 /** Pictures of points, which no script can be part of. */
 const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/bmp']
