@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { page, queries } from '../api/query.ts'
-import { call } from '../api/request.ts'
+import { call, Refusal } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
@@ -15,7 +15,7 @@ import { say } from '../kit/toasts.tsx'
 import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { Edit } from './edit.tsx'
-import { Failure } from './failure.tsx'
+import { Failure, FailurePage } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
@@ -49,8 +49,8 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
   ])
-  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
-  if (described.error) return <Failure error={described.error} onRetry={() => void described.refetch()} />
+  if (read.error) return <FailurePage error={read.error} onRetry={() => void read.refetch()} />
+  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   if (!found || !read.data || !described.data) return null
   const schema = described.data.details
   const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
@@ -247,9 +247,11 @@ export function Facts({
   )
 }
 
+const isEmpty = (value: Json | undefined): value is null | undefined | '' =>
+  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+
 function Shown({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
-  const isEmpty = value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
-  if (isEmpty) return <span className={look.none}>{t('none')}</span>
+  if (isEmpty(value)) return <span className={look.none}>{t('none')}</span>
   if (field.schema && typeof value === 'object' && !Array.isArray(value)) {
     return (
       <dl className={look.facts}>
@@ -371,7 +373,7 @@ export function Create({
     setNext(undefined)
     queueMicrotask(() => go(next))
   }
-  if (described.error) return <Failure error={described.error} />
+  if (described.error) return <FailurePage error={described.error} />
   if (!described.data) return null
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
@@ -380,6 +382,13 @@ export function Create({
   )
   const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
   const save = async (andNew: boolean) => {
+    // What only the layout requires, the server does not know of.
+    const isMissing = ({ alias, required }: Field) => required && isEmpty(values[alias])
+    const missing = layout ? fields.filter(isMissing) : []
+    if (missing.length > 0) {
+      setError(new Refusal(400, Object.fromEntries(missing.map(({ alias }) => [alias, [t('required')]])), null, null))
+      return
+    }
     setIsBusy(true)
     try {
       const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)

@@ -10,7 +10,7 @@ import { useShortcuts } from '../kit/keys.ts'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type ListState, query, read, sortedBy, write } from './address.ts'
-import { Failure } from './failure.tsx'
+import { Failure, FailurePage } from './failure.tsx'
 import { Filters } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
@@ -82,7 +82,7 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
   const [isAsking, setIsAsking] = useState(false)
-  if (described.error) return <Failure error={described.error} onRetry={() => void described.refetch()} />
+  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
   return (
     <>

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Failure, FailurePage } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
@@ -22,7 +22,7 @@ export function Deleted() {
   const { found, isMissing, error } = useClass(alias)
   const [asked, setAsked] = useState<Instance | undefined>()
   const [refused, setRefused] = useState<unknown>()
-  if (error) return <Failure error={error} />
+  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
   if (!found) return null
   const list = found.resource.path

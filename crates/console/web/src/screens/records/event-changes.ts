@@ -1,6 +1,7 @@
 // Events of a record tell the new values alone; what was there before, an older event tells.
 
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
+import { same } from '../../generic/changes.ts'
 
 export interface Change {
   key: string
@@ -24,7 +25,10 @@ export function changesOf(events: Instance[]): Change[][] {
         const now = one.field_value ?? null
         const old = values.get(key)
         values.set(key, now)
-        return [{ key, name: `${one.field_name}`, type: `${one.field_type}`, old, now }]
+        // A status is told twice when a record is made.
+        return [
+          { key, name: `${one.field_name}`, type: `${one.field_type}`, old: same(old, now) ? undefined : old, now },
+        ]
       }
       if (typeof one.name !== 'string') return []
       const set = one.permission_set as Fields | undefined

@@ -3,7 +3,7 @@
 import { useParams } from '@tanstack/react-router'
 import { useMemo, useRef, useState } from 'react'
 import { wrote } from '../../api/query.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Failure, FailurePage } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
@@ -42,7 +42,7 @@ interface Source {
 export function Import() {
   const { alias } = useParams({ strict: false }) as { alias: string }
   const { found, isMissing, error } = useClass(alias)
-  if (error) return <Failure error={error} />
+  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
   return found ? <ImportInto key={alias} found={found} /> : null
 }

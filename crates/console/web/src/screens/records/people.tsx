@@ -179,6 +179,12 @@ function wayText(way: Way): string {
   return group ? t('records.access.by-group', { way: text, group }) : text
 }
 
+function answerText(isAllowed: boolean, ways: Way[]): string {
+  if (ways.length === 0) return isAllowed ? t('yes') : t('no')
+  const given = ways.map(wayText).join('; ')
+  return isAllowed ? t('records.access.yes', { ways: given }) : t('records.access.inactive', { ways: given })
+}
+
 function Ways({ told }: { told: Accessible }) {
   return (
     <>
@@ -191,10 +197,7 @@ function Ways({ told }: { told: Accessible }) {
               return (
                 <div key={action} className={generic.fact}>
                   <dt>{named('action', action)}</dt>
-                  <dd>
-                    {isAllowed ? t('yes') : t('no')}
-                    {ways.length > 0 && `: ${ways.map(wayText).join('; ')}`}
-                  </dd>
+                  <dd>{answerText(isAllowed, ways)}</dd>
                 </div>
               )
             })}

@@ -6,7 +6,7 @@ import { useEffect, useMemo } from 'react'
 import { instance as instanceQuery } from '../../api/query.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { Create, Detail } from '../../generic/detail.tsx'
-import { Failure } from '../../generic/failure.tsx'
+import { FailurePage } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import type { Parts } from '../../generic/resource.ts'
@@ -47,7 +47,7 @@ export function OneRecord() {
   const { alias, id } = useParams({ strict: false }) as { alias: string; id: string }
   const { found, isMissing, error } = useClass(alias)
   const parts = useMemo(() => found && partsOf(found), [found])
-  if (error) return <Failure error={error} />
+  if (error) return <FailurePage error={error} />
   if (isMissing || !/^\d+$/.test(id)) return <NotFound />
   if (!found || !parts) return null
   return <Detail key={id} resource={found.resource} parts={parts} id={id} />
@@ -59,7 +59,7 @@ export function NewRecord() {
   const form = new URLSearchParams(search).get('form')
   const { found, isMissing, error } = useClass(alias)
   const parts = useMemo(() => found && partsOf(found), [found])
-  if (error) return <Failure error={error} />
+  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
   if (!found || !parts) return null
   if (form) return <FormPage key={form} found={found} parts={parts} uuid={form} />
@@ -80,5 +80,5 @@ export function AnyRecord() {
     if (alias) go(`/records/${alias}/${id}`, true)
   }, [alias, id])
   const failed = read.error ?? error
-  return failed ? <Failure error={failed} /> : null
+  return failed ? <FailurePage error={failed} /> : null
 }

@@ -6,7 +6,7 @@ import { lazy, Suspense } from 'react'
 import { page } from '../../api/query.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { FailurePage } from '../../generic/failure.tsx'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
@@ -22,7 +22,7 @@ const Bulk = lazy(() => import('./bulk.tsx').then(({ Bulk: part }) => ({ default
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
   const { found, isMissing, error } = useClass(alias)
-  if (error) return <Failure error={error} />
+  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
   if (!found) return null
   return (
