@@ -93,8 +93,12 @@ export default defineConfig({
               test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/(date|number)|aria-hidden)\/|src\/kit\/(fields|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor)\.tsx/,
             },
             {
+              name: 'records',
+              test: /src\/screens\/records\/(records|class|shape|export|save)\./,
+            },
+            {
               name: 'main',
-              test: /src\/(main|api\/(query|request)|generic\/(address|failure|filters|generic|go|list|neighbours|pages-bar|resource|search-box)|kit|screens\/(frame|menu|not-found|settings)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
+              test: /src\/(main|api\/(query|refusal|request)|generic\/(address|failure|filters|generic|go|limit|lines|list|neighbours|pages-bar|resource|search-box|shape)|kit|screens\/(frame|menu|not-found|settings)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
             },
           ],
         },

@@ -93,6 +93,47 @@ const screens = [
   }),
 ]
 
+const records = () => import('./screens/records/records.tsx')
+const record = () => import('./screens/records/record.tsx')
+const recordScreens = [
+  createRoute({
+    getParentRoute: () => root,
+    path: '/search',
+    component: lazyRouteComponent(() => import('./screens/records/search.tsx'), 'Search'),
+  }),
+  createRoute({ getParentRoute: () => root, path: '/records', component: lazyRouteComponent(records, 'AllClasses') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias',
+    component: lazyRouteComponent(records, 'Records'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/-/$id',
+    component: lazyRouteComponent(record, 'AnyRecord'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias/import',
+    component: lazyRouteComponent(() => import('./screens/records/import.tsx'), 'Import'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias/deleted',
+    component: lazyRouteComponent(() => import('./screens/records/deleted.tsx'), 'Deleted'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias/new',
+    component: lazyRouteComponent(record, 'NewRecord'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/records/$alias/$id',
+    component: lazyRouteComponent(record, 'OneRecord'),
+  }),
+]
+
 const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
 const written = (search: Record<string, unknown>) => {
   const text = `${new URLSearchParams(search as Record<string, string>)}`
@@ -103,7 +144,7 @@ const written = (search: Record<string, unknown>) => {
 export function show() {
   showIn(session()?.user?.timezone ?? 'UTC')
   const router = createRouter({
-    routeTree: root.addChildren([...screens, ...resourceRoutes]),
+    routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes]),
     basepath: BASE,
     parseSearch: flat,
     stringifySearch: written,

@@ -1,7 +1,10 @@
 // The only place that calls the API.
 
+import { Refusal } from './refusal.ts'
 import { renew, sessionIsOver, signedIn, token } from './session.ts'
 import type { Json } from './shapes.ts'
+
+export { Refusal }
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS'
 
@@ -9,28 +12,6 @@ export interface Answer<T> {
   status: number
   data: T
   etag: string | null
-}
-
-/** What the API refused: a status, and its body as it came. Status 0: the server was not reached. */
-export class Refusal extends Error {
-  status: number
-  body: { [field: string]: Json }
-  requestId: string | null
-  retryAfter: number | null
-
-  constructor(status: number, body: { [field: string]: Json }, requestId: string | null, retryAfter: number | null) {
-    super(typeof body.detail === 'string' ? body.detail : `${status}`)
-    Object.assign(this, { status, body, requestId, retryAfter })
-    this.status = status
-    this.body = body
-    this.requestId = requestId
-    this.retryAfter = retryAfter
-  }
-
-  get detail(): string | undefined {
-    const detail = this.body.detail
-    return Array.isArray(detail) ? detail.join(' ') : typeof detail === 'string' ? detail : undefined
-  }
 }
 
 export interface Settings {
@@ -56,29 +37,75 @@ async function send(method: Method, path: string, { body, ifMatch, signal }: Set
   })
 }
 
-/** Sends a request as whoever is signed in; one whose session is over waits until somebody has signed in again. */
-export async function call<T = Json>(method: Method, path: string, settings: Settings = {}): Promise<Answer<T>> {
+/** Sends as whoever is signed in, again after a sign-in that was missing. */
+async function asSignedIn<T extends { status: number }>(once: () => Promise<T>): Promise<T> {
   for (;;) {
     await signedIn()
     const sent = token()
-    const answer = await send(method, path, settings)
-    if (answer.status === 401) {
-      const isBack = sent !== token() || (await renew())
-      if (!isBack && !sessionIsOver()) throw new Refusal(0, {}, null, null)
-      continue
-    }
-    const text = await answer.text()
-    const isJson = answer.headers.get('Content-Type')?.startsWith('application/json')
-    const data = (isJson && text ? JSON.parse(text) : text) as T
-    if (answer.ok) return { status: answer.status, data, etag: answer.headers.get('ETag') }
-    const body = isJson ? (data as { [field: string]: Json }) : {}
-    throw new Refusal(
-      answer.status,
-      Array.isArray(body) ? { detail: body } : body,
-      answer.headers.get('X-Request-Id'),
-      Number(answer.headers.get('Retry-After')) || null,
-    )
+    const answer = await once()
+    if (answer.status !== 401) return answer
+    const isBack = sent !== token() || (await renew())
+    if (!isBack && !sessionIsOver()) throw new Refusal(0, {}, null, null)
   }
+}
+
+interface Received {
+  status: number
+  headers: { get(name: string): string | null }
+}
+
+/** The body of an answer, or what is refused by it. */
+function received<T>(answer: Received, text: string): Answer<T> {
+  const isJson = answer.headers.get('Content-Type')?.startsWith('application/json')
+  const data = (isJson && text ? JSON.parse(text) : text) as T
+  if (answer.status >= 200 && answer.status < 300)
+    return { status: answer.status, data, etag: answer.headers.get('ETag') }
+  const body = isJson ? (data as { [field: string]: Json }) : {}
+  throw new Refusal(
+    answer.status,
+    Array.isArray(body) ? { detail: body } : body,
+    answer.headers.get('X-Request-Id'),
+    Number(answer.headers.get('Retry-After')) || null,
+  )
+}
+
+/** Sends a request as whoever is signed in; one whose session is over waits until somebody has signed in again. */
+export async function call<T = Json>(method: Method, path: string, settings: Settings = {}): Promise<Answer<T>> {
+  const answer = await asSignedIn(() => send(method, path, settings))
+  return received<T>(answer, await answer.text())
+}
+
+/** The content of a file. Its address may be whole, with another name of this host. */
+export async function download(url: string, signal?: AbortSignal): Promise<Blob> {
+  const { pathname, search } = new URL(url, location.origin)
+  const answer = await asSignedIn(() => send('GET', pathname + search, signal ? { signal } : {}))
+  return answer.ok ? answer.blob() : received<Blob>(answer, await answer.text()).data
+}
+
+/** Sends a file, and tells how much of it is there: only this way of sending does. Answers its token. */
+export async function upload(file: File, told: (sent: number) => void, signal: AbortSignal): Promise<string> {
+  const once = () =>
+    new Promise<XMLHttpRequest>((resolve, reject) => {
+      const request = new XMLHttpRequest()
+      request.open('POST', '/api/files/upload/')
+      request.setRequestHeader('Authorization', `Bearer ${token() ?? ''}`)
+      request.setRequestHeader(
+        'Content-Disposition',
+        `attachment; filename*=UTF-8''${encodeURIComponent(file.name).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`)}`,
+      )
+      request.upload.onprogress = ({ loaded }) => told(loaded)
+      request.onload = () => resolve(request)
+      request.onerror = () => reject(new Refusal(0, {}, null, null))
+      request.onabort = () => reject(signal.reason)
+      signal.addEventListener('abort', () => request.abort(), { once: true })
+      request.send(file)
+    })
+  const { status, responseText, ...answer } = await asSignedIn(once).then((request) => ({
+    status: request.status,
+    responseText: request.responseText,
+    headers: { get: (name: string) => request.getResponseHeader(name) },
+  }))
+  return received<{ token: string }>({ status, ...answer }, responseText).data.token
 }
 
 export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>

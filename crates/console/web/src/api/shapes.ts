@@ -65,6 +65,8 @@ export interface Column {
   label?: string
   values?: Value[]
   autocomplete?: string
+  /** What a list is asked by, without being a value of its lines. */
+  is_parameter?: boolean
 }
 
 export interface Field {

@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, wrote } from '../api/query.ts'
-import { call } from '../api/request.ts'
+import { page, queries } from '../api/query.ts'
+import { call, Refusal } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
@@ -15,19 +15,31 @@ import { say } from '../kit/toasts.tsx'
 import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { Edit } from './edit.tsx'
-import { Failure } from './failure.tsx'
+import { Failure, FailurePage } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
 import { Neighbours } from './neighbours.tsx'
-import { type Action, keyOf, may, type Parts, pathOf, type Resource, type Section } from './resource.ts'
+import {
+  type Action,
+  type Inputs,
+  keyOf,
+  may,
+  oneOf,
+  type Parts,
+  pathOf,
+  type Resource,
+  type Section,
+  titleOf,
+} from './resource.ts'
+import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
 
 export function Detail({ resource, parts, id }: { resource: Resource; parts: Parts; id: string }) {
   const path = pathOf(resource, id)
-  const described = useQuery(options(resource.path))
-  const read = useQuery(instanceQuery(path))
+  const described = useQuery(describedBy(resource))
+  const read = useQuery(instanceOf(path, resource.shape))
   const [isEditing, setIsEditing] = useState(false)
   const [asked, setAsked] = useState<Action | undefined>()
   const [secret, setSecret] = useState<string | undefined>()
@@ -38,8 +50,8 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
   ])
-  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
-  if (described.error) return <Failure error={described.error} onRetry={() => void described.refetch()} />
+  if (read.error) return <FailurePage error={read.error} onRetry={() => void read.refetch()} />
+  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   if (!found || !read.data || !described.data) return null
   const schema = described.data.details
   const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
@@ -63,7 +75,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
     if (typeof made === 'string') setSecret(made)
     else say(t(action.done))
-    await wrote(resource.path)
+    await wroteOf(resource)
   }
   const begin = (action: Action) => {
     if (action.question) setAsked(action)
@@ -73,7 +85,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   return (
     <>
       <nav className={look.trail} aria-label={t('trail')}>
-        <Link to={resource.route}>{t(resource.title)}</Link>
+        <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
         <h1 tabIndex={-1}>{resource.label(found)}</h1>
@@ -106,6 +118,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               sections={resource.sections}
               hidden={resource.hidden}
               inputs={parts.inputs}
+              shape={resource.shape}
               read={read.data}
               details={schema}
               onDone={() => setIsEditing(false)}
@@ -123,6 +136,9 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
         </div>
         <aside className={look.side} aria-label={t('about')}>
           <About instance={found} />
+          {parts.side?.map((Panel) => (
+            <Panel key={Panel.name} instance={found} path={path} />
+          ))}
           {resource.hasLog !== false && <Log resource={resource} id={Number(found.id)} />}
         </aside>
       </div>
@@ -192,7 +208,7 @@ export function Facts({
   const named = new Set([...declared.flatMap((section) => section.fields), ...AUDIT, ...(hidden ?? []), 'status'])
   const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
-    title: section.title,
+    title: section.heading ?? t(section.title),
     fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
   }))
   const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
@@ -204,7 +220,7 @@ export function Facts({
         <dt>{labelOf(field)}</dt>
         <dd>
           {View ? (
-            <View value={value ?? null} instance={instance} />
+            <View value={value ?? null} instance={instance} field={field} />
           ) : (
             <Shown field={field} value={value} label={instance._meta?.labels?.[field.alias]} />
           )}
@@ -218,7 +234,7 @@ export function Facts({
         (section) =>
           shown(section.fields).length > 0 && (
             <section key={section.title} className={look.section}>
-              <h2>{t(section.title)}</h2>
+              <h2>{section.title}</h2>
               <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
             </section>
           ),
@@ -233,9 +249,11 @@ export function Facts({
   )
 }
 
+const isEmpty = (value: Json | undefined): value is null | undefined | '' =>
+  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+
 function Shown({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
-  const isEmpty = value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
-  if (isEmpty) return <span className={look.none}>{t('none')}</span>
+  if (isEmpty(value)) return <span className={look.none}>{t('none')}</span>
   if (field.schema && typeof value === 'object' && !Array.isArray(value)) {
     return (
       <dl className={look.facts}>
@@ -332,8 +350,21 @@ function Secret({ text, onClose }: { text: string; onClose: () => void }) {
 }
 
 /** Makes a new instance. */
-export function Create({ resource, parts, initial }: { resource: Resource; parts: Parts; initial?: Fields }) {
-  const described = useQuery(options(resource.path))
+export function Create({
+  resource,
+  parts,
+  initial,
+  title,
+  layout,
+}: {
+  resource: Resource
+  parts: Parts
+  initial?: Fields
+  title?: string
+  /** Which of the fields are asked for, where somebody chose them. */
+  layout?: (fields: Field[], values: Fields) => { fields: Field[]; sections?: Section[]; inputs?: Inputs }
+}) {
+  const described = useQuery(describedBy(resource))
   const go = useGo()
   const [values, setValues] = useState<Fields>(initial ?? {})
   const [error, setError] = useState<unknown>()
@@ -346,18 +377,27 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
     setNext(undefined)
     queueMicrotask(() => go(next))
   }
-  if (described.error) return <Failure error={described.error} />
+  if (described.error) return <FailurePage error={described.error} />
   if (!described.data) return null
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
-  const fields = fieldsFor(described.data.details, values).filter(
+  const known = fieldsFor(described.data.details, values).filter(
     (field) => canBeSet(field) && !resource.hidden?.includes(field.alias),
   )
+  const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
   const save = async (andNew: boolean) => {
+    // What only the layout requires, the server does not know of.
+    const isMissing = ({ alias, required }: Field) => required && isEmpty(values[alias])
+    const missing = layout ? fields.filter(isMissing) : []
+    if (missing.length > 0) {
+      setError(new Refusal(400, Object.fromEntries(missing.map(({ alias }) => [alias, [t('required')]])), null, null))
+      return
+    }
     setIsBusy(true)
     try {
-      const { data } = await call<Instance>('POST', resource.path, { body: values })
-      void wrote(resource.path)
+      const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)
+      const data = resource.shape ? resource.shape.instance(answer) : answer
+      void wroteOf(resource)
       say(t('created-one', { name: resource.label(data) }))
       setError(undefined)
       const made = resource.secret && data[resource.secret]
@@ -380,17 +420,17 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   return (
     <>
       <nav className={look.trail} aria-label={t('trail')}>
-        <Link to={resource.route}>{t(resource.title)}</Link>
+        <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{t('create-one', { one: t(resource.one) })}</h1>
+        <h1 tabIndex={-1}>{title ?? t('create-one', { one: oneOf(resource) })}</h1>
       </header>
       <Form
         key={round}
         fields={fields}
-        sections={resource.sections}
+        sections={sections}
         values={values}
-        inputs={parts.inputs}
+        inputs={inputs}
         error={error}
         isBusy={isBusy}
         isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}

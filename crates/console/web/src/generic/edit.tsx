@@ -9,7 +9,8 @@ import { t } from '../texts.ts'
 import { changed } from './changes.ts'
 import { type Clash, Conflict, settle } from './conflict.tsx'
 import { editable, Form, fieldsFor } from './form.tsx'
-import type { Inputs, Section } from './resource.ts'
+import type { Inputs, Section, Shape } from './resource.ts'
+import { sendFields } from './shape.ts'
 
 export interface EditProps {
   path: string
@@ -20,12 +21,13 @@ export interface EditProps {
   inputs?: Inputs | undefined
   /** What is said above the buttons of what would be saved. */
   warning?: ((before: Fields, values: Fields) => ReactNode) | undefined
+  shape?: Shape | undefined
   read: Read
   details: Options['details']
   onDone: () => void
 }
 
-export function Edit({ path, list, sections, hidden, inputs, warning, read, details, onDone }: EditProps) {
+export function Edit({ path, list, sections, hidden, inputs, warning, shape, read, details, onDone }: EditProps) {
   const fields = (values: Fields) =>
     fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
   const [base, setBase] = useState(() => ({ ...read, values: editable(read.instance, fields(read.instance)) }))
@@ -41,9 +43,9 @@ export function Edit({ path, list, sections, hidden, inputs, warning, read, deta
     if (!isChanged) return onDone()
     setIsBusy(true)
     try {
-      const { data, etag } = await call<Instance>('PATCH', path, { body: changes, ifMatch: base.etag })
+      const { data, etag } = await sendFields('PATCH', path, changes, shape, base.etag)
       queries.setQueryData([path, 'instance'], { instance: data, etag })
-      void wrote(list)
+      void wrote(list, path)
       say(t('saved'))
       onDone()
     } catch (refused) {
@@ -55,7 +57,8 @@ export function Edit({ path, list, sections, hidden, inputs, warning, read, deta
   }
   /** Somebody else was faster: what only they changed is taken, what both changed is asked about. */
   const theirs = async () => {
-    const { data, etag } = await call<Instance>('GET', path)
+    const { data: now, etag } = await call<Instance>('GET', path)
+    const data = shape ? shape.instance(now) : now
     const before = editable(data, fields(data))
     const settled = settle(base.values, before, values)
     setBase({ instance: data, etag, values: before })

@@ -30,3 +30,13 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => vo
     </div>
   )
 }
+
+/** In place of a whole page. */
+export function FailurePage(props: { error: unknown; onRetry?: () => void }) {
+  return (
+    <>
+      <h1 tabIndex={-1}>{t('failure.title')}</h1>
+      <Failure {...props} />
+    </>
+  )
+}

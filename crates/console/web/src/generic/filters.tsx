@@ -1,10 +1,12 @@
 // Filters as chips: each is a column, a predicate and a value. One that is half made is not sent.
 
 import { lazy, Suspense, useState } from 'react'
-import type { Column } from '../api/shapes.ts'
+import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Menu, Popup } from '../kit/buttons.tsx'
+import { textFound } from '../kit/choices.ts'
 import css from '../kit/controls.module.css'
 import { useShortcuts } from '../kit/keys.ts'
+import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
 import { type Filter, type ListState, usual, withFilters } from './address.ts'
 import look from './generic.module.css'
@@ -14,19 +16,36 @@ const Editor = lazy(() => import('./filter-editor.tsx'))
 
 export const predicateText = (predicate: string) => t(`predicate.${predicate}` as Key)
 
-function valueText({ column, predicate, value }: Filter): string {
+/** What an id is called, by the lines that have it, or by the choice that was made. */
+function called({ alias, autocomplete }: Column, part: string, lines: Instance[]): string | undefined {
+  for (const { [alias]: value, _meta } of lines) {
+    if (isReference(value) && `${value.id}` === part) return nameOf(value)
+    const label = _meta?.labels?.[alias]
+    if (`${value}` === part && typeof label === 'string') return label
+  }
+  return autocomplete && textFound(autocomplete, part)
+}
+
+function valueText({ column, predicate, value }: Filter, lines: Instance[]): string {
   if (column.type === 'boolean' || predicate === 'isnull') return value === 'true' ? t('yes') : t('no')
   const parts = predicate === 'in' ? value.split(',') : [value]
-  return parts.map((part) => column.values?.find((choice) => `${choice.value}` === part)?.text ?? part).join(', ')
+  const textOf = (part: string) =>
+    column.values?.find((choice) => `${choice.value}` === part)?.text ??
+    (column.autocomplete ? called(column, part, lines) : undefined) ??
+    part
+  return parts.map(textOf).join(', ')
 }
 
 export function Filters({
   state,
   columns,
+  lines = [],
   onChange,
 }: {
   state: ListState
   columns: Column[]
+  /** What is shown: it tells what ids are called. */
+  lines?: Instance[]
   onChange: (state: ListState) => void
 }) {
   const [isChoosing, setIsChoosing] = useState(false)
@@ -43,7 +62,7 @@ export function Filters({
         <span key={n} className={look.chip}>
           <Popup
             label={t('filter-by', { name: labelOf(filter.column) })}
-            text={`${labelOf(filter.column)} ${predicateText(filter.predicate)} ${valueText(filter)}`}
+            text={`${labelOf(filter.column)} ${predicateText(filter.predicate)} ${valueText(filter, lines)}`}
           >
             {(close) => (
               <Suspense>

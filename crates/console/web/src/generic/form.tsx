@@ -164,8 +164,9 @@ export function Form(props: FormProps) {
         {shown.map(
           (section) =>
             section.fields.length > 0 && (
-              <section key={section.title} className={look.section}>
-                <h2>{t(section.title)}</h2>
+              <section key={section.heading ?? section.title} className={look.section}>
+                <h2>{section.heading ?? t(section.title)}</h2>
+                {section.text && <p className={look.written}>{section.text}</p>}
                 {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
                 {section.fields.map(input)}
               </section>

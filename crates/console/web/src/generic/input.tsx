@@ -19,11 +19,7 @@ import {
 } from '../kit/fields.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
-
-export const limit = (field: Field, name: string): number | undefined => {
-  const value = field.validators?.find((validator) => validator.name === name)?.value
-  return typeof value === 'number' ? value : undefined
-}
+import { limit } from './limit.ts'
 
 export interface Props {
   field: Field

@@ -1,7 +1,7 @@
 // A list whose lines cannot be opened: what happened, newest first.
 
 import { useQuery } from '@tanstack/react-query'
-import { type ComponentType, useMemo } from 'react'
+import { type ComponentType, type ReactNode, useMemo } from 'react'
 import { options, page } from '../api/query.ts'
 import type { Instance, Json } from '../api/shapes.ts'
 import { Value } from '../kit/values.tsx'
@@ -19,10 +19,14 @@ export interface LinesProps {
   title: Key
   columns: string[]
   search?: string | undefined
+  /** What can be done with a line. */
+  actions?: (line: Instance) => ReactNode
+  /** What stands above the list. */
+  children?: ReactNode
   views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance }> }
 }
 
-export function Lines({ path, title, columns: wanted, search: parameter, views }: LinesProps) {
+export function Lines({ path, title, columns: wanted, search: parameter, actions, children, views }: LinesProps) {
   const go = useGo()
   const { path: here, search } = useHere()
   const described = useQuery(options(path))
@@ -41,6 +45,7 @@ export function Lines({ path, title, columns: wanted, search: parameter, views }
       <div className={look.tools}>
         <Filters state={state} columns={columns} onChange={set} />
       </div>
+      {children}
       {error && <Failure error={error} onRetry={() => void shown.refetch()} />}
       {shown.data?.results.length === 0 && (
         <p className={look.nothing}>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>
@@ -56,6 +61,11 @@ export function Lines({ path, title, columns: wanted, search: parameter, views }
                     {labelOf(column)}
                   </th>
                 ))}
+                {actions && (
+                  <th scope="col">
+                    <span className="hidden">{t('actions')}</span>
+                  </th>
+                )}
               </tr>
             </thead>
             <tbody>
@@ -74,6 +84,7 @@ export function Lines({ path, title, columns: wanted, search: parameter, views }
                       </td>
                     )
                   })}
+                  {actions && <td>{actions(line)}</td>}
                 </tr>
               ))}
             </tbody>

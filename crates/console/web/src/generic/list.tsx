@@ -2,7 +2,6 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { lazy, memo, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react'
-import { options, page } from '../api/query.ts'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Popup } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
@@ -11,17 +10,24 @@ import { useShortcuts } from '../kit/keys.ts'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type ListState, query, read, sortedBy, write } from './address.ts'
-import { Failure } from './failure.tsx'
+import { Failure, FailurePage } from './failure.tsx'
 import { Filters } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
 import { remember } from './neighbours.tsx'
 import { Pages } from './pages-bar.tsx'
-import { keyOf, may, type Resource, routeOf } from './resource.ts'
+import { keyOf, may, oneOf, type Resource, routeOf, titleOf } from './resource.ts'
 import { SearchBox } from './search-box.tsx'
+import { describedBy, pageOf } from './shape.ts'
 
 const Views = lazy(() => import('./views.tsx'))
 const DeleteMany = lazy(() => import('./delete-many.tsx'))
+
+/** All that the filters leave: how many, if that is known, and the parameters that ask for them. */
+export interface Matching {
+  count: number | null
+  parameters: string
+}
 
 export interface ListProps {
   resource: Resource
@@ -30,18 +36,18 @@ export interface ListProps {
   title?: string
   actions?: ReactNode
   /** What can be done with those that are selected, beside deleting them. */
-  bulk?: (selected: Instance[], clear: () => void) => ReactNode
+  bulk?: (selected: Instance[], clear: () => void, matching: Matching) => ReactNode
   canCreate: boolean
 }
 
 export function List({ resource, fixed, title, actions, bulk, canCreate }: ListProps) {
   const go = useGo()
   const { path: here, search } = useHere()
-  const described = useQuery(options(resource.path))
+  const described = useQuery(describedBy(resource))
   const columns = useMemo(() => described.data?.list?.columns ?? [], [described.data])
   const state = useMemo(() => read(search, columns), [search, columns])
   const parameters = query(state, fixed)
-  const shown = useQuery({ ...page(resource.path, parameters), enabled: described.isSuccess })
+  const shown = useQuery({ ...pageOf(resource, parameters), enabled: described.isSuccess })
   const set = (next: ListState) => go(here + write(next))
   const [selected, setSelected] = useState<Map<string, Instance>>(new Map())
   useEffect(() => {
@@ -80,31 +86,31 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
     { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
     { keys: 'x', text: t('keys.select'), run: selectFocused },
     ...(canCreate
-      ? [{ keys: 'c', text: t('create-one', { one: t(resource.one) }), run: () => go(`${resource.route}/new`) }]
+      ? [{ keys: 'c', text: t('create-one', { one: oneOf(resource) }), run: () => go(`${resource.route}/new`) }]
       : []),
   ])
   const visible = (state.columns ?? resource.columns).flatMap(
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
   const [isAsking, setIsAsking] = useState(false)
-  if (described.error) return <Failure error={described.error} onRetry={() => void described.refetch()} />
+  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
   return (
     <>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{title ?? t(resource.title)}</h1>
+        <h1 tabIndex={-1}>{title ?? titleOf(resource)}</h1>
         {resource.search && <SearchBox state={state} parameter={resource.search} columns={columns} onChange={set} />}
         <div className={look.spacer} />
         {actions}
         {canCreate && (
           <Link className={`${css.button} ${css.primary}`} to={`${resource.route}/new`}>
             <Icon name="plus" />
-            {t('create-one', { one: t(resource.one) })}
+            {t('create-one', { one: oneOf(resource) })}
           </Link>
         )}
       </header>
       <div className={look.tools}>
-        <Filters state={state} columns={columns} onChange={set} />
+        <Filters state={state} columns={columns} lines={results} onChange={set} />
         <div className={look.spacer} />
         <Popup label={t('views')} text={t('views')} isOpen={isChoosingView} onOpenChange={setIsChoosingView}>
           {(close) => (
@@ -114,7 +120,7 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
           )}
         </Popup>
         <Columns
-          columns={columns}
+          columns={columns.filter(({ is_parameter }) => !is_parameter)}
           chosen={visible.map(({ alias }) => alias)}
           onChange={(chosen) => set({ ...state, columns: chosen })}
         />
@@ -122,12 +128,17 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
       {selected.size > 0 && (
         <section className={look.selected} aria-label={t('selected', { count: selected.size })}>
           <span role="status">{t('selected', { count: selected.size })}</span>
-          {bulk?.([...selected.values()], () => setSelected(new Map()))}
-          {resource.canDelete !== false && [...selected.values()].every((one) => may(one, 'delete')) && (
-            <Button look="danger" onPress={() => setIsAsking(true)}>
-              {t('delete')}
-            </Button>
-          )}
+          {bulk?.([...selected.values()], () => setSelected(new Map()), {
+            count: shown.data?.filtered_count ?? null,
+            parameters,
+          })}
+          {resource.canDelete !== false &&
+            resource.canDeleteMany !== false &&
+            [...selected.values()].every((one) => may(one, 'delete')) && (
+              <Button look="danger" onPress={() => setIsAsking(true)}>
+                {t('delete')}
+              </Button>
+            )}
           <Button look="quiet" onPress={() => setSelected(new Map())}>
             {t('select-none')}
           </Button>
@@ -144,7 +155,7 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
       )}
       {results.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
-        <div className={look.frame} tabIndex={0} role="region" aria-label={title ?? t(resource.title)}>
+        <div className={look.frame} tabIndex={0} role="region" aria-label={title ?? titleOf(resource)}>
           <table ref={table} className={look.table}>
             <thead>
               <tr>

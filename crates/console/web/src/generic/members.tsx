@@ -22,7 +22,18 @@ const textOf = (line: Instance): string =>
     ? nameOf(line.user as unknown as Reference)
     : `${line.name ?? line.full_name ?? line.username ?? line.id}`
 
-export function Members({ title, path, canChange }: { title: Key; path: string; canChange: boolean }) {
+export function Members({
+  title,
+  path,
+  canChange,
+  isByLine = false,
+}: {
+  title: Key
+  path: string
+  canChange: boolean
+  /** Whoever is taken away is named by the number of his line, not by his own. */
+  isByLine?: boolean
+}) {
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
   const shown = useQuery(page(path, `limit=${SIZE}&offset=${offset}`))
@@ -64,7 +75,7 @@ export function Members({ title, path, canChange }: { title: Key; path: string; 
                 type="button"
                 className={css.remove}
                 aria-label={t('remove-one', { name: textOf(line) })}
-                onClick={() => void send('DELETE', [idOf(line)])}
+                onClick={() => void send('DELETE', [isByLine ? Number(line.id) : idOf(line)])}
               >
                 {'×'}
               </button>

@@ -34,11 +34,13 @@ export function Pages({
   return (
     <nav className={look.pages} aria-label={t('pages')}>
       <span role="status">
-        {t('range', {
-          from: results.length ? state.offset + 1 : 0,
-          to: state.offset + results.length,
-          of: found ?? '…',
-        })}
+        {found === null && page.next
+          ? t('range-more', { from: state.offset + 1, to: state.offset + results.length })
+          : t('range', {
+              from: results.length ? state.offset + 1 : 0,
+              to: state.offset + results.length,
+              of: found ?? state.offset + results.length,
+            })}
         {total !== null && total !== found && ` ${t('of-all', { count: total ?? 0 })}`}
         {limit !== undefined && ` · ${t('limit-of', { count: limit })}`}
       </span>

@@ -1,9 +1,9 @@
 // What the console knows of a resource beyond what its OPTIONS document says. `resources/` declares one a file.
 
 import type { ComponentType } from 'react'
-import type { Field, Instance, Json } from '../api/shapes.ts'
+import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import type { IconName } from '../kit/icons.tsx'
-import type { Key } from '../texts.ts'
+import { type Key, t } from '../texts.ts'
 
 /** A part of the API that somebody may do something with, and where. */
 export interface Action {
@@ -34,6 +34,10 @@ export interface PanelProps {
 
 export interface Section {
   title: Key
+  /** In place of the title, where somebody else than we wrote it. */
+  heading?: string
+  /** What stands below it, written by somebody else. */
+  text?: string
   fields: string[]
   hint?: Key
 }
@@ -44,14 +48,30 @@ export type Inputs = { [alias: string]: ComponentType<InputProps> }
 export interface Parts {
   inputs?: Inputs
   /** How fields are shown that no type describes. */
-  views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance }> }
+  views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance; field: Field }> }
   panels?: ComponentType<PanelProps>[]
+  /** What stands beside it. */
+  side?: ComponentType<PanelProps>[]
+}
+
+/** How a resource is read and sent whose instances are not flat. */
+export interface Shape {
+  options: (described: Options) => Options
+  instance: (instance: Instance) => Instance
+  body: (values: Fields) => Fields
+  /** The messages of a refused body, by the names of the flat fields. */
+  messages: (body: Fields) => Fields
 }
 
 export interface Resource {
   /** The name in permissions, the log, and the keys of texts. */
   name: string
   path: string
+  /** Where one of them is, if that is not below the list. */
+  instances?: string
+  shape?: Shape
+  /** What is said in place of `title` and `one` of a resource that is made at run time. */
+  names?: { title: string; one: string }
   /** Below `/console`. */
   route: string
   icon: IconName
@@ -80,12 +100,17 @@ export interface Resource {
   secret?: string
   canCreate?: boolean
   canDelete?: boolean
+  /** False where the list has its own way to delete many. */
+  canDeleteMany?: boolean
   hasLog?: boolean
 }
 
 export const keyOf = (resource: Resource, instance: Instance): string => `${instance[resource.key ?? 'id']}`
-export const pathOf = (resource: Resource, key: string): string => `${resource.path}${key}/`
+export const pathOf = (resource: Resource, key: string): string => `${resource.instances ?? resource.path}${key}/`
 export const routeOf = (resource: Resource, key: string): string => `${resource.route}/${key}`
 
 /** Whether something is allowed with an instance, as it says itself. */
 export const may = (instance: Instance, action: string): boolean => instance._meta?.permissions?.[action] === true
+
+export const titleOf = ({ names, title }: Resource): string => names?.title ?? t(title)
+export const oneOf = ({ names, one }: Resource): string => names?.one ?? t(one)

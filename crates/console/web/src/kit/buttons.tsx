@@ -10,7 +10,7 @@ const DialogPopover = lazy(() => import('./popovers.tsx').then(({ DialogPopover:
 type Look = 'primary' | 'danger' | 'quiet'
 
 export interface ButtonProps extends Omit<ComponentProps<'button'>, 'className' | 'onClick' | 'disabled'> {
-  look?: Look
+  look?: Look | undefined
   icon?: IconName
   isDisabled?: boolean | undefined
   onPress?: () => void

@@ -4,6 +4,11 @@ import { useEffect, useState } from 'react'
 import { get } from '../api/request.ts'
 import type { Choice, Instance } from '../api/shapes.ts'
 
+const found = new Map<string, string>()
+
+/** What a value was called when it was last among the choices of an autocomplete. */
+export const textFound = (autocomplete: string, value: string) => found.get(`${autocomplete} ${value}`)
+
 /** Choices that the API finds for what is typed; it is asked a moment after the last key. */
 export function useChoices(autocomplete: string | undefined, text: string): Choice[] {
   const [choices, setChoices] = useState<Choice[]>([])
@@ -11,8 +16,11 @@ export function useChoices(autocomplete: string | undefined, text: string): Choi
     if (!autocomplete) return
     const gone = new AbortController()
     const timer = setTimeout(async () => {
-      const found = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => undefined)
-      if (!gone.signal.aborted && found !== undefined) setChoices(choicesOf(found))
+      const answer = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => undefined)
+      if (gone.signal.aborted || answer === undefined) return
+      const all = choicesOf(answer)
+      for (const choice of all) found.set(`${autocomplete} ${choice.value}`, choice.text)
+      setChoices(all)
     }, 150)
     return () => {
       clearTimeout(timer)
@@ -30,8 +38,8 @@ function address(autocomplete: string, text: string): string {
 }
 
 /** Autocompletes answer values with texts, plain or in an envelope; lists answer instances. */
-export function choicesOf(found: unknown): Choice[] {
-  const results = Array.isArray(found) ? found : ((found as { results?: unknown[] }).results ?? [])
+export function choicesOf(answer: unknown): Choice[] {
+  const results = Array.isArray(answer) ? answer : ((answer as { results?: unknown[] }).results ?? [])
   return results.map((item) => {
     const { value, text, id, uuid, name, label } = item as Instance
     return { value: (value ?? id ?? uuid) as Choice['value'], text: `${text ?? name ?? label ?? value ?? id}` }

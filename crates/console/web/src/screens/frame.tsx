@@ -10,7 +10,7 @@ import { Toasts } from '../kit/toasts.tsx'
 import { nameOf } from '../kit/values.tsx'
 import { t } from '../texts.ts'
 import look from './frame.module.css'
-import { menu } from './menu.ts'
+import { useMenu } from './menu.ts'
 import { useSettings } from './settings.ts'
 
 const SessionOver = lazy(() => import('./session-over.tsx'))
@@ -24,7 +24,7 @@ export function Frame({ children }: { children: ReactNode }) {
   const { path } = useHere()
   const go = useGo()
   const main = useRef<HTMLElement>(null)
-  const parts = menu()
+  const parts = useMenu()
   useSettings()
   const isOver = useSyncExternalStore(onSession, sessionIsOver)
   useShortcuts([
@@ -80,7 +80,8 @@ export function Frame({ children }: { children: ReactNode }) {
             {title && <h2 className={look.title}>{t(title)}</h2>}
             <ul>
               {entries.map(({ to, text, icon }) => {
-                const isCurrent = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`)
+                const isWhole = to === '/' || to === '/records'
+                const isCurrent = path === to || (!isWhole && path.startsWith(`${to}/`))
                 return (
                   <li key={to}>
                     <Link to={to} isCurrent={isCurrent} className={look.entry}>

@@ -1,5 +1,7 @@
 // What the menu offers to whoever is signed in, by the rights that the API tells.
 
+import { useQuery } from '@tanstack/react-query'
+import { page } from '../api/query.ts'
 import { session } from '../api/session.ts'
 import type { IconName } from '../kit/icons.tsx'
 import { RESOURCES } from '../resources/index.ts'
@@ -32,7 +34,31 @@ const entry = (to: string, text: Key, icon: IconName): Entry => ({
   ...(KEYS[to] && { keys: KEYS[to] }),
 })
 
-export function menu(): Part[] {
+/** The classes whose records may be seen: the first of them, and the way to all. */
+export function useMenu(): Part[] {
+  const isPerson = session()?.password_change_required === false
+  const { data } = useQuery({
+    ...page('/api/object-classes/', `ordering=name&limit=${CLASSES}`),
+    staleTime: 60_000,
+    enabled: isPerson,
+  })
+  const parts = menu()
+  if (!data || data.results.length === 0) return parts
+  const classes: Part = {
+    title: 'menu.classes',
+    entries: [
+      ...data.results.map(
+        ({ name, alias }): Entry => ({ to: `/records/${alias}`, text: `${name}`, icon: 'file-text' }),
+      ),
+      entry('/records', 'records.all-classes', 'folder'),
+    ],
+  }
+  return parts.toSpliced(1, 0, classes)
+}
+
+const CLASSES = 10
+
+function menu(): Part[] {
   const permissions = session()?.permissions ?? {}
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true
   const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')

@@ -1,33 +1,42 @@
-// A second way to everything: places, things to create, what is open, and people that the API finds.
+// A second way to everything: places, things to create, what is open, and what the API finds: records, people, groups.
 
-import { useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
 import { Autocomplete, Dialog, Input, Menu, MenuItem, Modal, ModalOverlay, TextField } from 'react-aria-components'
 import { session } from '../api/session.ts'
 import { useGo } from '../generic/go.tsx'
-import { useChoices } from '../kit/choices.ts'
 import css from '../kit/controls.module.css'
 import { shortcuts } from '../kit/keys.ts'
 import { RESOURCES } from '../resources/index.ts'
 import { t } from '../texts.ts'
 import type { Part } from './menu.ts'
 import look from './palette.module.css'
+import { foundRoute, search, useClassNames } from './records/found.ts'
 
 interface Item {
   id: string
   text: string
   keys?: string | undefined
+  /** What it is, where its name does not say that. */
+  kind?: string | undefined
   run: () => void
 }
+
+const FOUND = 8
 
 export default function Palette({ parts, onClose }: { parts: Part[]; onClose: () => void }) {
   const go = useGo()
   const [typed, setTyped] = useState('')
   const [here] = useState(shortcuts)
   const permissions = session()?.permissions ?? {}
-  const people = useChoices(
-    typed.length > 1 && permissions.users?.list ? '/api/users/autocomplete/?text__icontains=' : undefined,
-    typed,
-  )
+  const [asked, setAsked] = useState('')
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(typed.trim().length > 1 ? typed.trim() : ''), 150)
+    return () => clearTimeout(timer)
+  }, [typed])
+  const { data = [] } = useQuery(search(asked, FOUND))
+  const found = asked === '' ? [] : data
+  const names = useClassNames(found)
   const items: Item[] = [
     ...parts.flatMap(({ entries }) =>
       entries.map(({ to, text, keys }) => ({ id: to, text: t('go-to', { name: text }), keys, run: () => go(to) })),
@@ -47,7 +56,21 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
   const wanted = typed.toLowerCase()
   const shown: Item[] = [
     ...items.filter(({ text }) => text.toLowerCase().includes(wanted)),
-    ...people.map(({ value, text }) => ({ id: `user ${value}`, text, run: () => go(`/admin/users/${value}`) })),
+    ...found.map((one) => ({
+      id: `${one.type} ${one.id}`,
+      text: one.label,
+      kind: one.type === 'object_record' ? names.get(one.object_class ?? 0) : undefined,
+      run: () => go(foundRoute(one)),
+    })),
+    ...(typed.trim() === ''
+      ? []
+      : [
+          {
+            id: 'search',
+            text: t('search.for', { text: typed.trim() }),
+            run: () => go(`/search?${new URLSearchParams({ text: typed.trim() })}`),
+          },
+        ]),
   ]
   return (
     <ModalOverlay
@@ -65,7 +88,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
             <Menu
               className={`${css.list} ${look.list}`}
               aria-label={t('palette')}
-              items={shown.slice(0, 40)}
+              items={shown.slice(0, 60)}
               renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
             >
               {(item: Item) => (
@@ -79,6 +102,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
                   }}
                 >
                   <span>{item.text}</span>
+                  {item.kind && <span className={css.optional}>{item.kind}</span>}
                   {item.keys && <kbd>{item.keys}</kbd>}
                 </MenuItem>
               )}

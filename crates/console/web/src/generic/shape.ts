@@ -1,0 +1,50 @@
+// Reading and writing a resource, flat for whoever shows it.
+
+import { instance, options, page, wrote } from '../api/query.ts'
+import { call, Refusal } from '../api/request.ts'
+import type { Fields, Instance } from '../api/shapes.ts'
+import type { Resource, Shape } from './resource.ts'
+
+export const describedBy = ({ path, shape }: Pick<Resource, 'path' | 'shape'>) => ({
+  ...options(path),
+  ...(shape && { select: shape.options }),
+})
+
+/** One function for each shape, so that what it makes is kept. */
+const selects = new WeakMap<Shape, ReturnType<typeof selectsOf>>()
+const selectsOf = (shape: Shape) => ({
+  page: <T extends { results: Instance[] }>(found: T): T => ({ ...found, results: found.results.map(shape.instance) }),
+  instance: <T extends { instance: Instance }>(read: T): T => ({ ...read, instance: shape.instance(read.instance) }),
+})
+const selecting = (shape: Shape) => {
+  const known = selects.get(shape) ?? selectsOf(shape)
+  selects.set(shape, known)
+  return known
+}
+
+export const pageOf = ({ path, shape }: Resource, parameters: string) => ({
+  ...page(path, parameters),
+  ...(shape && { select: selecting(shape).page }),
+})
+
+export const instanceOf = (path: string, shape: Shape | undefined) => ({
+  ...instance(path),
+  ...(shape && { select: selecting(shape).instance }),
+})
+
+/** Sends the values of a form; what is refused is told by the names of the form. */
+export async function sendFields(
+  method: 'POST' | 'PATCH',
+  path: string,
+  values: Fields,
+  shape: Shape | undefined,
+  ifMatch: string | null = null,
+) {
+  const body = shape ? shape.body(values) : values
+  return call<Instance>(method, path, { body, ifMatch }).catch((error: unknown) => {
+    if (!shape || !(error instanceof Refusal)) throw error
+    throw new Refusal(error.status, shape.messages(error.body), error.requestId, error.retryAfter)
+  })
+}
+
+export const wroteOf = ({ path, instances }: Resource) => wrote(path, ...(instances ? [instances] : []))

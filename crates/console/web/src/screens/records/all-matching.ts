@@ -1,0 +1,23 @@
+// All that the filters leave, a thousand ids at a time and by their numbers, so that what is done with the first ones moves
+// none of the others.
+
+import { get } from '../../api/request.ts'
+import type { Page } from '../../api/shapes.ts'
+import { SIZE } from './batch.ts'
+
+export async function* allMatching(path: string, parameters: string, isStopped: () => boolean) {
+  for (let last = 0; !isStopped(); ) {
+    const asked = new URLSearchParams(parameters)
+    asked.delete('offset')
+    asked.set('limit', `${SIZE}`)
+    asked.set('ordering', 'id')
+    asked.set('fields', 'id')
+    asked.append('id__gt', `${last}`)
+    const { results, next } = await get<Page>(`${path}?${asked}`)
+    const ids = results.map(({ id }) => Number(id))
+    if (ids.length === 0) return
+    yield ids
+    if (!next) return
+    last = ids.at(-1) ?? last
+  }
+}

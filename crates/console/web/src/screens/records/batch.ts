@@ -1,0 +1,109 @@
+// Many records, a thousand at a time. What the API refuses of a batch is left out, and the rest is sent again.
+
+import { Refusal } from '../../api/refusal.ts'
+import type { Fields, Json } from '../../api/shapes.ts'
+import { messages } from '../../generic/changes.ts'
+
+export const SIZE = 1000
+
+export interface Refused<T> {
+  item: T
+  text: string
+}
+
+export interface Progress<T> {
+  done: number
+  refused: Refused<T>[]
+}
+
+/** What a body of refusals says of each place, without the names that only the API uses. */
+function places(body: { [field: string]: Json }): Map<number, string> | undefined {
+  const told = body.items ?? body.ids
+  if (!told || typeof told !== 'object' || Array.isArray(told)) return undefined
+  const found = Object.entries(told).map(([place, what]): [number, string] => {
+    const inner =
+      typeof what === 'object' && what !== null && !Array.isArray(what) ? (what as Fields) : { detail: what }
+    const texts = Object.entries(messages(inner)).map(([name, text]) =>
+      name ? `${name.replace(/^fields\./, '')}: ${text}` : text,
+    )
+    return [Number(place), texts.join(' ')]
+  })
+  return new Map(found.filter(([place]) => Number.isInteger(place)))
+}
+
+/** The server was busy and did nothing: it is asked again. What else may have been done is not sent twice. */
+async function patiently(send: () => Promise<unknown>, pause: (seconds: number) => Promise<void>) {
+  for (let tries = 0; ; tries++) {
+    try {
+      await send()
+      return
+    } catch (error) {
+      const isBusy = error instanceof Refusal && (error.status === 503 || error.status === 429)
+      if (!isBusy || tries === 5) throw error
+      await pause(error.retryAfter ?? 2 ** tries)
+    }
+  }
+}
+
+const sleep = (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000))
+
+/**
+ * Sends one part, and what is left of it without the refused ones. A part that is refused as a whole is halved, so that
+ * only those stay out that are to blame. What is no answer of the API ends it.
+ */
+async function part<T>(items: T[], send: (items: T[]) => Promise<unknown>, pause = sleep): Promise<Refused<T>[]> {
+  const refused: Refused<T>[] = []
+  let left = items
+  while (left.length > 0) {
+    try {
+      const now = left
+      await patiently(() => send(now), pause)
+      return refused
+    } catch (error) {
+      if (!(error instanceof Refusal) || ![400, 403, 404].includes(error.status)) throw error
+      const at = error.status === 400 ? places(error.body) : undefined
+      if (at && at.size > 0) {
+        refused.push(...left.flatMap((item, n) => (at.has(n) ? [{ item, text: at.get(n) ?? '' }] : [])))
+        const before = left.length
+        left = left.filter((_, n) => !at.has(n))
+        if (left.length < before) continue
+      }
+      const [first] = left
+      if (first === undefined) return refused
+      if (left.length === 1 || error.body.error_code)
+        return [...refused, ...left.map((item) => ({ item, text: error.detail ?? error.message }))]
+      const middle = Math.ceil(left.length / 2)
+      return [
+        ...refused,
+        ...(await part(left.slice(0, middle), send, pause)),
+        ...(await part(left.slice(middle), send, pause)),
+      ]
+    }
+  }
+  return refused
+}
+
+export async function inBatches<T>(
+  parts: AsyncIterable<T[]> | Iterable<T[]>,
+  send: (items: T[]) => Promise<unknown>,
+  told: (progress: Progress<T>) => void,
+  isStopped: () => boolean,
+  pause?: (seconds: number) => Promise<void>,
+): Promise<Progress<T>> {
+  let progress: Progress<T> = { done: 0, refused: [] }
+  for await (const items of parts) {
+    if (isStopped()) break
+    const refused = await part(items, send, pause)
+    progress = {
+      done: progress.done + items.length - refused.length,
+      refused: [...progress.refused, ...refused],
+    }
+    told(progress)
+    if (isStopped()) break
+  }
+  return progress
+}
+
+export function* cut<T>(items: T[], size = SIZE): Generator<T[]> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size)
+}

@@ -1,0 +1,369 @@
+// What is done with many records at once: those that are selected, or all that the filters leave.
+
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useRef, useState } from 'react'
+import { anything, wrote } from '../../api/query.ts'
+import { call } from '../../api/request.ts'
+import type { Choice, Field, Instance, Json, Page } from '../../api/shapes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import { FieldInput } from '../../generic/input.tsx'
+import type { Matching } from '../../generic/list.tsx'
+import { may } from '../../generic/resource.ts'
+import { Button } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { Dialog } from '../../kit/dialogs.tsx'
+import { Chooser, MultiChooser, Select } from '../../kit/fields.tsx'
+import { say } from '../../kit/toasts.tsx'
+import { type Key, labelOf, t } from '../../texts.ts'
+import { allMatching } from './all-matching.ts'
+import { cut, inBatches, type Progress, SIZE } from './batch.ts'
+import { type OpenClass, RECORDS } from './class.ts'
+import look from './records.module.css'
+
+type Doing = 'edit' | 'owner' | 'task' | 'delete'
+
+export interface BulkProps {
+  found: OpenClass
+  selected: Instance[]
+  matching: Matching
+  onClose: () => void
+}
+
+export function Bulk({ found, selected, matching, onClose }: BulkProps) {
+  const [isAll, setIsAll] = useState(false)
+  const [doing, setDoing] = useState<Doing | undefined>()
+  const all = (action: string) => selected.every((one) => may(one, action))
+  const mayTask = selected.every(
+    (one) => (one._meta?.permissions as { tasks?: { create?: boolean } } | undefined)?.tasks?.create === true,
+  )
+  const choices: { doing: Doing; text: Key; isShown: boolean }[] = [
+    { doing: 'edit', text: 'records.bulk.edit', isShown: all('edit') },
+    { doing: 'owner', text: 'records.bulk.owner', isShown: all('edit_owners') },
+    { doing: 'task', text: 'records.bulk.task', isShown: mayTask },
+    { doing: 'delete', text: 'delete', isShown: all('delete') },
+  ]
+  const count = isAll ? matching.count : selected.length
+  const target: Target = { found, selected, matching, isAll, count }
+  const isMore = matching.count === null || matching.count > selected.length
+  return (
+    <>
+      {isMore && (
+        <label className={css.check}>
+          <input type="checkbox" checked={isAll} onChange={(event) => setIsAll(event.target.checked)} />
+          {matching.count === null ? t('records.bulk.all') : t('records.bulk.all-count', { count: matching.count })}
+        </label>
+      )}
+      {choices
+        .filter(({ isShown }) => isShown)
+        .map((choice) => (
+          <Button
+            key={choice.doing}
+            {...(choice.doing === 'delete' && { look: 'danger' as const })}
+            onPress={() => setDoing(choice.doing)}
+          >
+            {t(choice.text)}
+          </Button>
+        ))}
+      {doing === 'edit' && <EditMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
+      {doing === 'owner' && <OwnMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
+      {doing === 'task' && <TaskMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
+      {doing === 'delete' && <DeleteMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
+    </>
+  )
+}
+
+interface Target {
+  found: OpenClass
+  selected: Instance[]
+  matching: Matching
+  isAll: boolean
+  count: number | null
+}
+
+interface DoingProps {
+  target: Target
+  onClose: () => void
+  onDone: () => void
+}
+
+/** Runs one thing over many records: how far it is, a way to stop, and a report of what was refused. */
+function Run({
+  target,
+  title,
+  action,
+  send,
+  size = SIZE,
+  isReady,
+  isDangerous = false,
+  onClose,
+  onDone,
+  children,
+}: DoingProps & {
+  title: string
+  action: string
+  send: (ids: number[]) => Promise<unknown>
+  size?: number
+  isReady: boolean
+  isDangerous?: boolean
+  children: ReactNode
+}) {
+  const { found, selected, matching, isAll, count } = target
+  const [progress, setProgress] = useState<Progress<number> | undefined>()
+  const [state, setState] = useState<'asking' | 'running' | 'over'>('asking')
+  const [error, setError] = useState<unknown>()
+  const isStopped = useRef(false)
+  const path = found.resource.path
+  async function* parts() {
+    if (!isAll)
+      return yield* cut(
+        selected.map(({ id }) => Number(id)),
+        size,
+      )
+    for await (const ids of allMatching(path, matching.parameters, () => isStopped.current)) yield* cut(ids, size)
+  }
+  const run = async () => {
+    setState('running')
+    setError(undefined)
+    isStopped.current = false
+    try {
+      const outcome = await inBatches(parts(), send, setProgress, () => isStopped.current)
+      setProgress(outcome)
+      setState('over')
+      if (outcome.refused.length === 0 && !isStopped.current) {
+        say(t('records.bulk.done', { count: outcome.done }))
+        onDone()
+      }
+    } catch (failed) {
+      setError(failed)
+      setState('over')
+    }
+    void wrote(path, RECORDS)
+  }
+  const close = () => {
+    isStopped.current = true
+    if (state === 'over') onDone()
+    else onClose()
+  }
+  const far = (progress?.done ?? 0) + (progress?.refused.length ?? 0)
+  return (
+    <Dialog title={title} isOpen mustBeAnswered={state === 'running'} onClose={close}>
+      <div className={look.dialog}>
+        {state === 'asking' && children}
+        {state === 'running' && (
+          <>
+            <progress {...(count !== null && { value: far, max: count })} aria-label={t('progress')} />
+            <p role="status">{t('records.bulk.far', { count: far, of: count ?? '…' })}</p>
+          </>
+        )}
+        {error !== undefined && <Failure error={error} />}
+        {state === 'over' && progress && (
+          <p role="status">{t('records.bulk.report', { done: progress.done, refused: progress.refused.length })}</p>
+        )}
+        {state === 'over' && progress && progress.refused.length > 0 && (
+          <ul className={look.reasons}>
+            {progress.refused.slice(0, 100).map(({ item, text }) => (
+              <li key={item}>{`#${item}: ${text}`}</li>
+            ))}
+          </ul>
+        )}
+        <div className={css.actions}>
+          {state === 'asking' && (
+            <Button look={isDangerous ? 'danger' : 'primary'} isDisabled={!isReady} onPress={() => void run()}>
+              {action}
+            </Button>
+          )}
+          {state === 'running' && (
+            <Button
+              onPress={() => {
+                isStopped.current = true
+              }}
+            >
+              {t('records.stop')}
+            </Button>
+          )}
+          {state !== 'running' && (
+            <Button look="quiet" onPress={close} autoFocus={isDangerous}>
+              {state === 'over' ? t('close') : t('cancel')}
+            </Button>
+          )}
+        </div>
+      </div>
+    </Dialog>
+  )
+}
+
+const many = (key: Key, count: number | null) => t(key, { count: count ?? -1 })
+
+/** A field of files is not among them: an upload serves one place. */
+const canBeSet = ({ type, editable }: Field) => type !== 'file' && editable !== false
+
+function EditMany(props: DoingProps) {
+  const { found, count } = props.target
+  const fields = found.fields.filter(canBeSet)
+  const [alias, setAlias] = useState<string | null>(null)
+  const [value, setValue] = useState<Json>(null)
+  const field = fields.find((one) => one.alias === alias)
+  const send = (ids: number[]) =>
+    call('PATCH', `${found.resource.path}batch/`, {
+      body: { items: ids.map((id) => ({ id, fields: { [alias ?? '']: value } })) },
+    })
+  const choices = fields.map((one) => ({ value: one.alias, text: labelOf(one) }))
+  const choose = (chosen: Json) => {
+    setAlias(typeof chosen === 'string' ? chosen : null)
+    setValue(null)
+  }
+  return (
+    <Run
+      {...props}
+      title={many('records.bulk.edit-title', count)}
+      action={t('save')}
+      send={send}
+      isReady={field !== undefined}
+    >
+      {choices.length > 20 ? (
+        <Chooser
+          name="field"
+          label={t('records.bulk.field')}
+          isRequired
+          value={alias}
+          choices={choices}
+          onChange={(chosen) => choose(chosen?.value ?? null)}
+        />
+      ) : (
+        <Select
+          name="field"
+          label={t('records.bulk.field')}
+          isRequired
+          value={alias}
+          choices={choices}
+          onChange={choose}
+        />
+      )}
+      {field && (
+        <FieldInput
+          key={alias}
+          field={{ ...field, description: field.description || t('records.bulk.empty') }}
+          name="value"
+          value={value}
+          onChange={setValue}
+        />
+      )}
+    </Run>
+  )
+}
+
+const USERS = '/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains='
+
+function OwnMany(props: DoingProps) {
+  const { found, count } = props.target
+  const [owner, setOwner] = useState<Choice | null>(null)
+  const send = (ids: number[]) =>
+    call('PATCH', `${found.resource.path}batch/`, {
+      body: { items: ids.map((id) => ({ id, owner: owner?.value ?? null })) },
+    })
+  return (
+    <Run
+      {...props}
+      title={many('records.bulk.owner-title', count)}
+      action={t('save')}
+      send={send}
+      isReady={owner !== null}
+    >
+      <Chooser
+        name="owner"
+        label={t('owner')}
+        hint={t('records.bulk.owner-hint')}
+        isRequired
+        autocomplete={USERS}
+        value={owner?.value ?? null}
+        text={owner?.text ?? ''}
+        onChange={setOwner}
+      />
+    </Run>
+  )
+}
+
+/** Makes a task of a template for each record; templates are those that the first of them may have. */
+function TaskMany(props: DoingProps) {
+  const { selected, count } = props.target
+  const first = selected[0]
+  const templates = useQuery(anything<Page>(`${RECORDS}${first?.id}/task-templates/?limit=100&ordering=name`))
+  const [template, setTemplate] = useState<Json>(null)
+  const [assignees, setAssignees] = useState<Choice[]>([])
+  const send = ([id]: number[]) =>
+    call('POST', '/api/tasks/', {
+      body: { task_template: template, object_record: id, assignees: assignees.map(({ value }) => value) },
+    })
+  return (
+    <Run
+      {...props}
+      title={many('records.bulk.task-title', count)}
+      action={t('records.tasks.start')}
+      send={send}
+      size={1}
+      isReady={template !== null}
+    >
+      {templates.error && <Failure error={templates.error} />}
+      <TaskInputs
+        templates={templates.data}
+        template={template}
+        assignees={assignees}
+        onTemplate={setTemplate}
+        onAssignees={setAssignees}
+      />
+    </Run>
+  )
+}
+
+export function TaskInputs({
+  templates,
+  template,
+  assignees,
+  onTemplate,
+  onAssignees,
+}: {
+  templates: Page | undefined
+  template: Json
+  assignees: Choice[]
+  onTemplate: (id: Json) => void
+  onAssignees: (assignees: Choice[]) => void
+}) {
+  if (!templates) return null
+  if (templates.results.length === 0) return <p>{t('records.tasks.no-templates')}</p>
+  return (
+    <>
+      <Select
+        name="task_template"
+        label={t('records.tasks.template')}
+        isRequired
+        value={template as Choice['value'] | null}
+        choices={templates.results.map(({ id, name }) => ({ value: Number(id), text: `${name}` }))}
+        onChange={onTemplate}
+      />
+      <MultiChooser
+        name="assignees"
+        label={t('records.tasks.assignees')}
+        autocomplete="/api/users/autocomplete/?text__icontains="
+        value={assignees}
+        onChange={onAssignees}
+      />
+    </>
+  )
+}
+
+function DeleteMany(props: DoingProps) {
+  const { found, count } = props.target
+  const send = (ids: number[]) => call('DELETE', `${found.resource.path}batch/`, { body: { ids } })
+  return (
+    <Run
+      {...props}
+      title={many('records.bulk.delete-title', count)}
+      action={t('delete')}
+      send={send}
+      isReady
+      isDangerous
+    >
+      <p>{t('records.deletes')}</p>
+    </Run>
+  )
+}

@@ -1,0 +1,173 @@
+// Documents made of a record by the templates of its class.
+
+import { useQuery } from '@tanstack/react-query'
+import { useEffect, useRef, useState } from 'react'
+import { anything, page, wrote } from '../../api/query.ts'
+import { call } from '../../api/request.ts'
+import type { Fields, Instance, Json, Page, Reference } from '../../api/shapes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import generic from '../../generic/generic.module.css'
+import type { PanelProps } from '../../generic/resource.ts'
+import { Button } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { Dialog } from '../../kit/dialogs.tsx'
+import { Select } from '../../kit/fields.tsx'
+import { isReference, Moment, nameOf, Tag } from '../../kit/values.tsx'
+import { t } from '../../texts.ts'
+import { FileLine } from './files.tsx'
+import look from './records.module.css'
+import type { FileLabel } from './shape.ts'
+
+interface Run {
+  status: 'processing' | 'completed' | 'field_updated' | 'field_not_updated' | 'failed' | 'canceled'
+  error_message: string
+  generated_at: string | null
+  generated_by: Reference | null
+  _meta?: { labels?: { document?: FileLabel | null } }
+}
+
+const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
+const isRunning = (templates: Instance[]) => templates.some((one) => runOf(one)?.status === 'processing')
+
+export function Documents({ instance, path }: PanelProps) {
+  const all = `${path}documents/`
+  const [asked, setAsked] = useState<Instance | undefined>()
+  const [error, setError] = useState<unknown>()
+  const [offset, setOffset] = useState(0)
+  const shown = useQuery({
+    ...page(all, `ordering=name&limit=25&offset=${offset}`),
+    refetchInterval: ({ state }) => (isRunning(state.data?.results ?? []) ? 1000 : false),
+  })
+  const templates = shown.data?.results ?? []
+  const isBusy = isRunning(templates)
+  const wasBusy = useRef(false)
+  // A document that is done may be in a field by now.
+  useEffect(() => {
+    if (wasBusy.current && !isBusy) void wrote(path)
+    wasBusy.current = isBusy
+  }, [isBusy, path])
+  if (shown.error || !shown.data || (templates.length === 0 && offset === 0)) return null
+  const cancel = (template: Instance) => call('POST', `${all}${template.id}/cancel/`).then(() => wrote(all), setError)
+  return (
+    <section className={generic.section}>
+      <h2>{t('records.documents')}</h2>
+      {error !== undefined && <Failure error={error} />}
+      <ul className={look.rows}>
+        {templates.map((template) => {
+          const run = runOf(template)
+          const file = run?._meta?.labels?.document
+          return (
+            <li key={`${template.id}`} className={look.row}>
+              <span>{`${template.name}`}</span>
+              <span className={look.aside}>
+                {run && <Outcome run={run} />}
+                {run?.status === 'processing' ? (
+                  <>
+                    <progress aria-label={t('progress')} />
+                    <Button look="quiet" onPress={() => void cancel(template)}>
+                      {t('cancel')}
+                    </Button>
+                  </>
+                ) : (
+                  template.allow_on_demand_generation === true && (
+                    <Button onPress={() => setAsked(template)}>{t('records.documents.make')}</Button>
+                  )
+                )}
+              </span>
+              {file && <FileLine file={file} />}
+            </li>
+          )
+        })}
+      </ul>
+      {(shown.data.next || offset > 0) && (
+        <div className={css.actions}>
+          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - 25)}>
+            {t('previous-page')}
+          </Button>
+          <Button isDisabled={!shown.data.next} onPress={() => setOffset(offset + 25)}>
+            {t('next-page')}
+          </Button>
+        </div>
+      )}
+      {asked && (
+        <Make
+          template={asked}
+          record={Number(instance.id)}
+          path={path}
+          onClose={() => {
+            setAsked(undefined)
+            setError(undefined)
+          }}
+        />
+      )}
+    </section>
+  )
+}
+
+function Outcome({ run }: { run: Run }) {
+  return (
+    <>
+      <Tag value={run.status}>{t(`records.documents.${run.status}`)}</Tag>
+      {run.error_message && <span>{run.error_message}</span>}
+      {run.generated_at && <Moment value={run.generated_at} />}
+      {isReference(run.generated_by) && <span>{nameOf(run.generated_by)}</span>}
+    </>
+  )
+}
+
+/** Asks whether the document goes into a field of the record as well. */
+function Make({
+  template,
+  record,
+  path,
+  onClose,
+}: {
+  template: Instance
+  record: number
+  path: string
+  onClose: () => void
+}) {
+  const fields = useQuery(anything<Page>(`${path}document-fields/?limit=100`))
+  const [field, setField] = useState<Json>(null)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const make = async () => {
+    setIsBusy(true)
+    const body: Fields = { object_record: record, document_template: template.id ?? null }
+    if (field !== null) body.object_record_field = field
+    try {
+      await call('POST', '/api/object-records/documents/', { body })
+      await wrote(`${path}documents/`)
+      onClose()
+    } catch (refused) {
+      setError(refused)
+      setIsBusy(false)
+    }
+  }
+  const choices = (fields.data?.results ?? [])
+    .filter(({ is_available }) => is_available === true)
+    .map(({ alias, label }) => ({ value: `${alias}`, text: `${label}` }))
+  return (
+    <Dialog title={t('records.documents.make-one', { name: `${template.name}` })} isOpen onClose={onClose}>
+      {error !== undefined && <Failure error={error} />}
+      {choices.length > 0 && (
+        <Select
+          name="object_record_field"
+          label={t('records.documents.field')}
+          hint={t('records.documents.field-hint')}
+          value={field as string | null}
+          choices={choices}
+          onChange={setField}
+        />
+      )}
+      <div className={css.actions}>
+        <Button look="primary" isDisabled={isBusy || !fields.isFetched} onPress={() => void make()}>
+          {t('records.documents.make')}
+        </Button>
+        <Button look="quiet" onPress={onClose}>
+          {t('cancel')}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,112 @@
+// What became of a record, newest first: who did it, by what, and each value before and after. A page at a time.
+
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { useEffect, useRef } from 'react'
+import { queries } from '../../api/query.ts'
+import { get } from '../../api/request.ts'
+import type { Field, Fields, Instance, Json, Page } from '../../api/shapes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import generic from '../../generic/generic.module.css'
+import { Link } from '../../generic/go.tsx'
+import type { PanelProps } from '../../generic/resource.ts'
+import { Button } from '../../kit/buttons.tsx'
+import { Moment, Value } from '../../kit/values.tsx'
+import { named, t } from '../../texts.ts'
+import { useClass } from './class.ts'
+import { type Change, changesOf } from './event-changes.ts'
+
+const SIZE = 25
+/** Within this an event is there after a change. */
+const LATE = 2500
+
+export function History({ instance, path }: PanelProps) {
+  const all = `${path}history/`
+  const { found } = useClass(Number(instance.object_class))
+  const shown = useInfiniteQuery({
+    queryKey: [all, 'pages'],
+    queryFn: ({ pageParam, signal }) => get<Page>(`${all}?limit=${SIZE}&offset=${pageParam}`, signal),
+    initialPageParam: 0,
+    getNextPageParam: (last: Page) => (last.next ? last.offset + SIZE : undefined),
+  })
+  const state = `${instance.modified_at}`
+  const before = useRef(state)
+  useEffect(() => {
+    if (before.current === state) return
+    before.current = state
+    const timer = setTimeout(() => void queries.invalidateQueries({ queryKey: [all] }), LATE)
+    return () => clearTimeout(timer)
+  }, [state, all])
+  const events = shown.data?.pages.flatMap(({ results }) => results) ?? []
+  const changes = changesOf(events)
+  return (
+    <section className={generic.section}>
+      <h2>{t('records.history')}</h2>
+      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
+      {shown.data && events.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
+      {events.length > 0 && (
+        <ol className={generic.timeline}>
+          {events.map((event, n) => (
+            <li key={`${event.event_id}`}>
+              <div>{named('event', `${event.event_type}`)}</div>
+              <What changes={changes[n] ?? []} fields={found?.fields ?? []} />
+              <div className={generic.when}>
+                <Moment value={`${event.event_datetime}`} />
+                {` · ${who(event)}`}
+              </div>
+            </li>
+          ))}
+        </ol>
+      )}
+      {shown.hasNextPage && (
+        <div>
+          <Button isDisabled={shown.isFetchingNextPage} onPress={() => void shown.fetchNextPage()}>
+            {t('records.history.older')}
+          </Button>
+        </div>
+      )}
+    </section>
+  )
+}
+
+function who({ source_type, source_name, source_info, source_id }: Instance): string {
+  const name = `${source_name || (source_id ? `#${source_id}` : '')}`
+  if (source_type === 'mcp') return t('records.history.agent', { name, client: `${source_info || t('connectors')}` })
+  if (source_type === 'user') return name
+  return source_type === 'system' ? t('the-system') : name || named('event', `${source_type}`)
+}
+
+function What({ changes, fields }: { changes: Change[]; fields: Field[] }) {
+  if (changes.length === 0) return null
+  return (
+    <ul className={generic.changes}>
+      {changes.map((change) => (
+        <li key={change.key}>
+          <span className={generic.when}>{change.name}</span>{' '}
+          {change.old !== undefined && change.old !== null && (
+            <>
+              <del>
+                <Told change={change} value={change.old} fields={fields} />
+              </del>
+              {' → '}
+            </>
+          )}
+          <Told change={change} value={change.now} fields={fields} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** A value as an event tells it. Texts of options come from the field of that name, if it is there still. */
+function Told({ change, value, fields }: { change: Change; value: Json; fields: Field[] }) {
+  if (value === null || value === '') return t('none')
+  if (change.type === 'relation') return <Link to={`/records/-/${value}`}>{`#${value}`}</Link>
+  if (change.type === 'document') return t('records.history.files', { count: Array.isArray(value) ? value.length : 1 })
+  const field = fields.find(({ label }) => label === change.name)
+  const type = change.type === 'status' ? 'enum' : change.type
+  if (Array.isArray(value)) {
+    const texts = value.map((one) => field?.values?.find((choice) => choice.value === one)?.text ?? `${one}`)
+    return texts.join(', ')
+  }
+  return <Value type={type} values={field?.values} value={value as Exclude<Json, Fields>} isShort />
+}

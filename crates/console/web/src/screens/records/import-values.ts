@@ -1,0 +1,122 @@
+// The value of a field that a text in a table means.
+
+import type { Field, Fields, Json } from '../../api/shapes.ts'
+import { limit } from '../../generic/limit.ts'
+
+/** A problem by its name, with what it is about. */
+export interface Problem {
+  problem:
+    | 'integer'
+    | 'decimal'
+    | 'boolean'
+    | 'choice'
+    | 'date'
+    | 'datetime'
+    | 'long'
+    | 'bounds'
+    | 'required'
+    | 'unknown'
+  of: string
+}
+
+export type Meant = { value: Json } | { name: string } | Problem
+
+const TRUE = ['true', 'yes', 'y', '1', 'x', 'ja', 'oui', 'si', 'sí']
+const FALSE = ['false', 'no', 'n', '0', 'nein', 'non']
+
+const number = (text: string, sign: '.' | ',') => {
+  const other = sign === '.' ? ',' : '.'
+  return text
+    .replaceAll(/[\s\u00A0\u202F'’]/g, '')
+    .replaceAll(other, '')
+    .replace(sign, '.')
+}
+
+function choice(field: Field, text: string): Json | undefined {
+  const wanted = text.toLowerCase()
+  const found = field.values?.find(
+    ({ value, text: label }) => `${value}`.toLowerCase() === wanted || label.toLowerCase() === wanted,
+  )
+  return found?.value
+}
+
+function date(text: string): string | undefined {
+  const iso = text.match(/^(\d{4})-(\d{1,2})-(\d{1,2})$/)
+  const dotted = text.match(/^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})$/)
+  const [year, month, day] = iso ? iso.slice(1) : dotted ? [dotted[3], dotted[2], dotted[1]] : []
+  if (!year || !month || !day) return undefined
+  const written = `${year}-${month.padStart(2, '0')}-${day.padStart(2, '0')}`
+  const at = new Date(`${written}T00:00:00Z`)
+  return Number.isNaN(at.getTime()) || !at.toISOString().startsWith(written) ? undefined : written
+}
+
+/** Null for an empty text. A `name` is one that the API must be asked for. */
+export function meant(field: Field, given: Json, sign: '.' | ','): Meant {
+  if (given === null) return { value: null }
+  if (typeof given === 'object')
+    return { value: typeof (given as Fields).id === 'number' ? ((given as Fields).id ?? null) : given }
+  const text = `${given}`.trim()
+  if (text === '') return { value: null }
+  if (field.autocomplete) return /^\d{1,15}$/.test(text) ? { value: Number(text) } : { name: text }
+  if (typeof given !== 'string') return { value: given }
+  switch (field.type) {
+    case 'integer': {
+      const plain = number(text, sign)
+      if (!/^-?\d+$/.test(plain)) return { problem: 'integer', of: text }
+      const value = Number(plain)
+      const isOutside = value < (limit(field, 'min_value') ?? value) || value > (limit(field, 'max_value') ?? value)
+      if (isOutside) return { problem: 'bounds', of: text }
+      return { value: Number.isSafeInteger(value) ? value : plain }
+    }
+    case 'decimal': {
+      const plain = number(text, sign)
+      return /^-?\d*\.?\d+$/.test(plain) ? { value: plain } : { problem: 'decimal', of: text }
+    }
+    case 'boolean': {
+      const word = text.toLowerCase()
+      if (TRUE.includes(word)) return { value: true }
+      return FALSE.includes(word) ? { value: false } : { problem: 'boolean', of: text }
+    }
+    case 'enum':
+    case 'status': {
+      const value = choice(field, text)
+      return value === undefined ? { problem: 'choice', of: text } : { value }
+    }
+    case 'set': {
+      const parts = text.split(/[,;|]/).map((part) => part.trim())
+      const values = parts.filter(Boolean).map((part) => choice(field, part))
+      const wrong = values.indexOf(undefined)
+      return wrong >= 0 ? { problem: 'choice', of: parts[wrong] ?? '' } : { value: values as Json[] }
+    }
+    case 'date': {
+      const value = date(text)
+      return value ? { value } : { problem: 'date', of: text }
+    }
+    case 'datetime': {
+      const day = date(text)
+      if (day) return { value: `${day}T00:00:00Z` }
+      return Number.isNaN(Date.parse(text)) ? { problem: 'datetime', of: text } : { value: text }
+    }
+  }
+  const longest = limit(field, 'max_length')
+  return longest !== undefined && [...text].length > longest ? { problem: 'long', of: `${longest}` } : { value: text }
+}
+
+/** The sign before the places of numbers: the last one of those that stand in them. */
+export function signOf(samples: string[]): '.' | ',' {
+  const signs = samples
+    .map((text) => text.trim())
+    .filter((text) => /^-?[\d.,'\s]+$/.test(text))
+    .map((text) => text.match(/([.,])\d{1,2}$/)?.[1])
+  return signs.filter((sign) => sign === ',').length > signs.filter((sign) => sign === '.').length ? ',' : '.'
+}
+
+/** Which field a column is meant for, by its alias or its label. */
+export function fieldFor(column: string, fields: Field[]): string {
+  const plain = (text: string) => text.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, '')
+  const wanted = plain(column)
+  const found =
+    fields.find(({ alias }) => alias === column) ??
+    fields.find(({ alias, label }) => plain(alias) === wanted || plain(label ?? '') === wanted)
+  return found?.alias ?? ''
+}

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import type { Json } from '../src/api/shapes.ts'
+import { changesOf } from '../src/screens/records/event-changes.ts'
+import { holds, layoutOf } from '../src/screens/records/form-layout.ts'
+import { encodingOf, readCsv, readLines } from '../src/screens/records/import-read.ts'
+import { fieldFor, meant, signOf } from '../src/screens/records/import-values.ts'
+
+const CHOICES = [
+  { value: 'de', text: 'Germany' },
+  { value: 'fr', text: 'France' },
+]
+
+const FIELDS = [
+  { alias: 'number', type: 'string', required: false },
+  { alias: 'urgent', type: 'boolean', required: false },
+  { alias: 'notes', type: 'string', required: true },
+]
+
+test('a form asks for the fields that it names, in its order and words', () => {
+  const configuration = {
+    version: 1,
+    sections: [
+      {
+        title: 'Paper',
+        items: [{ field: 'notes', help: 'Few words' }, { text: 'And' }, { field: 'number', required: true }],
+      },
+      { when: { field: 'urgent', equals: true }, items: [{ field: 'urgent' }] },
+      { items: [{ field: 'gone' }, { component: 3 }] },
+    ],
+  }
+  const layout = layoutOf(configuration, FIELDS, {}, 'none')
+  assert.deepEqual(
+    layout?.sections.map(({ heading, fields }) => [heading, fields]),
+    [
+      ['Paper', ['notes', '.0.1', 'number']],
+      [undefined, ['.2.1']],
+    ],
+  )
+  assert.deepEqual(layout?.texts, { '.0.1': 'And', '.2.1': 'none' })
+  assert.equal(layout?.fields.find(({ alias }) => alias === 'number')?.required, true)
+  assert.equal(layout?.fields.find(({ alias }) => alias === 'notes')?.description, 'Few words')
+  assert.equal(layoutOf(configuration, FIELDS, { urgent: true }, '')?.sections.length, 3)
+})
+
+test('a configuration of another kind asks for everything', () => {
+  assert.equal(layoutOf({ rows: [] }, FIELDS, {}, ''), undefined)
+  assert.equal(layoutOf('x', FIELDS, {}, ''), undefined)
+})
+
+test('a condition looks at a value', () => {
+  assert.equal(holds({ field: 'a', in: [1, 2] }, { a: 2 }), true)
+  assert.equal(holds({ field: 'a' }, { a: false }), false)
+  assert.equal(holds(undefined, {}), true)
+})
+
+test('what was there before comes from older events', () => {
+  const event = (value: number | null) => ({
+    event_data: [{ field_id: 4, field_name: 'Items', field_type: 'integer', field_value: value }],
+  })
+  const added = { event_data: [{ id: 2, type: 'user', name: 'Anna', permission_set: { id: 1, name: 'Workers' } }] }
+  const changes = changesOf([event(null), added, event(7), event(5)])
+  assert.deepEqual(
+    changes.map(([first]) => [first?.old, first?.now]),
+    [
+      [7, null],
+      [undefined, 'Anna'],
+      [5, 7],
+      [undefined, 5],
+    ],
+  )
+  assert.equal(changes[1]?.[0]?.name, 'Workers')
+})
+
+test('a text in a table means a value of the field', () => {
+  const of = (type: string, given: Json, sign: '.' | ',' = '.') =>
+    meant(
+      { alias: 'a', type, required: false, values: CHOICES, validators: [{ name: 'max_value', value: 50 }] },
+      given,
+      sign,
+    )
+  assert.deepEqual(of('integer', ' 1.2 '), { problem: 'integer', of: '1.2' })
+  assert.deepEqual(of('integer', '12'), { value: 12 })
+  assert.deepEqual(of('integer', '51'), { problem: 'bounds', of: '51' })
+  assert.deepEqual(of('decimal', '1.234,50', ','), { value: '1234.50' })
+  assert.deepEqual(of('decimal', '1,234.50'), { value: '1234.50' })
+  assert.deepEqual(of('boolean', 'Ja'), { value: true })
+  assert.deepEqual(of('enum', 'germany'), { value: 'de' })
+  assert.deepEqual(of('set', 'de; France'), { value: ['de', 'fr'] })
+  assert.deepEqual(of('set', 'de, xx'), { problem: 'choice', of: 'xx' })
+  assert.deepEqual(of('date', '31.1.2026'), { value: '2026-01-31' })
+  assert.deepEqual(of('date', '2026-02-30'), { problem: 'date', of: '2026-02-30' })
+  assert.deepEqual(of('string', ''), { value: null })
+  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, 'ACME', '.'), {
+    name: 'ACME',
+  })
+  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, '7', '.'), { value: 7 })
+})
+
+test('encoding, separator, columns and the sign of numbers are guessed', () => {
+  assert.equal(encodingOf(new Uint8Array([0xff, 0xfe, 0x41, 0])), 'utf-16le')
+  assert.equal(encodingOf(new TextEncoder().encode('é')), 'utf-8')
+  assert.equal(encodingOf(new Uint8Array([0x41, 0xe9])), 'windows-1252')
+  const table = readCsv('Number;Total\n1;"2;5"\n\n3', undefined)
+  assert.deepEqual(
+    [table.separator, table.columns, table.rows],
+    [
+      ';',
+      ['Number', 'Total'],
+      [
+        ['1', '2;5'],
+        ['3', ''],
+      ],
+    ],
+  )
+  assert.equal(signOf(['1.234,50', '12', '']), ',')
+  const fields = [{ alias: 'order_no', type: 'string', required: false, label: 'Order number' }]
+  assert.equal(fieldFor('order number', fields), 'order_no')
+  assert.equal(fieldFor('Other', fields), '')
+})
+
+test('lines of an export are read with their values beside the number', () => {
+  const table = readLines('{"id":1,"fields":{"a":2}}\nno\n{"a":3}\n')
+  assert.deepEqual(
+    [table.columns, table.rows, table.broken],
+    [
+      ['id', 'a'],
+      [
+        [1, 2],
+        [null, 3],
+      ],
+      [2],
+    ],
+  )
+})
