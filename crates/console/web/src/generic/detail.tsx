@@ -104,6 +104,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               sections={resource.sections}
               hidden={resource.hidden}
               inputs={parts.inputs}
+              counts={parts.counts}
               read={read.data}
               details={schema}
               onDone={() => setIsEditing(false)}
@@ -114,7 +115,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               hidden={resource.hidden}
               views={parts.views}
               instance={found}
-              fields={fieldsFor(schema, found)}
+              fields={fieldsFor(schema, found).filter(({ alias }) => parts.counts?.(alias, found) !== false)}
             />
           )}
           {!isEditing && parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} />)}
@@ -347,7 +348,8 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
   const fields = fieldsFor(described.data.details, values).filter(
-    (field) => canBeSet(field) && !resource.hidden?.includes(field.alias),
+    (field) =>
+      canBeSet(field) && !resource.hidden?.includes(field.alias) && parts.counts?.(field.alias, values) !== false,
   )
   const save = async (andNew: boolean) => {
     setIsBusy(true)

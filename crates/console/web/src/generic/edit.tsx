@@ -9,7 +9,7 @@ import { t } from '../texts.ts'
 import { changed } from './changes.ts'
 import { type Clash, Conflict, settle } from './conflict.tsx'
 import { editable, Form, fieldsFor } from './form.tsx'
-import type { Inputs, Section } from './resource.ts'
+import type { Inputs, Parts, Section } from './resource.ts'
 
 export interface EditProps {
   path: string
@@ -18,6 +18,7 @@ export interface EditProps {
   sections: Section[]
   hidden?: string[] | undefined
   inputs?: Inputs | undefined
+  counts?: Parts['counts'] | undefined
   /** What is said above the buttons of what would be saved. */
   warning?: ((before: Fields, values: Fields) => ReactNode) | undefined
   read: Read
@@ -25,7 +26,7 @@ export interface EditProps {
   onDone: () => void
 }
 
-export function Edit({ path, list, sections, hidden, inputs, warning, read, details, onDone }: EditProps) {
+export function Edit({ path, list, sections, hidden, inputs, counts, warning, read, details, onDone }: EditProps) {
   const fields = (values: Fields) =>
     fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
   const [base, setBase] = useState(() => ({ ...read, values: editable(read.instance, fields(read.instance)) }))
@@ -33,7 +34,8 @@ export function Edit({ path, list, sections, hidden, inputs, warning, read, deta
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const [clashes, setClashes] = useState<Clash[]>([])
-  const shown = fields({ ...base.instance, ...values })
+  const now = { ...base.instance, ...values }
+  const shown = fields(now).filter(({ alias }) => counts?.(alias, now) !== false)
   const groups = shown.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
   const changes = changed(base.values, values, groups)
   const isChanged = Object.keys(changes).length > 0

@@ -61,6 +61,8 @@ export interface FormProps {
   /** Saves and begins another one, where that makes sense. */
   onSubmitAndNew?: (() => void) | undefined
   onCancel: () => void
+  /** Where the fields stand, instead of in sections; it is given each by its alias. */
+  layout?: ((input: (alias: string) => ReactNode) => ReactNode) | undefined
   children?: ReactNode
 }
 
@@ -132,6 +134,8 @@ export function Form(props: FormProps) {
         noValidate
         onSubmit={(event) => {
           event.preventDefault()
+          // A form in a dialog stands inside the one that opened it, as far as events go.
+          event.stopPropagation()
           onSubmit()
         }}
       >
@@ -159,7 +163,8 @@ export function Form(props: FormProps) {
             )}
           </div>
         )}
-        {shown.map(
+        {props.layout?.(input)}
+        {(props.layout ? [] : shown).map(
           (section) =>
             section.fields.length > 0 && (
               <section key={section.title} className={look.section}>
@@ -169,7 +174,9 @@ export function Form(props: FormProps) {
               </section>
             ),
         )}
-        {rest.length > 0 && <section className={look.section}>{rest.map(({ alias }) => input(alias))}</section>}
+        {!props.layout && rest.length > 0 && (
+          <section className={look.section}>{rest.map(({ alias }) => input(alias))}</section>
+        )}
         {props.children}
         <div className={`${css.actions} ${look.buttons}`}>
           <Button type="submit" look="primary" isDisabled={isBusy}>

@@ -22,15 +22,27 @@ const textOf = (line: Instance): string =>
     ? nameOf(line.user as unknown as Reference)
     : `${line.name ?? line.full_name ?? line.username ?? line.id}`
 
-export function Members({ title, path, canChange }: { title: Key; path: string; canChange: boolean }) {
+export function Members({
+  title,
+  path,
+  canChange,
+  isEachOwn = false,
+}: {
+  title: Key
+  path: string
+  canChange: boolean
+  /** Each line has an address of its own, at which it is taken away. */
+  isEachOwn?: boolean
+}) {
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
   const shown = useQuery(page(path, `limit=${SIZE}&offset=${offset}`))
   const [added, setAdded] = useState<Choice[]>([])
   const [error, setError] = useState<unknown>()
-  const send = async (method: 'POST' | 'DELETE', ids: number[]) => {
+  const send = async (method: 'POST' | 'DELETE', ids: number[], line?: Instance) => {
     try {
-      await call(method, path, { body: ids })
+      if (line && isEachOwn) await call(method, `${path}${line.id}/`)
+      else await call(method, path, { body: ids })
       setAdded([])
       setError(undefined)
       say(t('saved'))
@@ -64,7 +76,7 @@ export function Members({ title, path, canChange }: { title: Key; path: string; 
                 type="button"
                 className={css.remove}
                 aria-label={t('remove-one', { name: textOf(line) })}
-                onClick={() => void send('DELETE', [idOf(line)])}
+                onClick={() => void send('DELETE', [idOf(line)], line)}
               >
                 {'×'}
               </button>

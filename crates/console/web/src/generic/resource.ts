@@ -1,7 +1,7 @@
 // What the console knows of a resource beyond what its OPTIONS document says. `resources/` declares one a file.
 
 import type { ComponentType } from 'react'
-import type { Field, Instance, Json } from '../api/shapes.ts'
+import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import type { IconName } from '../kit/icons.tsx'
 import type { Key } from '../texts.ts'
 
@@ -46,6 +46,8 @@ export interface Parts {
   /** How fields are shown that no type describes. */
   views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance }> }
   panels?: ComponentType<PanelProps>[]
+  /** Whether a field counts beside the values of the others; those that do not are neither shown nor asked for. */
+  counts?: (alias: string, values: Fields) => boolean
 }
 
 export interface Resource {
