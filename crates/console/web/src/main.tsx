@@ -77,6 +77,18 @@ const screens = [
   }),
 ]
 
+const taskList = lazyRouteComponent(() => import('./screens/tasks/tasks.tsx'), 'Tasks')
+const taskPages = [
+  ...['/tasks', '/tasks/all', '/tasks/board', '/tasks/all/board'].map((path) =>
+    createRoute({ getParentRoute: () => root, path, component: taskList }),
+  ),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/tasks/$id',
+    component: lazyRouteComponent(() => import('./screens/tasks/task.tsx'), 'TaskPage'),
+  }),
+]
+
 const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
 const written = (search: Record<string, unknown>) => {
   const text = `${new URLSearchParams(search as Record<string, string>)}`
@@ -87,7 +99,7 @@ const written = (search: Record<string, unknown>) => {
 export function show() {
   showIn(session()?.user?.timezone ?? 'UTC')
   const router = createRouter({
-    routeTree: root.addChildren([...screens, ...resourceRoutes]),
+    routeTree: root.addChildren([...screens, ...resourceRoutes, ...taskPages]),
     basepath: BASE,
     parseSearch: flat,
     stringifySearch: written,

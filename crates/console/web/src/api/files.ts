@@ -41,7 +41,13 @@ function parsed(text: string): Fields {
   }
 }
 
-/** Saves a file of the API under its name. */
+/** The name that an answer gives to its file. */
+function named(answer: Response): string | undefined {
+  const [, name] = /filename\*=UTF-8''([^;]+)/i.exec(answer.headers.get('Content-Disposition') ?? '') ?? []
+  return name === undefined ? undefined : decodeURIComponent(name)
+}
+
+/** Saves a file of the API; it is called as the answer says, else by the name given. */
 export async function download(url: string, name: string): Promise<void> {
   const { pathname, search } = new URL(url, location.href)
   const answer = await fetch(pathname + search, { headers: { Authorization: `Bearer ${token() ?? ''}` } })
@@ -50,7 +56,7 @@ export async function download(url: string, name: string): Promise<void> {
   const address = URL.createObjectURL(await answer.blob())
   const link = document.createElement('a')
   link.href = address
-  link.download = name
+  link.download = named(answer) ?? name
   link.click()
   setTimeout(() => URL.revokeObjectURL(address), 60_000)
 }
