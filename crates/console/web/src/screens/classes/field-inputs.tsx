@@ -61,7 +61,7 @@ function Default({ field, name, value, onChange, values }: InputProps) {
 }
 
 /** What would be kept for a text, unless somebody writes something else. */
-const kept = (text: string) =>
+export const kept = (text: string) =>
   text
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '_')
@@ -69,13 +69,13 @@ const kept = (text: string) =>
     .slice(0, 50)
 
 /** The options of an enumeration: what is kept of each, what people read, and their order. */
-function Options({ field, name, value, onChange, instance }: InputProps) {
+export function Options({ field, name, value, onChange, instance }: InputProps) {
   const options = optionsOf(value)
   const stored = new Set(optionsOf(instance?.options).map((option) => option.value))
   const set = (now: Option[]) => onChange(now as unknown as Json)
   const put = (n: number, change: Partial<Option>) => set(options.with(n, { ...(options[n] as Option), ...change }))
   return (
-    <Fieldset name={name} label={t('field.options')} hint={t('field.options.hint')}>
+    <Fieldset name={name} label={t('field.options')} hint={field.description ?? t('field.options.hint')}>
       <Ordered
         label={t('field.options')}
         items={options}
