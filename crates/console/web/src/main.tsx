@@ -134,6 +134,18 @@ const recordScreens = [
   }),
 ]
 
+const taskList = lazyRouteComponent(() => import('./screens/tasks/tasks.tsx'), 'Tasks')
+const taskPages = [
+  ...['/tasks', '/tasks/all', '/tasks/board', '/tasks/all/board'].map((path) =>
+    createRoute({ getParentRoute: () => root, path, component: taskList }),
+  ),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/tasks/$id',
+    component: lazyRouteComponent(() => import('./screens/tasks/task.tsx'), 'TaskPage'),
+  }),
+]
+
 const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
 const written = (search: Record<string, unknown>) => {
   const text = `${new URLSearchParams(search as Record<string, string>)}`
@@ -144,7 +156,7 @@ const written = (search: Record<string, unknown>) => {
 export function show() {
   showIn(session()?.user?.timezone ?? 'UTC')
   const router = createRouter({
-    routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes]),
+    routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages]),
     basepath: BASE,
     parseSearch: flat,
     stringifySearch: written,

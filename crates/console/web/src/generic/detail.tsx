@@ -119,6 +119,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               hidden={resource.hidden}
               inputs={parts.inputs}
               shape={resource.shape}
+              counts={parts.counts}
               read={read.data}
               details={schema}
               onDone={() => setIsEditing(false)}
@@ -129,7 +130,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               hidden={resource.hidden}
               views={parts.views}
               instance={found}
-              fields={fieldsFor(schema, found)}
+              fields={fieldsFor(schema, found).filter(({ alias }) => parts.counts?.(alias, found) !== false)}
             />
           )}
           {!isEditing && parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} />)}
@@ -382,7 +383,8 @@ export function Create({
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
   const known = fieldsFor(described.data.details, values).filter(
-    (field) => canBeSet(field) && !resource.hidden?.includes(field.alias),
+    (field) =>
+      canBeSet(field) && !resource.hidden?.includes(field.alias) && parts.counts?.(field.alias, values) !== false,
   )
   const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
   const save = async (andNew: boolean) => {

@@ -9,7 +9,7 @@ import { t } from '../texts.ts'
 import { changed } from './changes.ts'
 import { type Clash, Conflict, settle } from './conflict.tsx'
 import { editable, Form, fieldsFor } from './form.tsx'
-import type { Inputs, Section, Shape } from './resource.ts'
+import type { Inputs, Parts, Section, Shape } from './resource.ts'
 import { sendFields } from './shape.ts'
 
 export interface EditProps {
@@ -19,6 +19,7 @@ export interface EditProps {
   sections: Section[]
   hidden?: string[] | undefined
   inputs?: Inputs | undefined
+  counts?: Parts['counts'] | undefined
   /** What is said above the buttons of what would be saved. */
   warning?: ((before: Fields, values: Fields) => ReactNode) | undefined
   shape?: Shape | undefined
@@ -27,7 +28,8 @@ export interface EditProps {
   onDone: () => void
 }
 
-export function Edit({ path, list, sections, hidden, inputs, warning, shape, read, details, onDone }: EditProps) {
+export function Edit(props: EditProps) {
+  const { path, list, sections, hidden, inputs, counts, warning, shape, read, details, onDone } = props
   const fields = (values: Fields) =>
     fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
   const [base, setBase] = useState(() => ({ ...read, values: editable(read.instance, fields(read.instance)) }))
@@ -35,7 +37,8 @@ export function Edit({ path, list, sections, hidden, inputs, warning, shape, rea
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const [clashes, setClashes] = useState<Clash[]>([])
-  const shown = fields({ ...base.instance, ...values })
+  const now = { ...base.instance, ...values }
+  const shown = fields(now).filter(({ alias }) => counts?.(alias, now) !== false)
   const groups = shown.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
   const changes = changed(base.values, values, groups)
   const isChanged = Object.keys(changes).length > 0

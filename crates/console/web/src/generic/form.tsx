@@ -62,6 +62,8 @@ export interface FormProps {
   /** Saves and begins another one, where that makes sense. */
   onSubmitAndNew?: (() => void) | undefined
   onCancel: () => void
+  /** Where the fields stand, instead of in sections; it is given each by its alias. */
+  layout?: ((input: (alias: string) => ReactNode) => ReactNode) | undefined
   children?: ReactNode
 }
 
@@ -133,6 +135,8 @@ export function Form(props: FormProps) {
         noValidate
         onSubmit={(event) => {
           event.preventDefault()
+          // A form in a dialog stands inside the one that opened it, as far as events go.
+          event.stopPropagation()
           onSubmit()
         }}
       >
@@ -161,7 +165,8 @@ export function Form(props: FormProps) {
           </div>
         )}
         {fields.some((field) => field.write_only || field.alias === 'password') && <ForWhom />}
-        {shown.map(
+        {props.layout?.(input)}
+        {(props.layout ? [] : shown).map(
           (section) =>
             section.fields.length > 0 && (
               <section key={section.heading ?? section.title} className={look.section}>
@@ -172,7 +177,9 @@ export function Form(props: FormProps) {
               </section>
             ),
         )}
-        {rest.length > 0 && <section className={look.section}>{rest.map(({ alias }) => input(alias))}</section>}
+        {!props.layout && rest.length > 0 && (
+          <section className={look.section}>{rest.map(({ alias }) => input(alias))}</section>
+        )}
         {props.children}
         <div className={`${css.actions} ${look.buttons}`}>
           <Button type="submit" look="primary" isDisabled={isBusy}>

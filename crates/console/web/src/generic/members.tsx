@@ -27,21 +27,25 @@ export function Members({
   path,
   canChange,
   isByLine = false,
+  isEachOwn = false,
 }: {
   title: Key
   path: string
   canChange: boolean
   /** Whoever is taken away is named by the number of his line, not by his own. */
   isByLine?: boolean
+  /** Each line has an address of its own, at which it is taken away. */
+  isEachOwn?: boolean
 }) {
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
   const shown = useQuery(page(path, `limit=${SIZE}&offset=${offset}`))
   const [added, setAdded] = useState<Choice[]>([])
   const [error, setError] = useState<unknown>()
-  const send = async (method: 'POST' | 'DELETE', ids: number[]) => {
+  const send = async (method: 'POST' | 'DELETE', ids: number[], line?: Instance) => {
     try {
-      await call(method, path, { body: ids })
+      if (line && isEachOwn) await call(method, `${path}${line.id}/`)
+      else await call(method, path, { body: ids })
       setAdded([])
       setError(undefined)
       say(t('saved'))
@@ -75,7 +79,7 @@ export function Members({
                 type="button"
                 className={css.remove}
                 aria-label={t('remove-one', { name: textOf(line) })}
-                onClick={() => void send('DELETE', [isByLine ? Number(line.id) : idOf(line)])}
+                onClick={() => void send('DELETE', [isByLine ? Number(line.id) : idOf(line)], line)}
               >
                 {'×'}
               </button>

@@ -52,6 +52,8 @@ export interface Parts {
   panels?: ComponentType<PanelProps>[]
   /** What stands beside it. */
   side?: ComponentType<PanelProps>[]
+  /** Whether a field counts beside the values of the others; those that do not are neither shown nor asked for. */
+  counts?: (alias: string, values: Fields) => boolean
 }
 
 /** How a resource is read and sent whose instances are not flat. */

@@ -11,6 +11,8 @@ export const objectClasses: Resource = {
   columns: ['name', 'alias', 'num_of_records', 'modified_at', 'modified_by'],
   search: 'name__icontains',
   sections: [{ title: 'section.class', fields: ['name', 'alias', 'description', 'label_field', 'num_of_records'] }],
+  onlyOnCreate: ['alias'],
+  parts: () => import('./object-classes.parts.tsx'),
   deletes: 'object-classes.deletes',
   nothing: 'object-classes.nothing',
 }

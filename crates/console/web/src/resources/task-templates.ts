@@ -11,7 +11,7 @@ export const taskTemplates: Resource = {
   columns: ['name', 'task_type', 'task_creation', 'num_of_tasks_created', 'last_task_created'],
   search: 'name__icontains',
   sections: [
-    { title: 'section.template', fields: ['name', 'description', 'task_creation', 'plugin_config'] },
+    { title: 'section.template', fields: ['name', 'description', 'plugin_config', 'task_creation'] },
     {
       title: 'section.due',
       fields: ['complete_by', 'complete_by_date', 'complete_by_time_value', 'complete_by_time_unit'],
@@ -29,8 +29,9 @@ export const taskTemplates: Resource = {
         'expiry_periodic_month',
       ],
     },
-    { title: 'section.reminders', fields: ['reminders', 'renewals'] },
+    { title: 'section.reminders', fields: ['renewals', 'reminders'] },
   ],
   onlyOnCreate: ['task_creation'],
+  parts: () => import('./task-templates.parts.tsx'),
   deletes: 'task-templates.deletes',
 }

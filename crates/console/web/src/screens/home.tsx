@@ -26,11 +26,16 @@ export function Home() {
           <ul className={look.plain}>
             {tasks.data?.results.map((task) => (
               <li key={`${task.id}`} className={look.member}>
-                <span>{`${task.name}`}</span>
+                <Link to={`/tasks/${task.id}`}>{`${task.name}`}</Link>
                 {typeof task.due_at === 'string' && <Moment value={task.due_at} />}
               </li>
             ))}
           </ul>
+          {tasks.data?.next && (
+            <Link to="/tasks?status=open&ordering=due_at">
+              {t('show-all', { count: tasks.data.filtered_count ?? 0 })}
+            </Link>
+          )}
         </section>
         {session()?.permissions?.company_details?.edit && <Guide />}
       </div>

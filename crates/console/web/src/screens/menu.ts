@@ -21,6 +21,7 @@ export interface Part {
 
 const KEYS: { [route: string]: string } = {
   '/': 'g h',
+  '/tasks': 'g t',
   '/admin/users': 'g u',
   '/admin/roles': 'g r',
   '/admin/classes': 'g c',
@@ -67,7 +68,7 @@ function menu(): Part[] {
       entry(route, title, icon),
     )
   const parts: Part[] = [
-    { title: undefined, entries: [entry('/', 'home', 'house')] },
+    { title: undefined, entries: [entry('/', 'home', 'house'), entry('/tasks', 'tasks', 'list-checks')] },
     { title: 'menu.people', entries: [...of('users'), ...of('roles'), ...of('user_groups')] },
     {
       title: 'menu.sign-in',

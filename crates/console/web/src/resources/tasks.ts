@@ -1,0 +1,16 @@
+import type { Resource } from '../generic/resource.ts'
+
+/** Tasks have pages of their own; the list is the generic one. */
+export const tasks: Resource = {
+  name: 'tasks',
+  path: '/api/tasks/',
+  route: '/tasks',
+  icon: 'list-checks',
+  title: 'tasks',
+  one: 'tasks.one',
+  label: ({ name }) => `${name}`,
+  columns: ['name', 'status', 'due_at', 'assignees', 'assignee_groups', 'created_at'],
+  search: 'name__icontains',
+  sections: [],
+  nothing: 'tasks.nothing',
+}

@@ -1,0 +1,199 @@
+// Makes, changes or deletes one field of a class, and says what that touches.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { instance as instanceQuery, options, page, queries, wrote } from '../../api/query.ts'
+import { call } from '../../api/request.ts'
+import type { Fields, Instance } from '../../api/shapes.ts'
+import { changed } from '../../generic/changes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import { editable } from '../../generic/form.tsx'
+import { FormDialog } from '../../generic/form-dialog.tsx'
+import css from '../../kit/controls.module.css'
+import { Confirmation, Dialog } from '../../kit/dialogs.tsx'
+import { say } from '../../kit/toasts.tsx'
+import { t } from '../../texts.ts'
+import { filled, hintOf, INPUTS } from './field-inputs.tsx'
+import { inputsOf } from './types.ts'
+
+/** After a change of fields: the class, its fields, and what its records are asked for. */
+export async function wroteFields(classPath: string) {
+  void queries.invalidateQueries({ queryKey: [`${classPath}object-records/`, 'options'] })
+  await wrote(classPath)
+}
+
+/** How many records hold a value in a field, and how many there are; null where nobody counted. */
+function useTouched(classPath: string, field: Instance) {
+  // Not the count of another field while that of this one is on its way.
+  const { placeholderData, ...query } = page(...filled(classPath, field))
+  const { data } = useQuery(query)
+  return data && { filled: data.filtered_count, total: data.total_count }
+}
+
+function Touched({ classPath, field, values }: { classPath: string; field: Instance; values: Fields }) {
+  const touched = useTouched(classPath, field)
+  if (!touched || touched.filled === null || touched.total === null) return null
+  const empty = touched.total - touched.filled
+  return (
+    <div className={css.notice}>
+      <p>{t('field.touches', { count: touched.filled, of: touched.total })}</p>
+      {values.is_required === true && field.is_required !== true && empty > 0 && (
+        <p>{t('field.touches.empty', { count: empty })}</p>
+      )}
+    </div>
+  )
+}
+
+export function FieldDialog({
+  classPath,
+  field,
+  onDone,
+}: {
+  classPath: string
+  field: Instance | undefined
+  onDone: () => void
+}) {
+  const path = `${classPath}fields/`
+  const described = useQuery(options(path))
+  const read = useQuery({ ...instanceQuery(`${path}${field?.id}/`), enabled: field !== undefined })
+  const error = described.error ?? read.error
+  if (error) {
+    return (
+      <Dialog title={t('edit')} isOpen onClose={onDone}>
+        <Failure error={error} />
+      </Dialog>
+    )
+  }
+  if (!described.data || (field && !read.data)) return null
+  return (
+    <FieldForm
+      classPath={classPath}
+      schema={described.data.details.schema}
+      field={read.data?.instance}
+      etag={read.data?.etag ?? null}
+      onDone={onDone}
+    />
+  )
+}
+
+function FieldForm({
+  classPath,
+  schema,
+  field,
+  etag,
+  onDone,
+}: {
+  classPath: string
+  schema: Parameters<typeof inputsOf>[0]
+  field: Instance | undefined
+  etag: string | null
+  onDone: () => void
+}) {
+  const path = `${classPath}fields/`
+  const empty: Fields = {}
+  const [before, setBefore] = useState<Fields>(() => (field ? editable(field, schema) : empty))
+  const [values, setValues] = useState<Fields>(before)
+  const [round, setRound] = useState(0)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const changes = changed(before, values)
+  const isChanged = Object.keys(changes).length > 0
+  const save = async (andNew: boolean) => {
+    if (field && !isChanged) return onDone()
+    setIsBusy(true)
+    try {
+      const asked = new Set(inputsOf(schema, values, !field).map(({ alias }) => alias))
+      const body = Object.fromEntries(Object.entries(field ? changes : values).filter(([alias]) => asked.has(alias)))
+      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: etag })
+      else await call('POST', path, { body })
+      queries.removeQueries({ queryKey: [`${path}${field?.id}/`] })
+      await wroteFields(classPath)
+      say(field ? t('saved') : t('created-one', { name: `${values.label}` }))
+      setError(undefined)
+      if (!andNew) return onDone()
+      setBefore({})
+      setValues({})
+      setRound(round + 1)
+    } catch (refused) {
+      setError(refused)
+    }
+    setIsBusy(false)
+  }
+  const fields = inputsOf(schema, values, !field).map((one) => {
+    const hint = hintOf(one.alias)
+    return hint ? { ...one, description: hint } : one
+  })
+  return (
+    <FormDialog
+      key={round}
+      title={field ? `${field.label}` : t('class-field.new')}
+      fields={fields}
+      sections={[]}
+      values={values}
+      instance={field}
+      inputs={INPUTS}
+      error={error}
+      isBusy={isBusy}
+      isChanged={isChanged}
+      submit={field ? t('save') : t('create')}
+      onChange={(alias, value) =>
+        setValues((now) => ({
+          ...now,
+          [alias]: value,
+          // A default of another type would be none of this one.
+          ...(alias === 'type' && { default: null }),
+        }))
+      }
+      onSubmit={() => void save(false)}
+      onSubmitAndNew={field ? undefined : () => void save(true)}
+      onDone={onDone}
+      above={field && <p className={css.hint}>{t('class-field.fixed', { alias: `${field.alias}` })}</p>}
+    >
+      {field && <Touched classPath={classPath} field={field} values={values} />}
+    </FormDialog>
+  )
+}
+
+/** Asks before a field goes, and says what goes along. */
+export function DeleteField({
+  classPath,
+  field,
+  isLabel,
+  onDone,
+}: {
+  classPath: string
+  field: Instance
+  isLabel: boolean
+  onDone: () => void
+}) {
+  const touched = useTouched(classPath, field)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const remove = async () => {
+    setIsBusy(true)
+    try {
+      await call('DELETE', `${classPath}fields/${field.id}/`)
+      await wroteFields(classPath)
+      say(t('deleted'))
+      onDone()
+    } catch (refused) {
+      setError(refused)
+      setIsBusy(false)
+    }
+  }
+  return (
+    <Confirmation
+      title={`${t('delete')}: ${field.label}`}
+      text={t('class-field.deletes', { count: touched?.filled ?? 0 })}
+      action={t('delete')}
+      isOpen
+      isBusy={isBusy}
+      onConfirm={() => void remove()}
+      onClose={onDone}
+    >
+      <p>{t('class-field.deletes.others')}</p>
+      {isLabel && <p>{t('class-field.deletes.label')}</p>}
+      {error !== undefined && <Failure error={error} />}
+    </Confirmation>
+  )
+}

@@ -1,0 +1,181 @@
+// The inputs of a field of a class that no schema describes: they follow from the type that was chosen.
+
+import type { Choice, Fields, Json } from '../../api/shapes.ts'
+import { FieldInput } from '../../generic/input.tsx'
+import { Ordered } from '../../generic/ordered.tsx'
+import type { InputProps, Inputs } from '../../generic/resource.ts'
+import { Button } from '../../kit/buttons.tsx'
+import { Fieldset, Select, TextField } from '../../kit/fields.tsx'
+import { type Key, labelOf, t } from '../../texts.ts'
+import look from './classes.module.css'
+import { moved } from './positions.ts'
+import { defaultField, type Option, optionsOf } from './types.ts'
+
+export const CLASSES = '/api/object-classes/'
+
+/** The types with an example each. */
+function Type({ field, name, value, onChange }: InputProps) {
+  return (
+    <Select
+      name={name}
+      label={t('field-type')}
+      isRequired
+      hint={value ? t(`field-type.${value}` as Key) : t('field-type.hint')}
+      value={(value as string | null) ?? null}
+      choices={(field.values ?? []).map((choice) => ({
+        value: choice.value,
+        text: t(`field-type.${choice.value}.name` as Key),
+      }))}
+      onChange={onChange}
+    />
+  )
+}
+
+function Default({ field, name, value, onChange, values }: InputProps) {
+  const like = defaultField(values, (id) => `${CLASSES}${id}/`)
+  if (!like) return null
+  if (values.type === 'boolean') {
+    const choices: Choice[] = [
+      { value: 'yes', text: t('yes') },
+      { value: 'no', text: t('no') },
+    ]
+    return (
+      <Select
+        name={name}
+        label={labelOf(field)}
+        hint={t('field.default.hint')}
+        value={value === null ? null : value ? 'yes' : 'no'}
+        choices={choices}
+        onChange={(chosen) => onChange(chosen === null ? null : chosen === 'yes')}
+      />
+    )
+  }
+  return (
+    <FieldInput
+      field={{ ...like, label: labelOf(field), description: t('field.default.hint') }}
+      name={name}
+      value={value}
+      onChange={(now) => onChange(now === '' || (Array.isArray(now) && now.length === 0) ? null : now)}
+    />
+  )
+}
+
+/** What would be kept for a text, unless somebody writes something else. */
+export const kept = (text: string) =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replaceAll(/^_|_$/g, '')
+    .slice(0, 50)
+
+/** The options of an enumeration: what is kept of each, what people read, and their order. */
+export function Options({ field, name, value, onChange, instance }: InputProps) {
+  const options = optionsOf(value)
+  const stored = new Set(optionsOf(instance?.options).map((option) => option.value))
+  const set = (now: Option[]) => onChange(now as unknown as Json)
+  const put = (n: number, change: Partial<Option>) => set(options.with(n, { ...(options[n] as Option), ...change }))
+  return (
+    <Fieldset name={name} label={t('field.options')} hint={field.description ?? t('field.options.hint')}>
+      <Ordered
+        label={t('field.options')}
+        items={options}
+        keyOf={(_, n) => `${n}`}
+        nameOf={(option) => option.text || option.value}
+        onMove={(from, to) => set(moved(options, from, to))}
+      >
+        {(option, n) => (
+          <div className={look.option}>
+            <TextField
+              name={`${name}.${n}.text`}
+              label={t('option.text')}
+              isRequired
+              value={option.text}
+              maxLength={100}
+              onChange={(text) => {
+                const follows = !stored.has(option.value) && option.value === kept(option.text)
+                put(n, follows ? { text, value: kept(text) } : { text })
+              }}
+            />
+            <TextField
+              name={`${name}.${n}.value`}
+              label={t('option.value')}
+              isRequired
+              value={option.value}
+              maxLength={50}
+              onChange={(now) => put(n, { value: now })}
+            />
+            <Button
+              look="quiet"
+              icon="trash-2"
+              aria-label={t('remove-one', { name: option.text || option.value })}
+              onPress={() => set(options.toSpliced(n, 1))}
+            />
+          </div>
+        )}
+      </Ordered>
+      <div>
+        <Button
+          icon="plus"
+          isDisabled={options.length === (field.validators?.[0]?.value ?? 500)}
+          onPress={() => set([...options, { value: '', text: '' }])}
+        >
+          {t('option.add')}
+        </Button>
+      </div>
+    </Fieldset>
+  )
+}
+
+/** The option with which a record begins. */
+function Initial({ name, value, onChange, values }: InputProps) {
+  const choices = optionsOf(values.options).filter((option) => option.value)
+  return (
+    <Select
+      name={name}
+      label={t('field.initial')}
+      hint={t('field.initial.hint')}
+      value={(value as string | null) ?? null}
+      choices={choices.map((option) => ({ value: option.value, text: option.text || option.value }))}
+      onChange={onChange}
+    />
+  )
+}
+
+function RelatedClass({ field, name, value, onChange }: InputProps) {
+  return (
+    <FieldInput
+      field={{ ...field, type: 'relation', required: true, description: t('field.related_object_class.hint') }}
+      name={name}
+      value={value}
+      onChange={onChange}
+    />
+  )
+}
+
+export const INPUTS: Inputs = {
+  type: Type,
+  default: Default,
+  options: Options,
+  initial: Initial,
+  related_object_class: RelatedClass,
+}
+
+const HINTS: { [alias: string]: Key } = {
+  alias: 'field.alias.hint',
+  description: 'field.description.hint',
+  is_required: 'field.is_required.hint',
+  is_unique: 'field.is_unique.hint',
+  is_indexed: 'field.is_indexed.hint',
+  on_delete: 'field.on_delete.hint',
+}
+
+export const hintOf = (alias: string): string | undefined => {
+  const key = HINTS[alias]
+  return key && t(key)
+}
+
+/** What a change would be told of a field: how many records hold a value. */
+export const filled = (classPath: string, { alias, type }: Fields): [string, string] => [
+  `${classPath}object-records/`,
+  type === 'status' ? 'limit=1' : `${alias}__isnull=false&limit=1`,
+]

@@ -1,0 +1,52 @@
+// The form that the fields of a class give, to be looked at.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { options } from '../../api/query.ts'
+import type { Field, Fields, Options } from '../../api/shapes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import { Button } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { Dialog } from '../../kit/dialogs.tsx'
+import { t } from '../../texts.ts'
+import { RecordInput } from '../forms/record-input.tsx'
+import look from './classes.module.css'
+
+const STEP = 30
+
+/** The fields that records of a class are asked for. */
+export const recordFields = (described: Options | undefined): Field[] =>
+  described?.details.schema.find(({ alias }) => alias === 'fields')?.schema ?? []
+
+export function Preview({ classPath, onClose }: { classPath: string; onClose: () => void }) {
+  const described = useQuery(options(`${classPath}object-records/`))
+  const [values, setValues] = useState<Fields>({})
+  const [count, setCount] = useState(STEP)
+  const fields = recordFields(described.data)
+  return (
+    <Dialog title={t('preview')} isOpen isWide onClose={onClose}>
+      <p className={css.hint}>{t('preview.hint')}</p>
+      {described.error && <Failure error={described.error} />}
+      <div className={look.preview}>
+        {fields.slice(0, count).map((field) => (
+          <RecordInput
+            key={field.alias}
+            field={field}
+            name={field.alias}
+            value={values[field.alias] ?? field.default ?? null}
+            onChange={(value) => setValues({ ...values, [field.alias]: value })}
+          />
+        ))}
+      </div>
+      {described.data && fields.length === 0 && <p>{t('class-fields.nothing')}</p>}
+      <div className={css.actions}>
+        {fields.length > count && (
+          <Button onPress={() => setCount(count + STEP)}>{t('show-more', { count: fields.length - count })}</Button>
+        )}
+        <Button look="primary" onPress={onClose}>
+          {t('close')}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,279 @@
+// The sets for single records of a class: what each gives to people, and what of it to the agents of each connector.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { options, page, wrote } from '../../api/query.ts'
+import { call } from '../../api/request.ts'
+import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import { give, type Held, take } from '../../generic/actions.ts'
+import { same } from '../../generic/changes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import { FormDialog } from '../../generic/form-dialog.tsx'
+import generic from '../../generic/generic.module.css'
+import { may, type PanelProps } from '../../generic/resource.ts'
+import { Button } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { Confirmation } from '../../kit/dialogs.tsx'
+import { Icon } from '../../kit/icons.tsx'
+import { say } from '../../kit/toasts.tsx'
+import { named, t } from '../../texts.ts'
+import look from './classes.module.css'
+
+/** The column of the people is that of no connector. */
+const PEOPLE = 'people'
+
+interface Column {
+  id: string
+  name: string
+}
+
+/** What people and the agents of each connector hold. */
+type Holdings = { [column: string]: Held }
+
+function holdingsOf(set: Instance | undefined): Holdings {
+  const agents = Array.isArray(set?.mcp_permissions) ? (set.mcp_permissions as Fields[]) : []
+  return {
+    [PEOPLE]: (set?.permissions ?? {}) as Held,
+    ...Object.fromEntries(agents.map(({ connector, permissions }) => [`${connector}`, (permissions ?? {}) as Held])),
+  }
+}
+
+function columnsOf(set: Instance | undefined): Column[] {
+  const names = (set?._meta?.labels?.connectors ?? {}) as { [id: string]: { name?: string } | string }
+  const nameOf = (id: string) => {
+    const known = names[id]
+    return typeof known === 'string' ? known : (known?.name ?? id)
+  }
+  const ids = Object.keys(holdingsOf(set)).filter((id) => id !== PEOPLE)
+  return [{ id: PEOPLE, name: t('record-sets.people') }, ...ids.map((id) => ({ id, name: nameOf(id) }))]
+}
+
+const has = (held: Held | undefined, resource: string, action: string) => held?.[resource]?.includes(action) === true
+
+/** Connectors never have more than the set. */
+const within = (held: Held, set: Held): Held =>
+  Object.fromEntries(
+    Object.entries(held).map(([name, actions]) => [name, actions.filter((one) => has(set, name, one))]),
+  )
+
+function Table({
+  fields,
+  columns,
+  holdings,
+  onChange,
+}: {
+  fields: Field[]
+  columns: Column[]
+  holdings: Holdings
+  onChange?: (holdings: Holdings) => void
+}) {
+  const set = (column: string, resource: string, action: string, isGiven: boolean) => {
+    const changed = (isGiven ? give : take)(fields, holdings[column] ?? {}, resource, action)
+    const next = { ...holdings, [column]: changed }
+    const people = next[PEOPLE] ?? {}
+    onChange?.(
+      Object.fromEntries(Object.entries(next).map(([id, held]) => [id, id === PEOPLE ? held : within(held, people)])),
+    )
+  }
+  const rows = fields.flatMap((field) =>
+    (field.values ?? []).map(({ value }): [string, string] => [field.alias, `${value}`]),
+  )
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+    <div className={generic.scroll} tabIndex={0} role="region" aria-label={t('record-sets.table')}>
+      <table className={`${generic.matrix} ${look.sets}`}>
+        <thead>
+          <tr>
+            <td />
+            {columns.map(({ id, name }) => (
+              <th key={id} scope="col" className={look.column}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([resource, action]) => {
+            const name = `${named('resource', resource)}: ${named('action', action)}`
+            return (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                {columns.map((column) => {
+                  const isHeld = has(holdings[column.id], resource, action)
+                  if (!onChange) {
+                    return (
+                      <td key={column.id}>
+                        {isHeld && (
+                          <span className={look.held}>
+                            <Icon name="check" />
+                            <span className="hidden">{t('yes')}</span>
+                          </span>
+                        )}
+                      </td>
+                    )
+                  }
+                  const isBeyond = column.id !== PEOPLE && !has(holdings[PEOPLE], resource, action)
+                  return (
+                    <td key={column.id} title={isBeyond ? t('record-sets.beyond') : undefined}>
+                      <label>
+                        <span className="hidden">
+                          {`${column.name}, ${name}${isBeyond ? ` (${t('record-sets.beyond')})` : ''}`}
+                        </span>
+                        <input
+                          type="checkbox"
+                          checked={isHeld}
+                          disabled={isBeyond}
+                          onChange={(event) => set(column.id, resource, action, event.target.checked)}
+                        />
+                      </label>
+                    </td>
+                  )
+                })}
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+export function RecordSets({ instance, path: classPath }: PanelProps) {
+  const path = `${classPath}record-permission-sets/`
+  const canChange = may(instance, 'edit_perm_set')
+  const described = useQuery(options(path))
+  const shown = useQuery(page(path, 'limit=100'))
+  const [edited, setEdited] = useState<Instance | 'new' | undefined>()
+  const [deleted, setDeleted] = useState<Instance | undefined>()
+  const [error, setError] = useState<unknown>()
+  const failed = described.error ?? shown.error
+  if (failed) return <Failure error={failed} />
+  const schema = described.data?.details.schema ?? []
+  const fields = schema.find(({ alias }) => alias === 'permissions')?.schema ?? []
+  const remove = async ({ id }: Instance) => {
+    await call('DELETE', `${path}${id}/`)
+    setDeleted(undefined)
+    setError(undefined)
+    await wrote(path)
+  }
+  const most = described.data?.restrictions?.limit_items
+  const count = shown.data?.total_count ?? 0
+  return (
+    <section className={generic.section} aria-label={t('record-sets')}>
+      <h2>
+        {t('record-sets')} <span className={css.optional}>{most ? t('count-of', { count, of: most }) : count}</span>
+      </h2>
+      <p className={css.hint}>{t('record-sets.hint')}</p>
+      {shown.data?.results.map((set) => (
+        <details key={`${set.id}`} className={generic.set}>
+          <summary>{`${set.name}`}</summary>
+          <Table fields={fields} columns={columnsOf(set)} holdings={holdingsOf(set)} />
+          {canChange && (
+            <div className={css.actions}>
+              <Button icon="pencil" onPress={() => setEdited(set)}>
+                {t('edit')}
+              </Button>
+              <Button look="danger" onPress={() => setDeleted(set)}>
+                {t('delete')}
+              </Button>
+            </div>
+          )}
+        </details>
+      ))}
+      {canChange && (
+        <div>
+          <Button icon="plus" isDisabled={most !== undefined && count >= most} onPress={() => setEdited('new')}>
+            {t('record-sets.add')}
+          </Button>
+        </div>
+      )}
+      {edited && described.data && (
+        <Edit
+          path={path}
+          schema={schema}
+          fields={fields}
+          set={edited === 'new' ? undefined : edited}
+          onMade={setEdited}
+          onDone={() => setEdited(undefined)}
+        />
+      )}
+      {deleted && (
+        <Confirmation
+          title={`${t('delete')}: ${deleted.name}`}
+          text={t('record-sets.deletes')}
+          action={t('delete')}
+          isOpen
+          onConfirm={() => void remove(deleted).catch(setError)}
+          onClose={() => setDeleted(undefined)}
+        >
+          {error !== undefined && <Failure error={error} />}
+        </Confirmation>
+      )}
+    </section>
+  )
+}
+
+function Edit({
+  path,
+  schema,
+  fields,
+  set,
+  onMade,
+  onDone,
+}: {
+  path: string
+  schema: Field[]
+  fields: Field[]
+  set: Instance | undefined
+  /** A new set has its connectors only when it is there: they are asked for then. */
+  onMade: (set: Instance) => void
+  onDone: () => void
+}) {
+  const [before] = useState(() => ({ name: set?.name ?? '', holdings: holdingsOf(set) }))
+  const [name, setName] = useState<Json>(before.name)
+  const [holdings, setHoldings] = useState(before.holdings)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const isChanged = name !== before.name || !same(holdings as unknown as Json, before.holdings as unknown as Json)
+  const save = async () => {
+    setIsBusy(true)
+    try {
+      const permissions = holdings[PEOPLE] ?? {}
+      if (set) {
+        const agents = Object.entries(holdings).filter(([id]) => id !== PEOPLE)
+        const mcp_permissions = agents.map(([id, held]) => ({ connector: Number(id), permissions: held }))
+        await call('PATCH', `${path}${set.id}/`, {
+          body: { ...(name !== before.name && { name }), permissions, ...(agents.length > 0 && { mcp_permissions }) },
+        })
+      }
+      const made = set ? undefined : (await call<Instance>('POST', path, { body: { name, permissions } })).data
+      say(t('saved'))
+      await wrote(path)
+      const hasAgents = Array.isArray(made?.mcp_permissions) && made.mcp_permissions.length > 0
+      if (made && hasAgents) onMade(made)
+      else onDone()
+    } catch (refused) {
+      setError(refused)
+      setIsBusy(false)
+    }
+  }
+  return (
+    <FormDialog
+      key={`${set?.id}`}
+      title={set ? `${set.name}` : t('record-sets.add')}
+      fields={schema.filter(({ alias }) => alias === 'name')}
+      sections={[]}
+      values={{ name }}
+      instance={set}
+      error={error}
+      isBusy={isBusy}
+      isChanged={isChanged}
+      submit={t('save')}
+      onChange={(_, value) => setName(value)}
+      onSubmit={() => void save()}
+      onDone={onDone}
+    >
+      <Table fields={fields} columns={columnsOf(set)} holdings={holdings} onChange={setHoldings} />
+    </FormDialog>
+  )
+}

@@ -1,0 +1,103 @@
+// What a field of a class is asked for, by its type.
+
+import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+
+/** What each type adds to what all fields have. */
+const EXTRAS: { [type: string]: string[] } = {
+  string: ['max_length', 'is_unique', 'is_indexed'],
+  text: [],
+  url: [],
+  email: ['is_unique', 'is_indexed'],
+  integer: ['min_value', 'max_value', 'is_unique', 'is_indexed'],
+  decimal: ['precision', 'scale', 'is_unique', 'is_indexed'],
+  boolean: ['is_unique', 'is_indexed'],
+  date: ['is_unique', 'is_indexed'],
+  datetime: ['is_unique', 'is_indexed'],
+  enum: ['options', 'is_unique', 'is_indexed'],
+  set: ['options'],
+  status: ['options', 'initial', 'is_unique', 'is_indexed'],
+  user: ['is_unique', 'is_indexed'],
+  document: ['max_num_of_files'],
+  relation: ['related_object_class', 'on_delete', 'is_unique', 'is_indexed'],
+}
+
+const COMMON = ['label', 'alias', 'type', 'description', 'is_required']
+
+/** Set while a field is made, and fixed then. */
+const FIXED = ['alias', 'type', 'related_object_class']
+
+/** The inputs that a field of the type needs, in the order of the form. */
+export function inputsOf(schema: Field[], values: Fields, isNew: boolean): Field[] {
+  const type = `${values.type ?? ''}`
+  const extras = EXTRAS[type]
+  const wanted = extras ? [...COMMON, ...extras, 'default'] : ['label', 'type']
+  return wanted.flatMap((alias) => {
+    if (!isNew && FIXED.includes(alias)) return []
+    if (alias === 'default' && ['document', 'status'].includes(type)) return []
+    const field = schema.find((one) => one.alias === alias)
+    const isRequired = field?.required || ['options', 'related_object_class'].includes(alias)
+    return field ? [{ ...field, required: isRequired === true }] : []
+  })
+}
+
+export interface Option {
+  value: string
+  text: string
+}
+
+export const optionsOf = (value: Json | undefined): Option[] =>
+  (Array.isArray(value) ? value : []).map((item) => {
+    const { value: name, text } = (item ?? {}) as Fields
+    return { value: `${name ?? ''}`, text: `${text ?? ''}` }
+  })
+
+/** A field with which a default is asked for, as records would ask for the value. */
+export function defaultField(values: Fields, classPath: (id: number) => string): Field | undefined {
+  const { type } = values
+  const base = { alias: 'default', required: false, editable: true }
+  const values_ = optionsOf(values.options).filter(({ value }) => value)
+  switch (type) {
+    case 'enum':
+    case 'set':
+      return values_.length > 0 ? { ...base, type, values: values_ } : undefined
+    case 'user':
+      return { ...base, type, autocomplete: '/api/users/autocomplete/?text__icontains=' }
+    case 'relation':
+      return typeof values.related_object_class === 'number'
+        ? {
+            ...base,
+            type,
+            autocomplete: `${classPath(values.related_object_class)}object-records/autocomplete/?text__icontains=`,
+          }
+        : undefined
+    case 'text':
+      return { ...base, type }
+    case 'boolean':
+      return { ...base, type: 'enum' }
+    default:
+      return { ...base, type: `${type}` }
+  }
+}
+
+/** The rules of a field in few words: those that differ from what every field of the type has. */
+export function rulesOf(
+  field: Instance,
+): { rule: 'length' | 'range' | 'digits' | 'files' | 'options'; values: Fields }[] {
+  switch (field.type) {
+    case 'string':
+      return field.max_length === 255 ? [] : [{ rule: 'length', values: { count: field.max_length ?? 0 } }]
+    case 'integer': {
+      const { min_value: low = null, max_value: high = null } = field
+      return low === null && high === null ? [] : [{ rule: 'range', values: { from: low ?? '…', to: high ?? '…' } }]
+    }
+    case 'decimal':
+      return [{ rule: 'digits', values: { count: field.precision ?? 20, scale: field.scale ?? 2 } }]
+    case 'document':
+      return [{ rule: 'files', values: { count: field.max_num_of_files ?? 1 } }]
+    case 'enum':
+    case 'set':
+    case 'status':
+      return [{ rule: 'options', values: { count: optionsOf(field.options).length } }]
+  }
+  return []
+}

@@ -1,0 +1,191 @@
+// Files of a field: those that are there, and those that are being sent.
+
+import { useEffect, useId, useRef, useState } from 'react'
+import { download, upload } from '../../api/files.ts'
+import { Refusal } from '../../api/request.ts'
+import type { Json } from '../../api/shapes.ts'
+import css from '../../kit/controls.module.css'
+import { type FieldProps, Fieldset } from '../../kit/fields.tsx'
+import { say } from '../../kit/toasts.tsx'
+import { LANGUAGE, t } from '../../texts.ts'
+import look from './files.module.css'
+
+/** A file that is there, as labels tell. */
+export interface Kept {
+  name: string
+  url?: string
+  size?: string
+}
+
+interface Sending {
+  id: number
+  name: string
+  part: number
+  error?: string
+  abort: () => void
+}
+
+const KILO = 1024
+
+export function sizeOf(bytes: number): string {
+  const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte']
+  const step = Math.min(Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(KILO)), units.length - 1)
+  return new Intl.NumberFormat(LANGUAGE, {
+    style: 'unit',
+    unit: units[step],
+    unitDisplay: step === 0 ? 'long' : 'short',
+    maximumFractionDigits: 1,
+  }).format(bytes / KILO ** step)
+}
+
+let next = 1
+/** What was sent in this tab, by its token: another page of it may show the same. */
+const sent = new Map<string, Kept>()
+
+/** Items are ids or tokens, or `{file: …}` around them, as answers of tasks have them. */
+const nameIn = (item: Json): string =>
+  item && typeof item === 'object' && !Array.isArray(item) ? `${item.file}` : `${item}`
+
+export function Files({
+  value,
+  most,
+  known,
+  accept,
+  wrap = (token) => token,
+  onChange,
+  ...props
+}: FieldProps & {
+  value: Json[]
+  most: number
+  known?: { [id: string]: Kept } | undefined
+  /** Extensions, as the browser's dialog takes them. */
+  accept?: string
+  /** How a token stands in the value. */
+  wrap?: (token: string) => Json
+  onChange: (value: Json[]) => void
+}) {
+  const [sending, setSending] = useState<Sending[]>([])
+  const [isOver, setIsOver] = useState(false)
+  const input = useRef<HTMLInputElement>(null)
+  const id = useId()
+  // Several may arrive while the value is still the one that was there when they began.
+  const current = useRef(value)
+  useEffect(() => {
+    current.current = value
+  }, [value])
+  const left = most - value.length - sending.filter(({ error }) => !error).length
+  const change = (one: number, change_: Partial<Sending>) =>
+    setSending((all) => all.map((item) => (item.id === one ? { ...item, ...change_ } : item)))
+  const drop = (one: number) => setSending((all) => all.filter((item) => item.id !== one))
+  const send = async (file: File) => {
+    const gone = new AbortController()
+    const one = { id: next++, name: file.name, part: 0, abort: () => gone.abort() }
+    setSending((all) => [...all, one])
+    try {
+      const onProgress = (part: number) => change(one.id, { part })
+      const token = await upload(file, { onProgress, signal: gone.signal })
+      sent.set(token, { name: file.name, size: `${file.size}` })
+      current.current = [...current.current, wrap(token)]
+      onChange(current.current)
+      drop(one.id)
+    } catch (refused) {
+      if (gone.signal.aborted) return drop(one.id)
+      const detail = refused instanceof Refusal ? refused.detail : undefined
+      change(one.id, { error: detail ?? t('failure.offline') })
+    }
+  }
+  const take = (files: FileList | null) => {
+    for (const file of [...(files ?? [])].slice(0, Math.max(left, 0))) void send(file)
+  }
+  return (
+    <Fieldset {...props} hint={props.hint ?? t('files.most', { count: most })}>
+      {value.length + sending.length > 0 && (
+        <ul className={look.files}>
+          {value.map((item) => {
+            const key = nameIn(item)
+            const file = sent.get(key) ?? known?.[key]
+            const name = file?.name ?? t('files.unnamed')
+            const { url } = known?.[key] ?? {}
+            return (
+              <li key={key}>
+                {url ? (
+                  <button
+                    type="button"
+                    className={look.name}
+                    onClick={() => void download(url, name).catch((refused: Error) => say(refused.message))}
+                  >
+                    {name}
+                  </button>
+                ) : (
+                  <span>{name}</span>
+                )}
+                {file?.size && <span className={css.hint}>{sizeOf(Number(file.size))}</span>}
+                <button
+                  type="button"
+                  className={css.remove}
+                  aria-label={t('remove-one', { name })}
+                  disabled={props.isDisabled}
+                  onClick={() => onChange(value.filter((one) => one !== item))}
+                >
+                  {'×'}
+                </button>
+              </li>
+            )
+          })}
+          {sending.map((file) => (
+            <li key={file.id}>
+              <span>{file.name}</span>
+              {file.error ? (
+                <span className={css.error} role="alert">
+                  {file.error}
+                </span>
+              ) : (
+                <progress max={1} value={file.part} aria-label={t('files.sending', { name: file.name })} />
+              )}
+              <button
+                type="button"
+                className={css.remove}
+                aria-label={t(file.error ? 'remove-one' : 'files.cancel', { name: file.name })}
+                onClick={() => (file.error ? drop(file.id) : file.abort())}
+              >
+                {'×'}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      {left > 0 && !props.isDisabled && (
+        <label
+          className={look.drop}
+          htmlFor={id}
+          data-over={isOver || undefined}
+          onDragOver={(event) => {
+            event.preventDefault()
+            setIsOver(true)
+          }}
+          onDragLeave={() => setIsOver(false)}
+          onDrop={(event) => {
+            event.preventDefault()
+            setIsOver(false)
+            take(event.dataTransfer.files)
+          }}
+        >
+          <input
+            ref={input}
+            id={id}
+            type="file"
+            name={props.name}
+            multiple={left > 1}
+            accept={accept}
+            aria-label={t('files.choose-for', { name: props.label })}
+            onChange={(event) => {
+              take(event.target.files)
+              event.target.value = ''
+            }}
+          />
+          <span aria-hidden="true">{t('files.drop')}</span>
+        </label>
+      )}
+    </Fieldset>
+  )
+}

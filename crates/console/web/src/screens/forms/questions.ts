@@ -1,0 +1,127 @@
+// The questions of a task: what its template keeps of them, the fields that they are asked with, and the answers.
+
+import type { Field, Fields, Json, Value } from '../../api/shapes.ts'
+
+export const QUESTION_TYPES = [
+  'text',
+  'longtext',
+  'integer',
+  'decimal',
+  'boolean',
+  'date',
+  'datetime',
+  'choice',
+  'choices',
+  'file',
+] as const
+
+export type QuestionType = (typeof QUESTION_TYPES)[number]
+
+export interface QuestionOption {
+  value: Json
+  text: string
+}
+
+export interface Question {
+  name: string
+  label: string
+  type: QuestionType
+  options: QuestionOption[]
+  required: boolean
+  help: string
+}
+
+const MOST = 500
+const FIELD_TYPES: { [type in QuestionType]: string } = {
+  text: 'string',
+  longtext: 'text',
+  integer: 'integer',
+  decimal: 'decimal',
+  boolean: 'boolean',
+  date: 'date',
+  datetime: 'datetime',
+  choice: 'enum',
+  choices: 'set',
+  file: 'file',
+}
+
+const isObject = (value: Json | undefined): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isType = (value: Json | undefined): value is QuestionType => QUESTION_TYPES.includes(value as QuestionType)
+const textOf = (value: Json | undefined) => (typeof value === 'string' ? value : '')
+
+function optionOf(item: Json): QuestionOption[] {
+  const { value = null, text = null } = isObject(item) ? item : { value: item }
+  return value === null
+    ? []
+    : [{ value, text: textOf(text) || (typeof value === 'string' ? value : JSON.stringify(value)) }]
+}
+
+/** The questions that a configuration names; undefined where it names none, and one text is asked for. */
+export function questionsOf(configuration: Json | undefined): Question[] | undefined {
+  const list = isObject(configuration) ? configuration.questions : undefined
+  if (!Array.isArray(list)) return undefined
+  const known = new Set<string>()
+  const all = list.flatMap((item): Question[] => {
+    const name = isObject(item) ? textOf(item.name) : ''
+    if (!isObject(item) || !name || known.has(name)) return []
+    known.add(name)
+    return [
+      {
+        name,
+        label: textOf(item.label) || name,
+        type: isType(item.type) ? item.type : 'text',
+        options: (Array.isArray(item.options) ? item.options : []).flatMap(optionOf),
+        required: item.required === true,
+        help: textOf(item.help),
+      },
+    ]
+  })
+  return all.slice(0, MOST)
+}
+
+/** What stands for an option in a control: texts and numbers themselves, others as JSON. */
+const keyOf = (value: Json): string | number =>
+  typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value)
+
+export function fieldOf({ name, label, type, options, required, help }: Question): Field {
+  const values: Value[] = options.map(({ value, text }) => ({ value: keyOf(value), text }))
+  return {
+    alias: name,
+    type: FIELD_TYPES[type],
+    required,
+    label,
+    ...(help && { description: help }),
+    ...((type === 'choice' || type === 'choices') && { values }),
+    ...(type === 'file' && { max_num_of_files: 1 }),
+  }
+}
+
+const original = (question: Question, key: Json): Json =>
+  question.options.find(({ value }) => keyOf(value) === key)?.value ?? key
+
+/** An answer as the API keeps it; null where there is none. */
+export function answerOf(question: Question, value: Json | undefined): Json {
+  if (question.type === 'boolean') return value === true
+  if (value === undefined || value === null || value === '') return null
+  if (question.type === 'choice') return original(question, value)
+  if (question.type === 'choices' && Array.isArray(value))
+    return value.length > 0 ? value.map((key) => original(question, key)) : null
+  if (question.type === 'file') return (Array.isArray(value) ? value[0] : value) ?? null
+  return value
+}
+
+/** What a control shows of an answer that is there. */
+export function shownOf(question: Question, answer: Json | undefined): Json {
+  if (answer === undefined || answer === null) return null
+  if (question.type === 'choice') return keyOf(answer)
+  if (question.type === 'choices') return Array.isArray(answer) ? answer.map(keyOf) : null
+  if (question.type === 'file') return [answer]
+  return answer
+}
+
+/** The required questions that have no answer. */
+export const missing = (questions: Question[], answers: Fields): string[] =>
+  questions
+    .filter(({ name, required, type }) => required && type !== 'boolean' && (answers[name] ?? null) === null)
+    .map(({ name }) => name)

@@ -1,0 +1,42 @@
+// The control for a field of a record or a question: what the generic one knows, and files.
+
+import type { Fields, Json } from '../../api/shapes.ts'
+import { FieldInput, type Props } from '../../generic/input.tsx'
+import { limit } from '../../generic/limit.ts'
+import type { InputProps } from '../../generic/resource.ts'
+import { labelOf } from '../../texts.ts'
+import { Files, type Kept } from './files.tsx'
+
+/** Files as records hold them: ids of those that are there, tokens of those that were just sent. */
+export function RecordInput(props: Props & { files?: { [id: string]: Kept } }) {
+  const { field, name, value, onChange, isDisabled, files } = props
+  if (field.type !== 'file' && field.type !== 'document') return <FieldInput {...props} />
+  return (
+    <Files
+      name={name}
+      label={labelOf(field)}
+      hint={field.description || undefined}
+      isRequired={field.required}
+      isDisabled={isDisabled}
+      value={Array.isArray(value) ? value : []}
+      most={limit(field, 'max_items') ?? field.max_num_of_files ?? 1}
+      known={files}
+      onChange={(now) => onChange(now.length > 0 ? now : null)}
+    />
+  )
+}
+
+/** The same as an input of a form; what its files are called stands in the labels of the instance. */
+export function RecordFormInput({ field, name, value, onChange, instance }: InputProps) {
+  const labels = instance?._meta?.labels as { fields?: Fields; files?: { [id: string]: Kept } } | undefined
+  return (
+    <RecordInput
+      field={field}
+      name={name}
+      value={value}
+      onChange={onChange}
+      label={labels?.fields?.[field.alias] as Json}
+      {...(labels?.files && { files: labels.files })}
+    />
+  )
+}
