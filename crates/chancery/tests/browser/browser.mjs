@@ -44,7 +44,9 @@ class Tab {
 
   constructor(page, name) {
     Object.assign(this, { page, name })
-    page.on('console', (message) => AUTOFOCUS.test(message.text()) || this.console.push(message.text()))
+    page.on('console', (message) => {
+      if (!AUTOFOCUS.test(message.text())) this.console.push(`${message.text()} ${message.location().url}`)
+    })
     page.on('pageerror', (error) => this.console.push(`${error}`))
     page.on('request', (request) => this.requests.push(request))
   }

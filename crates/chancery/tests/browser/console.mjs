@@ -8,6 +8,7 @@ const { api, username, password, screens, hostile } = settings
 
 /** Opens a screen as somebody who has just signed in. */
 async function open(page, path = '/') {
+  count(page)
   await page.goto(`${api}/sign-in/?return_to=${encodeURIComponent(`/console${path}`)}`)
   await page.fill('[name=username]', username)
   await page.fill('[name=password]', password)
@@ -17,7 +18,38 @@ async function open(page, path = '/') {
 }
 
 const heading = (page, text) => page.waitForFunction((wanted) => document.querySelector('main h1')?.textContent === wanted, text)
-const settled = (page) => page.waitForLoadState('networkidle')
+
+/** Waits until nothing is asked for, and the page has stood still for a moment. */
+async function settled(page) {
+  do {
+    await page.evaluate(() => new Promise((resolve) => {
+      let timer = setTimeout(resolve, 100)
+      const seen = new MutationObserver(() => {
+        clearTimeout(timer)
+        timer = setTimeout(resolve, 100)
+      })
+      seen.observe(document, { subtree: true, childList: true, characterData: true })
+    }))
+  } while (page.waiting.size > 0)
+}
+
+/** Counts what a page asks for. */
+function count(page) {
+  page.waiting = new Set()
+  page.on('request', (request) => page.waiting.add(request))
+  for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => page.waiting.delete(request))
+}
+
+/** Goes to another screen as a link does, without loading the console anew. */
+async function go(page, path) {
+  await page.evaluate((to) => {
+    history.pushState({}, '', `/console${to}`)
+    dispatchEvent(new PopStateEvent('popstate', { state: {} }))
+  }, path)
+  await page.waitForFunction((to) => location.pathname + location.search === `/console${to}`, path)
+  await settled(page)
+  await page.waitForSelector('main h1')
+}
 
 /** Presses Tab until something has the focus. */
 async function tabTo(page, selector, most = 80) {
@@ -32,9 +64,7 @@ await journey('every screen', async (page, tab) => {
   page.on('dialog', (dialog) => assert.fail(`a script ran: ${dialog.message()}`))
   await open(page)
   for (const path of screens) {
-    await page.goto(`${api}/console${path}`)
-    await page.waitForSelector('main h1')
-    await settled(page)
+    await go(page, path)
     assert.equal(await page.locator('main h1').count(), 1, path)
     assert.equal(await page.evaluate(() => globalThis.ran), undefined, `${path}: a script ran`)
     await tab.isAccessible(path)

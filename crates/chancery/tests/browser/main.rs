@@ -160,6 +160,38 @@ async fn the_console_is_for_everybody() {
     admin.post("/api/roles/", json!({"name": HOSTILE, "description": HOSTILE})).await.created();
     admin.post("/api/user-groups/", json!({"name": HOSTILE, "description": HOSTILE})).await.created();
     admin.post("/api/object-classes/", json!({"name": HOSTILE})).await.created();
+    admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    let option = json!({"value": "new", "text": HOSTILE});
+    for field in [
+        json!({"label": "Title", "type": "string", "description": HOSTILE}),
+        json!({"label": "Total", "type": "decimal"}),
+        json!({"label": "Due", "type": "date"}),
+        json!({"label": "Is paid", "type": "boolean"}),
+        json!({"label": "State", "type": "enum", "options": [option]}),
+        json!({"label": "Papers", "type": "document", "max_num_of_files": 5}),
+    ] {
+        admin.post("/api/object-classes/2/fields/", field).await.created();
+    }
+    admin.patch("/api/object-classes/2/", json!({"label_field": "title"})).await.ok();
+    for number in 1..=30 {
+        let fields =
+            json!({"title": format!("{HOSTILE} {number}"), "total": number, "due": "2026-02-28", "is_paid": true});
+        admin.post("/api/object-classes/2/object-records/", json!({"fields": fields})).await.created();
+    }
+    admin.delete("/api/object-records/30/").await.is_empty();
+    admin.post("/api/object-classes/2/record-permission-sets/", json!({"name": HOSTILE})).await.created();
+    let config = json!({"task_type": "tt_form", "prompt": HOSTILE, "configuration": {"questions": [{"name": "why"}]}});
+    let template = json!({"name": HOSTILE, "complete_by": "asap", "plugin_config": config});
+    admin.post("/api/task-templates/", template).await.created();
+    for record in [1, 2] {
+        let task = json!({"task_template": 1, "object_record": record, "assignees": [1]});
+        admin.post("/api/tasks/", task).await.created();
+    }
+    let agents =
+        json!({"type": "ai_mcp", "name": HOSTILE, "object_classes": [2], "redirect_uris": ["http://127.0.0.1/"]});
+    let agents = admin.post("/api/integrations/", agents).await.created()["uuid"].take();
+    admin.post("/api/mcp/connectors/", json!({"name": HOSTILE, "integration": agents})).await.created();
+    let integration = format!("/admin/integrations/{}", agents.as_str().unwrap());
     let provider = json!({
         "name": HOSTILE, "client_id": "a", "client_secret": "b", "tenant_id": "c", "provider": "provider_a",
     });
@@ -189,12 +221,26 @@ async fn the_console_is_for_everybody() {
         "/admin/integrations/new",
         "/admin/connectors/new",
         "/admin/components",
+        "/admin/classes/2",
+        "/admin/task-templates/1",
+        "/admin/connectors/1",
+        &integration,
+        "/records",
+        "/records/order",
+        "/records/order/new",
+        "/records/order/1",
+        "/records/order/import",
+        "/records/order/deleted",
+        "/search?text=img",
+        "/tasks",
+        "/tasks/board",
+        "/tasks/1",
         "/nowhere",
     ];
     run(
         "console.mjs",
         json!({
-            "api": address(&server), "username": ADMIN, "password": PASSWORD, "screens": screens, "hostile": HOSTILE,
+            "api": address(&server), "username": ADMIN, "password": PASSWORD, "screens": &screens[..], "hostile": HOSTILE,
         }),
     );
 }
