@@ -72,46 +72,35 @@ pub async fn make(
     classes: &Classes,
     bar: &ProgressBar,
 ) -> Result<Records, Failure> {
-    let companies = batches(admin, classes.company, COMPANIES, bar, |place| company(place, people)).await?;
-    let mut copies = Vec::new();
-    for _ in 0..3 {
-        copies.push(admin.upload("signed-copy.txt", b"Signed by both sides.\n").await?);
+    let items = (0..COMPANIES).map(|place| company(place, people)).collect();
+    let companies = batches(admin, classes.company, items, bar).await?;
+
+    let of = |place| companies[any(place, 1, COMPANIES)];
+    let mut items: Vec<Json> =
+        (0..CONTRACTS).map(|place| contract(place, of(place), people, classes.contract)).collect();
+    for signed in items.iter_mut().filter(|item| item["fields"]["status"] == "signed").take(3) {
+        let copy = admin.upload("signed-copy.txt", b"Signed by both sides.\n").await?;
+        signed["fields"]["signed_copy"] = json!([copy]);
     }
-    let contracts = batches(admin, classes.contract, CONTRACTS, bar, |place| {
-        let mut item = contract(place, companies[any(place, 1, COMPANIES)], people, classes.contract);
-        if let Some(copy) = copies.get(place) {
-            item["fields"]["signed_copy"] = json!([copy]);
-        }
-        item
-    });
-    let contracts = contracts.await?;
-    let invoices = batches(admin, classes.invoice, INVOICES, bar, |place| {
-        invoice(place, contracts[any(place, 2, CONTRACTS)], people, classes.invoice)
-    });
-    let invoices = invoices.await?;
+    let contracts = batches(admin, classes.contract, items, bar).await?;
+
+    let of = |place| contracts[any(place, 2, CONTRACTS)];
+    let items = (0..INVOICES).map(|place| invoice(place, of(place), people, classes.invoice)).collect();
+    let invoices = batches(admin, classes.invoice, items, bar).await?;
     Ok(Records { companies, contracts, invoices })
 }
 
-async fn batches(
-    admin: &mut Caller,
-    class: Class,
-    count: usize,
-    bar: &ProgressBar,
-    item: impl Fn(usize) -> Json,
-) -> Result<Vec<i64>, Failure> {
+async fn batches(admin: &mut Caller, class: Class, items: Vec<Json>, bar: &ProgressBar) -> Result<Vec<i64>, Failure> {
     let path = format!("/api/object-classes/{}/object-records/batch/", class.id);
-    let mut ids = Vec::with_capacity(count);
-    for from in (0..count).step_by(AT_A_TIME) {
-        let items = Json::from_iter((from..count.min(from + AT_A_TIME)).map(&item));
+    let mut ids = Vec::with_capacity(items.len());
+    for items in items.chunks(AT_A_TIME) {
         let made = admin.post(&path, json!({"items": items})).await?;
-        let new = made["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64);
-        let before = ids.len();
-        ids.extend(new);
-        bar.inc((ids.len() - before) as u64);
+        ids.extend(made["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64));
+        bar.inc(items.len() as u64);
     }
-    match ids.len() == count {
+    match ids.len() == items.len() {
         true => Ok(ids),
-        false => Err(format!("POST {path}: {} records were made instead of {count}", ids.len())),
+        false => Err(format!("POST {path}: {} records were made instead of {}", ids.len(), items.len())),
     }
 }
 

@@ -10,6 +10,7 @@ mod clients;
 mod connections;
 mod crash;
 mod data_directory;
+mod demo;
 mod durability;
 mod encryption;
 mod file_load;
