@@ -3,9 +3,9 @@
 //! A copy that is not finished has the file [`UNFINISHED`], by which no server or command uses it, and the next backup
 //! begins it again. A finished one knows that it is a copy: its history service is another one than that of the original.
 
-use crate::commands::progress;
 use crate::data_directory::UNFINISHED;
 use crate::open::{Failure, open_for_command};
+use crate::output::progress;
 use crate::output::say;
 use crate::secrets_file::{self, SECRET_KEY};
 use crate::settings::Settings;

@@ -37,6 +37,15 @@ pub enum Command {
     /// Create, list and delete builds (tenants)
     #[command(subcommand)]
     Build(BuildCommand),
+    /// Create a build with people, classes, records and tasks to look around in
+    Demo {
+        /// Its domain
+        #[arg(default_value = "demo.localhost")]
+        domain: String,
+        /// Print what was made as a JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
@@ -246,6 +255,15 @@ mod tests {
         let cli = parse("chancery build delete a.example --yes");
         let Command::Build(BuildCommand::Delete { domain, yes, with_history }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), yes, with_history), ("a.example", true, false));
+    }
+
+    #[test]
+    fn a_demo_has_a_domain() {
+        let cli = parse("chancery demo");
+        assert!(matches!(cli.command, Command::Demo { domain, json: false } if domain == "demo.localhost"));
+        let cli = parse("chancery demo a.example --json --admin-username x@a.example");
+        assert!(matches!(cli.command, Command::Demo { domain, json: true } if domain == "a.example"));
+        assert!(refused("chancery demo a.example b.example"));
     }
 
     #[test]

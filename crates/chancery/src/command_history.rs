@@ -3,15 +3,19 @@
 
 use crate::data_directory;
 use crate::open::{Failure, history_at, history_engine, history_service};
+use crate::output::remark;
 use crate::settings::{Settings, address_of};
 use history::engine::Engine;
 use history::service::Service;
 use history::sqlite::Sqlite;
+use platform::builds;
 use platform::events;
 use platform::events::history_client::{Failure as CallFailure, HistoryAddress, HistoryClient};
 use platform::events::history_tenants::TenantError;
 use platform::events::own_history::{self, Notes};
 use platform::kit::app::App;
+use platform::kit::build::Build;
+use platform::kit::callers::STALE_AFTER;
 use std::fmt::Display;
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -35,6 +39,19 @@ pub struct Reached {
 }
 
 impl Reached {
+    /// Waits until running servers serve a new build, also those that have just learnt of no such build, and remarks where it
+    /// has no tenant yet.
+    pub async fn finish_new_build(&self, app: &App, build: &Build) -> Result<(), Failure> {
+        tokio::time::sleep(STALE_AFTER).await;
+        if let Some(reason) = &self.away {
+            remark("The history service was not reached; a running server makes the build's tenant there.");
+            remark(reason);
+        } else if !builds::has_history(app, build).await? {
+            remark("The history service did not make the build's tenant; a running server does it later.");
+        }
+        Ok(())
+    }
+
     /// Ends what was begun for the command.
     pub async fn close(self) {
         if let Some(served) = self.served {

@@ -5,18 +5,17 @@ use crate::build_list;
 use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, Part, UserCommand, UserPassword};
 use crate::command_history::{self, Reached};
 use crate::data_directory;
+use crate::demo::demo;
 use crate::open::{Failure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key};
-use crate::output::{remark, say, say_lines};
+use crate::output::{progress, say, say_lines};
 use crate::passwords;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::Settings;
-use indicatif::{ProgressBar, ProgressStyle};
 use platform::builds::HistoryOfDeleted;
 use platform::events::history_tenants::Tenant;
 use platform::key_rotation::{self, Rotated};
 use platform::kit::app::App;
-use platform::kit::callers::STALE_AFTER;
 use platform::{builds, limits};
 use std::io::IsTerminal;
 use web::clock::random_token;
@@ -31,6 +30,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
         }
         Command::Build(command) => build(command, settings).await,
         Command::User(command) => user(command, settings).await,
+        Command::Demo { domain, json } => demo(&domain, json, &settings).await,
         Command::History(HistoryCommand::Adopt { new_tenants }) => adopt_history(&settings, new_tenants).await,
         Command::Keys { command: None } => keys(&settings),
         Command::Keys { command: Some(KeysCommand::Rotate) } => rotate(&settings).await,
@@ -58,14 +58,7 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
                     settings.admin_username
                 ))?;
             }
-            // Then running servers serve it, also those that have just learnt of no such build.
-            tokio::time::sleep(STALE_AFTER).await;
-            if let Some(reason) = &history.away {
-                remark("The history service was not reached; a running server makes the build's tenant there.");
-                remark(reason);
-            } else if !builds::has_history(&app, &build).await? {
-                remark("The history service did not make the build's tenant; a running server does it later.");
-            }
+            history.finish_new_build(&app, &build).await?;
             history.close().await;
         }
         BuildCommand::List { json } => {
@@ -218,10 +211,4 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
         say("Set CHANCERY_SECRET_KEY to the new key before the next start.")?;
     }
     Ok(())
-}
-
-pub fn progress(what: &'static str, length: u64) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length).with_style(style).with_message(what)
 }

@@ -6,6 +6,7 @@ mod cli;
 mod command_history;
 mod commands;
 mod data_directory;
+mod demo;
 mod descriptors;
 mod log;
 mod open;

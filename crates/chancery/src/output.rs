@@ -1,6 +1,7 @@
 //! What commands print. A closed or full output is a failure of the command, where `println!` would panic.
 
 use crate::open::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -19,4 +20,11 @@ pub fn say_lines(lines: &str) -> Result<(), Failure> {
 /// Prints a line on standard error, where nobody may read it.
 pub fn remark(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A bar on standard error, where that is a terminal.
+pub fn progress(what: &'static str, length: u64) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style).with_message(what)
 }

@@ -285,18 +285,18 @@ async fn until(mut stage: watch::Receiver<Stage>, wanted: Stage) {
 }
 
 /// The signals that ask the process to stop.
-struct Signals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn watch() -> Result<Self, Failure> {
+    pub fn watch() -> Result<Self, Failure> {
         let watched = |kind| signal(kind).map_err(|error| format!("signals cannot be watched: {error}"));
         Ok(Self { terminate: watched(SignalKind::terminate())?, interrupt: watched(SignalKind::interrupt())? })
     }
 
-    async fn received(&mut self) {
+    pub async fn received(&mut self) {
         tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
     }
 }

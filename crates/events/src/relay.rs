@@ -152,9 +152,9 @@ fn delivery(build: &Build) -> &Delivery {
     build.slot()
 }
 
-/// Whether the events of a build are on their way to the service, as far as its last call tells.
+/// Whether this process brings the events of a build to the service, as far as its last call tells. A command brings none.
 pub(crate) fn is_delivering(app: &App, build: &Build) -> bool {
-    client(app).is_some() && !delivery(build).has_failed.load(Ordering::Relaxed)
+    client(app).is_some() && jobs::is_on(app) && !delivery(build).has_failed.load(Ordering::Relaxed)
 }
 
 /// The tenant of a build, if a delivery of this process has asked for it already.

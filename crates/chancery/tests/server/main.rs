@@ -11,6 +11,7 @@ mod connections;
 mod console;
 mod crash;
 mod data_directory;
+mod demo;
 mod durability;
 mod encryption;
 mod file_load;

@@ -1,0 +1,35 @@
+//! What agents need in the demo: an integration with the classes, a connector, and what record permission sets let it do.
+
+use super::calls::Caller;
+use super::classes::Classes;
+use crate::open::Failure;
+use serde_json::json;
+
+/// Makes the integration and the connector. Its secret is not kept: a super admin resets it to get one.
+pub async fn make(admin: &mut Caller, classes: &Classes) -> Result<(), Failure> {
+    let integration = json!({
+        "type": "ai_mcp", "name": "Agents", "description": "Programs that work for people", "is_enabled": true,
+        "object_classes": classes.all().map(|class| class.id), "redirect_uris": ["http://localhost/callback"],
+    });
+    let integration = admin.post("/api/integrations/", integration).await?;
+    let connector = json!({
+        "name": "Assistant", "description": "Finds and corrects invoices", "integration": integration["uuid"],
+        "allowed_tools": [
+            "list_object_classes", "describe_object_class", "search_records", "get_record", "update_record", "list_tasks",
+            "get_task", "get_record_history",
+        ],
+    });
+    let connector = admin.make("/api/mcp/connectors/", connector).await?;
+    for class in classes.all() {
+        let given = [
+            (class.readers, json!({"object_records": ["view"], "tasks": ["view"]})),
+            (class.editors, json!({"object_records": ["view", "edit"], "tasks": ["view"]})),
+        ];
+        for (set, permissions) in given {
+            let path = format!("/api/object-classes/{}/record-permission-sets/{set}/", class.id);
+            let body = json!({"mcp_permissions": [{"connector": connector, "permissions": permissions}]});
+            admin.patch(&path, body).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Calls of the main API that this command makes on itself: requests of HTTP over a connection in memory, which nobody else
+//! can reach, answered as those of any client. So nothing is made that the API would refuse, uploads and changes of classes
+//! included, which calls within a request (`kit/inner_call.rs`) cannot make.
+
+use crate::open::Failure;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use platform::kit;
+use platform::kit::app::App;
+use serde_json::{Value as Json, json};
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// How much of a request or an answer is on its way at a time, in bytes.
+const IN_FLIGHT: usize = 64 * 1024;
+/// The most characters of a refusal that are told.
+const MAX_TOLD: usize = 300;
+
+/// Somebody who is signed in to a build, on a connection of his own.
+pub struct Caller {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+    authorization: String,
+}
+
+impl Caller {
+    /// Signs in with a password.
+    pub async fn sign_in(app: &App, domain: &str, username: &str, password: &str) -> Result<Caller, Failure> {
+        let (near, far) = tokio::io::duplex(IN_FLIGHT);
+        let app = app.clone();
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        tokio::spawn(async move {
+            let answer = service_fn(move |request| {
+                let answered = kit::serve::answer(app.clone(), platform::table(), request, peer);
+                async move { Ok::<_, Infallible>(answered.await) }
+            });
+            // It ends when the caller is dropped.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(far), answer).await;
+        });
+        let (sender, connection) = handshake(TokioIo::new(near)).await.map_err(|error| error.to_string())?;
+        tokio::spawn(connection);
+        let mut caller = Caller { sender, host: domain.to_owned(), authorization: String::new() };
+        let tokens = caller.post("/api/auth/login/", json!({"username": username, "password": password})).await?;
+        let token = tokens["access_token"].as_str().ok_or_else(|| format!("{username} got no token"))?;
+        caller.authorization = format!("Bearer {token}");
+        Ok(caller)
+    }
+
+    pub async fn get(&mut self, path: &str) -> Result<Json, Failure> {
+        self.send(self.request(Method::GET, path), Bytes::new()).await
+    }
+
+    pub async fn post(&mut self, path: &str, body: Json) -> Result<Json, Failure> {
+        self.send_json(Method::POST, path, body).await
+    }
+
+    pub async fn patch(&mut self, path: &str, body: Json) -> Result<Json, Failure> {
+        self.send_json(Method::PATCH, path, body).await
+    }
+
+    /// Makes an object; its id.
+    pub async fn make(&mut self, path: &str, body: Json) -> Result<i64, Failure> {
+        let made = self.post(path, body).await?;
+        made["id"].as_i64().ok_or_else(|| format!("POST {path}: an answer without an id: {made}"))
+    }
+
+    /// Uploads a file; its token. The name has plain characters.
+    pub async fn upload(&mut self, name: &str, content: &'static [u8]) -> Result<Json, Failure> {
+        let request = self
+            .request(Method::POST, "/api/files/upload/")
+            .header(header::CONTENT_TYPE, "application/octet-stream")
+            .header(header::CONTENT_DISPOSITION, format!("attachment; filename={name}"));
+        let mut uploaded = self.send(request, Bytes::from_static(content)).await?;
+        Ok(uploaded["token"].take())
+    }
+
+    async fn send_json(&mut self, method: Method, path: &str, body: Json) -> Result<Json, Failure> {
+        let request = self.request(method, path).header(header::CONTENT_TYPE, "application/json");
+        self.send(request, body.to_string().into()).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> http::request::Builder {
+        let request = Request::builder().method(method).uri(path).header(header::HOST, &self.host);
+        match self.authorization.as_str() {
+            "" => request,
+            authorization => request.header(header::AUTHORIZATION, authorization),
+        }
+    }
+
+    /// The answer to a request; a failure that names the request when it is refused.
+    async fn send(&mut self, request: http::request::Builder, body: Bytes) -> Result<Json, Failure> {
+        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let failed = |reason: &dyn std::fmt::Display| format!("{method} {path}: {reason}");
+        self.sender.ready().await.map_err(|error| failed(&error))?;
+        let response = self.sender.send_request(request).await.map_err(|error| failed(&error))?;
+        let status = response.status();
+        let text = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
+        if !status.is_success() {
+            let told: String = String::from_utf8_lossy(&text).chars().take(MAX_TOLD).collect();
+            return Err(failed(&format!("{} {told}", status.as_u16())));
+        }
+        if status == StatusCode::NO_CONTENT {
+            return Ok(Json::Null);
+        }
+        serde_json::from_slice(&text).map_err(|error| failed(&error))
+    }
+}

@@ -1,0 +1,172 @@
+//! `chancery demo`: a new build with a small organisation in it, for people who want to look around
+//! (`docs/operations.md`, "Commands").
+
+mod agents;
+mod calls;
+mod classes;
+mod organisation;
+mod records;
+mod tasks;
+
+use self::calls::Caller;
+use self::organisation::{ANNA, JONAS, account_type, username};
+use crate::command_history;
+use crate::open::{Failure, open};
+use crate::output::{progress, say, say_lines};
+use crate::serve::Signals;
+use crate::settings::Settings;
+use platform::builds;
+use platform::events;
+use platform::kit::account_type::AccountType;
+use platform::kit::app::App;
+use platform::kit::build::Build;
+use serde_json::{Value as Json, json};
+use web::clock::random_token;
+
+/// An account that the operator is told of.
+struct Account {
+    username: String,
+    account_type: &'static str,
+    password: String,
+    /// Whether nobody else knows the password.
+    is_new: bool,
+}
+
+/// What was made: how many of what, by the name of its resource and by its name for people.
+type Counts = Vec<(&'static str, &'static str, usize)>;
+
+/// Makes the build, or nothing.
+pub async fn demo(domain: &str, as_json: bool, settings: &Settings) -> Result<(), Failure> {
+    let mut signals = Signals::watch()?;
+    let app = open(settings, settings.listen).await?;
+    if let Ok(build) = builds::find(&app, domain).await {
+        let domain = &build.domain;
+        return Err(format!(
+            "{domain}: there is such a build already; name another domain (`chancery demo DOMAIN`), or delete it first \
+             (`chancery build delete {domain} --yes`)"
+        ));
+    }
+    let history = command_history::connect(&app, settings).await?;
+    let accounts = accounts(settings);
+    let [admin, ..] = &accounts;
+    let build = builds::create(&app, domain, &admin.username, &admin.password).await?;
+    let filled = tokio::select! {
+        filled = fill(&app, &build, &accounts) => filled,
+        () = signals.received() => Err("it was interrupted".to_owned()),
+    };
+    let counts = match filled {
+        Ok(counts) => counts,
+        Err(reason) => {
+            let removed = remove(&app, &build, history.away.is_none()).await;
+            history.close().await;
+            app.store.close().await;
+            return Err(format!("{reason}; {removed}"));
+        }
+    };
+    let address = format!("{}/", app.address_of(&build));
+    // At once, since nobody else knows the passwords.
+    match as_json {
+        true => say_lines(&to_json(&build, &address, &counts, &accounts))?,
+        false => tell(&build, &address, &counts, &accounts)?,
+    }
+    history.finish_new_build(&app, &build).await?;
+    history.close().await;
+    app.store.close().await;
+    Ok(())
+}
+
+/// Those who can sign in: the super admin first.
+fn accounts(settings: &Settings) -> [Account; 3] {
+    let admin = Account {
+        username: settings.admin_username.clone(),
+        account_type: AccountType::SuperAdmin.name(),
+        password: settings.admin_password.clone().unwrap_or_else(random_token),
+        is_new: settings.admin_password.is_none(),
+    };
+    let known = |place| Account {
+        username: username(place),
+        account_type: account_type(place),
+        password: random_token(),
+        is_new: true,
+    };
+    [admin, known(ANNA), known(JONAS)]
+}
+
+/// Fills the build, as its super admin and the two people who answer tasks.
+async fn fill(app: &App, build: &Build, accounts: &[Account; 3]) -> Result<Counts, Failure> {
+    let [admin, anna, jonas] = accounts;
+    let sign_in =
+        async |account: &Account| Caller::sign_in(app, &build.domain, &account.username, &account.password).await;
+    let mut admin = sign_in(admin).await?;
+    let bar = progress("people", records::RECORDS as u64);
+    let known = [(ANNA, anna.password.clone()), (JONAS, jonas.password.clone())];
+    let people = organisation::make(app, build, &mut admin, &known).await?;
+    bar.set_message("classes");
+    let classes = classes::make(&mut admin, &people).await?;
+    agents::make(&mut admin, &classes).await?;
+    classes::form(&mut admin, &classes).await?;
+    bar.set_message("records");
+    let records = records::make(&mut admin, &people, &classes, &bar).await?;
+    classes::document_template(&mut admin, &classes).await?;
+    bar.set_message("tasks");
+    let (mut anna, mut jonas) = (sign_in(anna).await?, sign_in(jonas).await?);
+    let callers = tasks::Callers { admin: &mut admin, anna: &mut anna, jonas: &mut jonas };
+    let tasks = tasks::make(callers, &people, &classes, &records).await?;
+    bar.finish_and_clear();
+    Ok(vec![
+        // With the super admin.
+        ("users", "people and programs", people.users.len() + 1),
+        ("roles", "roles", people.num_of_roles),
+        ("user_groups", "groups", people.num_of_groups),
+        ("object_classes", "classes", classes.all().len()),
+        ("object_records", "records", records.companies.len() + records.contracts.len() + records.invoices.len()),
+        ("document_templates", "document template", 1),
+        ("object_class_forms", "form", 1),
+        ("task_templates", "task templates", tasks.templates),
+        ("tasks", "tasks", tasks.tasks),
+        ("integrations", "integration for agents", 1),
+        ("mcp_connectors", "connector", 1),
+    ])
+}
+
+/// Removes a build that could not be filled; a line that says what became of it.
+async fn remove(app: &App, build: &Build, has_history: bool) -> String {
+    let domain = &build.domain;
+    let with_history = has_history && events::client(app).is_some();
+    let mut removed = builds::delete(app, domain, with_history).await;
+    if with_history && removed.is_err() {
+        removed = builds::delete(app, domain, false).await;
+    }
+    match removed {
+        Ok(_) => format!("the build {domain} was removed again"),
+        Err(reason) => format!(
+            "the build {domain} is half-made and could not be removed ({reason}): `chancery build delete {domain} --yes`"
+        ),
+    }
+}
+
+fn tell(build: &Build, address: &str, counts: &Counts, accounts: &[Account; 3]) -> Result<(), Failure> {
+    let made: Vec<String> = counts.iter().map(|(_, name, count)| format!("{count} {name}")).collect();
+    say(format_args!("The build {} was made: {}.", build.domain, made.join(", ")))?;
+    say(format_args!("Open {address} while a server runs (`chancery serve`). Sign in as"))?;
+    for Account { username, account_type, password, is_new } in accounts {
+        match is_new {
+            true => {
+                say(format_args!("  {username} ({account_type}) with the password {password} (it is shown this once)"))?
+            }
+            false => say(format_args!("  {username} ({account_type})"))?,
+        }
+    }
+    Ok(())
+}
+
+fn to_json(build: &Build, address: &str, counts: &Counts, accounts: &[Account; 3]) -> String {
+    let counts = Json::from_iter(counts.iter().map(|(resource, _, count)| (*resource, *count)));
+    let accounts = accounts.iter().map(|account| {
+        let password = account.is_new.then_some(&account.password);
+        json!({"username": account.username, "account_type": account.account_type, "password": password})
+    });
+    let told =
+        json!({"domain": build.domain, "address": address, "made": counts, "accounts": Json::from_iter(accounts)});
+    format!("{told:#}\n")
+}

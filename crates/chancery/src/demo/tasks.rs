@@ -1,0 +1,144 @@
+//! Task templates of the demo, and tasks in most states.
+
+use super::calls::Caller;
+use super::classes::Classes;
+use super::organisation::{ANNA, EMMA, JONAS, Organisation};
+use super::records::Records;
+use crate::open::Failure;
+use serde_json::{Value as Json, json};
+
+/// Those who answer tasks, and who approves them.
+pub struct Callers<'a> {
+    pub admin: &'a mut Caller,
+    pub anna: &'a mut Caller,
+    pub jonas: &'a mut Caller,
+}
+
+/// How many templates and tasks there are.
+pub struct Made {
+    pub templates: usize,
+    pub tasks: usize,
+}
+
+/// Makes the templates and the tasks. No template has reminders, which would mail.
+pub async fn make(
+    callers: Callers<'_>,
+    people: &Organisation,
+    classes: &Classes,
+    records: &Records,
+) -> Result<Made, Failure> {
+    let Callers { admin, anna, jonas } = callers;
+    let check = template(admin, invoice_check(classes)).await?;
+    let review = template(admin, contract_review(classes)).await?;
+    let survey = template(admin, survey()).await?;
+    let user = |place: usize| people.users[place];
+
+    // Invoices: two to be checked, one to be approved, one approved, one rejected.
+    let mut checks = Vec::new();
+    for invoice in records.invoices.iter().rev().take(5) {
+        let body = json!({
+            "task_template": check, "object_record": invoice, "assignees": [user(JONAS)], "assignee_groups": [people.accounts],
+        });
+        checks.push(task(admin, body).await?);
+    }
+    for task in &checks[2..] {
+        let response = json!({"fields": {"is_paid": true, "paid_on": "2026-11-20"}});
+        act(jonas, *task, "complete", json!({"response": response, "comment": "Paid this morning."})).await?;
+    }
+    act(admin, checks[3], "approve", json!({"condition": "The amount is right", "comment": "Thank you."})).await?;
+    act(
+        admin,
+        checks[4],
+        "reject",
+        json!({"condition": "Something is missing", "comment": "Where is the second page?"}),
+    )
+    .await?;
+
+    // Contracts: two to be reviewed, one reviewed, one canceled.
+    let mut reviews = Vec::new();
+    let assigned = [json!([user(ANNA)]), json!([user(EMMA)]), json!([user(ANNA)]), json!([user(EMMA)])];
+    for (contract, assignees) in records.contracts.iter().zip(assigned) {
+        let body = json!({
+            "task_template": review, "object_record": contract, "assignees": assignees, "assignee_groups": [people.contracts],
+        });
+        reviews.push(task(admin, body).await?);
+    }
+    let response = json!({"fields": {"renews": true, "remarks": "Renew it, but ask for a better price."}});
+    act(anna, reviews[2], "complete", json!({"response": response})).await?;
+    act(admin, reviews[3], "cancel", json!({})).await?;
+
+    // Questions without a record: one to be answered, one answered, one opened again.
+    let mut surveys = Vec::new();
+    for name in ["The new canteen", "The move to the new office", "Working from home"] {
+        let body = json!({
+            "task_template": survey, "name": name, "assignees": [user(JONAS), user(ANNA)], "assignee_groups": [people.accounts],
+        });
+        surveys.push(task(admin, body).await?);
+    }
+    let response = json!({"rating": "good", "reasons": "It is quiet.", "again": true});
+    for task in &surveys[1..] {
+        act(jonas, *task, "complete", json!({"response": response})).await?;
+    }
+    act(admin, surveys[2], "reopen", json!({})).await?;
+    Ok(Made { templates: 3, tasks: checks.len() + reviews.len() + surveys.len() })
+}
+
+async fn template(admin: &mut Caller, body: Json) -> Result<i64, Failure> {
+    admin.make("/api/task-templates/", body).await
+}
+
+async fn task(admin: &mut Caller, body: Json) -> Result<i64, Failure> {
+    admin.make("/api/tasks/", body).await
+}
+
+async fn act(caller: &mut Caller, task: i64, action: &str, body: Json) -> Result<(), Failure> {
+    caller.post(&format!("/api/tasks/{task}/{action}/"), body).await.map(drop)
+}
+
+fn invoice_check(classes: &Classes) -> Json {
+    json!({
+        "name": "Pay the invoice", "description": "Pay it, and say when",
+        "complete_by": "time_frame", "complete_by_time_unit": "weeks", "complete_by_time_value": 2,
+        "plugin_config": {
+            "task_type": "tt_object_record_update", "prompt": "When was the invoice paid?", "approval_required": true,
+            "approval_conditions": [{"name": "The amount is right"}, {"name": "Something is missing"}],
+            "configuration": {
+                "object_class": classes.invoice.id, "fields": ["is_paid", "paid_on", "remarks"],
+                "instructions": "Compare the amount with the contract first.",
+            },
+        },
+    })
+}
+
+fn contract_review(classes: &Classes) -> Json {
+    json!({
+        "name": "Review the contract", "description": "Shall it go on?",
+        "complete_by": "time_frame", "complete_by_time_unit": "months", "complete_by_time_value": 1,
+        "plugin_config": {
+            "task_type": "tt_object_record_update", "prompt": "Shall the contract be renewed?",
+            "configuration": {
+                "object_class": classes.contract.id, "fields": ["renews", "remarks"],
+                "instructions": "Ask the people who work with the company.",
+            },
+        },
+    })
+}
+
+/// Its configuration is of the kind that the page of a mailed link understands (`docs/reference/task-links.md`).
+fn survey() -> Json {
+    let ratings = ["good", "fair", "poor"].map(|value| json!({"value": value, "text": value}));
+    json!({
+        "name": "Ask for an opinion", "complete_by": "time_frame", "complete_by_time_unit": "days", "complete_by_time_value": 10,
+        "plugin_config": {
+            "task_type": "tt_form", "prompt": "What do you think?",
+            "configuration": {
+                "instructions": "There is no wrong answer.",
+                "questions": [
+                    {"name": "rating", "label": "How do you find it?", "type": "choice", "options": ratings, "required": true},
+                    {"name": "reasons", "label": "Why?", "type": "longtext"},
+                    {"name": "again", "label": "Shall we ask again?", "type": "boolean"},
+                ],
+            },
+        },
+    })
+}
