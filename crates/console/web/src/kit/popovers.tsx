@@ -15,6 +15,7 @@ export function MenuPopover({ label, trigger, actions, onClose }: Opened & { act
   return (
     <Popover
       className={css.popover ?? ''}
+      aria-label={label}
       triggerRef={trigger}
       placement="bottom"
       isOpen
