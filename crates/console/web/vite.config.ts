@@ -94,7 +94,7 @@ export default defineConfig({
             },
             {
               name: 'records',
-              test: /src\/screens\/records\/(records|class|shape|export|save)\./,
+              test: /src\/screens\/records\/(records|class|shape|export|save|related-columns)\./,
             },
             {
               name: 'main',

@@ -91,6 +91,7 @@ test('a text in a table means a value of the field', () => {
   assert.deepEqual(of('date', '31.1.2026'), { value: '2026-01-31' })
   assert.deepEqual(of('date', '2026-02-30'), { problem: 'date', of: '2026-02-30' })
   assert.deepEqual(of('string', ''), { value: null })
+  assert.deepEqual(of('string', "'=1+1"), { value: '=1+1' })
   assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, 'ACME', '.'), {
     name: 'ACME',
   })

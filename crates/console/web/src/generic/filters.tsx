@@ -6,6 +6,7 @@ import { Button, Menu, Popup } from '../kit/buttons.tsx'
 import { textFound } from '../kit/choices.ts'
 import css from '../kit/controls.module.css'
 import { useShortcuts } from '../kit/keys.ts'
+import { say } from '../kit/toasts.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
 import { type Filter, type ListState, usual, withFilters } from './address.ts'
@@ -36,16 +37,25 @@ function valueText({ column, predicate, value }: Filter, lines: Instance[]): str
   return parts.map(textOf).join(', ')
 }
 
+export interface MoreColumns {
+  id: string
+  text: string
+  load: () => Promise<unknown>
+}
+
 export function Filters({
   state,
   columns,
   lines = [],
+  more = [],
   onChange,
 }: {
   state: ListState
   columns: Column[]
   /** What is shown: it tells what ids are called. */
   lines?: Instance[]
+  /** What adds columns to those that can be filtered by; the choice goes on when they are there. */
+  more?: MoreColumns[]
   onChange: (state: ListState) => void
 }) {
   const [isChoosing, setIsChoosing] = useState(false)
@@ -127,11 +137,22 @@ export function Filters({
         text={t('add-filter')}
         isOpen={isChoosing}
         onOpenChange={setIsChoosing}
-        actions={usable.map((column) => ({
-          id: column.alias,
-          text: labelOf(column),
-          run: () => setAdded({ column, predicate: usual(column), value: '' }),
-        }))}
+        actions={[
+          ...usable.map((column) => ({
+            id: column.alias,
+            text: labelOf(column),
+            run: () => setAdded({ column, predicate: usual(column), value: '' }),
+          })),
+          ...more.map(({ id, text, load }) => ({
+            id,
+            text,
+            run: () =>
+              void load().then(
+                () => setIsChoosing(true),
+                (error: Error) => say(error.message),
+              ),
+          })),
+        ]}
       />
       {state.filters.length > 1 && (
         <Button look="quiet" onPress={() => set([])}>

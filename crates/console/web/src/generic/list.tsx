@@ -11,7 +11,7 @@ import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type ListState, query, read, sortedBy, write } from './address.ts'
 import { Failure, FailurePage } from './failure.tsx'
-import { Filters } from './filters.tsx'
+import { Filters, type MoreColumns } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
 import { remember } from './neighbours.tsx'
@@ -37,10 +37,11 @@ export interface ListProps {
   actions?: ReactNode
   /** What can be done with those that are selected, beside deleting them. */
   bulk?: (selected: Instance[], clear: () => void, matching: Matching) => ReactNode
+  moreColumns?: MoreColumns[] | undefined
   canCreate: boolean
 }
 
-export function List({ resource, fixed, title, actions, bulk, canCreate }: ListProps) {
+export function List({ resource, fixed, title, actions, bulk, moreColumns, canCreate }: ListProps) {
   const go = useGo()
   const { path: here, search } = useHere()
   const described = useQuery(describedBy(resource))
@@ -110,7 +111,7 @@ export function List({ resource, fixed, title, actions, bulk, canCreate }: ListP
         )}
       </header>
       <div className={look.tools}>
-        <Filters state={state} columns={columns} lines={results} onChange={set} />
+        <Filters state={state} columns={columns} lines={results} more={moreColumns ?? []} onChange={set} />
         <div className={look.spacer} />
         <Popup label={t('views')} text={t('views')} isOpen={isChoosingView} onOpenChange={setIsChoosingView}>
           {(close) => (

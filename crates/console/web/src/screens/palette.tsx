@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { Autocomplete, Dialog, Input, Menu, MenuItem, Modal, ModalOverlay, TextField } from 'react-aria-components'
+import { page } from '../api/query.ts'
 import { session } from '../api/session.ts'
 import { useGo } from '../generic/go.tsx'
 import css from '../kit/controls.module.css'
@@ -37,6 +38,10 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
   const { data = [] } = useQuery(search(asked, FOUND))
   const found = asked === '' ? [] : data
   const names = useClassNames(found)
+  const classes = useQuery({
+    ...page('/api/object-classes/', `${new URLSearchParams({ name__icontains: asked, ordering: 'name', limit: '5' })}`),
+    enabled: asked !== '',
+  })
   const items: Item[] = [
     ...parts.flatMap(({ entries }) =>
       entries.map(({ to, text, keys }) => ({ id: to, text: t('go-to', { name: text }), keys, run: () => go(to) })),
@@ -56,6 +61,10 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
   const wanted = typed.toLowerCase()
   const shown: Item[] = [
     ...items.filter(({ text }) => text.toLowerCase().includes(wanted)),
+    ...(asked === '' ? [] : (classes.data?.results ?? []))
+      .map(({ alias, name }) => ({ id: `/records/${alias}`, name: `${name}` }))
+      .filter(({ id }) => items.every((item) => item.id !== id))
+      .map(({ id, name }) => ({ id, text: t('go-to', { name }), run: () => go(id) })),
     ...found.map((one) => ({
       id: `${one.type} ${one.id}`,
       text: one.label,

@@ -55,7 +55,8 @@ export function meant(field: Field, given: Json, sign: '.' | ','): Meant {
   if (given === null) return { value: null }
   if (typeof given === 'object')
     return { value: typeof (given as Fields).id === 'number' ? ((given as Fields).id ?? null) : given }
-  const text = `${given}`.trim()
+  // An export has an apostrophe before what programs would take for a formula.
+  const text = `${given}`.trim().replace(/^'(?=[=+\-@\t\r])/, '')
   if (text === '') return { value: null }
   if (field.autocomplete) return /^\d{1,15}$/.test(text) ? { value: Number(text) } : { name: text }
   if (typeof given !== 'string') return { value: given }

@@ -1,10 +1,10 @@
 // The records of a class, and the classes whose records may be seen.
 
-import { useQuery } from '@tanstack/react-query'
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
-import { lazy, Suspense } from 'react'
-import { page } from '../../api/query.ts'
-import type { Instance } from '../../api/shapes.ts'
+import { lazy, Suspense, useMemo, useState } from 'react'
+import { options, page, queries } from '../../api/query.ts'
+import type { Column, Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
 import { FailurePage } from '../../generic/failure.tsx'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
@@ -12,23 +12,28 @@ import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
 import { type Action, Menu } from '../../kit/buttons.tsx'
 import { say } from '../../kit/toasts.tsx'
-import { t } from '../../texts.ts'
+import { labelOf, t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
-import { CLASSES, mayRecords, type OpenClass, useClass } from './class.ts'
+import { CLASSES, listOf, mayRecords, type OpenClass, useClass } from './class.ts'
 import { exportRecords } from './export.ts'
+import { over } from './related-columns.ts'
+import { relatedClass } from './shape.ts'
 
 const Bulk = lazy(() => import('./bulk.tsx').then(({ Bulk: part }) => ({ default: part })))
 
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
   const { found, isMissing, error } = useClass(alias)
-  if (error) return <FailurePage error={error} />
+  const related = useRelated(found)
+  const failed = error ?? related.error
+  if (failed) return <FailurePage error={failed} />
   if (isMissing) return <NotFound />
-  if (!found) return null
+  if (!found || !related.resource) return null
   return (
     <List
       key={alias}
-      resource={found.resource}
+      resource={related.resource}
+      moreColumns={related.more}
       canCreate={mayRecords(found.instance, 'create')}
       actions={<More found={found} />}
       bulk={(selected, clear, matching) => (
@@ -38,6 +43,46 @@ export function Records() {
       )}
     />
   )
+}
+
+/** Filters over a relation: the columns of its class are asked for when one of them is wanted, or stands in the address. */
+function useRelated(found: OpenClass | undefined) {
+  const { search } = useHere()
+  const [wanted, setWanted] = useState<string[]>([])
+  const named = [...new URLSearchParams(search).keys()].flatMap((name) => name.match(/^(\w+)\./)?.[1] ?? [])
+  const relations = (found?.columns ?? []).filter((column) => relatedClass(column) !== undefined)
+  const shown = relations.filter(({ alias }) => wanted.includes(alias) || named.includes(alias))
+  const described = useQueries({
+    queries: shown.map((column) => options(listOf(relatedClass(column) ?? 0))),
+    combine: (answers) => ({
+      data: answers.every(({ isPending }) => !isPending) ? answers.map(({ data }) => data) : undefined,
+      error: answers.find(({ error }) => error)?.error ?? null,
+    }),
+  })
+  const key = shown.map(({ alias }) => alias).join()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `key` says which columns are shown
+  const resource = useMemo(() => {
+    if (!found || !described.data) return undefined
+    return shown.length === 0 ? found.resource : over(found.resource, shown, described.data)
+  }, [found, key, described.data])
+  const more = relations
+    .filter((column) => !shown.includes(column))
+    .map((column) => ({
+      id: `${column.alias}.`,
+      text: t('records.over', { name: labelOf(column) }),
+      load: async () => {
+        await queries.fetchQuery(options(listOf(relatedClass(column) ?? 0)))
+        setWanted((before) => [...before, column.alias])
+      },
+    }))
+  return { resource, more, error: described.error }
+}
+
+/** What the list asks for, filters over relations included. */
+function exported(search: string, columns: Column[]): string {
+  const state = read(search, columns)
+  const over = state.unknown.filter(([name]) => name.includes('.') && !name.startsWith('.'))
+  return `${new URLSearchParams([...new URLSearchParams(query(state)), ...over])}`
 }
 
 /** Import, export, forms, and what was deleted. */
@@ -51,7 +96,7 @@ function More({ found }: { found: OpenClass }) {
     enabled: canCreate,
   })
   const send = (format: 'csv' | 'ndjson') =>
-    exportRecords(id, alias, format, query(read(search, columns))).catch((error: Error) =>
+    exportRecords(id, alias, format, exported(search, columns)).catch((error: Error) =>
       say(error.message === '0' ? t('failure.offline') : error.message),
     )
   const route = `/records/${alias}`

@@ -50,7 +50,7 @@ export function Search() {
       <p role="status" className={css.hint}>
         {text.trim() === ''
           ? t('search.hint')
-          : data && t('search.found', { count: data.length, most: data.length >= SIZE ? 1 : 0 })}
+          : data && t(data.length < SIZE ? 'search.found' : 'search.more', { count: data.length })}
       </p>
       <ul className={look.rows}>
         {data?.map((one) => (
