@@ -76,18 +76,17 @@ export const Needed = ({ field, name, value, onChange }: InputProps) => (
 )
 
 /** Reminders or renewals, a sentence each. */
-const told = (alias: 'reminders' | 'renewals') =>
-  function Told({ value }: { value: Json }) {
-    const { lines } = planOf({ [alias]: value, expiry: 'date' }, new Date())
-    if (lines.length === 0) return <span className={generic.none}>{t('none')}</span>
-    return (
-      <ul className={generic.plain}>
-        {lines.map((line) => (
-          <li key={sentence(line)}>{sentence(line)}</li>
-        ))}
-      </ul>
-    )
-  }
+function Told({ values }: { values: Fields }) {
+  const { lines } = planOf({ ...values, expiry: 'date' }, new Date())
+  if (lines.length === 0) return <span className={generic.none}>{t('none')}</span>
+  return (
+    <ul className={generic.plain}>
+      {lines.map((line) => (
+        <li key={sentence(line)}>{sentence(line)}</li>
+      ))}
+    </ul>
+  )
+}
 
-export const RemindersView = told('reminders')
-export const RenewalsView = told('renewals')
+export const RemindersView = ({ value }: { value: Json }) => <Told values={{ reminders: value }} />
+export const RenewalsView = ({ value }: { value: Json }) => <Told values={{ renewals: value }} />
