@@ -146,6 +146,22 @@ const taskPages = [
   }),
 ]
 
+const fill = () => import('./screens/forms/fill.tsx')
+const formPages = [
+  createRoute({ getParentRoute: () => root, path: '/forms', component: lazyRouteComponent(fill, 'Forms') }),
+  createRoute({ getParentRoute: () => root, path: '/forms/$uuid', component: lazyRouteComponent(fill, 'FillIn') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/classes/$id/templates',
+    component: lazyRouteComponent(() => import('./screens/classes/templates.tsx'), 'Templates'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/classes/$id/forms/$uuid',
+    component: lazyRouteComponent(() => import('./screens/forms/design.tsx'), 'FormDesign'),
+  }),
+]
+
 const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
 const written = (search: Record<string, unknown>) => {
   const text = `${new URLSearchParams(search as Record<string, string>)}`
@@ -156,7 +172,7 @@ const written = (search: Record<string, unknown>) => {
 export function show() {
   showIn(session()?.user?.timezone ?? 'UTC')
   const router = createRouter({
-    routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages]),
+    routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages, ...formPages]),
     basepath: BASE,
     parseSearch: flat,
     stringifySearch: written,

@@ -1,6 +1,6 @@
 // Going from one address of the console to another.
 
-import { useRouter, useRouterState } from '@tanstack/react-router'
+import { useMatch, useRouter, useRouterState } from '@tanstack/react-router'
 import type { MouseEvent, ReactNode, Ref } from 'react'
 
 export const BASE = '/console'
@@ -15,6 +15,12 @@ export function useHere(): { path: string; search: string } {
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const search = useRouterState({ select: ({ location }) => location.searchStr })
   return { path: path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path, search }
+}
+
+/** The path of the page that asks: it stays while the next page, which has another one, is being fetched. */
+export function useOwnPath(): string {
+  const path = useMatch({ strict: false, select: ({ pathname }) => pathname })
+  return path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path
 }
 
 export interface LinkProps {

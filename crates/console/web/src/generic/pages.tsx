@@ -4,7 +4,7 @@ import { Suspense, use } from 'react'
 import { RESOURCES } from '../resources/index.ts'
 import { NotFound } from '../screens/not-found.tsx'
 import { Create, Detail } from './detail.tsx'
-import { useHere } from './go.tsx'
+import { useOwnPath } from './go.tsx'
 import type { Parts, Resource } from './resource.ts'
 
 const NONE = Promise.resolve({ parts: {} })
@@ -26,7 +26,7 @@ function Page({ resource, id, path }: { resource: Resource; id: string; path: st
 }
 
 export function OnePage() {
-  const { path } = useHere()
+  const path = useOwnPath()
   const resource = RESOURCES.find(({ route }) => path.startsWith(`${route}/`))
   if (!resource) return <NotFound />
   const id = path.slice(resource.route.length + 1).replace(/\/$/, '')

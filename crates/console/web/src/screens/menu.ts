@@ -68,7 +68,14 @@ function menu(): Part[] {
       entry(route, title, icon),
     )
   const parts: Part[] = [
-    { title: undefined, entries: [entry('/', 'home', 'house'), entry('/tasks', 'tasks', 'list-checks')] },
+    {
+      title: undefined,
+      entries: [
+        entry('/', 'home', 'house'),
+        entry('/tasks', 'tasks', 'list-checks'),
+        entry('/forms', 'forms', 'file-text'),
+      ],
+    },
     { title: 'menu.people', entries: [...of('users'), ...of('roles'), ...of('user_groups')] },
     {
       title: 'menu.sign-in',

@@ -76,8 +76,8 @@ export const Needed = ({ field, name, value, onChange }: InputProps) => (
 )
 
 /** Reminders or renewals, a sentence each. */
-function Told({ alias, value }: { alias: 'reminders' | 'renewals'; value: Json }) {
-  const { lines } = planOf({ [alias]: value, expiry: 'date' }, new Date())
+function Told({ values }: { values: Fields }) {
+  const { lines } = planOf({ ...values, expiry: 'date' }, new Date())
   if (lines.length === 0) return <span className={generic.none}>{t('none')}</span>
   return (
     <ul className={generic.plain}>
@@ -88,5 +88,5 @@ function Told({ alias, value }: { alias: 'reminders' | 'renewals'; value: Json }
   )
 }
 
-export const RemindersView = ({ value }: { value: Json }) => <Told alias="reminders" value={value} />
-export const RenewalsView = ({ value }: { value: Json }) => <Told alias="renewals" value={value} />
+export const RemindersView = ({ value }: { value: Json }) => <Told values={{ reminders: value }} />
+export const RenewalsView = ({ value }: { value: Json }) => <Told values={{ renewals: value }} />

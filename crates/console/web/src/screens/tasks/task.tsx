@@ -9,7 +9,7 @@ import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes
 import { Edit } from '../../generic/edit.tsx'
 import { Failure } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useHere } from '../../generic/go.tsx'
+import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
 import { type InputProps, may } from '../../generic/resource.ts'
 import { type Action, Button, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -53,7 +53,7 @@ function Assigned({ field, name, value, onChange, instance }: InputProps) {
 const INPUTS = { assignees: Assigned, assignee_groups: Assigned }
 
 export function TaskPage() {
-  const { path: here } = useHere()
+  const here = useOwnPath()
   const id = here.split('/')[2] ?? ''
   return <Task key={id} id={id} />
 }

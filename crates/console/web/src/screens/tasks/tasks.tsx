@@ -8,7 +8,7 @@ import { session } from '../../api/session.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useHere } from '../../generic/go.tsx'
+import { Link, useGo, useHere, useOwnPath } from '../../generic/go.tsx'
 import { List } from '../../generic/list.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -26,7 +26,8 @@ const FILTER = 'task_template'
 const routeOf = (isAll: boolean, isBoard: boolean) => `/tasks${isAll ? '/all' : ''}${isBoard ? '/board' : ''}`
 
 export function Tasks() {
-  const { path, search } = useHere()
+  const path = useOwnPath()
+  const { search } = useHere()
   const isAll = path.startsWith('/tasks/all')
   const isBoard = path.replace(/\/$/, '').endsWith('/board')
   const views = (

@@ -1,0 +1,1 @@
+var e={buttons:`_2fg_Ka_buttons`,column:`_2fg_Ka_column`,field:`_2fg_Ka_field`,head:`_2fg_Ka_head`,held:`_2fg_Ka_held`,links:`_2fg_Ka_links`,option:`_2fg_Ka_option`,preview:`_2fg_Ka_preview`,questions:`_2fg_Ka_questions`,range:`_2fg_Ka_range`,rules:`_2fg_Ka_rules`,set:`_2fg_Ka_set`,sets:`_2fg_Ka_sets`,what:`_2fg_Ka_what`};export{e as t};

@@ -1,0 +1,83 @@
+// What a file would be as a template: each merge field, where it stands, and whether it is known.
+
+import { useQuery } from '@tanstack/react-query'
+import { call, Refusal } from '../../api/request.ts'
+import { Failure } from '../../generic/failure.tsx'
+import generic from '../../generic/generic.module.css'
+import css from '../../kit/controls.module.css'
+import { Tag } from '../../kit/values.tsx'
+import { type Key, t } from '../../texts.ts'
+
+interface MergeField {
+  field: string
+  place: string
+  object_class: number | null
+  is_known: boolean
+}
+
+interface Checked {
+  merge_fields: MergeField[]
+  errors: string[]
+}
+
+/** At most so many are shown: a template may have 10,000. */
+const MOST = 500
+
+export function Report({ path, token }: { path: string; token: string }) {
+  const checked = useQuery({
+    queryKey: [`${path}check/`, token],
+    queryFn: async () => (await call<Checked>('POST', `${path}check/`, { body: { template_file: token } })).data,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  if (checked.error) {
+    const { error } = checked
+    const told = error instanceof Refusal && error.status === 400 ? Object.values(error.body).flat() : undefined
+    if (!told) return <Failure error={error} onRetry={() => void checked.refetch()} />
+    return (
+      <div className={css.notice} data-tone="danger" role="alert">
+        <p>{told.map(String).join(' ')}</p>
+      </div>
+    )
+  }
+  if (!checked.data) return <p role="status">{t('templates.checking')}</p>
+  const { merge_fields: fields, errors } = checked.data
+  return (
+    <section className={generic.section} aria-label={t('templates.check')}>
+      <h2>{t('templates.check')}</h2>
+      <div className={css.notice} data-tone={errors.length > 0 ? 'danger' : 'ok'} role="status">
+        {errors.length === 0 && <p>{t('templates.fine', { count: fields.length })}</p>}
+        {errors.map((error) => (
+          <p key={error}>{error}</p>
+        ))}
+      </div>
+      {fields.length > 0 && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+        <div className={generic.scroll} tabIndex={0} role="region" aria-label={t('templates.check')}>
+          <table className={generic.table}>
+            <thead>
+              <tr>
+                <th scope="col">{t('templates.field')}</th>
+                <th scope="col">{t('templates.place')}</th>
+                <th scope="col">{t('templates.known')}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {fields.slice(0, MOST).map(({ field, place, is_known: isKnown }) => (
+                <tr key={`${field} ${place}`}>
+                  <th scope="row">
+                    <code>{field}</code>
+                  </th>
+                  <td data-label={t('templates.place')}>{t(`templates.place.${place}` as Key)}</td>
+                  <td data-label={t('templates.known')}>
+                    <Tag value={isKnown ? 'ok' : 'failed'}>{t(isKnown ? 'yes' : 'no')}</Tag>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {fields.length > MOST && <p className={css.hint}>{t('and-more', { count: fields.length - MOST })}</p>}
+    </section>
+  )
+}

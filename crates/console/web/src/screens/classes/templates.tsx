@@ -1,0 +1,233 @@
+// The document templates of a class: upload, check, warnings, and the fields to copy into a document.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { download } from '../../api/files.ts'
+import { instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
+import { call } from '../../api/request.ts'
+import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import { changed } from '../../generic/changes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import { editable } from '../../generic/form.tsx'
+import { FormDialog } from '../../generic/form-dialog.tsx'
+import generic from '../../generic/generic.module.css'
+import { Link, useOwnPath } from '../../generic/go.tsx'
+import type { InputProps } from '../../generic/resource.ts'
+import { Button } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { Confirmation } from '../../kit/dialogs.tsx'
+import { say } from '../../kit/toasts.tsx'
+import { Moment } from '../../kit/values.tsx'
+import { labelOf, t } from '../../texts.ts'
+import { Files, type Kept, sizeOf } from '../forms/files.tsx'
+import { Report } from './template-check.tsx'
+import { Tags } from './template-tags.tsx'
+
+const SIZE = 25
+
+export function Templates() {
+  const id = useOwnPath().split('/')[3] ?? ''
+  return <TemplatesOf key={id} classPath={`/api/object-classes/${id}/`} route={`/admin/classes/${id}`} />
+}
+
+const fileOf = (template: Instance): Kept | undefined =>
+  ((template._meta?.labels?.files ?? {}) as unknown as { [id: string]: Kept })[`${template.template_file}`]
+
+function TemplatesOf({ classPath, route }: { classPath: string; route: string }) {
+  const path = `${classPath}document-templates/`
+  const [offset, setOffset] = useState(0)
+  const owner = useQuery(instanceQuery(classPath))
+  const described = useQuery(options(path))
+  const shown = useQuery(page(path, `ordering=name&limit=${SIZE}&offset=${offset}`))
+  const [edited, setEdited] = useState<Instance | 'new' | undefined>()
+  const [deleted, setDeleted] = useState<Instance | undefined>()
+  const [error, setError] = useState<unknown>()
+  const failed = owner.error ?? described.error ?? shown.error
+  const remove = async (template: Instance) => {
+    setDeleted(undefined)
+    try {
+      await call('DELETE', `${path}${template.id}/`)
+      setError(undefined)
+      say(t('deleted'))
+    } catch (refused) {
+      setError(refused)
+    }
+    await wrote(path)
+  }
+  return (
+    <>
+      <nav className={generic.trail} aria-label={t('trail')}>
+        <Link to="/admin/classes">{t('object-classes')}</Link>
+        {' / '}
+        <Link to={route}>{`${owner.data?.instance.name ?? ''}`}</Link>
+      </nav>
+      <header className={generic.head}>
+        <h1 tabIndex={-1}>{t('document-templates')}</h1>
+        <div className={generic.spacer} />
+        {described.data && !failed && (
+          <Button look="primary" icon="plus" onPress={() => setEdited('new')}>
+            {t('create-one', { one: t('templates.one') })}
+          </Button>
+        )}
+      </header>
+      {(failed ?? error) !== undefined && (failed ?? error) !== null && <Failure error={failed ?? error} />}
+      {!failed && shown.data && (
+        <div className={generic.main}>
+          <section className={generic.section} aria-label={t('document-templates')}>
+            {shown.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
+            <ul className={generic.plain}>
+              {shown.data.results.map((template) => (
+                <One
+                  key={`${template.id}`}
+                  template={template}
+                  onEdit={() => setEdited(template)}
+                  onDelete={() => setDeleted(template)}
+                />
+              ))}
+            </ul>
+            {(shown.data.next || offset > 0) && (
+              <div className={css.actions}>
+                <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
+                  {t('previous-page')}
+                </Button>
+                <Button isDisabled={!shown.data.next} onPress={() => setOffset(offset + SIZE)}>
+                  {t('next-page')}
+                </Button>
+              </div>
+            )}
+          </section>
+          <Tags classPath={classPath} />
+        </div>
+      )}
+      {edited && described.data && (
+        <Edit
+          path={path}
+          schema={described.data.details.schema}
+          template={edited === 'new' ? undefined : edited}
+          onDone={() => setEdited(undefined)}
+        />
+      )}
+      {deleted && (
+        <Confirmation
+          title={`${t('delete')}: ${deleted.name}`}
+          text={t('templates.deletes')}
+          action={t('delete')}
+          isOpen
+          onConfirm={() => void remove(deleted)}
+          onClose={() => setDeleted(undefined)}
+        />
+      )}
+    </>
+  )
+}
+
+function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () => void; onDelete: () => void }) {
+  const name = `${template.name}`
+  const file = fileOf(template)
+  const { warning } = template
+  return (
+    <li className={generic.set}>
+      <div className={generic.head}>
+        <strong>{name}</strong>
+        {template.allow_on_demand_generation === false && <span className={css.tag}>{t('templates.not-offered')}</span>}
+        <div className={generic.spacer} />
+        {file?.url && (
+          <Button
+            look="quiet"
+            icon="download"
+            aria-label={t('templates.download', { name })}
+            onPress={() => void download(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
+          />
+        )}
+        <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
+        <Button look="quiet" icon="trash-2" aria-label={t('delete-one', { name })} onPress={onDelete} />
+      </div>
+      <p className={css.hint}>
+        {typeof template.description === 'string' && template.description && `${template.description} · `}
+        {file && `${file.name} (${sizeOf(Number(file.size))}) · `}
+        <Moment value={`${template.modified_at}`} />
+      </p>
+      {typeof warning === 'string' && warning && (
+        <p className={css.notice} data-tone="warn">
+          {warning}
+        </p>
+      )}
+    </li>
+  )
+}
+
+/** The file: what is there may stay, another one takes its place. */
+function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
+  const file = instance && fileOf(instance)
+  return (
+    <Files
+      name={name}
+      label={labelOf(field)}
+      hint={t('templates.file.hint')}
+      isRequired
+      value={value === null ? [] : [value]}
+      most={1}
+      accept=".docx"
+      known={file && { [`${instance.template_file}`]: file }}
+      onChange={([first]) => onChange(first ?? null)}
+    />
+  )
+}
+
+const INPUTS = { template_file: TemplateFile }
+const ASKED = ['name', 'description', 'template_file', 'allow_on_demand_generation']
+
+function Edit({
+  path,
+  schema,
+  template,
+  onDone,
+}: {
+  path: string
+  schema: Field[]
+  template: Instance | undefined
+  onDone: () => void
+}) {
+  const fields = ASKED.flatMap((alias) => schema.find((field) => field.alias === alias) ?? [])
+  const [before] = useState<Fields>(() =>
+    template ? editable(template, fields) : { allow_on_demand_generation: true },
+  )
+  const [values, setValues] = useState(before)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const changes = changed(before, values)
+  const save = async () => {
+    setIsBusy(true)
+    try {
+      if (template) await call('PATCH', `${path}${template.id}/`, { body: changes })
+      else await call('POST', path, { body: values })
+      say(t('saved'))
+      await wrote(path)
+      onDone()
+    } catch (refused) {
+      setError(refused)
+      setIsBusy(false)
+    }
+  }
+  // Ids of files are numbers; what was just sent is a text.
+  const token: Json = values.template_file ?? null
+  return (
+    <FormDialog
+      title={template ? `${template.name}` : t('create-one', { one: t('templates.one') })}
+      fields={fields}
+      sections={[]}
+      values={values}
+      instance={template}
+      inputs={INPUTS}
+      error={error}
+      isBusy={isBusy}
+      isChanged={Object.keys(changes).length > 0}
+      submit={t('save')}
+      onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+      onSubmit={() => void save()}
+      onDone={onDone}
+    >
+      {typeof token === 'string' && <Report key={token} path={path} token={token} />}
+    </FormDialog>
+  )
+}

@@ -1,0 +1,93 @@
+// What the configuration of a form says: sections with fields of the class, texts and components, in their order.
+
+import type { Field, Fields, Json } from '../../api/shapes.ts'
+
+export interface Section {
+  title: string
+  text: string
+  /** The section is asked for only where a field has one of these values. */
+  when: { field: string; in: Json[] } | undefined
+  items: Fields[]
+}
+
+export const VERSION = 1
+
+const isObject = (value: Json | undefined): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const textOf = (value: Json | undefined) => (typeof value === 'string' ? value : '')
+
+export type Kind = 'field' | 'text' | 'component'
+
+export const kindOf = (item: Fields): Kind | undefined =>
+  (['field', 'component', 'text'] as const).find((kind) => (item[kind] ?? null) !== null)
+
+function whenOf(value: Json | undefined): Section['when'] {
+  if (!isObject(value) || typeof value.field !== 'string') return undefined
+  return { field: value.field, in: Array.isArray(value.in) ? value.in : [] }
+}
+
+/** The sections of a configuration; undefined where it is none of this kind. */
+export function sectionsOf(configuration: Json | undefined): Section[] | undefined {
+  if (!isObject(configuration) || !Array.isArray(configuration.sections)) return undefined
+  return configuration.sections.filter(isObject).map((section) => ({
+    title: textOf(section.title),
+    text: textOf(section.text),
+    when: whenOf(section.when),
+    items: (Array.isArray(section.items) ? section.items : []).filter(isObject).filter(kindOf),
+  }))
+}
+
+/** As it is kept: what is empty is left out. */
+export const configurationOf = (sections: Section[]): Fields => ({
+  version: VERSION,
+  sections: sections.map(({ title, text, when, items }) => ({
+    ...(title && { title }),
+    ...(text && { text }),
+    ...(when && { when: { ...when } }),
+    items,
+  })),
+})
+
+const isChosen = (value: Json | undefined, wanted: Json[]) =>
+  Array.isArray(value) ? value.some((one) => wanted.includes(one)) : wanted.includes(value ?? null)
+
+/** The sections that are asked for beside these values. A condition on a field that is not asked for counts as not met. */
+export function shown(sections: Section[], values: Fields): Section[] {
+  const asked = new Set<string>()
+  return sections.filter(({ when, items }) => {
+    const isShown = !when || (asked.has(when.field) && isChosen(values[when.field], when.in))
+    if (isShown) for (const { field } of items) if (typeof field === 'string') asked.add(field)
+    return isShown
+  })
+}
+
+export const aliasesIn = (sections: Section[]): string[] =>
+  sections.flatMap(({ items }) => items.flatMap(({ field }) => (typeof field === 'string' ? field : [])))
+
+/** The fields of the class that a form asks for, called and required as the form says; the first place of each counts. */
+export function fieldsIn(sections: Section[], fields: Field[]): Field[] {
+  const found = new Map<string, Field>()
+  for (const item of sections.flatMap(({ items }) => items)) {
+    const field = fields.find(({ alias }) => alias === item.field)
+    if (!field || found.has(field.alias)) continue
+    found.set(field.alias, {
+      ...field,
+      required: field.required || item.required === true,
+      ...(textOf(item.label) && { label: textOf(item.label) }),
+      ...(textOf(item.help) && { description: textOf(item.help) }),
+    })
+  }
+  return [...found.values()]
+}
+
+/** What of a form the API would refuse or the page leave out: fields that are gone, and required ones that are missing. */
+export function flaws(sections: Section[], fields: Field[]): { gone: string[]; missing: Field[] } {
+  const asked = aliasesIn(sections)
+  const known = new Set(fields.map(({ alias }) => alias))
+  return {
+    gone: asked.filter((alias) => !known.has(alias)),
+    missing: fields.filter(
+      ({ alias, required, default: standard }) => required && (standard ?? null) === null && !asked.includes(alias),
+    ),
+  }
+}

@@ -1,0 +1,267 @@
+// The page on which a form is designed: its sections, how it will look, and its JSON.
+
+import { useQuery } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
+import { anything, instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
+import { call } from '../../api/request.ts'
+import type { Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
+import { same } from '../../generic/changes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import { Form } from '../../generic/form.tsx'
+import generic from '../../generic/generic.module.css'
+import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
+import { FieldInput } from '../../generic/input.tsx'
+import { Button, Menu } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { Confirmation } from '../../kit/dialogs.tsx'
+import { say } from '../../kit/toasts.tsx'
+import { labelOf, t } from '../../texts.ts'
+import { recordFields } from '../classes/preview.tsx'
+import { configurationOf, fieldsIn, flaws, type Section, sectionsOf, shown } from './configuration.ts'
+import { Designer } from './designer.tsx'
+import { FORMS } from './fill.tsx'
+import look from './forms.module.css'
+import { Layout } from './layout.tsx'
+import { RecordInput } from './record-input.tsx'
+
+const CLASSES = '/api/object-classes/'
+
+export function FormDesign() {
+  const here = useOwnPath()
+  const [, , , classId = '', , uuid = ''] = here.split('/')
+  return <Loaded key={uuid} classId={classId} uuid={uuid} />
+}
+
+function Loaded({ classId, uuid }: { classId: string; uuid: string }) {
+  const isNew = uuid === 'new'
+  const path = `${FORMS}${uuid}/`
+  const described = useQuery(options(FORMS))
+  const records = useQuery(options(`${CLASSES}${classId}/object-records/`))
+  const form = useQuery({ ...instanceQuery(path), enabled: !isNew })
+  const configured = useQuery({ ...anything<{ configuration: Json }>(`${path}configuration/`), enabled: !isNew })
+  const owner = useQuery(instanceQuery(`${CLASSES}${classId}/`))
+  const failed = described.error ?? records.error ?? form.error ?? configured.error ?? owner.error
+  if (failed) {
+    return (
+      <>
+        <h1 tabIndex={-1}>{t('forms.one.title')}</h1>
+        <Failure error={failed} onRetry={() => void form.refetch()} />
+      </>
+    )
+  }
+  if (!described.data || !records.data || !owner.data || (!isNew && (!form.data || !configured.data))) return null
+  return (
+    <Design
+      path={isNew ? undefined : path}
+      classId={Number(classId)}
+      className={`${owner.data.instance.name}`}
+      details={described.data.details}
+      fields={recordFields(records.data)}
+      form={form.data?.instance}
+      etag={form.data?.etag ?? null}
+      configuration={configured.data?.configuration ?? configurationOf([])}
+    />
+  )
+}
+
+/** The components that a form names, each once. */
+const componentsIn = (sections: Section[]): number[] => [
+  ...new Set(
+    sections.flatMap(({ items }) => items.flatMap(({ component }) => (typeof component === 'number' ? component : []))),
+  ),
+]
+
+function Design({
+  path,
+  classId,
+  className,
+  details,
+  fields,
+  form,
+  etag,
+  configuration,
+}: {
+  path: string | undefined
+  classId: number
+  className: string
+  details: Options['details']
+  fields: Field[]
+  form: Instance | undefined
+  etag: string | null
+  configuration: Json
+}) {
+  const go = useGo()
+  const [before, setBefore] = useState<Fields>(() => ({
+    name: form?.name ?? '',
+    is_enabled: form?.is_enabled ?? false,
+    configuration,
+  }))
+  const [tag, setTag] = useState(etag)
+  const [values, setValues] = useState(before)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const [isDeleting, setIsDeleting] = useState(false)
+  /** Counts what the designer does, so that the JSON beside it is written anew. */
+  const [round, setRound] = useState(0)
+  const [view, setView] = useState<'preview' | 'json'>('preview')
+  const sections = sectionsOf(values.configuration)
+  const isChanged = !same(before, values)
+  // Where to go from here, once nothing is left that would be lost.
+  const [next, setNext] = useState<string | undefined>()
+  useEffect(() => {
+    if (next && !isChanged && !isBusy) go(next, true)
+  }, [next, isChanged, isBusy, go])
+  const { gone, missing } = flaws(sections ?? [], fields)
+  const back = `/admin/classes/${classId}`
+  const design = (now: Section[]) => {
+    setRound(round + 1)
+    setValues((all) => ({ ...all, configuration: configurationOf(now) }))
+  }
+  const save = async () => {
+    setIsBusy(true)
+    const body = { ...values, custom_components: componentsIn(sections ?? []) }
+    try {
+      if (path) {
+        const { etag: now } = await call('PATCH', path, { body, ifMatch: tag })
+        setTag(now)
+        queries.removeQueries({ queryKey: [path] })
+      } else {
+        const { data } = await call<Instance>('POST', FORMS, {
+          body: { ...body, object_class: classId, type: 'create' },
+        })
+        setNext(`${back}/forms/${data.uuid}`)
+      }
+      setBefore(values)
+      setError(undefined)
+      say(t('saved'))
+      void wrote(FORMS)
+    } catch (refused) {
+      setError(refused)
+    }
+    setIsBusy(false)
+  }
+  const remove = async () => {
+    await call('DELETE', `${path}`)
+    setValues(before)
+    void wrote(FORMS)
+    say(t('deleted'))
+    setNext(back)
+  }
+  const asked = details.schema.filter(({ alias }) => alias === 'name' || alias === 'is_enabled')
+  return (
+    <>
+      <nav className={generic.trail} aria-label={t('trail')}>
+        <Link to="/admin/classes">{t('object-classes')}</Link>
+        {' / '}
+        <Link to={back}>{className}</Link>
+      </nav>
+      <header className={generic.head}>
+        <h1 tabIndex={-1}>{form ? `${form.name}` : t('create-one', { one: t('forms.one') })}</h1>
+        <div className={generic.spacer} />
+        {path && (
+          <>
+            <Link className={css.button} to={`/forms/${form?.uuid}`}>
+              {t('forms.fill-in')}
+            </Link>
+            <Menu
+              label={t('actions')}
+              actions={[{ id: 'delete', text: t('delete'), isDangerous: true, run: () => setIsDeleting(true) }]}
+            />
+          </>
+        )}
+      </header>
+      <div className={look.designer}>
+        <Form
+          fields={asked.map((field) => (field.alias === 'is_enabled' ? { ...field, label: t('forms.on') } : field))}
+          sections={[]}
+          values={values}
+          instance={form}
+          error={error}
+          isBusy={isBusy}
+          isChanged={isChanged}
+          submit={t('save')}
+          onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+          onSubmit={() => void save()}
+          onCancel={() => go(back)}
+        >
+          <section className={generic.section} aria-label={t('forms.sections')}>
+            <h2>{t('forms.sections')}</h2>
+            {!sections && <p className={css.notice}>{t('forms.other-kind')}</p>}
+            {missing.length > 0 && sections && (
+              <p className={css.notice} data-tone="warn">
+                {t('forms.missing', { names: missing.map(labelOf).join(', ') })}
+              </p>
+            )}
+            {gone.length > 0 && (
+              <p className={css.notice} data-tone="warn">
+                {t('forms.gone', { names: gone.join(', ') })}
+              </p>
+            )}
+            <Designer sections={sections ?? []} fields={fields} onChange={design} />
+          </section>
+        </Form>
+        <aside className={look.side} aria-label={t(view === 'preview' ? 'preview' : 'forms.json')}>
+          <div className={css.actions}>
+            <Button aria-pressed={view === 'preview'} onPress={() => setView('preview')}>
+              {t('preview')}
+            </Button>
+            <Button aria-pressed={view === 'json'} onPress={() => setView('json')}>
+              {t('forms.json')}
+            </Button>
+          </div>
+          {view === 'preview' ? (
+            <Look sections={sections ?? []} fields={fields} />
+          ) : (
+            <FieldInput
+              key={round}
+              field={{ alias: 'configuration', type: 'json', required: true, label: t('forms.json') }}
+              name="configuration"
+              value={values.configuration}
+              onChange={(changed) => setValues((now) => ({ ...now, configuration: changed ?? {} }))}
+            />
+          )}
+        </aside>
+      </div>
+      {isDeleting && (
+        <Confirmation
+          title={`${t('delete')}: ${form?.name}`}
+          text={t('forms.deletes')}
+          action={t('delete')}
+          isOpen
+          onConfirm={() => {
+            setIsDeleting(false)
+            void remove().catch(setError)
+          }}
+          onClose={() => setIsDeleting(false)}
+        />
+      )}
+    </>
+  )
+}
+
+/** The form as people will see it; what is typed here goes nowhere. */
+function Look({ sections, fields }: { sections: Section[]; fields: Field[] }) {
+  const [values, setValues] = useState<Fields>({})
+  const visible = shown(sections, values)
+  const asked = fieldsIn(visible, fields)
+  return (
+    <div className={look.paper}>
+      {visible.length === 0 && <p className={generic.none}>{t('forms.empty')}</p>}
+      <Layout
+        sections={visible}
+        input={(alias) => {
+          const field = asked.find((one) => one.alias === alias)
+          if (!field) return null
+          return (
+            <RecordInput
+              field={field}
+              name={`preview.${alias}`}
+              value={values[alias] ?? field.default ?? null}
+              onChange={(value) => setValues((now) => ({ ...now, [alias]: value }))}
+            />
+          )
+        }}
+      />
+    </div>
+  )
+}

@@ -1,0 +1,187 @@
+// A form that makes a record; and those that I may fill in.
+
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
+import { call } from '../../api/request.ts'
+import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import { Failure } from '../../generic/failure.tsx'
+import { Form } from '../../generic/form.tsx'
+import generic from '../../generic/generic.module.css'
+import { Link, useOwnPath } from '../../generic/go.tsx'
+import { Button } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { t } from '../../texts.ts'
+import { recordFields } from '../classes/preview.tsx'
+import { fieldsIn, type Section, sectionsOf, shown } from './configuration.ts'
+import { Layout } from './layout.tsx'
+import { RecordFormInput } from './record-input.tsx'
+import { refusal, within } from './refusals.ts'
+
+export const FORMS = '/api/object-class-forms/'
+const CLASSES = '/api/object-classes/'
+const SIZE = 25
+
+const mayFillIn = (form: Instance) => {
+  const permissions = form._meta?.permissions as unknown as Fields | undefined
+  return ((permissions?.object_records ?? {}) as Fields).create === true
+}
+
+export function Forms() {
+  const [offset, setOffset] = useState(0)
+  const forms = useQuery(page(FORMS, `is_enabled=true&ordering=name&limit=${SIZE}&offset=${offset}`))
+  const mine = forms.data?.results.filter(mayFillIn) ?? []
+  return (
+    <>
+      <header className={generic.head}>
+        <h1 tabIndex={-1}>{t('forms')}</h1>
+      </header>
+      {forms.error && <Failure error={forms.error} onRetry={() => void forms.refetch()} />}
+      {forms.data && mine.length === 0 && <p className={generic.nothing}>{t('forms.none-for-me')}</p>}
+      <ul className={generic.plain}>
+        {mine.map((form) => (
+          <li key={`${form.uuid}`} className={generic.member}>
+            <Link to={`/forms/${form.uuid}`}>{`${form.name}`}</Link>
+            <span className={css.optional}>{`${form._meta?.labels?.object_class ?? ''}`}</span>
+          </li>
+        ))}
+      </ul>
+      {(forms.data?.next || offset > 0) && (
+        <div className={css.actions}>
+          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
+            {t('previous-page')}
+          </Button>
+          <Button isDisabled={!forms.data?.next} onPress={() => setOffset(offset + SIZE)}>
+            {t('next-page')}
+          </Button>
+        </div>
+      )}
+    </>
+  )
+}
+
+export function FillIn() {
+  const here = useOwnPath()
+  const uuid = here.split('/')[2] ?? ''
+  return <OneForm key={uuid} uuid={uuid} />
+}
+
+function OneForm({ uuid }: { uuid: string }) {
+  const path = `${FORMS}${uuid}/`
+  const form = useQuery(instanceQuery(path))
+  const configured = useQuery(anything<{ configuration: Json }>(`${path}configuration/`))
+  const found = form.data?.instance
+  const classPath = `${CLASSES}${found?.object_class}/`
+  const described = useQuery({ ...options(`${classPath}object-records/`), enabled: found !== undefined })
+  const failed = form.error ?? configured.error ?? described.error
+  if (failed) {
+    return (
+      <>
+        <h1 tabIndex={-1}>{t('forms.one.title')}</h1>
+        <Failure error={failed} onRetry={() => void form.refetch()} />
+      </>
+    )
+  }
+  if (!found || !configured.data || !described.data) return null
+  const fields = recordFields(described.data)
+  // A configuration of another kind, and none: all fields in their order.
+  const sections = sectionsOf(configured.data.configuration) ?? [
+    { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
+  ]
+  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} />
+}
+
+const defaultsOf = (fields: Field[]): Fields =>
+  Object.fromEntries(fields.flatMap((field) => (field.default === undefined ? [] : [[field.alias, field.default]])))
+
+function Fill({
+  form,
+  classPath,
+  sections,
+  fields,
+}: {
+  form: Instance
+  classPath: string
+  sections: Section[]
+  fields: Field[]
+}) {
+  const [before] = useState(() => defaultsOf(fieldsIn(sections, fields)))
+  const [values, setValues] = useState(before)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const [made, setMade] = useState<Instance | undefined>()
+  const visible = shown(sections, values)
+  const asked = fieldsIn(visible, fields)
+  const again = () => {
+    setValues(before)
+    setError(undefined)
+    setIsBusy(false)
+    setMade(undefined)
+  }
+  const send = async () => {
+    const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
+    const lacking = asked.filter(
+      ({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]),
+    )
+    if (lacking.length > 0)
+      return setError(
+        refusal(
+          lacking.map(({ alias }) => alias),
+          t('required'),
+        ),
+      )
+    setIsBusy(true)
+    try {
+      const named = new Set(asked.map(({ alias }) => alias))
+      const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => named.has(alias))) }
+      const { data } = await call<Instance>('POST', `${classPath}object-records/`, { body })
+      void wrote(classPath)
+      setMade(data)
+    } catch (refused) {
+      setError(within(refused, 'fields'))
+      setIsBusy(false)
+    }
+  }
+  const classes = useQuery({ ...page(CLASSES, `id=${form.object_class}&limit=1`), enabled: made !== undefined })
+  if (made) {
+    const alias = classes.data?.results[0]?.alias
+    return (
+      <>
+        <h1 tabIndex={-1}>{`${form.name}`}</h1>
+        <div className={css.notice} data-tone="ok" role="status">
+          <p>{t('forms.sent', { id: `${made.id}` })}</p>
+        </div>
+        <p className={css.actions}>
+          {alias !== undefined && (
+            <Link className={css.button} to={`/records/${alias}/${made.id}`}>
+              {t('forms.to-record')}
+            </Link>
+          )}
+          <Button onPress={again}>{t('forms.again')}</Button>
+        </p>
+      </>
+    )
+  }
+  return (
+    <>
+      <header className={generic.head}>
+        <h1 tabIndex={-1}>{`${form.name}`}</h1>
+      </header>
+      {!mayFillIn(form) && <p className={css.notice}>{t('forms.may-not')}</p>}
+      <Form
+        fields={asked}
+        sections={[]}
+        values={values}
+        inputs={Object.fromEntries(asked.map(({ alias }) => [alias, RecordFormInput]))}
+        error={error}
+        isBusy={isBusy}
+        isChanged={Object.keys(values).some((alias) => values[alias] !== before[alias])}
+        submit={t('forms.send')}
+        layout={(input) => <Layout sections={visible} input={input} />}
+        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+        onSubmit={() => void send()}
+        onCancel={again}
+      />
+    </>
+  )
+}

@@ -1,0 +1,43 @@
+// A form as its configuration lays it out.
+
+import type { ReactNode } from 'react'
+import type { Fields } from '../../api/shapes.ts'
+import generic from '../../generic/generic.module.css'
+import css from '../../kit/controls.module.css'
+import { t } from '../../texts.ts'
+import { kindOf, type Section } from './configuration.ts'
+import look from './forms.module.css'
+
+function One({ item, input }: { item: Fields; input: (alias: string) => ReactNode }) {
+  const kind = kindOf(item)
+  const width = item.width === 'half' ? look.half : look.full
+  if (kind === 'text') return <p className={`${look.full} ${generic.written}`}>{`${item.text}`}</p>
+  if (kind === 'component') {
+    return (
+      <div className={`${look.full} ${css.notice}`}>
+        {t('forms.component', { name: `${item.label ?? item.component}` })}
+      </div>
+    )
+  }
+  return <div className={width}>{input(`${item.field}`)}</div>
+}
+
+export function Layout({ sections, input }: { sections: Section[]; input: (alias: string) => ReactNode }) {
+  return (
+    <>
+      {sections.map((section, n) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: sections have no name of their own
+        <section key={n} className={generic.section}>
+          {section.title && <h2>{section.title}</h2>}
+          {section.text && <p className={generic.written}>{section.text}</p>}
+          <div className={look.grid}>
+            {section.items.map((item, at) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: items neither
+              <One key={`${item.field ?? ''} ${at}`} item={item} input={input} />
+            ))}
+          </div>
+        </section>
+      ))}
+    </>
+  )
+}

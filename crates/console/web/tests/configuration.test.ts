@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import type { Field } from '../src/api/shapes.ts'
+import { configurationOf, fieldsIn, flaws, sectionsOf, shown } from '../src/screens/forms/configuration.ts'
+
+const field = (alias: string, required = false): Field => ({ alias, type: 'string', required, label: alias })
+const configuration = {
+  version: 1,
+  sections: [
+    { title: 'One', items: [{ field: 'kind' }, { text: 'Hello' }, { nothing: 1 }] },
+    { when: { field: 'kind', in: ['b'] }, items: [{ field: 'more', label: 'More of it', required: true }] },
+    { when: { field: 'more', in: ['x'] }, items: [{ field: 'last' }] },
+  ],
+}
+const sections = sectionsOf(configuration) ?? []
+
+test('a configuration is read and written again', () => {
+  assert.equal(sections.length, 3)
+  assert.deepEqual(sections[0]?.items, [{ field: 'kind' }, { text: 'Hello' }])
+  assert.deepEqual(sectionsOf(configurationOf(sections)), sections)
+  assert.equal(sectionsOf({ rows: [] }), undefined)
+})
+
+test('a section is shown where its condition is met, and what it depends on is shown', () => {
+  const count = (values: object) => shown(sections, values as never).length
+  assert.equal(count({}), 1)
+  assert.equal(count({ kind: 'b' }), 2)
+  assert.equal(count({ kind: 'b', more: 'x' }), 3)
+  assert.equal(count({ kind: 'a', more: 'x' }), 1)
+})
+
+test('fields are called as the form says', () => {
+  const [, more] = fieldsIn(sections, [field('kind'), field('more')])
+  assert.deepEqual([more?.label, more?.required], ['More of it', true])
+})
+
+test('what is gone and what is missing is told', () => {
+  const { gone, missing } = flaws(sections, [field('kind'), field('more'), field('number', true)])
+  assert.deepEqual(gone, ['last'])
+  assert.deepEqual(
+    missing.map(({ alias }) => alias),
+    ['number'],
+  )
+})
