@@ -86,7 +86,7 @@ export function Frame({ children }: { children: ReactNode }) {
                   <li key={to}>
                     <Link to={to} isCurrent={isCurrent} className={look.entry}>
                       <Icon name={icon} />
-                      {text}
+                      <span title={text}>{text}</span>
                     </Link>
                   </li>
                 )
