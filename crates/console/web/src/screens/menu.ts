@@ -6,6 +6,7 @@ import { session } from '../api/session.ts'
 import type { IconName } from '../kit/icons.tsx'
 import { RESOURCES } from '../resources/index.ts'
 import { type Key, t } from '../texts.ts'
+import { useSettings } from './settings.ts'
 
 export interface Entry {
   to: string
@@ -35,7 +36,7 @@ const entry = (to: string, text: Key, icon: IconName): Entry => ({
   ...(KEYS[to] && { keys: KEYS[to] }),
 })
 
-/** The classes whose records may be seen: the first of them, and the way to all. */
+/** The classes whose records may be seen: those that are pinned, the first of the others, and the way to all. */
 export function useMenu(): Part[] {
   const isPerson = session()?.password_change_required === false
   const { data } = useQuery({
@@ -43,14 +44,17 @@ export function useMenu(): Part[] {
     staleTime: 60_000,
     enabled: isPerson,
   })
+  const [{ pinned }] = useSettings()
   const parts = menu()
   if (!data || data.results.length === 0) return parts
+  const first = data.results.map(({ name, alias }) => ({ name: `${name}`, alias: `${alias}` }))
+  const others = first.filter(({ alias }) => pinned.every((one) => one.alias !== alias))
   const classes: Part = {
     title: 'menu.classes',
     entries: [
-      ...data.results.map(
-        ({ name, alias }): Entry => ({ to: `/records/${alias}`, text: `${name}`, icon: 'file-text' }),
-      ),
+      ...[...pinned, ...others]
+        .slice(0, Math.max(CLASSES, pinned.length))
+        .map(({ name, alias }): Entry => ({ to: `/records/${alias}`, text: name, icon: 'file-text' })),
       entry('/records', 'records.all-classes', 'folder'),
     ],
   }

@@ -4,6 +4,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { queries } from '../api/query.ts'
 import { call, get } from '../api/request.ts'
+import { session } from '../api/session.ts'
 import type { Page } from '../api/shapes.ts'
 import { switchSingleKeys } from '../kit/keys.ts'
 
@@ -11,9 +12,11 @@ export interface Settings {
   theme: 'system' | 'light' | 'dark'
   density: 'compact' | 'comfortable'
   singleKeys: boolean
+  /** Classes that stand in the menu before all others. */
+  pinned: { alias: string; name: string }[]
 }
 
-const DEFAULTS: Settings = { theme: 'system', density: 'compact', singleKeys: true }
+const DEFAULTS: Settings = { theme: 'system', density: 'compact', singleKeys: true, pinned: [] }
 const ALL = '/api/users/me/preferences/'
 const PATH = `${ALL}console/`
 
@@ -41,7 +44,7 @@ const query = {
 }
 
 export function useSettings(): [Settings, (change: Partial<Settings>) => void] {
-  const { data = DEFAULTS } = useQuery(query)
+  const { data = DEFAULTS } = useQuery({ ...query, enabled: session()?.password_change_required === false })
   const change = (changed: Partial<Settings>) => {
     const next = { ...data, ...changed }
     queries.setQueryData([PATH], next)

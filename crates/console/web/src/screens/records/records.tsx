@@ -14,6 +14,7 @@ import { type Action, Menu } from '../../kit/buttons.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
+import { useSettings } from '../settings.ts'
 import { CLASSES, listOf, mayRecords, type OpenClass, useClass } from './class.ts'
 import { exportRecords } from './export.ts'
 import { over } from './related-columns.ts'
@@ -85,6 +86,9 @@ function exported(search: string, columns: Column[]): string {
   return `${new URLSearchParams([...new URLSearchParams(query(state)), ...over])}`
 }
 
+/** As many classes can be pinned to the menu. */
+const PINS = 20
+
 /** Import, export, forms, and what was deleted. */
 function More({ found }: { found: OpenClass }) {
   const go = useGo()
@@ -100,6 +104,9 @@ function More({ found }: { found: OpenClass }) {
       say(error.message === '0' ? t('failure.offline') : error.message),
     )
   const route = `/records/${alias}`
+  const [{ pinned }, change] = useSettings()
+  const others = pinned.filter((one) => one.alias !== alias)
+  const isPinned = others.length < pinned.length
   const actions: Action[] = [
     ...(forms.data?.results ?? []).map((form) => ({
       id: `form ${form.uuid}`,
@@ -109,6 +116,12 @@ function More({ found }: { found: OpenClass }) {
     ...(canCreate || mayRecords(instance, 'edit')
       ? [{ id: 'import', text: t('import'), run: () => go(`${route}/import`) }]
       : []),
+    {
+      id: 'pin',
+      text: isPinned ? t('records.unpin') : t('records.pin'),
+      isDisabled: !isPinned && pinned.length >= PINS,
+      run: () => change({ pinned: isPinned ? others : [...others, { alias, name }] }),
+    },
     { id: 'csv', text: t('records.export.csv'), run: () => void send('csv') },
     { id: 'ndjson', text: t('records.export.ndjson'), run: () => void send('ndjson') },
     ...(mayRecords(instance, 'delete')
