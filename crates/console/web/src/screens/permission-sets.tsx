@@ -25,6 +25,8 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
+  /** Who is assigned to a set is asked for when it is opened. */
+  const [opened, setOpened] = useState<Json[]>([])
   if (shown.error) return null
   const remove = async ({ id }: Instance) => {
     await call('DELETE', `${path}${id}/`)
@@ -35,12 +37,19 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
     <section className={look.section}>
       <h2>{t('permission-sets')}</h2>
       {shown.data?.results.map((set) => (
-        <details key={`${set.id}`} className={look.set}>
+        <details
+          key={`${set.id}`}
+          className={look.set}
+          onToggle={({ currentTarget }) => {
+            const id = set.id
+            if (currentTarget.open && id !== undefined && !opened.includes(id)) setOpened([...opened, id])
+          }}
+        >
           <summary>
             {`${set.name}`} {isSystem(set) && <span className={css.tag}>{t('system')}</span>}
           </summary>
           <MatrixView value={(set.permissions ?? null) as Json} />
-          {!isSystem(set) && (
+          {!isSystem(set) && opened.includes(set.id ?? null) && (
             <>
               <Members title="assigned-people" path={`${path}${set.id}/assignees/users/`} canChange={canChange} />
               <Members title="assigned-groups" path={`${path}${set.id}/assignees/user-groups/`} canChange={canChange} />

@@ -189,6 +189,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
       )}
       {edited && described.data && (
         <Edit
+          key={edited === 'new' ? '' : `${edited.id}`}
           path={path}
           schema={schema}
           fields={fields}
@@ -259,7 +260,6 @@ function Edit({
   }
   return (
     <FormDialog
-      key={`${set?.id}`}
       title={set ? `${set.name}` : t('record-sets.add')}
       fields={schema.filter(({ alias }) => alias === 'name')}
       sections={[]}

@@ -42,7 +42,7 @@ export function Report({ path, token }: { path: string; token: string }) {
   if (!checked.data) return <p role="status">{t('templates.checking')}</p>
   const { merge_fields: fields, errors } = checked.data
   return (
-    <section className={generic.section} aria-label={t('templates.check')}>
+    <section className={generic.section}>
       <h2>{t('templates.check')}</h2>
       <div className={css.notice} data-tone={errors.length > 0 ? 'danger' : 'ok'} role="status">
         {errors.length === 0 && <p>{t('templates.fine', { count: fields.length })}</p>}

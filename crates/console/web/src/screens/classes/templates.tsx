@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { download } from '../../api/files.ts'
 import { instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
-import { call } from '../../api/request.ts'
+import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -174,6 +174,13 @@ function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
   )
 }
 
+/** What is wrong with a document is told under a name that no field has. */
+function plain(error: unknown): unknown {
+  if (!(error instanceof Refusal) || error.body.error === undefined) return error
+  const { error: detail, ...rest } = error.body
+  return new Refusal(error.status, { ...rest, detail }, error.requestId, error.retryAfter)
+}
+
 const INPUTS = { template_file: TemplateFile }
 const ASKED = ['name', 'description', 'template_file', 'allow_on_demand_generation']
 
@@ -205,7 +212,7 @@ function Edit({
       await wrote(path)
       onDone()
     } catch (refused) {
-      setError(refused)
+      setError(plain(refused))
       setIsBusy(false)
     }
   }

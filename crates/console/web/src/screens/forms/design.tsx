@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { anything, instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
-import { call } from '../../api/request.ts'
+import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
 import { same } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -101,6 +101,8 @@ function Design({
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const [isDeleting, setIsDeleting] = useState(false)
+  /** The state that somebody else saved meanwhile, by its tag. */
+  const [theirs, setTheirs] = useState<string | undefined>()
   /** Counts what the designer does, so that the JSON beside it is written anew. */
   const [round, setRound] = useState(0)
   const [view, setView] = useState<'preview' | 'json'>('preview')
@@ -117,12 +119,12 @@ function Design({
     setRound(round + 1)
     setValues((all) => ({ ...all, configuration: configurationOf(now) }))
   }
-  const save = async () => {
+  const save = async (over?: string | null) => {
     setIsBusy(true)
     const body = { ...values, custom_components: componentsIn(sections ?? []) }
     try {
       if (path) {
-        const { etag: now } = await call('PATCH', path, { body, ifMatch: tag })
+        const { etag: now } = await call('PATCH', path, { body, ifMatch: over ?? tag })
         setTag(now)
         queries.removeQueries({ queryKey: [path] })
       } else {
@@ -136,7 +138,9 @@ function Design({
       say(t('saved'))
       void wrote(FORMS)
     } catch (refused) {
-      setError(refused)
+      if (path && refused instanceof Refusal && refused.status === 412)
+        setTheirs((await call('GET', path)).etag ?? undefined)
+      else setError(refused)
     }
     setIsBusy(false)
   }
@@ -222,6 +226,19 @@ function Design({
           )}
         </aside>
       </div>
+      {theirs !== undefined && (
+        <Confirmation
+          title={t('conflict.title')}
+          text={t('forms.conflict')}
+          action={t('forms.conflict.over')}
+          isOpen
+          onConfirm={() => {
+            setTheirs(undefined)
+            void save(theirs)
+          }}
+          onClose={() => setTheirs(undefined)}
+        />
+      )}
       {isDeleting && (
         <Confirmation
           title={`${t('delete')}: ${form?.name}`}
