@@ -82,10 +82,10 @@ function What({ changes, fields }: { changes: Change[]; fields: Field[] }) {
       {changes.map((change) => (
         <li key={change.key}>
           <span className={generic.when}>{change.name}</span>{' '}
-          {change.old !== undefined && change.old !== null && (
+          {!isNothing(change.old) && (
             <>
               <del>
-                <Told change={change} value={change.old} fields={fields} />
+                <Told change={change} value={change.old ?? null} fields={fields} />
               </del>
               {' → '}
             </>
@@ -97,9 +97,12 @@ function What({ changes, fields }: { changes: Change[]; fields: Field[] }) {
   )
 }
 
+const isNothing = (value: Json | undefined): value is null | undefined | '' =>
+  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+
 /** A value as an event tells it. Texts of options come from the field of that name, if it is there still. */
 function Told({ change, value, fields }: { change: Change; value: Json; fields: Field[] }) {
-  if (value === null || value === '') return t('none')
+  if (isNothing(value)) return t('none')
   if (change.type === 'relation') return <Link to={`/records/-/${value}`}>{`#${value}`}</Link>
   if (change.type === 'document') return t('records.history.files', { count: Array.isArray(value) ? value.length : 1 })
   const field = fields.find(({ label }) => label === change.name)

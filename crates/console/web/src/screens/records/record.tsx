@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useEffect, useMemo } from 'react'
 import { instance as instanceQuery } from '../../api/query.ts'
+import { Refusal } from '../../api/refusal.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { Create, Detail } from '../../generic/detail.tsx'
 import { FailurePage } from '../../generic/failure.tsx'
@@ -12,7 +13,7 @@ import { Link, useGo, useHere } from '../../generic/go.tsx'
 import type { Parts } from '../../generic/resource.ts'
 import { t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
-import { type OpenClass, RECORDS, useClass } from './class.ts'
+import { mayRecords, type OpenClass, RECORDS, useClass } from './class.ts'
 import { Documents } from './documents.tsx'
 import { FileInput, Files } from './files.tsx'
 import { FormPage } from './form.tsx'
@@ -25,6 +26,7 @@ import { Tasks } from './tasks.tsx'
 function RelatedRecord({ value, instance, field }: { value: Json; instance: Instance; field: Field }) {
   if (value === null) return <span className={generic.none}>{t('none')}</span>
   const label = instance._meta?.labels?.[field.alias]
+  if (label === null) return t('records.hidden', { id: `${value}` })
   const text = typeof label === 'string' ? label : `#${value}`
   return <Link to={`/records/-/${value}`}>{text}</Link>
 }
@@ -62,6 +64,7 @@ export function NewRecord() {
   if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
   if (!found || !parts) return null
+  if (!mayRecords(found.instance, 'create')) return <FailurePage error={new Refusal(403, {}, null, null)} />
   if (form) return <FormPage key={form} found={found} parts={parts} uuid={form} />
   const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
