@@ -1,7 +1,7 @@
 // The page on which a form is designed: its sections, how it will look, and its JSON.
 
 import { useQuery } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import { memo, useCallback, useDeferredValue, useEffect, useMemo, useState } from 'react'
 import { anything, instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
@@ -25,6 +25,7 @@ import { Layout } from './layout.tsx'
 import { RecordInput } from './record-input.tsx'
 
 const CLASSES = '/api/object-classes/'
+const NONE: Section[] = []
 
 export function FormDesign() {
   const here = useOwnPath()
@@ -40,6 +41,7 @@ function Loaded({ classId, uuid }: { classId: string; uuid: string }) {
   const form = useQuery({ ...instanceQuery(path), enabled: !isNew })
   const configured = useQuery({ ...anything<{ configuration: Json }>(`${path}configuration/`), enabled: !isNew })
   const owner = useQuery(instanceQuery(`${CLASSES}${classId}/`))
+  const fields = useMemo(() => recordFields(records.data), [records.data])
   const failed = described.error ?? records.error ?? form.error ?? configured.error ?? owner.error
   if (failed) {
     return (
@@ -56,7 +58,7 @@ function Loaded({ classId, uuid }: { classId: string; uuid: string }) {
       classId={Number(classId)}
       className={`${owner.data.instance.name}`}
       details={described.data.details}
-      fields={recordFields(records.data)}
+      fields={fields}
       form={form.data?.instance}
       etag={form.data?.etag ?? null}
       configuration={configured.data?.configuration ?? configurationOf([])}
@@ -106,7 +108,9 @@ function Design({
   /** Counts what the designer does, so that the JSON beside it is written anew. */
   const [round, setRound] = useState(0)
   const [view, setView] = useState<'preview' | 'json'>('preview')
-  const sections = sectionsOf(values.configuration)
+  const sections = useMemo(() => sectionsOf(values.configuration), [values.configuration])
+  // A form of 500 fields is drawn anew after the designer, not before the next key.
+  const drawn = useDeferredValue(sections)
   const isChanged = !same(before, values)
   // Where to go from here, once nothing is left that would be lost.
   const [next, setNext] = useState<string | undefined>()
@@ -115,10 +119,10 @@ function Design({
   }, [next, isChanged, isBusy, go])
   const { gone, missing } = flaws(sections ?? [], fields)
   const back = `/admin/classes/${classId}`
-  const design = (now: Section[]) => {
-    setRound(round + 1)
+  const design = useCallback((now: Section[]) => {
+    setRound((count) => count + 1)
     setValues((all) => ({ ...all, configuration: configurationOf(now) }))
-  }
+  }, [])
   const save = async (over?: string | null) => {
     setIsBusy(true)
     const body = { ...values, custom_components: componentsIn(sections ?? []) }
@@ -201,7 +205,7 @@ function Design({
                 {t('forms.gone', { names: gone.join(', ') })}
               </p>
             )}
-            <Designer sections={sections ?? []} fields={fields} onChange={design} />
+            <Designer sections={sections ?? NONE} fields={fields} onChange={design} />
           </section>
         </Form>
         <aside className={look.side} aria-label={t(view === 'preview' ? 'preview' : 'forms.json')}>
@@ -214,7 +218,7 @@ function Design({
             </Button>
           </div>
           {view === 'preview' ? (
-            <Look sections={sections ?? []} fields={fields} />
+            <Look sections={drawn ?? NONE} fields={fields} />
           ) : (
             <FieldInput
               key={round}
@@ -257,7 +261,7 @@ function Design({
 }
 
 /** The form as people will see it; what is typed here goes nowhere. */
-function Look({ sections, fields }: { sections: Section[]; fields: Field[] }) {
+const Look = memo(function Look({ sections, fields }: { sections: Section[]; fields: Field[] }) {
   const [values, setValues] = useState<Fields>({})
   const visible = shown(sections, values)
   const asked = fieldsIn(visible, fields)
@@ -281,4 +285,4 @@ function Look({ sections, fields }: { sections: Section[]; fields: Field[] }) {
       />
     </div>
   )
-}
+})

@@ -1,6 +1,6 @@
 // The sections and items of a form, put in order, changed, taken away and added.
 
-import { useState } from 'react'
+import { memo, useState } from 'react'
 import { session } from '../../api/session.ts'
 import type { Field, Fields, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
@@ -25,7 +25,7 @@ const nameOf = (item: Fields, fields: Field[]): string => {
   return field ? labelOf(field) : `${item.field}`
 }
 
-export function Designer({
+export const Designer = memo(function Designer({
   sections,
   fields,
   onChange,
@@ -176,7 +176,7 @@ export function Designer({
       )}
     </>
   )
-}
+})
 
 function useDraft(first: Fields) {
   const [before] = useState(first)
