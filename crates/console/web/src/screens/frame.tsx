@@ -11,7 +11,6 @@ import { nameOf } from '../kit/values.tsx'
 import { t } from '../texts.ts'
 import look from './frame.module.css'
 import { useMenu } from './menu.ts'
-import { useSettings } from './settings.ts'
 
 const SessionOver = lazy(() => import('./session-over.tsx'))
 const Password = lazy(() => import('./password.tsx').then(({ Password: part }) => ({ default: part })))
@@ -25,7 +24,6 @@ export function Frame({ children }: { children: ReactNode }) {
   const go = useGo()
   const main = useRef<HTMLElement>(null)
   const parts = useMenu()
-  useSettings()
   const isOver = useSyncExternalStore(onSession, sessionIsOver)
   useShortcuts([
     { keys: 'Ctrl+K', text: t('palette'), run: () => setShown('palette') },
