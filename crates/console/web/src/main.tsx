@@ -49,8 +49,8 @@ const root = createRootRoute({
   errorComponent: ({ error, reset }) => (isOfAnUpdate(error) ? <Updated /> : <Failure error={error} onRetry={reset} />),
 })
 
-const mayCreate = ({ name, canCreate }: Resource) =>
-  canCreate !== false && session()?.permissions?.[name]?.create === true
+const mayCreate = ({ permission, name, canCreate }: Resource) =>
+  canCreate !== false && session()?.permissions?.[permission ?? name]?.create === true
 
 /** Pages of one instance are fetched when the first is opened. */
 const pages = () => import('./generic/pages.tsx')
@@ -85,6 +85,11 @@ const screens = [
   createRoute({ getParentRoute: () => root, path: '/admin/sign-in', component: lazyRouteComponent(admin, 'SignIn') }),
   createRoute({ getParentRoute: () => root, path: '/admin/limits', component: lazyRouteComponent(admin, 'Limits') }),
   createRoute({ getParentRoute: () => root, path: '/admin/log', component: lazyRouteComponent(admin, 'Log') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/files',
+    component: lazyRouteComponent(() => import('./screens/public-files.tsx'), 'PublicFiles'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
   createRoute({
     getParentRoute: () => root,

@@ -75,11 +75,16 @@ export async function call<T = Json>(method: Method, path: string, settings: Set
   return received<T>(answer, await answer.text())
 }
 
-/** The content of a file. Its address may be whole, with another name of this host. */
-export async function download(url: string, signal?: AbortSignal): Promise<Blob> {
+/** A file of the API, with the name that the answer gives to it. */
+export async function download(
+  url: string,
+  signal?: AbortSignal,
+): Promise<{ content: Blob; name: string | undefined }> {
   const { pathname, search } = new URL(url, location.origin)
   const answer = await asSignedIn(() => send('GET', pathname + search, signal ? { signal } : {}))
-  return answer.ok ? answer.blob() : received<Blob>(answer, await answer.text()).data
+  if (!answer.ok) received(answer, await answer.text())
+  const [, name] = /filename\*=UTF-8''([^;]+)/i.exec(answer.headers.get('Content-Disposition') ?? '') ?? []
+  return { content: await answer.blob(), name: name === undefined ? undefined : decodeURIComponent(name) }
 }
 
 /** Sends a file, and tells how much of it is there: only this way of sending does. Answers its token. */

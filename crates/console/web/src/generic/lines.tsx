@@ -19,6 +19,8 @@ export interface LinesProps {
   title: Key
   columns: string[]
   search?: string | undefined
+  /** The field that tells lines apart. */
+  line?: string
   /** What can be done with a line. */
   actions?: (line: Instance) => ReactNode
   /** What stands above the list. */
@@ -26,7 +28,8 @@ export interface LinesProps {
   views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance }> }
 }
 
-export function Lines({ path, title, columns: wanted, search: parameter, actions, children, views }: LinesProps) {
+export function Lines(props: LinesProps) {
+  const { path, title, columns: wanted, search: parameter, line: key = 'id', actions, children, views } = props
   const go = useGo()
   const { path: here, search } = useHere()
   const described = useQuery(options(path))
@@ -70,7 +73,7 @@ export function Lines({ path, title, columns: wanted, search: parameter, actions
             </thead>
             <tbody>
               {shown.data?.results.map((line) => (
-                <tr key={`${line.id}`}>
+                <tr key={`${line[key]}`}>
                   {visible.map((column) => {
                     const View = views?.[column.alias]
                     const value = line[column.alias] ?? null

@@ -66,8 +66,10 @@ export interface Shape {
 }
 
 export interface Resource {
-  /** The name in permissions, the log, and the keys of texts. */
+  /** The name in permissions and the log. */
   name: string
+  /** The name in permissions, where that is another one. */
+  permission?: string
   path: string
   /** Where one of them is, if that is not below the list. */
   instances?: string

@@ -2,6 +2,7 @@ import type { Resource } from '../generic/resource.ts'
 
 export const customComponents: Resource = {
   name: 'custom_components',
+  permission: 'custom_component',
   path: '/api/custom-components/',
   route: '/admin/components',
   icon: 'puzzle',

@@ -68,8 +68,8 @@ function menu(): Part[] {
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true
   const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')
   const of = (...names: string[]) =>
-    RESOURCES.filter(({ name }) => names.includes(name) && may(name, 'list')).map(({ route, title, icon }) =>
-      entry(route, title, icon),
+    RESOURCES.filter(({ permission, name }) => names.includes(name) && may(permission ?? name, 'list')).map(
+      ({ route, title, icon }) => entry(route, title, icon),
     )
   const parts: Part[] = [
     {
@@ -102,6 +102,7 @@ function menu(): Part[] {
         ...(may('company_details', 'view') ? [entry('/admin/company', 'company', 'building-2')] : []),
         ...(may('outbound_mail_setup', 'view') ? [entry('/admin/mail', 'mail', 'mail')] : []),
         ...(may('administration_log', 'list') ? [entry('/admin/log', 'log', 'file-text')] : []),
+        ...(isAdmin && may('files', 'list') ? [entry('/admin/files', 'public-files', 'upload')] : []),
         ...(isAdmin ? [entry('/admin/limits', 'limits', 'gauge')] : []),
       ],
     },

@@ -47,13 +47,13 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
       entries.map(({ to, text, keys }) => ({ id: to, text: t('go-to', { name: text }), keys, run: () => go(to) })),
     ),
     { id: '/me', text: t('go-to', { name: t('me') }), run: () => go('/me') },
-    ...RESOURCES.filter(({ name, canCreate }) => canCreate !== false && permissions[name]?.create).map(
-      ({ name, route, one }) => ({
-        id: `new ${name}`,
-        text: t('create-one', { one: t(one) }),
-        run: () => go(`${route}/new`),
-      }),
-    ),
+    ...RESOURCES.filter(
+      ({ permission, name, canCreate }) => canCreate !== false && permissions[permission ?? name]?.create,
+    ).map(({ name, route, one }) => ({
+      id: `new ${name}`,
+      text: t('create-one', { one: t(one) }),
+      run: () => go(`${route}/new`),
+    })),
     ...here
       .filter(({ keys }) => !keys.startsWith('g ') && keys !== 'Ctrl+K')
       .map(({ keys, text, run }) => ({ id: `do ${keys}`, text, keys, run })),

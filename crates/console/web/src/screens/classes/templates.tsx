@@ -2,24 +2,24 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { download } from '../../api/files.ts'
 import { instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
+import { Files, type Kept } from '../../generic/files.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useOwnPath } from '../../generic/go.tsx'
 import type { InputProps } from '../../generic/resource.ts'
+import { saveFile, sizeOf } from '../../generic/save.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Confirmation } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { Moment } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
-import { Files, type Kept, sizeOf } from '../forms/files.tsx'
 import { Report } from './template-check.tsx'
 import { Tags } from './template-tags.tsx'
 
@@ -136,7 +136,7 @@ function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () =>
             look="quiet"
             icon="download"
             aria-label={t('templates.download', { name })}
-            onPress={() => void download(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
+            onPress={() => void saveFile(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
           />
         )}
         <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />

@@ -1,11 +1,11 @@
 // The control for a field of a record or a question: what the generic one knows, and files.
 
 import type { Fields, Json } from '../../api/shapes.ts'
+import { Files, type Kept } from '../../generic/files.tsx'
 import { FieldInput, type Props } from '../../generic/input.tsx'
 import { limit } from '../../generic/limit.ts'
 import type { InputProps } from '../../generic/resource.ts'
 import { labelOf } from '../../texts.ts'
-import { Files, type Kept } from './files.tsx'
 
 /** Files as records hold them: ids of those that are there, tokens of those that were just sent. */
 export function RecordInput(props: Props & { files?: { [id: string]: Kept } }) {

@@ -1,8 +1,8 @@
 // The records that a list shows, as a file.
 
 import { call, download, Refusal } from '../../api/request.ts'
+import { saveAs } from '../../generic/save.ts'
 import { listOf } from './class.ts'
-import { saveAs } from './save.ts'
 
 const PAGING = ['limit', 'offset']
 
@@ -21,7 +21,7 @@ export async function exportRecords(id: number, name: string, format: 'csv' | 'n
     link.click()
   } catch (error) {
     if (!(error instanceof Refusal) || ![404, 405].includes(error.status)) throw error
-    const content = await download(`${path}?${new URLSearchParams([['format', format], ...wanted])}`)
+    const { content } = await download(`${path}?${new URLSearchParams([['format', format], ...wanted])}`)
     saveAs(content, `${name}.${format}`)
   }
 }

@@ -7,6 +7,7 @@ import { Failure, FailurePage } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
+import { saveAs } from '../../generic/save.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Select } from '../../kit/fields.tsx'
@@ -28,7 +29,6 @@ import {
 import { type Outcome, prepare, send, type Trial } from './import-send.ts'
 import { fieldFor, signOf } from './import-values.ts'
 import look from './records.module.css'
-import { saveAs } from './save.ts'
 
 /** What is read at once stays in memory. */
 const LARGEST = 100_000_000

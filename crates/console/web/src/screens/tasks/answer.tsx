@@ -1,17 +1,17 @@
 // What a task asks, as a form; and what was answered.
 
 import { useState } from 'react'
-import { download } from '../../api/files.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
+import { Files, type Kept } from '../../generic/files.tsx'
 import { editable, Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import type { InputProps } from '../../generic/resource.ts'
+import { saveFile } from '../../generic/save.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { Value } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
-import { Files, type Kept } from '../forms/files.tsx'
 import { answerOf, fieldOf, missing, type Question, questionsOf, shownOf } from '../forms/questions.ts'
 import { RecordFormInput, RecordInput } from '../forms/record-input.tsx'
 import { refusal, within } from '../forms/refusals.ts'
@@ -168,7 +168,7 @@ function Shown({ field, value }: { field: Field | undefined; value: Json }) {
             key={`${id}`}
             icon="download"
             onPress={() =>
-              void download(`${FILES}${id}/`, t('files.unnamed')).catch((refused: Error) => say(refused.message))
+              void saveFile(`${FILES}${id}/`, t('files.unnamed')).catch((refused: Error) => say(refused.message))
             }
           >
             {t('download')}

@@ -1,6 +1,7 @@
 // Files as people see them: a size, and a place on their disk.
 
-import { LANGUAGE } from '../../texts.ts'
+import { download } from '../api/request.ts'
+import { LANGUAGE } from '../texts.ts'
 
 const UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const
 
@@ -23,4 +24,10 @@ export function saveAs(content: Blob, name: string) {
   link.download = name
   link.click()
   setTimeout(() => URL.revokeObjectURL(address), 60_000)
+}
+
+/** Saves a file of the API, called as the answer says, else by the name given. */
+export async function saveFile(url: string, name: string): Promise<void> {
+  const { content, name: called } = await download(url)
+  saveAs(content, called ?? name)
 }

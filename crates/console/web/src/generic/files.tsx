@@ -1,20 +1,87 @@
-// Files of a field: those that are there, and those that are being sent.
+// Files: those that are there, fetched with the caller's token, which a link would not carry; and those of a field, sent before
+// what refers to them and taken by their tokens.
 
 import { useEffect, useId, useRef, useState } from 'react'
-import { download, upload } from '../../api/files.ts'
-import { Refusal } from '../../api/request.ts'
-import type { Json } from '../../api/shapes.ts'
-import css from '../../kit/controls.module.css'
-import { type FieldProps, Fieldset } from '../../kit/fields.tsx'
-import { say } from '../../kit/toasts.tsx'
-import { LANGUAGE, t } from '../../texts.ts'
+import { download, Refusal, upload } from '../api/request.ts'
+import type { Json } from '../api/shapes.ts'
+import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
+import { type FieldProps, Fieldset } from '../kit/fields.tsx'
+import { say } from '../kit/toasts.tsx'
+import { t } from '../texts.ts'
 import look from './files.module.css'
+import { saveAs, sizeOf } from './save.ts'
 
 /** A file that is there, as labels tell. */
 export interface Kept {
   name: string
   url?: string
   size?: string
+  type?: string
+}
+
+/** Pictures of points, which no script can be part of. */
+const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/bmp']
+const LARGEST_PICTURE = 5_000_000
+
+function Picture({ url, name, type }: { url: string; name: string; type: string }) {
+  const [address, setAddress] = useState<string | undefined>()
+  useEffect(() => {
+    const gone = new AbortController()
+    let made: string | undefined
+    void download(url, gone.signal).then(
+      ({ content }) => {
+        if (gone.signal.aborted) return
+        made = URL.createObjectURL(new Blob([content], { type }))
+        setAddress(made)
+      },
+      () => {},
+    )
+    return () => {
+      gone.abort()
+      if (made) URL.revokeObjectURL(made)
+    }
+  }, [url, type])
+  return address ? <img className={look.picture} src={address} alt={name} /> : null
+}
+
+/** A file that can be saved; pictures are shown. */
+export function FileLine({ file: { name, url, size, type } }: { file: Kept }) {
+  const [fetching, setFetching] = useState<AbortController | undefined>()
+  const save = async (from: string) => {
+    const stop = new AbortController()
+    setFetching(stop)
+    try {
+      const { content, name: called } = await download(from, stop.signal)
+      saveAs(content, called ?? name)
+    } catch (error) {
+      if (!stop.signal.aborted) say(error instanceof Error ? error.message : t('failure.other'))
+    }
+    setFetching(undefined)
+  }
+  return (
+    <div className={look.file}>
+      {url && type && PICTURES.includes(type) && Number(size) <= LARGEST_PICTURE && (
+        <Picture url={url} name={name} type={type} />
+      )}
+      <span className={look.name}>{name}</span>
+      {size && <span className={css.hint}>{sizeOf(Number(size))}</span>}
+      {fetching ? (
+        <Button look="quiet" icon="x" onPress={() => fetching.abort()}>
+          {t('cancel')}
+        </Button>
+      ) : (
+        url && (
+          <Button
+            look="quiet"
+            icon="download"
+            aria-label={t('records.download', { name })}
+            onPress={() => void save(url)}
+          />
+        )
+      )}
+    </div>
+  )
 }
 
 interface Sending {
@@ -23,19 +90,6 @@ interface Sending {
   part: number
   error?: string
   abort: () => void
-}
-
-const KILO = 1024
-
-export function sizeOf(bytes: number): string {
-  const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte']
-  const step = Math.min(Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(KILO)), units.length - 1)
-  return new Intl.NumberFormat(LANGUAGE, {
-    style: 'unit',
-    unit: units[step],
-    unitDisplay: step === 0 ? 'long' : 'short',
-    maximumFractionDigits: 1,
-  }).format(bytes / KILO ** step)
 }
 
 let next = 1
@@ -82,8 +136,7 @@ export function Files({
     const one = { id: next++, name: file.name, part: 0, abort: () => gone.abort() }
     setSending((all) => [...all, one])
     try {
-      const onProgress = (part: number) => change(one.id, { part })
-      const token = await upload(file, { onProgress, signal: gone.signal })
+      const token = await upload(file, (bytes) => change(one.id, { part: bytes / Math.max(file.size, 1) }), gone.signal)
       sent.set(token, { name: file.name, size: `${file.size}` })
       current.current = [...current.current, wrap(token)]
       onChange(current.current)
@@ -105,21 +158,9 @@ export function Files({
             const key = nameIn(item)
             const file = sent.get(key) ?? known?.[key]
             const name = file?.name ?? t('files.unnamed')
-            const { url } = known?.[key] ?? {}
             return (
               <li key={key}>
-                {url ? (
-                  <button
-                    type="button"
-                    className={look.name}
-                    onClick={() => void download(url, name).catch((refused: Error) => say(refused.message))}
-                  >
-                    {name}
-                  </button>
-                ) : (
-                  <span>{name}</span>
-                )}
-                {file?.size && <span className={css.hint}>{sizeOf(Number(file.size))}</span>}
+                <FileLine file={{ ...file, name }} />
                 <button
                   type="button"
                   className={css.remove}

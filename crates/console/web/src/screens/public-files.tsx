@@ -1,0 +1,80 @@
+// Files that anybody may download who has their address.
+
+import { useState } from 'react'
+import { wrote } from '../api/query.ts'
+import { call } from '../api/request.ts'
+import { session } from '../api/session.ts'
+import type { Instance, Json } from '../api/shapes.ts'
+import { Failure } from '../generic/failure.tsx'
+import { Files } from '../generic/files.tsx'
+import { Lines } from '../generic/lines.tsx'
+import { may } from '../generic/resource.ts'
+import { Button } from '../kit/buttons.tsx'
+import { Copyable } from '../kit/copyable.tsx'
+import { Confirmation } from '../kit/dialogs.tsx'
+import { say } from '../kit/toasts.tsx'
+import { t } from '../texts.ts'
+
+const PATH = '/api/files/public-storage/'
+
+const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
+
+export function PublicFiles() {
+  const [asked, setAsked] = useState<Instance | undefined>()
+  const [error, setError] = useState<unknown>()
+  const publish = async (tokens: Json[]) => {
+    for (const token of tokens) {
+      await call('POST', PATH, { body: { token } }).then(() => say(t('saved')), setError)
+    }
+    await wrote(PATH)
+  }
+  const remove = async ({ uuid }: Instance) => {
+    await call('DELETE', `${PATH}${uuid}/`).then(() => setAsked(undefined), setError)
+    await wrote(PATH)
+  }
+  return (
+    <>
+      <Lines
+        path={PATH}
+        title="public-files"
+        columns={['filename', 'extension', 'url', 'created_at', 'created_by']}
+        search="filename__icontains"
+        views={{ url: Address }}
+        line="uuid"
+        actions={(file) =>
+          may(file, 'delete') && (
+            <Button
+              look="quiet"
+              icon="trash-2"
+              aria-label={t('remove-one', { name: `${file.filename}${file.extension}` })}
+              onPress={() => setAsked(file)}
+            />
+          )
+        }
+      >
+        {session()?.permissions?.files?.store && (
+          <Files
+            name="token"
+            label={t('public-files.add')}
+            value={[]}
+            most={10}
+            onChange={(tokens) => void publish(tokens)}
+          />
+        )}
+        {error !== undefined && !asked && <Failure error={error} />}
+      </Lines>
+      {asked && (
+        <Confirmation
+          title={`${t('delete')}: ${asked.filename}${asked.extension}`}
+          text={t('public-files.deletes')}
+          action={t('delete')}
+          isOpen
+          onConfirm={() => void remove(asked)}
+          onClose={() => setAsked(undefined)}
+        >
+          {error !== undefined && <Failure error={error} />}
+        </Confirmation>
+      )}
+    </>
+  )
+}
