@@ -247,3 +247,41 @@ await journey('the theme is that of the account, and nothing flashes', async (pa
   await page.getByRole('radio', { name: 'As the device' }).check()
   await settled(page)
 })
+
+await journey('another site gets nothing', async (page) => {
+  await open(page)
+  const other = await page.context().newPage()
+  await other.route('http://localhost:9999/**', (route) => route.fulfill({ contentType: 'text/html', body: '<h1>Other</h1>' }))
+  await other.goto('http://localhost:9999/')
+  const answers = []
+  other.on('response', (response) => answers.push([new URL(response.url()).pathname, response.status()]))
+  for (const path of ['/api/auth/browser/token/', '/api/auth/browser/logout/', '/sign-in/']) {
+    const ask = (mode) => other.evaluate(([url, how]) => fetch(url, { method: 'POST', credentials: 'include', mode: how }).then(({ type }) => type, () => 'refused'), [api + path, mode])
+    assert.equal(await ask('no-cors'), 'opaque', path)
+    assert.equal(await ask('cors'), 'refused', path)
+  }
+  for (const [path, status] of answers) assert.equal(status, 403, path)
+  assert.ok(answers.length >= 3)
+  await other.setContent(`<form method="post" action="${api}/sign-in/"><input name="username" value="${username}"><input name="password" value="${password}"></form>`)
+  const [posted] = await Promise.all([other.waitForEvent('response', (response) => response.url() === `${api}/sign-in/`), other.evaluate(() => document.forms[0].submit())])
+  assert.equal(posted.status(), 403)
+  await other.goto('http://localhost:9999/')
+  await other.setContent(`<iframe src="${api}/console/"></iframe>`)
+  await other.waitForTimeout(500)
+  assert.ok(!other.frames().some((frame) => frame.url().startsWith(api)), 'the console is shown in a frame')
+  // The session still stands, and nothing of it can be read by a script.
+  await page.reload()
+  await page.waitForSelector('main h1')
+  const readable = await page.evaluate(() => JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }]))
+  assert.ok(!/chancery=|eyJ/.test(readable), readable)
+})
+
+await journey('a way back leads to the console alone', async (page) => {
+  for (const to of ['//evil.example/', 'https://evil.example/', '/console/../api/docs/', '/console/%2e%2e/api/docs/', '/\\evil.example/', 'javascript:alert(1)']) {
+    await page.goto(`${api}/sign-in/?return_to=${encodeURIComponent(to)}`)
+    await page.fill('[name=username]', username)
+    await page.fill('[name=password]', password)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${api}/console/`)
+  }
+})

@@ -94,3 +94,33 @@ fn every_endpoint_stands_in_a_page() {
         .collect();
     assert!(missing.is_empty(), "These endpoints stand in no page of docs/reference/: {missing:#?}");
 }
+
+/// The pictures of `docs/console.md` are those of its screens, light and dark, and small enough for a repository.
+#[test]
+fn every_screen_has_its_pictures() {
+    const MOST: u64 = 60 * 1024;
+    const MOST_OF_ALL: u64 = 3 * 1024 * 1024;
+    let folder = root().join("docs/pictures");
+    let page = std::fs::read_to_string(root().join("docs/console.md")).unwrap();
+    let script = std::fs::read_to_string(folder.join("screens.mjs")).unwrap();
+    let screens = script.split("const SCREENS = {").nth(1).and_then(|rest| rest.split('}').next()).unwrap();
+    let names = screens.lines().filter_map(|line| line.split_once(": '/"));
+    let mut wanted: Vec<String> = names
+        .map(|(name, _)| name.trim().trim_matches('\'').to_owned())
+        .flat_map(|name| ["light", "dark"].map(|look| format!("{name}-{look}.webp")))
+        .collect();
+    let files = std::fs::read_dir(&folder).unwrap().map(Result::unwrap);
+    let sizes: Vec<(String, u64)> = files
+        .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().len()))
+        .filter(|(name, _)| name.ends_with(".webp"))
+        .collect();
+    let mut found: Vec<String> = sizes.iter().map(|(name, _)| name.clone()).collect();
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted, "docs/pictures/make takes the pictures anew");
+    for (name, size) in &sizes {
+        assert!(page.contains(&format!("(pictures/{name})")), "docs/console.md does not show {name}");
+        assert!(*size <= MOST, "{name} has {size} bytes");
+    }
+    assert!(sizes.iter().map(|(_, size)| size).sum::<u64>() <= MOST_OF_ALL);
+}
