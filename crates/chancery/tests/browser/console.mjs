@@ -136,6 +136,68 @@ await journey('a role is made by keyboard alone, and an action brings along what
   await heading(page, 'Made by keys')
 })
 
+/** Presses Tab until what has the focus is called so. */
+async function tabToName(page, name, most = 150) {
+  for (let n = 0; n < most; n++) {
+    const called = await page.evaluate(() => {
+      const { activeElement: at } = document
+      return at?.getAttribute('aria-label') ?? at?.textContent?.trim() ?? ''
+    })
+    if (called === name) return
+    await page.keyboard.press('Tab')
+  }
+  assert.fail(`${name} is not reached by Tab`)
+}
+
+await journey('the first steps by keyboard alone', async (page) => {
+  await open(page)
+  await tabToName(page, 'Tell people whom to ask')
+  await page.keyboard.press('Enter')
+  await heading(page, 'Company')
+  await page.waitForSelector('main dl')
+  await page.keyboard.press('e')
+  await tabTo(page, '[name=admin_email_address]')
+  await page.keyboard.type('ask@example.com')
+  await page.keyboard.press('Control+s')
+  await page.waitForSelector('text=Saved.')
+  await page.evaluate(() => document.activeElement.blur())
+  await page.keyboard.press('g')
+  await page.keyboard.press('h')
+  await page.waitForSelector('li[data-done=true]:has-text("Tell people whom to ask")')
+})
+
+await journey('a field is declared and moved by keyboard alone', async (page) => {
+  await open(page, '/admin/classes/2')
+  await page.waitForSelector('text=New field')
+  await tabToName(page, 'New field')
+  await page.keyboard.press('Enter')
+  await tabTo(page, '[role=dialog] [name=label]')
+  await page.keyboard.type('By keys')
+  await page.keyboard.press('Control+s')
+  await page.waitForSelector('text=by_keys')
+  await tabToName(page, 'Move By keys up')
+  await page.keyboard.press('Enter')
+  await page.waitForFunction(() => {
+    const aliases = [...document.querySelectorAll('main code')].map(({ textContent }) => textContent)
+    return aliases.indexOf('by_keys') >= 0 && aliases.indexOf('by_keys') < aliases.indexOf('papers')
+  })
+})
+
+await journey('rows are checked and imported by keyboard alone', async (page) => {
+  await open(page, '/records/order/import')
+  await tabTo(page, 'input[type=file]')
+  const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Enter')])
+  const buffer = Buffer.from('Title;Total;Due\nOne;1,5;2026-01-31\nTwo;x;2026-01-31\n')
+  await chooser.setFiles({ name: 'orders.csv', mimeType: 'text/csv', buffer })
+  await page.waitForSelector('text=2 rows with 3 columns.')
+  await tabToName(page, 'Check all rows')
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('text=One row would be refused.')
+  await tabToName(page, 'Import 2 rows')
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('text=One record was made')
+})
+
 await journey('what is wrong is told at its field, and the focus goes there', async (page, tab) => {
   await open(page, '/admin/users/new')
   await page.getByRole('button', { name: 'Create', exact: true }).click()

@@ -20,6 +20,8 @@ export interface SingleProps {
   name: string
   path: string
   sections: Section[]
+  /** Fields that are not shown. */
+  hidden?: string[]
   inputs?: Inputs | undefined
   panels?: ComponentType<{ instance: Instance }>[]
   /** Whether it may be edited, where it does not say that itself. */
@@ -64,7 +66,12 @@ export function Single(props: SingleProps) {
             />
           ) : (
             <>
-              <Facts sections={sections} instance={found} fields={fieldsFor(described.data.details, found)} />
+              <Facts
+                sections={sections}
+                hidden={props.hidden}
+                instance={found}
+                fields={fieldsFor(described.data.details, found)}
+              />
               {panels?.map((Panel) => (
                 <Panel key={Panel.name} instance={found} />
               ))}

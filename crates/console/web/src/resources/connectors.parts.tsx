@@ -1,5 +1,6 @@
 import type { Json } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
+import { Link } from '../generic/go.tsx'
 import { FieldInput } from '../generic/input.tsx'
 import { Recent } from '../generic/recent.tsx'
 import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
@@ -11,6 +12,8 @@ function Integration({ field, name, value, onChange }: InputProps) {
   const relation = { ...field, type: 'relation', autocomplete: '/api/integrations/?type=ai_mcp' }
   return <FieldInput field={relation} name={name} value={value} onChange={onChange} />
 }
+
+const ToIntegration = ({ value }: { value: Json }) => <Link to={`/admin/integrations/${value}`}>{`${value}`}</Link>
 
 const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
 
@@ -63,6 +66,6 @@ function Activity({ instance, path }: PanelProps) {
 
 export const parts: Parts = {
   inputs: { integration: Integration },
-  views: { server_url: Address, client_id: Address },
+  views: { integration: ToIntegration, server_url: Address, client_id: Address },
   panels: [Configuration, Activity],
 }

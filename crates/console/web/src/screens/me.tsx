@@ -32,6 +32,7 @@ export function Me() {
       name="users"
       path="/api/users/me/"
       sections={SECTIONS}
+      hidden={['next_actions']}
       canEdit
       panels={[Looks, OwnPassword, Sessions, OwnIdentities]}
     />
