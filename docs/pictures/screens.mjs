@@ -20,13 +20,13 @@ const SCREENS = {
   'sign-in-rules': '/admin/sign-in',
   log: '/admin/log',
 }
-const SIZE = { width: 1280, height: 800 }
+const SIZE = { width: 1120, height: 700 }
 /** At most this many bytes each; the quality goes down until that holds. */
 const MOST = 60 * 1024
 
 /** A picture as WebP, made by the browser itself. */
 async function webp(page, png) {
-  for (const quality of [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]) {
+  for (const quality of [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]) {
     const made = await page.evaluate(async ([data, wanted]) => {
       const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${data}`)).blob())
       const canvas = new OffscreenCanvas(image.width, image.height)

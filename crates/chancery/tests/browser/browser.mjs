@@ -14,8 +14,9 @@ const AUTOFOCUS = /^Autofocus processing was blocked/
 /** What the Rust test hands over. */
 export const settings = JSON.parse(process.argv[2])
 
-/** Runs a journey in a browser of its own, in each look unless one is named. */
+/** Runs a journey in a browser of its own, in each look unless one is named. `JOURNEY=words` runs those alone whose title has them. */
 export async function journey(title, run, { looks = LOOKS.slice(0, 1), ...options } = {}) {
+  if (process.env.JOURNEY && !title.includes(process.env.JOURNEY)) return
   const browser = await chromium.launch({
     executablePath: '/usr/bin/chromium',
     args: process.getuid() === 0 ? ['--no-sandbox'] : [],

