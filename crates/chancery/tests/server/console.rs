@@ -134,7 +134,7 @@ async fn files_are_kept_for_good_under_their_version_and_never_the_page() {
             path.replace(&format!("{version}/"), ""),
             format!("{path}/"),
             format!("{path}x"),
-            path.replace("app", "nothing").replace("vendor", "nothing"),
+            ["app", "main", "vendor"].iter().fold(path.clone(), |path, name| path.replace(name, "nothing")),
             format!("/console/assets/{version}/source.sha256"),
             format!("/console/assets/{version}/"),
             "/console/assets/".to_owned(),
