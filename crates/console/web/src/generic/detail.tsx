@@ -9,13 +9,14 @@ import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Copyable } from '../kit/copyable.tsx'
-import { Confirmation, Dialog } from '../kit/dialogs.tsx'
+import { Dialog } from '../kit/dialogs.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { say } from '../kit/toasts.tsx'
 import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
+import { AskFirst } from './ask-first.tsx'
 import { Edit } from './edit.tsx'
-import { Failure, FailurePage } from './failure.tsx'
+import { FailurePage } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
@@ -145,49 +146,15 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
       </div>
       {secret && <Secret text={secret} onClose={() => setSecret(undefined)} />}
       {asked && (
-        <Ask
-          action={asked}
-          name={resource.label(found)}
-          onConfirm={() => act(asked)}
+        <AskFirst
+          title={`${t(asked.text)}: ${resource.label(found)}`}
+          text={t(asked.question ?? 'delete-text')}
+          action={t(asked.text)}
+          run={() => act(asked)}
           onClose={() => setAsked(undefined)}
         />
       )}
     </>
-  )
-}
-
-function Ask({
-  action,
-  name,
-  onConfirm,
-  onClose,
-}: {
-  action: Action
-  name: string
-  onConfirm: () => Promise<void>
-  onClose: () => void
-}) {
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setIsBusy] = useState(false)
-  const confirm = () => {
-    setIsBusy(true)
-    onConfirm().catch((refused: unknown) => {
-      setError(refused)
-      setIsBusy(false)
-    })
-  }
-  return (
-    <Confirmation
-      title={`${t(action.text)}: ${name}`}
-      text={t(action.question ?? 'delete-text')}
-      action={t(action.text)}
-      isOpen
-      isBusy={isBusy}
-      onConfirm={confirm}
-      onClose={onClose}
-    >
-      {error !== undefined && <Failure error={error} />}
-    </Confirmation>
   )
 }
 

@@ -13,6 +13,7 @@ import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
 import { Failure } from './failure.tsx'
 import look from './generic.module.css'
+import { Turn } from './turn.tsx'
 
 const SIZE = 25
 
@@ -87,16 +88,7 @@ export function Members({
           </li>
         ))}
       </ul>
-      {(shown.data?.next || offset > 0) && (
-        <div className={css.actions}>
-          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
-            {t('previous-page')}
-          </Button>
-          <Button isDisabled={!shown.data?.next} onPress={() => setOffset(offset + SIZE)}>
-            {t('next-page')}
-          </Button>
-        </div>
-      )}
+      <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
       {canChange && autocomplete && (
         <div className={look.adding}>
           <MultiChooser

@@ -1,6 +1,6 @@
 // Buttons, and what opens from them. The kit of menus and dialogs is fetched when the first of them opens.
 
-import { type ComponentProps, lazy, type ReactNode, Suspense, useRef, useState } from 'react'
+import { type ComponentProps, lazy, type ReactNode, type RefObject, Suspense, useRef, useState } from 'react'
 import css from './controls.module.css'
 import { Icon, type IconName } from './icons.tsx'
 
@@ -46,44 +46,22 @@ interface Opened {
   onOpenChange?: (isOpen: boolean) => void
 }
 
-function useOpened({ isOpen, onOpenChange }: Opened): [boolean, (isOpen: boolean) => void] {
+/** A button, and what it opens. */
+function Opener({
+  opens,
+  children,
+  label,
+  icon,
+  text,
+  isOpen,
+  onOpenChange,
+}: Opened & {
+  opens: 'menu' | 'dialog'
+  children: (trigger: RefObject<HTMLButtonElement | null>, close: () => void) => ReactNode
+}) {
   const [own, setOwn] = useState(false)
-  return isOpen === undefined || !onOpenChange ? [own, setOwn] : [isOpen, onOpenChange]
-}
-
-/** A menu of actions behind a button. */
-export function Menu({ actions, ...opened }: Opened & { actions: Action[] }) {
-  const [isOpen, setIsOpen] = useOpened(opened)
+  const [isShown, setIsShown] = isOpen === undefined || !onOpenChange ? [own, setOwn] : [isOpen, onOpenChange]
   const trigger = useRef<HTMLButtonElement>(null)
-  const { label, icon = 'ellipsis', text } = opened
-  return (
-    <>
-      <Button
-        ref={trigger}
-        look="quiet"
-        icon={icon}
-        {...(!text && { 'aria-label': label })}
-        aria-haspopup="menu"
-        aria-expanded={isOpen}
-        onPress={() => setIsOpen(!isOpen)}
-      >
-        {text}
-      </Button>
-      {isOpen && (
-        <Suspense>
-          <MenuPopover label={label} trigger={trigger} actions={actions} onClose={() => setIsOpen(false)} />
-        </Suspense>
-      )}
-    </>
-  )
-}
-
-/** A small dialog behind a button. */
-export function Popup({ children, ...opened }: Opened & { children: (close: () => void) => ReactNode }) {
-  const [isOpen, setIsOpen] = useOpened(opened)
-  const trigger = useRef<HTMLButtonElement>(null)
-  const { label, icon, text } = opened
-  const close = () => setIsOpen(false)
   return (
     <>
       <Button
@@ -91,19 +69,35 @@ export function Popup({ children, ...opened }: Opened & { children: (close: () =
         look="quiet"
         {...(icon && { icon })}
         {...(!text && { 'aria-label': label })}
-        aria-haspopup="dialog"
-        aria-expanded={isOpen}
-        onPress={() => setIsOpen(!isOpen)}
+        aria-haspopup={opens}
+        aria-expanded={isShown}
+        onPress={() => setIsShown(!isShown)}
       >
         {text}
       </Button>
-      {isOpen && (
-        <Suspense>
-          <DialogPopover label={label} trigger={trigger} onClose={close}>
-            {children(close)}
-          </DialogPopover>
-        </Suspense>
-      )}
+      {isShown && <Suspense>{children(trigger, () => setIsShown(false))}</Suspense>}
     </>
+  )
+}
+
+/** A menu of actions behind a button. */
+export function Menu({ actions, icon = 'ellipsis', ...opened }: Opened & { actions: Action[] }) {
+  return (
+    <Opener {...opened} icon={icon} opens="menu">
+      {(trigger, close) => <MenuPopover label={opened.label} trigger={trigger} actions={actions} onClose={close} />}
+    </Opener>
+  )
+}
+
+/** A small dialog behind a button. */
+export function Popup({ children, ...opened }: Opened & { children: (close: () => void) => ReactNode }) {
+  return (
+    <Opener {...opened} opens="dialog">
+      {(trigger, close) => (
+        <DialogPopover label={opened.label} trigger={trigger} onClose={close}>
+          {children(close)}
+        </DialogPopover>
+      )}
+    </Opener>
   )
 }

@@ -5,17 +5,32 @@ import { useState } from 'react'
 import { options, page, wrote } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import type { Fields, Instance, Json } from '../api/shapes.ts'
+import { AskFirst } from '../generic/ask-first.tsx'
 import { changed } from '../generic/changes.ts'
-import { Failure } from '../generic/failure.tsx'
-import { Form } from '../generic/form.tsx'
+import { FormDialog } from '../generic/form-dialog.tsx'
 import look from '../generic/generic.module.css'
 import { Matrix, MatrixView } from '../generic/matrix.tsx'
 import { Members } from '../generic/members.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { Confirmation, Dialog } from '../kit/dialogs.tsx'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
+
+/** What can be done with a set. */
+export function EditOrDelete({ onEdit, onDelete }: { onEdit: () => void; onDelete: (() => void) | undefined }) {
+  return (
+    <div className={css.actions}>
+      <Button icon="pencil" onPress={onEdit}>
+        {t('edit')}
+      </Button>
+      {onDelete && (
+        <Button look="danger" onPress={onDelete}>
+          {t('delete')}
+        </Button>
+      )}
+    </div>
+  )
+}
 
 /** Sets that the system makes keep their names, and no assignees. */
 const isSystem = ({ type }: Instance) => type === 'everyone' || type === 'members'
@@ -24,7 +39,6 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   const shown = useQuery(page(path, 'limit=100'))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const [error, setError] = useState<unknown>()
   /** Who is assigned to a set is asked for when it is opened. */
   const [opened, setOpened] = useState<Json[]>([])
   if (shown.error) return null
@@ -56,16 +70,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
             </>
           )}
           {canChange && (
-            <div className={css.actions}>
-              <Button icon="pencil" onPress={() => setEdited(set)}>
-                {t('edit')}
-              </Button>
-              {!isSystem(set) && (
-                <Button look="danger" onPress={() => setDeleted(set)}>
-                  {t('delete')}
-                </Button>
-              )}
-            </div>
+            <EditOrDelete onEdit={() => setEdited(set)} onDelete={isSystem(set) ? undefined : () => setDeleted(set)} />
           )}
         </details>
       ))}
@@ -78,16 +83,13 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
       )}
       {edited && <Edit path={path} set={edited === 'new' ? undefined : edited} onDone={() => setEdited(undefined)} />}
       {deleted && (
-        <Confirmation
+        <AskFirst
           title={`${t('delete')}: ${deleted.name}`}
           text={t('permission-sets.deletes')}
           action={t('delete')}
-          isOpen
-          onConfirm={() => remove(deleted).catch(setError)}
+          run={() => remove(deleted)}
           onClose={() => setDeleted(undefined)}
-        >
-          {error !== undefined && <Failure error={error} />}
-        </Confirmation>
+        />
       )}
     </section>
   )
@@ -115,24 +117,22 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
       setIsBusy(false)
     }
   }
+  if (!described.data) return null
   return (
-    <Dialog title={set ? `${set.name}` : t('permission-sets.add')} isOpen isWide onClose={onDone}>
-      {described.data && (
-        <Form
-          fields={fields}
-          sections={[]}
-          values={values}
-          instance={set}
-          inputs={{ permissions: Matrix }}
-          error={error}
-          isBusy={isBusy}
-          isChanged={false}
-          submit={t('save')}
-          onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
-          onSubmit={() => void save()}
-          onCancel={onDone}
-        />
-      )}
-    </Dialog>
+    <FormDialog
+      title={set ? `${set.name}` : t('permission-sets.add')}
+      fields={fields}
+      sections={[]}
+      values={values}
+      instance={set}
+      inputs={{ permissions: Matrix }}
+      error={error}
+      isBusy={isBusy}
+      isChanged={Object.keys(changed(before, values)).length > 0}
+      submit={t('save')}
+      onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+      onSubmit={() => void save()}
+      onDone={onDone}
+    />
   )
 }

@@ -5,13 +5,13 @@ import { wrote } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Instance, Json } from '../api/shapes.ts'
+import { AskFirst } from '../generic/ask-first.tsx'
 import { Failure } from '../generic/failure.tsx'
 import { Files } from '../generic/files.tsx'
 import { Lines } from '../generic/lines.tsx'
 import { may } from '../generic/resource.ts'
 import { Button } from '../kit/buttons.tsx'
 import { Copyable } from '../kit/copyable.tsx'
-import { Confirmation } from '../kit/dialogs.tsx'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 
@@ -29,8 +29,8 @@ export function PublicFiles() {
     await wrote(PATH)
   }
   const remove = async ({ uuid }: Instance) => {
-    await call('DELETE', `${PATH}${uuid}/`).then(() => setAsked(undefined), setError)
-    await wrote(PATH)
+    await call('DELETE', `${PATH}${uuid}/`).finally(() => wrote(PATH))
+    setAsked(undefined)
   }
   return (
     <>
@@ -61,19 +61,16 @@ export function PublicFiles() {
             onChange={(tokens) => void publish(tokens)}
           />
         )}
-        {error !== undefined && !asked && <Failure error={error} />}
+        {error !== undefined && <Failure error={error} />}
       </Lines>
       {asked && (
-        <Confirmation
+        <AskFirst
           title={`${t('delete')}: ${asked.filename}${asked.extension}`}
           text={t('public-files.deletes')}
           action={t('delete')}
-          isOpen
-          onConfirm={() => void remove(asked)}
+          run={() => remove(asked)}
           onClose={() => setAsked(undefined)}
-        >
-          {error !== undefined && <Failure error={error} />}
-        </Confirmation>
+        />
       )}
     </>
   )

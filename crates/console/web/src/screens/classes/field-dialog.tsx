@@ -5,12 +5,13 @@ import { useState } from 'react'
 import { instance as instanceQuery, options, page, queries, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
+import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import css from '../../kit/controls.module.css'
-import { Confirmation, Dialog } from '../../kit/dialogs.tsx'
+import { Dialog } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
 import { filled, hintOf, INPUTS } from './field-inputs.tsx'
@@ -167,33 +168,22 @@ export function DeleteField({
   onDone: () => void
 }) {
   const touched = useTouched(classPath, field)
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setIsBusy] = useState(false)
   const remove = async () => {
-    setIsBusy(true)
-    try {
-      await call('DELETE', `${classPath}fields/${field.id}/`)
-      await wroteFields(classPath)
-      say(t('deleted'))
-      onDone()
-    } catch (refused) {
-      setError(refused)
-      setIsBusy(false)
-    }
+    await call('DELETE', `${classPath}fields/${field.id}/`)
+    await wroteFields(classPath)
+    say(t('deleted'))
+    onDone()
   }
   return (
-    <Confirmation
+    <AskFirst
       title={`${t('delete')}: ${field.label}`}
       text={t('class-field.deletes', { count: touched?.filled ?? 0 })}
       action={t('delete')}
-      isOpen
-      isBusy={isBusy}
-      onConfirm={() => void remove()}
+      run={remove}
       onClose={onDone}
     >
       <p>{t('class-field.deletes.others')}</p>
       {isLabel && <p>{t('class-field.deletes.label')}</p>}
-      {error !== undefined && <Failure error={error} />}
-    </Confirmation>
+    </AskFirst>
   )
 }

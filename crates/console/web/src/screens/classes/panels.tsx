@@ -8,6 +8,7 @@ import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { Members } from '../../generic/members.tsx'
 import { type InputProps, may, type PanelProps } from '../../generic/resource.ts'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Select } from '../../kit/fields.tsx'
@@ -63,16 +64,7 @@ export function ClassForms({ instance }: PanelProps) {
           </li>
         ))}
       </ul>
-      {(data.next || offset > 0) && (
-        <div className={css.actions}>
-          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
-            {t('previous-page')}
-          </Button>
-          <Button isDisabled={!data.next} onPress={() => setOffset(offset + SIZE)}>
-            {t('next-page')}
-          </Button>
-        </div>
-      )}
+      <Turn page={data} offset={offset} size={SIZE} onTurn={setOffset} />
       {may(instance, 'edit') && (
         <div>
           <Link className={css.button} to={`${route}/new`}>

@@ -6,6 +6,7 @@ import { options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { give, type Held, take } from '../../generic/actions.ts'
+import { AskFirst } from '../../generic/ask-first.tsx'
 import { same } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
@@ -13,10 +14,10 @@ import generic from '../../generic/generic.module.css'
 import { may, type PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
-import { Confirmation } from '../../kit/dialogs.tsx'
 import { Icon } from '../../kit/icons.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { named, t } from '../../texts.ts'
+import { EditOrDelete } from '../permission-sets.tsx'
 import look from './classes.module.css'
 
 /** The column of the people is that of no connector. */
@@ -145,7 +146,6 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const shown = useQuery(page(path, 'limit=100'))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const [error, setError] = useState<unknown>()
   const failed = described.error ?? shown.error
   if (failed) return <Failure error={failed} />
   const schema = described.data?.details.schema ?? []
@@ -153,7 +153,6 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const remove = async ({ id }: Instance) => {
     await call('DELETE', `${path}${id}/`)
     setDeleted(undefined)
-    setError(undefined)
     await wrote(path)
   }
   const most = described.data?.restrictions?.limit_items
@@ -168,16 +167,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
         <details key={`${set.id}`} className={generic.set}>
           <summary>{`${set.name}`}</summary>
           <Table fields={fields} columns={columnsOf(set)} holdings={holdingsOf(set)} />
-          {canChange && (
-            <div className={css.actions}>
-              <Button icon="pencil" onPress={() => setEdited(set)}>
-                {t('edit')}
-              </Button>
-              <Button look="danger" onPress={() => setDeleted(set)}>
-                {t('delete')}
-              </Button>
-            </div>
-          )}
+          {canChange && <EditOrDelete onEdit={() => setEdited(set)} onDelete={() => setDeleted(set)} />}
         </details>
       ))}
       {canChange && (
@@ -199,16 +189,13 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
         />
       )}
       {deleted && (
-        <Confirmation
+        <AskFirst
           title={`${t('delete')}: ${deleted.name}`}
           text={t('record-sets.deletes')}
           action={t('delete')}
-          isOpen
-          onConfirm={() => void remove(deleted).catch(setError)}
+          run={() => remove(deleted)}
           onClose={() => setDeleted(undefined)}
-        >
-          {error !== undefined && <Failure error={error} />}
-        </Confirmation>
+        />
       )}
     </section>
   )

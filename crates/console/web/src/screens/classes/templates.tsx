@@ -5,6 +5,7 @@ import { useState } from 'react'
 import { instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { Files, type Kept } from '../../generic/files.tsx'
@@ -14,9 +15,9 @@ import generic from '../../generic/generic.module.css'
 import { Link, useOwnPath } from '../../generic/go.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile, sizeOf } from '../../generic/save.ts'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
-import { Confirmation } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { Moment } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
@@ -41,18 +42,11 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const shown = useQuery(page(path, `ordering=name&limit=${SIZE}&offset=${offset}`))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const [error, setError] = useState<unknown>()
   const failed = owner.error ?? described.error ?? shown.error
   const remove = async (template: Instance) => {
+    await call('DELETE', `${path}${template.id}/`).finally(() => wrote(path))
     setDeleted(undefined)
-    try {
-      await call('DELETE', `${path}${template.id}/`)
-      setError(undefined)
-      say(t('deleted'))
-    } catch (refused) {
-      setError(refused)
-    }
-    await wrote(path)
+    say(t('deleted'))
   }
   return (
     <>
@@ -70,7 +64,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
           </Button>
         )}
       </header>
-      {(failed ?? error) !== undefined && (failed ?? error) !== null && <Failure error={failed ?? error} />}
+      {failed && <Failure error={failed} />}
       {!failed && shown.data && (
         <div className={generic.main}>
           <section className={generic.section} aria-label={t('document-templates')}>
@@ -85,16 +79,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 />
               ))}
             </ul>
-            {(shown.data.next || offset > 0) && (
-              <div className={css.actions}>
-                <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
-                  {t('previous-page')}
-                </Button>
-                <Button isDisabled={!shown.data.next} onPress={() => setOffset(offset + SIZE)}>
-                  {t('next-page')}
-                </Button>
-              </div>
-            )}
+            <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
           </section>
           <Tags classPath={classPath} />
         </div>
@@ -108,12 +93,11 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
         />
       )}
       {deleted && (
-        <Confirmation
+        <AskFirst
           title={`${t('delete')}: ${deleted.name}`}
           text={t('templates.deletes')}
           action={t('delete')}
-          isOpen
-          onConfirm={() => void remove(deleted)}
+          run={() => remove(deleted)}
           onClose={() => setDeleted(undefined)}
         />
       )}

@@ -5,6 +5,7 @@ import { memo, useCallback, useDeferredValue, useEffect, useMemo, useState } fro
 import { anything, instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
+import { AskFirst } from '../../generic/ask-first.tsx'
 import { same } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
@@ -244,15 +245,11 @@ function Design({
         />
       )}
       {isDeleting && (
-        <Confirmation
+        <AskFirst
           title={`${t('delete')}: ${form?.name}`}
           text={t('forms.deletes')}
           action={t('delete')}
-          isOpen
-          onConfirm={() => {
-            setIsDeleting(false)
-            void remove().catch(setError)
-          }}
+          run={remove}
           onClose={() => setIsDeleting(false)}
         />
       )}

@@ -9,6 +9,7 @@ import { Failure } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useOwnPath } from '../../generic/go.tsx'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { t } from '../../texts.ts'
@@ -46,16 +47,7 @@ export function Forms() {
           </li>
         ))}
       </ul>
-      {(forms.data?.next || offset > 0) && (
-        <div className={css.actions}>
-          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
-            {t('previous-page')}
-          </Button>
-          <Button isDisabled={!forms.data?.next} onPress={() => setOffset(offset + SIZE)}>
-            {t('next-page')}
-          </Button>
-        </div>
-      )}
+      <Turn page={forms.data} offset={offset} size={SIZE} onTurn={setOffset} />
     </>
   )
 }

@@ -5,13 +5,13 @@ import { useState } from 'react'
 import { wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
+import { AskFirst } from '../../generic/ask-first.tsx'
 import { Failure, FailurePage } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
-import { Confirmation } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
@@ -38,14 +38,8 @@ export function Deleted() {
     void wrote(list, RECORDS)
   }
   const remove = async (one: Instance) => {
-    setRefused(undefined)
-    try {
-      await call('DELETE', `${list}deleted/${one.id}/`)
-      setAsked(undefined)
-    } catch (failed) {
-      setRefused(failed)
-    }
-    void wrote(`${list}deleted/`)
+    await call('DELETE', `${list}deleted/${one.id}/`).finally(() => wrote(`${list}deleted/`))
+    setAsked(undefined)
   }
   return (
     <>
@@ -72,19 +66,16 @@ export function Deleted() {
         )}
       >
         <p className={css.hint}>{t('records.deleted.hint')}</p>
-        {refused !== undefined && !asked && <Failure error={refused} />}
+        {refused !== undefined && <Failure error={refused} />}
       </Lines>
       {asked && (
-        <Confirmation
+        <AskFirst
           title={t('records.remove-one', { name: nameOf(asked) })}
           text={t('delete-text')}
           action={t('records.remove')}
-          isOpen
-          onConfirm={() => void remove(asked)}
+          run={() => remove(asked)}
           onClose={() => setAsked(undefined)}
-        >
-          {refused !== undefined && <Failure error={refused} />}
-        </Confirmation>
+        />
       )}
     </>
   )

@@ -9,6 +9,7 @@ import { Failure } from '../../generic/failure.tsx'
 import { FileLine } from '../../generic/files.tsx'
 import generic from '../../generic/generic.module.css'
 import type { PanelProps } from '../../generic/resource.ts'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
@@ -79,16 +80,7 @@ export function Documents({ instance, path }: PanelProps) {
           )
         })}
       </ul>
-      {(shown.data.next || offset > 0) && (
-        <div className={css.actions}>
-          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - 25)}>
-            {t('previous-page')}
-          </Button>
-          <Button isDisabled={!shown.data.next} onPress={() => setOffset(offset + 25)}>
-            {t('next-page')}
-          </Button>
-        </div>
-      )}
+      <Turn page={shown.data} offset={offset} size={25} onTurn={setOffset} />
       {asked && (
         <Make
           template={asked}

@@ -2,10 +2,11 @@
 
 import type { Instance, Json } from '../../api/shapes.ts'
 import look from '../../generic/files.module.css'
-import { FileLine, Files as FilesInput } from '../../generic/files.tsx'
+import { FileLine } from '../../generic/files.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import css from '../../kit/controls.module.css'
-import { labelOf, t } from '../../texts.ts'
+import { t } from '../../texts.ts'
+import { RecordInput } from '../forms/record-input.tsx'
 import { filesOf } from './shape.ts'
 
 export function Files({ value, instance }: { value: Json; instance: Instance }) {
@@ -22,17 +23,6 @@ export function Files({ value, instance }: { value: Json; instance: Instance }) 
   )
 }
 
-export function FileInput({ field, name, value, onChange, instance }: InputProps) {
-  return (
-    <FilesInput
-      name={name}
-      label={labelOf(field)}
-      hint={field.description || undefined}
-      isRequired={field.required}
-      value={Array.isArray(value) ? value : []}
-      most={field.max_num_of_files ?? 1}
-      known={instance && filesOf(instance)}
-      onChange={(now) => onChange(now.length > 0 ? now : null)}
-    />
-  )
-}
+export const FileInput = ({ instance, ...props }: InputProps) => (
+  <RecordInput {...props} {...(instance && { files: filesOf(instance) })} />
+)

@@ -8,8 +8,7 @@ import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
 import { pageOf } from '../../generic/shape.ts'
-import { Button } from '../../kit/buttons.tsx'
-import css from '../../kit/controls.module.css'
+import { Turn } from '../../generic/turn.tsx'
 import { Value } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { useClass } from './class.ts'
@@ -106,16 +105,7 @@ function OfClass({ id, path }: { id: number; path: string }) {
           </tbody>
         </table>
       </div>
-      {(data.next || offset > 0) && (
-        <div className={css.actions}>
-          <Button isDisabled={offset === 0} onPress={() => setOffset(offset - SIZE)}>
-            {t('previous-page')}
-          </Button>
-          <Button isDisabled={!data.next} onPress={() => setOffset(offset + SIZE)}>
-            {t('next-page')}
-          </Button>
-        </div>
-      )}
+      <Turn page={data} offset={offset} size={SIZE} onTurn={setOffset} />
     </div>
   )
 }

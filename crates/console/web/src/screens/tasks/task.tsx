@@ -6,6 +6,7 @@ import { instance as instanceQuery, options, page, queries, wrote } from '../../
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
+import { AskFirst } from '../../generic/ask-first.tsx'
 import { Edit } from '../../generic/edit.tsx'
 import { Failure } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
@@ -13,7 +14,6 @@ import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
 import { type InputProps, may } from '../../generic/resource.ts'
 import { type Action, Button, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
-import { Confirmation } from '../../kit/dialogs.tsx'
 import { MultiChooser } from '../../kit/fields.tsx'
 import { useShortcuts } from '../../kit/keys.ts'
 import { say } from '../../kit/toasts.tsx'
@@ -166,15 +166,11 @@ function Task({ id }: { id: string }) {
       </div>
       {step && <StepDialog task={task} step={step} onDone={() => setStep(undefined)} />}
       {isDeleting && (
-        <Confirmation
+        <AskFirst
           title={`${t('delete')}: ${task.name}`}
           text={t('task.deletes')}
           action={t('delete')}
-          isOpen
-          onConfirm={() => {
-            setIsDeleting(false)
-            void remove().catch(setError)
-          }}
+          run={remove}
           onClose={() => setIsDeleting(false)}
         />
       )}

@@ -1,0 +1,1 @@
+import{$ as e,W as t,X as n}from"./main.js";import{w as r}from"./vendor.js";var i=r();function a({page:r,offset:a,size:o,onTurn:s}){return!r?.next&&a===0?null:(0,i.jsxs)(`div`,{className:e.actions,children:[(0,i.jsx)(t,{isDisabled:a===0,onPress:()=>s(a-o),children:n(`previous-page`)}),(0,i.jsx)(t,{isDisabled:!r?.next,onPress:()=>s(a+o),children:n(`next-page`)})]})}export{a as t};

@@ -1,0 +1,44 @@
+import { type ReactNode, useState } from 'react'
+import { Confirmation } from '../kit/dialogs.tsx'
+import { Failure } from './failure.tsx'
+
+/** Asks before something is done; a refusal is told where it was asked. `run` closes it when all went well. */
+export function AskFirst({
+  title,
+  text,
+  action,
+  run,
+  onClose,
+  children,
+}: {
+  title: string
+  text: string
+  action: string
+  run: () => Promise<unknown>
+  onClose: () => void
+  children?: ReactNode
+}) {
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
+  const confirm = () => {
+    setIsBusy(true)
+    run().catch((refused: unknown) => {
+      setError(refused)
+      setIsBusy(false)
+    })
+  }
+  return (
+    <Confirmation
+      title={title}
+      text={text}
+      action={action}
+      isOpen
+      isBusy={isBusy}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      {children}
+      {error !== undefined && <Failure error={error} />}
+    </Confirmation>
+  )
+}
