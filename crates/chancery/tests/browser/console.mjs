@@ -3,62 +3,9 @@
 import assert from 'node:assert/strict'
 import { gzipSync } from 'node:zlib'
 import { everyLook, journey, settings } from './browser.mjs'
+import { go, heading, open, settled, tabTo, tabToName } from './console_steps.mjs'
 
 const { api, username, password, screens, hostile } = settings
-
-/** Opens a screen as somebody who has just signed in. */
-async function open(page, path = '/') {
-  count(page)
-  await page.goto(`${api}/sign-in/?return_to=${encodeURIComponent(`/console${path}`)}`)
-  await page.fill('[name=username]', username)
-  await page.fill('[name=password]', password)
-  await page.keyboard.press('Enter')
-  await page.waitForURL(`${api}/console${path}`)
-  await page.waitForSelector('main h1')
-}
-
-const heading = (page, text) => page.waitForFunction((wanted) => document.querySelector('main h1')?.textContent === wanted, text)
-
-/** Waits until nothing is asked for, and the page has stood still for a moment. */
-async function settled(page) {
-  do {
-    await page.evaluate(() => new Promise((resolve) => {
-      let timer = setTimeout(resolve, 100)
-      const seen = new MutationObserver(() => {
-        clearTimeout(timer)
-        timer = setTimeout(resolve, 100)
-      })
-      seen.observe(document, { subtree: true, childList: true, characterData: true })
-    }))
-  } while (page.waiting.size > 0)
-}
-
-/** Counts what a page asks for. */
-function count(page) {
-  page.waiting = new Set()
-  page.on('request', (request) => page.waiting.add(request))
-  for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => page.waiting.delete(request))
-}
-
-/** Goes to another screen as a link does, without loading the console anew. */
-async function go(page, path) {
-  await page.evaluate((to) => {
-    history.pushState({}, '', `/console${to}`)
-    dispatchEvent(new PopStateEvent('popstate', { state: {} }))
-  }, path)
-  await page.waitForFunction((to) => location.pathname + location.search === `/console${to}`, path)
-  await settled(page)
-  await page.waitForSelector('main h1')
-}
-
-/** Presses Tab until something has the focus. */
-async function tabTo(page, selector, most = 80) {
-  for (let n = 0; n < most; n++) {
-    if (await page.evaluate((one) => document.activeElement?.matches(one) === true, selector)) return
-    await page.keyboard.press('Tab')
-  }
-  assert.fail(`${selector} is not reached by Tab`)
-}
 
 await journey('every screen', async (page, tab) => {
   page.on('dialog', (dialog) => assert.fail(`a script ran: ${dialog.message()}`))
@@ -135,19 +82,6 @@ await journey('a role is made by keyboard alone, and an action brings along what
   await page.keyboard.press('Control+s')
   await heading(page, 'Made by keys')
 })
-
-/** Presses Tab until what has the focus is called so. */
-async function tabToName(page, name, most = 150) {
-  for (let n = 0; n < most; n++) {
-    const called = await page.evaluate(() => {
-      const { activeElement: at } = document
-      return at?.getAttribute('aria-label') ?? at?.textContent?.trim() ?? ''
-    })
-    if (called === name) return
-    await page.keyboard.press('Tab')
-  }
-  assert.fail(`${name} is not reached by Tab`)
-}
 
 await journey('the first steps by keyboard alone', async (page) => {
   await open(page)

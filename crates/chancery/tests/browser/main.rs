@@ -16,7 +16,7 @@ use testkit::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 11] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
@@ -26,6 +26,8 @@ const SOURCES: [(&str, &str); 9] = [
     ("component.mjs", include_str!("component.mjs")),
     ("agent.mjs", include_str!("agent.mjs")),
     ("console.mjs", include_str!("console.mjs")),
+    ("console_steps.mjs", include_str!("console_steps.mjs")),
+    ("console_large.mjs", include_str!("console_large.mjs")),
 ];
 
 /// Runs a script; what it says if it fails.
@@ -242,6 +244,92 @@ async fn the_console_is_for_everybody() {
         json!({
             "api": address(&server), "username": ADMIN, "password": PASSWORD, "screens": &screens[..], "hostile": HOSTILE,
         }),
+    );
+}
+
+/// A name of a hundred characters in a script that is written from right to left.
+fn long_name(number: usize) -> String {
+    format!("{number} {}", "קטלוג מסמכים ישנים של החברה ".repeat(5)).chars().take(100).collect()
+}
+
+/// Makes what is numbered from 1 to `count`, a few at once.
+async fn many<F: Future<Output = ()> + Send + 'static>(count: usize, make: impl Fn(usize) -> F) {
+    let mut making = tokio::task::JoinSet::new();
+    for number in 1..=count {
+        if making.len() == 16 {
+            making.join_next().await.unwrap().unwrap();
+        }
+        making.spawn(make(number));
+    }
+    while let Some(made) = making.join_next().await {
+        made.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_shows_a_large_build_in_pages() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    installation.succeeds(&["build", "limits", "localhost", "roles", "200"]);
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let create = |path: &'static str, body: fn(usize) -> Value| {
+        let admin = admin.clone();
+        move |number| {
+            let admin = admin.clone();
+            async move { drop(admin.post(path, body(number)).await.created()) }
+        }
+    };
+    many(500, create("/api/object-classes/", |number| json!({"name": long_name(number)}))).await;
+    many(200, create("/api/roles/", |number| json!({"name": long_name(number)}))).await;
+    many(
+        500,
+        create(
+            "/api/object-classes/1/fields/",
+            |number| json!({"label": long_name(number), "alias": format!("field_{number}"), "type": "string"}),
+        ),
+    )
+    .await;
+    admin.patch("/api/object-classes/1/", json!({"label_field": "field_1"})).await.ok();
+    let alias = admin.get("/api/object-classes/1/").await.ok()["alias"].take();
+    let fields = json!({"field_1": long_name(1), "field_500": "last"});
+    let record = admin.post("/api/object-classes/1/object-records/", json!({"fields": fields})).await.id();
+    let person = json!({
+        "username": "person@example.com", "account_type": "full", "delay_activation": true,
+        "first_name": long_name(1), "last_name": long_name(2), "roles": (1..=100).collect::<Vec<_>>(),
+    });
+    let person = admin.post("/api/users/", person).await.id();
+
+    let api_key = std::fs::read_to_string(installation.data().join("history-api-key")).unwrap();
+    let tenant = || {
+        let builds: Value = serde_json::from_str(&installation.succeeds(&["build", "list", "--json"])).unwrap();
+        builds[0]["history"]["client_id"].as_str().map(str::to_owned)
+    };
+    wait_until("the tenant of the build", async || tenant().is_some()).await;
+    let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
+    let history = history.with_header("x-client-id", &tenant().unwrap());
+    many(10_000, |number| {
+        let history = history.clone();
+        async move {
+            let value = json!({"field_id": 1, "field_type": "string", "field_value": number.to_string(), "field_name": "field_1"});
+            let event = json!({
+                "version": "0", "id": "1", "detail-type": "record", "source": "", "account": "", "region": "",
+                "time": "2026-01-31T09:30:00Z", "resources": [],
+                "detail": {
+                    "event_id": format!("00000000-0000-4000-8000-{number:012}"), "event_time": "2026-01-31T09:30:00Z",
+                    "event_type_id": 7, "record_id": record, "source_id": 1, "source_type_id": 1,
+                    "event_data": [value.to_string()],
+                },
+            });
+            history.post("/api/event-bridge/create-event", event).await.created();
+        }
+    })
+    .await;
+    run(
+        "console_large.mjs",
+        json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "alias": alias, "record": record, "person": person}),
     );
 }
 

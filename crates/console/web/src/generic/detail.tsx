@@ -91,24 +91,25 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
       <header className={look.head}>
         <h1 tabIndex={-1}>{resource.label(found)}</h1>
         {status && found.status !== undefined && <Value type="enum" values={status.values} value={found.status} />}
-        <div className={look.spacer} />
-        <Neighbours route={resource.route} id={id} />
-        {canEdit && !isEditing && (
-          <Button look="primary" icon="pencil" onPress={() => setIsEditing(true)}>
-            {t('edit')}
-          </Button>
-        )}
-        {all.length > 0 && (
-          <Menu
-            label={t('actions')}
-            actions={all.map((action) => ({
-              id: action.id,
-              text: t(action.text),
-              isDangerous: action.isDangerous ?? false,
-              run: () => begin(action),
-            }))}
-          />
-        )}
+        <div className={look.acts}>
+          <Neighbours route={resource.route} id={id} />
+          {canEdit && !isEditing && (
+            <Button look="primary" icon="pencil" onPress={() => setIsEditing(true)}>
+              {t('edit')}
+            </Button>
+          )}
+          {all.length > 0 && (
+            <Menu
+              label={t('actions')}
+              actions={all.map((action) => ({
+                id: action.id,
+                text: t(action.text),
+                isDangerous: action.isDangerous ?? false,
+                run: () => begin(action),
+              }))}
+            />
+          )}
+        </div>
       </header>
       <div className={look.detail}>
         <div className={look.main}>

@@ -106,7 +106,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         {canCreate && (
           <Link className={`${css.button} ${css.primary}`} to={`${resource.route}/new`}>
             <Icon name="plus" />
-            {t('create-one', { one: oneOf(resource) })}
+            <span className={look.clipped}>{t('create-one', { one: oneOf(resource) })}</span>
           </Link>
         )}
       </header>
