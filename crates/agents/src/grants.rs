@@ -35,6 +35,8 @@ const CODE_LIFETIME_US: i64 = 60_000_000;
 const ACCESS_SECONDS: i64 = 900;
 /// How many agents a process remembers of a build. When it is full, all are read again.
 const MAX_KNOWN: usize = 10_000;
+/// For how long an agent is not read again, in microseconds.
+const MAX_KNOWN_AGE_US: i64 = 60_000_000;
 
 /// Begins a grant for a person who has consented, and returns its code.
 pub fn begin(request: &Request, conn: &mut Conn, asked: &Asked, user: i64, way: Way) -> Result<String, Refusal> {
@@ -215,9 +217,10 @@ pub struct Admitted {
     pub admission: Admission,
 }
 
-/// The agents that a process has read, by their grants. One counts while the caller that it holds is the one that is cached.
+/// The agents that a process has read, by their grants, and when it did. One counts while the caller that it holds is the one
+/// that is cached, and for a minute: so long another process may not know the name that the client has told since.
 #[derive(Default)]
-pub struct KnownAgents(Mutex<HashMap<i64, Arc<Agent>>>);
+pub struct KnownAgents(Mutex<HashMap<i64, (Arc<Agent>, i64)>>);
 
 /// How the calls of agents are authenticated. No endpoint of the main API takes their tokens, so it is not registered.
 static BY_GRANT: Authenticate = Authenticate {
@@ -279,7 +282,9 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
     let mut agent = None;
     if let Some(caller) = cached {
         let agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
-        agent = agents.get(&claims.session).filter(|agent| Arc::ptr_eq(&agent.caller, &caller)).cloned();
+        let holds =
+            |(agent, at): &&(Arc<Agent>, i64)| Arc::ptr_eq(&agent.caller, &caller) && now - at < MAX_KNOWN_AGE_US;
+        agent = agents.get(&claims.session).filter(holds).map(|(agent, _)| agent.clone());
     }
     let agent = match agent {
         Some(agent) => agent,
@@ -292,7 +297,7 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
             if agents.len() >= MAX_KNOWN {
                 agents.clear();
             }
-            agents.insert(claims.session, agent.clone());
+            agents.insert(claims.session, (agent.clone(), now));
             agent
         }
     };
@@ -322,17 +327,18 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<(Caller, Con
     Ok(found.map(|(connector, client)| (caller, connector, client)))
 }
 
-/// Notes the name and the version that an agent tells of itself, by which its grant is listed.
-pub fn name_client(request: &Request, conn: &mut Conn, grant: i64, client: &str) -> Result<(), Refusal> {
-    let client = client_name(client);
+/// Notes the name and the version that an agent tells of itself, by which its grant is listed. It is no right: the caches of
+/// the build's callers stay.
+pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), Error> {
     let sql = Sql::new(
         "UPDATE sessions SET user_agent = $1 WHERE id = $2 AND connector IS NOT NULL AND ended_at IS NULL AND user_agent <> $1",
     );
-    if conn.exec(&sql.arg(client).arg(grant))? == 1 {
-        // Other processes have cached the former name.
-        rights::changed(request, conn)?;
-    }
-    Ok(())
+    conn.exec(&sql.arg(client_name(client)).arg(grant)).map(drop)
+}
+
+/// Has an agent read again at its next call, by which its new name is known.
+pub fn forget(build: &Build, grant: i64) {
+    build.slot::<KnownAgents>().0.lock().unwrap_or_else(PoisonError::into_inner).remove(&grant);
 }
 
 /// The name of a client as it is kept.

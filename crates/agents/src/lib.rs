@@ -8,7 +8,7 @@ pub mod grants;
 pub mod mcp;
 pub mod oauth;
 
-pub use activity::notes::remove_build;
+pub use activity::notes::{finish, remove_build};
 
 use identity::single_sign_on::way_back::WaysBack;
 use kit::domain::Domain;

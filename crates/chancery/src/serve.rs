@@ -250,6 +250,7 @@ async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, histo
     if let Some(ServedApi { app, task, .. }) = &mut api {
         let flushed = async {
             let _ = task.await;
+            platform::agents::finish(app).await;
             relay::finish(app, FLUSH_TIME).await;
         };
         let _ = tokio::time::timeout(FLUSH_TIME, flushed).await;

@@ -63,6 +63,7 @@ async fn list(request: Arc<Request>) -> Outcome {
     let lines = move |conn: &mut Conn| {
         let mut of = Sql::new("t.build = ");
         of.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(shared.id());
+        of.push(" AND t.at >= ").bind(shared.now - notes::KEPT_US);
         rows::list(&shared, conn, &SHAPE, Scope::of(of))
     };
     let answer = request.app.store.control().read(lines).await?;

@@ -14,10 +14,11 @@ const GROUPING_US: i64 = 800_000;
 const MANY: usize = 5_000;
 /// How many lines are moved in a transaction.
 const PAGE: i64 = 1_000;
-/// For how long lines are kept, and how many of a build.
-const KEPT_US: i64 = 90 * 86_400_000_000;
+/// For how long lines are kept, in microseconds.
+pub const KEPT_US: i64 = 90 * 86_400_000_000;
+/// How many lines of a build are kept.
 const MAX_KEPT: i64 = 5_000_000;
-/// The pause between two sweeps, in microseconds.
+/// The pause between two sweeps of a build, in microseconds.
 const SWEEP_US: i64 = 3_600_000_000;
 /// How many lines a sweep deletes in a transaction.
 const SWEPT: i64 = 5_000;
@@ -81,6 +82,7 @@ pub struct Waiting {
     lines: Mutex<Vec<Line>>,
     /// When the first of them is due; 0: none waits.
     due: AtomicI64,
+    /// When lines are swept next; 0: not known yet.
     next_sweep: AtomicI64,
 }
 
@@ -121,11 +123,24 @@ pub fn note_write(conn: &mut Conn, line: &Line) -> Result<(), Error> {
     conn.insert_rows("agent_writes", &COLUMNS, &[line.values()], "").map(drop)
 }
 
-fn due(_: &App, build: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
+fn due(app: &App, build: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
     let waiting: &Waiting = build.slot();
     let of_reads = Some(waiting.due.load(Ordering::Relaxed)).filter(|due| *due > 0);
     let of_writes = conn.opt(&Sql::new("SELECT at FROM agent_writes ORDER BY id LIMIT 1"), |row| row.int(0))?;
-    Ok(of_reads.into_iter().chain(of_writes).min())
+    // A build that never had agents has no lines to sweep.
+    let has_connectors = conn.opt(&Sql::new("SELECT 1 FROM mcp_connectors LIMIT 1"), |_| Ok(()))?.is_some();
+    let of_sweep = has_connectors.then(|| next_sweep(waiting, build, app.clock.now()));
+    Ok(of_reads.into_iter().chain(of_writes).chain(of_sweep).min())
+}
+
+/// When a build's lines are swept next. After a start the builds take turns within the pause, by their ids.
+fn next_sweep(waiting: &Waiting, build: &Build, now: i64) -> i64 {
+    let spread = build.uid.bytes().fold(0, |sum, byte| (sum * 31 + i64::from(byte)) % (SWEEP_US / 1_000_000));
+    let first = now + spread * 1_000_000;
+    match waiting.next_sweep.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => first,
+        Err(known) => known,
+    }
 }
 
 fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
@@ -142,7 +157,16 @@ pub async fn gather(app: &App, build: &Arc<Build>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the lines that wait in this process.
+/// Writes the lines of all builds that wait in this process, when it stops.
+pub async fn finish(app: &App) {
+    for build in jobs::builds(app) {
+        if let Err(error) = write_waiting(app, &build).await {
+            tracing::error!(%error, build = build.domain, "what agents read last was not noted");
+        }
+    }
+}
+
+/// Writes the lines of a build that wait in this process.
 async fn write_waiting(app: &App, build: &Arc<Build>) -> Result<(), Error> {
     let waiting: &Waiting = build.slot();
     let lines = Arc::new(waiting.take());
@@ -244,46 +268,63 @@ fn is_served(conn: &mut Conn, build: &str) -> Result<bool, Error> {
 
 /// Deletes the lines of a build that is being deleted, some at a time.
 pub async fn remove_build(app: &App, uid: &str) -> Result<(), Error> {
-    loop {
-        let uid = uid.to_owned();
-        let delete = move |conn: &mut Conn| {
-            let sql = Sql::new(
-                "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 ORDER BY at, id LIMIT $2)",
-            );
-            conn.exec(&sql.arg(&uid).arg(SWEPT))
-        };
-        let deleted = app.store.control().write::<_, Error>(delete).await?;
-        if (deleted as i64) < SWEPT {
-            return Ok(());
-        }
-    }
+    let of_build = |uid: &str| {
+        Sql::new(
+            "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 ORDER BY at, id LIMIT $2)",
+        )
+        .arg(uid)
+        .arg(SWEPT)
+    };
+    delete_in_steps(app, uid, of_build).await
 }
 
 /// Deletes what is too old, and what is too much, once in a while.
 async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), Error> {
     let (waiting, now): (&Waiting, _) = (build.slot(), app.clock.now());
-    if waiting.next_sweep.load(Ordering::Relaxed) > now {
+    if next_sweep(waiting, build, now) > now {
         return Ok(());
     }
+    waiting.next_sweep.store(now + SWEEP_US, Ordering::Relaxed);
+    let uid = build.uid.clone();
+    let beyond = move |conn: &mut Conn| {
+        let sql =
+            Sql::new("SELECT at FROM agent_activity WHERE build = $1 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $2");
+        conn.opt(&sql.arg(&uid).arg(MAX_KEPT), |row| row.int(0))
+    };
+    let beyond = app.store.control().read::<_, Error>(beyond).await?;
+    let oldest = beyond.map_or(now - KEPT_US, |at| (at + 1).max(now - KEPT_US));
+    let of_build = move |uid: &str| {
+        Sql::new(
+            "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 AND at < $2 \
+             ORDER BY at, id LIMIT $3)",
+        )
+        .arg(uid)
+        .arg(oldest)
+        .arg(SWEPT)
+    };
+    // Those of builds that have no connector any more, too: lines come in the order of their ids, nearly.
+    let of_all = move |_: &str| {
+        Sql::new(
+            "DELETE FROM agent_activity WHERE at < $1 AND id IN (SELECT id FROM agent_activity ORDER BY id LIMIT $2)",
+        )
+        .arg(now - KEPT_US)
+        .arg(SWEPT)
+    };
+    delete_in_steps(app, &build.uid, of_build).await?;
+    delete_in_steps(app, &build.uid, of_all).await
+}
+
+/// Runs a statement that deletes up to [`SWEPT`] lines until nothing is left.
+async fn delete_in_steps(
+    app: &App,
+    uid: &str,
+    delete: impl Fn(&str) -> Sql + Copy + Send + Sync + 'static,
+) -> Result<(), Error> {
     loop {
-        let uid = build.uid.clone();
-        let delete = move |conn: &mut Conn| {
-            // The first line that stays.
-            let sql =
-                Sql::new("SELECT at FROM agent_activity WHERE build = $1 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $2");
-            let beyond = conn.opt(&sql.arg(&uid).arg(MAX_KEPT), |row| row.int(0))?;
-            let oldest = beyond.map_or(now - KEPT_US, |at| (at + 1).max(now - KEPT_US));
-            let sql = Sql::new(
-                "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 AND at < $2 \
-                 ORDER BY at, id LIMIT $3)",
-            );
-            conn.exec(&sql.arg(&uid).arg(oldest).arg(SWEPT))
-        };
-        let deleted = app.store.control().write::<_, Error>(delete).await?;
+        let uid = uid.to_owned();
+        let deleted = app.store.control().write::<_, Error>(move |conn| conn.exec(&delete(&uid))).await?;
         if (deleted as i64) < SWEPT {
-            break;
+            return Ok(());
         }
     }
-    waiting.next_sweep.store(now + SWEEP_US, Ordering::Relaxed);
-    Ok(())
 }

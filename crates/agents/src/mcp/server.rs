@@ -63,9 +63,10 @@ impl Agent {
             return;
         }
         let grant = self.by.caller.session;
-        let noted = write(&self.request, move |request, conn| grants::name_client(request, conn, grant, &name)).await;
-        if let Err(refusal) = noted {
-            tracing::debug!(status = refusal.status.as_u16(), "the name of a client was not noted");
+        let noted = write(&self.request, move |_, conn| Ok(grants::name_client(conn, grant, &name)?)).await;
+        match noted {
+            Ok(()) => grants::forget(&self.request.build, grant),
+            Err(refusal) => tracing::debug!(status = refusal.status.as_u16(), "the name of a client was not noted"),
         }
     }
 

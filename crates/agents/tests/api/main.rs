@@ -26,3 +26,4 @@ mod rights_walk;
 mod sdks;
 mod set_up;
 mod tenancy;
+mod traces;

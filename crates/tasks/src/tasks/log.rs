@@ -86,7 +86,16 @@ pub fn write_many(
     entries: Vec<(i64, Map<String, Json>)>,
 ) -> Result<(), Refusal> {
     let by = request.caller.as_ref().map_or(Value::Null, |caller| Value::Int(caller.user));
-    let source = if source == Source::Caller && by != Value::Null { "user" } else { "system" };
+    let source = match &request.caller {
+        Some(caller) if source == Source::Caller => {
+            if caller.agent.is_some() {
+                "mcp"
+            } else {
+                "user"
+            }
+        }
+        _ => "system",
+    };
     let changes: Vec<(i64, String)> =
         entries.into_iter().map(|(task, changes)| (task, Json::Object(changes).to_string())).collect();
     let row = |(task, changes)| [task, Value::Int(request.now), by, Value::Text(source), Value::Text(action), changes];
