@@ -15,4 +15,4 @@ pub mod template;
 pub use format::Value;
 pub use render::{Bounds, MergeError, Source, merge};
 pub use tag::{Kind, Tag};
-pub use template::{Template, open, tags_of_part};
+pub use template::{Survey, Template, open, survey, tags_of_part};

@@ -5,6 +5,8 @@ use super::pattern::{DatePattern, NumberPattern};
 /// The longest tag in characters, so that a `{{` without its `}}` costs little.
 const LONGEST_TAG: usize = 2_000;
 const MOST_FILTERS: usize = 16;
+/// The longest name in a tag in bytes. No alias is longer.
+const LONGEST_NAME: usize = 50;
 
 /// One tag between `{{` and `}}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,24 +41,35 @@ pub struct Found {
 
 /// Finds all tags of a text in their order, or says in plain words what is wrong with one.
 pub fn find(text: &str) -> Result<Vec<Found>, String> {
+    let mut wrong = Vec::new();
+    let found = find_each(text, 1, &mut wrong);
+    wrong.pop().map_or(Ok(found), Err)
+}
+
+/// Finds the tags of a text that can be read, and says what is wrong with the others, until so much is.
+pub fn find_each(text: &str, most: usize, wrong: &mut Vec<String>) -> Vec<Found> {
     let mut found = Vec::new();
     let mut at = 0;
-    loop {
+    while wrong.len() < most {
         let opens = text[at..].find("{{").map(|i| at + i);
         let plain = &text[at..opens.unwrap_or(text.len())];
         if plain.contains("}}") {
-            return Err(format!("}}}} without {{{{ before it, after \"{}\"", ending(plain)));
+            wrong.push(format!("}}}} without {{{{ before it, after \"{}\"", ending(plain)));
         }
-        let Some(start) = opens else { return Ok(found) };
+        let Some(start) = opens else { break };
         let Some(inside) = length_inside(&text[start + 2..]) else {
-            return Err(format!("a tag that never ends: \"{}\"", beginning(&text[start..])));
+            wrong.push(format!("a tag that never ends: \"{}\"", beginning(&text[start..])));
+            break;
         };
         let end = start + 2 + inside + 2;
-        let syntax =
-            parse(&text[start + 2..end - 2]).map_err(|why| format!("{why} in \"{}\"", beginning(&text[start..end])))?;
-        found.push(Found { start, end, syntax });
+        match parse(&text[start + 2..end - 2]) {
+            Ok(syntax) => found.push(Found { start, end, syntax }),
+            Err(why) => wrong.push(format!("{why} in \"{}\"", beginning(&text[start..end]))),
+        }
         at = end;
     }
+    wrong.truncate(most);
+    found
 }
 
 /// Reads what stands between `{{` and `}}`.
@@ -126,6 +139,9 @@ impl<'a> Lexer<'a> {
         let mut path = Vec::new();
         loop {
             let word = self.word().ok_or("unbalanced or unknown syntax")?;
+            if word.len() > LONGEST_NAME {
+                return Err(format!("a name of more than {LONGEST_NAME} characters"));
+            }
             path.push(word.to_owned());
             if !self.take('.') {
                 return Ok(path);

@@ -4,9 +4,13 @@ use std::io::{Read, Seek};
 
 use super::nodes::{self, Node};
 use super::paragraphs;
+use super::syntax;
 use super::tag::Tag;
 use crate::docx::text::scan;
-use crate::docx::{Package, TemplateError};
+use crate::docx::{Package, Refused, TemplateError};
+
+/// How much of what is wrong with a file a survey tells.
+const MOST_WRONG: usize = 100;
 
 /// A template that can be merged as often as needed.
 pub struct Template<R> {
@@ -36,6 +40,57 @@ pub fn open<R: Read + Seek>(file: R) -> Result<Template<R>, TemplateError> {
         }
     }
     Ok(Template { package, tags, parts })
+}
+
+/// What a file would be as a template.
+#[derive(Default)]
+pub struct Survey {
+    /// The tags of the parts that can be read.
+    pub tags: Vec<Tag>,
+    /// What is wrong with the others, up to [`MOST_WRONG`].
+    pub errors: Vec<TemplateError>,
+}
+
+/// Reads as much of a file as can be read, and tells everything that is wrong with the rest. An `Err` says nothing of the
+/// file: it could not be read now.
+pub fn survey<R: Read + Seek>(file: R) -> Result<Survey, TemplateError> {
+    let mut survey = Survey::default();
+    let mut package = match Package::open(file) {
+        Err(error) if error.kind != Refused::Io => {
+            survey.errors.push(error);
+            return Ok(survey);
+        }
+        opened => opened?,
+    };
+    for part in package.texts().to_vec() {
+        if survey.errors.len() >= MOST_WRONG {
+            break;
+        }
+        let found = survey.tags.len();
+        let read = match package.read_text(part.index) {
+            Err(error) if error.kind == Refused::Io => return Err(error),
+            read => read.map_err(|error| vec![error]),
+        };
+        if let Err(errors) = read.and_then(|xml| part_of_survey(&xml, part.place, &mut survey.tags)) {
+            survey.tags.truncate(found);
+            survey.errors.extend(errors.into_iter().map(|error| error.in_part(&part.name)));
+        }
+    }
+    survey.errors.truncate(MOST_WRONG);
+    Ok(survey)
+}
+
+/// Adds the tags of a part, or says all that is wrong with them.
+fn part_of_survey(xml: &str, place: &'static str, tags: &mut Vec<Tag>) -> Result<(), Vec<TemplateError>> {
+    let text = scan(xml).map_err(|error| vec![error])?;
+    let mut wrong = Vec::new();
+    for paragraph in &text.paragraphs {
+        syntax::find_each(&paragraph.text, MOST_WRONG, &mut wrong);
+    }
+    if !wrong.is_empty() {
+        return Err(wrong.into_iter().map(TemplateError::syntax).collect());
+    }
+    compile(xml, place, tags).map(drop).map_err(|error| vec![error])
 }
 
 /// The tags of one part by itself, for those who throw random XML at it.

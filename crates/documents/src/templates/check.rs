@@ -2,7 +2,7 @@
 
 use super::merge_fields::MergeField;
 use crate::docx::{Refused, TemplateError};
-use crate::merge::{self, Tag};
+use crate::merge::{self, Survey};
 use files::held::File;
 use files::{Storage, storage_key, stored};
 use kit::app::App;
@@ -38,19 +38,31 @@ pub struct Read {
 
 /// Reads the merge fields of a stored file.
 pub async fn read(app: &App, build: &Build, file: &File) -> Result<Read, Refusal> {
-    let fields = read_tags(app, build, file).await?.ok().map(|tags| MergeField::of_tags(&tags));
+    let tags = |local| merge::open(local).map(|template| template.tags().to_vec());
+    let fields = in_turn(app, build, file, tags).await?.ok().map(|tags| MergeField::of_tags(&tags));
     Ok(Read { file: file.id, fields })
 }
 
-/// Reads the tags of a stored file, or why it is no template.
-pub async fn read_tags(app: &App, build: &Build, file: &File) -> Result<Result<Vec<Tag>, TemplateError>, Refusal> {
+/// Reads what a stored file would be as a template.
+pub async fn survey(app: &App, build: &Build, file: &File) -> Result<Survey, Refusal> {
+    let survey = in_turn(app, build, file, merge::survey).await?;
+    Ok(survey.map_err(|error| Error::Unavailable(error.reason))?)
+}
+
+/// Reads a stored file when it is its turn. An error of the file is the inner one.
+async fn in_turn<T: Send + 'static>(
+    app: &App,
+    build: &Build,
+    file: &File,
+    read: impl FnOnce(BufReader<std::fs::File>) -> Result<T, TemplateError> + Send + 'static,
+) -> Result<Result<T, TemplateError>, Refusal> {
     let busy = || Refusal::busy("The server is busy. Please try again.");
     let turns = app.slot::<Readers>().0.clone();
     let turn = tokio::time::timeout(PATIENCE, turns.acquire_owned()).await.map_err(|_| busy())?.map_err(|_| busy())?;
     let local = app.slot::<Storage>().blobs.local(&storage_key(build, &file.uuid)).await.map_err(stored)?;
     let read = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        merge::open(BufReader::new(local)).map(|template| template.tags().to_vec())
+        read(BufReader::new(local))
     });
     match read.await.map_err(|error| Error::Db(format!("a template was not read: {error}")))? {
         Err(error) if error.kind == Refused::Io => Err(Error::Unavailable(error.reason).into()),

@@ -1,11 +1,11 @@
 //! What an uploaded file would be as a template of a class, told before it becomes one:
 //! `/api/object-classes/{id}/document-templates/check/` (`docs/reference/document-templates.md`).
 
-use super::check::read_tags;
+use super::check;
 use super::merge_fields::{Meaningless, Meanings, MergeField, may_view};
 use super::{TEMPLATE_FILE, UNREADABLE, is_docx, may_write, unrelated};
 use crate::docx::TemplateError;
-use crate::merge::Tag;
+use crate::merge::Survey;
 use files::held::File;
 use files::uploads::{invalid_token, of_token};
 use kit::answer::{Answer, Outcome};
@@ -62,10 +62,8 @@ fn check(request: Arc<Request>) -> Pending {
         // Nothing is written, but the caller is looked at again as in a write: his body took its time.
         let (file, caller) = write(&request, file_sent).await?;
         let request = Arc::new(request.by(caller));
-        match read_tags(&request.app, &request.build, &file).await? {
-            Ok(tags) => snapshot::read(&request, move |request, conn| report(request, conn, &tags)).await,
-            Err(error) => Ok(Answer::value(&json!({"merge_fields": [], "errors": [unreadable(&error)]}))),
-        }
+        let survey = Arc::new(check::survey(&request.app, &request.build, &file).await?);
+        snapshot::read(&request, move |request, conn| report(request, conn, &survey)).await
     })
 }
 
@@ -84,14 +82,14 @@ fn file_sent(request: &Request, conn: &mut Conn) -> Result<(File, Arc<Caller>), 
     if is_docx(&file.name) { Ok((file, caller)) } else { Err(wrong("Invalid file type.".to_owned())) }
 }
 
-fn report(request: &Request, conn: &mut Conn, tags: &[Tag]) -> Outcome {
+fn report(request: &Request, conn: &mut Conn, survey: &Survey) -> Outcome {
     // The file took its time.
     may_write(request, conn)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     let mut meanings = Meanings::of_caller(request, class);
     let (mut shown, mut told) = (HashSet::new(), HashSet::new());
-    let (mut fields, mut errors) = (Vec::new(), Vec::new());
-    for tag in tags {
+    let (mut fields, mut errors) = (Vec::new(), survey.errors.iter().map(unreadable).collect::<Vec<_>>());
+    for tag in &survey.tags {
         if !shown.insert((tag.kind as u8, &tag.path, &tag.within, tag.place)) {
             continue;
         }
@@ -120,7 +118,7 @@ fn unknown(name: &str) -> String {
     format!("Merge field {name} does not exist.")
 }
 
-/// What is told of a file that is no template: as to who uploads it, with the place and the reason.
+/// What is told of a part that is none of a template's: as to who uploads it, with the place and the reason.
 fn unreadable(error: &TemplateError) -> String {
     let reason: String = error.reason.chars().take(MAX_REASON).collect();
     match &error.place {

@@ -84,6 +84,28 @@ async fn all_that_is_wrong_is_told() {
 }
 
 #[tokio::test]
+async fn everything_that_is_wrong_is_told_at_once() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let long = "n".repeat(51);
+    let texts = ["{{ number | shout }}", "}} {{ number }}", &format!("{{{{ {long} }}}}"), "{{ number"];
+    let unreadable = "Error while parsing document. Please check the syntax. word/document.xml:";
+    let errors = [
+        "unknown filter shout in \"{{ number | shout }}\"".to_owned(),
+        "}} without {{ before it, after \"\"".to_owned(),
+        format!("a name of more than 50 characters in \"{{{{ {long} }}}}\""),
+        "a tag that never ends: \"{{ number\"".to_owned(),
+    ];
+    let errors: Vec<String> = errors.iter().map(|error| format!("{unreadable} {error}")).collect();
+    let report = check(&api, &texts).await;
+    assert_eq!(report["merge_fields"], json!([]));
+    assert_eq!(report["errors"], json!(errors));
+    // So many that the rest is not told.
+    let report = check(&api, &["{{ ! }}"; 150]).await;
+    assert_eq!(report["errors"].as_array().unwrap().len(), 100);
+}
+
+#[tokio::test]
 async fn a_token_stays_unspent() {
     let server = Server::start().await;
     let api = with_classes(&server).await;
