@@ -137,28 +137,47 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<Found>, Error> {
     })
 }
 
-fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
-    if let Some(answer) = start(request, conn)? {
-        return Ok(answer);
-    }
-    // An `Err` would undo the end of a session that could not begin any more.
-    let mut answer = Answer::refusal(&Refusal::bad_token());
-    answer.headers.push(cookie(request, "", Some(0)));
-    Ok(answer)
+/// The session of the cookie that a request has, if it lives.
+pub fn session(request: &Request, conn: &mut Conn) -> Result<Option<i64>, Error> {
+    Ok(find(request, conn)?.map(|found| found.session))
 }
 
-/// All that a front end needs to start; `None` without a session that may go on. The cookie stays the same, since a second
-/// tab, or a page whose answer was lost, sends it again.
-fn start(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
-    let Some(found) = find(request, conn)? else { return Ok(None) };
+/// What a front end starts with, or why it gets nothing.
+enum Start {
+    With(Answer),
+    /// The session goes on, but not for this request: its account may not call from here.
+    Refused,
+    Over,
+}
+
+fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
+    // An `Err` would undo the end of a session that could not begin any more.
+    let refused = || Answer::refusal(&Refusal::bad_token());
+    Ok(match start(request, conn)? {
+        Start::With(answer) => answer,
+        Start::Refused => refused(),
+        Start::Over => {
+            let mut answer = refused();
+            answer.headers.push(cookie(request, "", Some(0)));
+            answer
+        }
+    })
+}
+
+/// All that a front end needs to start. The cookie stays the same, since a second tab, or a page whose answer was lost, sends
+/// it again.
+fn start(request: &Request, conn: &mut Conn) -> Result<Start, Refusal> {
+    let Some(found) = find(request, conn)? else { return Ok(Start::Over) };
     if !sessions::lock(conn, found.session)? {
-        return Ok(None);
+        return Ok(Start::Over);
     }
-    let Renewed::Until(expires_at) = sessions::renew(request, conn, found.session, found.user, found.way)? else {
-        return Ok(None);
+    let expires_at = match sessions::renew(request, conn, found.session, found.user, found.way)? {
+        Renewed::Until(expires_at) => expires_at,
+        Renewed::Refused => return Ok(Start::Refused),
+        Renewed::Ended => return Ok(Start::Over),
     };
     let claims = Claims { user: found.user, session: found.session, expires_at };
-    let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(None) };
+    let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(Start::Over) };
     let must_change_password = caller.must_change_password(request.now);
     let (mut user, mut permissions) = (Json::Null, Json::Null);
     if !must_change_password {
@@ -180,7 +199,7 @@ fn start(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> 
         let value = cookies::value(&request.headers, name(request).0).unwrap_or("");
         answer.headers.push(cookie(request, value, kept_for(request, true)));
     }
-    Ok(Some(answer))
+    Ok(Start::With(answer))
 }
 
 fn logout(request: &Request, conn: &mut Conn) -> Outcome {

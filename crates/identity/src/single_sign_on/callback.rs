@@ -144,7 +144,7 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
     };
     let linking = transaction.linking;
     let (way, target) = (WayBack::of(request, &transaction.way_back), transaction.return_to.clone());
-    let browser = transaction.browser;
+    let (browser, former) = (transaction.browser, transaction.former);
     let decide = move |request: &Request, conn: &mut Conn| {
         let decision = account::decide(request, conn, &configuration, &person, linking)?;
         match (way, decision) {
@@ -154,6 +154,9 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
             }
             (None, Decision::SignIn(user)) if let Some(ForBrowser { is_kept }) = browser => {
                 note_sign_in(request, conn, user)?;
+                if let Some(former) = former {
+                    sessions::end_at_once(request, conn, former)?;
+                }
                 let (way, replaced) = (Way::SingleSignOn(configuration.id), linking.map(|linking| linking.session));
                 let cookie = browser_sessions::begin(request, conn, user, way, is_kept, replaced)?;
                 Ok(SignInResult::Led(lead_on(&target, Some(cookie))))

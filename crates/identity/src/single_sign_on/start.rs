@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::provider::{Providers, with_query};
 use super::transaction::{Begun, ForBrowser, Linking, Transaction};
 use crate::attempts::{self, check_address};
+use crate::browser_sessions;
 use crate::sign_in::aim::console_path;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
@@ -181,7 +182,12 @@ async fn begin(
     if !configuration.is_enabled {
         return Err(Refusal::bad("Single sign-on configuration is disabled."));
     }
-    lead(request, configuration, &Transaction::begin(configuration.id, linking, page, request.now)).await
+    let mut transaction = Transaction::begin(configuration.id, linking, page, request.now);
+    if transaction.browser.is_some() {
+        let shared = request.clone();
+        transaction.former = request.build.db.read(move |conn| browser_sessions::session(&shared, conn)).await?;
+    }
+    lead(request, configuration, &transaction).await
 }
 
 /// Leads a browser to the provider of a configuration, enabled or not.

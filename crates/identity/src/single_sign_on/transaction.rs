@@ -75,6 +75,10 @@ pub struct Transaction {
     /// Set when a session of a browser is to begin.
     #[serde(default)]
     pub browser: Option<ForBrowser>,
+    /// The session that the browser had when the sign-in began, which ends when the new one begins: browsers do not send its
+    /// cookie with what another site leads to, as the callback.
+    #[serde(default)]
+    pub former: Option<i64>,
 }
 
 impl Transaction {
@@ -98,6 +102,7 @@ impl Transaction {
             return_to,
             way_back,
             browser,
+            former: None,
         }
     }
 
@@ -117,7 +122,8 @@ impl Transaction {
     /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old,
     /// or for another state or configuration.
     pub fn of_callback(request: &Request, state: &str) -> Option<Transaction> {
-        let sealed = cookies::value(&request.headers, &cookie_name(state))?;
+        let is_secure = request.app.address_of(&request.build).starts_with("https://");
+        let sealed = cookies::value(&request.headers, &cookie_name(state, is_secure))?;
         let open = |column| request.app.keys.open(&seal_context(request, column, state), sealed);
         let kept: Transaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
@@ -146,16 +152,20 @@ fn seal_context<'a>(request: &'a Request, column: &'static str, state: &'a str) 
     Context { build: &request.build.uid, table: "single_sign_on", column, row: state }
 }
 
-/// Each sign-in has a cookie of its own, so that two tabs do not disturb each other.
-fn cookie_name(state: &str) -> String {
-    format!("chancery_sso_{}", &sha256_hex(state)[..16])
+/// Each sign-in has a cookie of its own, so that two tabs do not disturb each other. Over TLS browsers take one of this name
+/// from the build's own host alone: otherwise whoever has a neighbouring name could have somebody else finish his sign-in.
+fn cookie_name(state: &str, is_secure: bool) -> String {
+    let prefix = if is_secure { "__Host-" } else { "" };
+    format!("{prefix}chancery_sso_{}", &sha256_hex(state)[..16])
 }
 
 fn set_cookie(state: &str, value: &str, seconds: i64, redirect_uri: &str) -> (HeaderName, HeaderValue) {
     let (scheme, rest) = redirect_uri.split_once("://").unwrap_or(("https", redirect_uri));
-    let path = rest.find('/').map_or("/", |at| &rest[at..]).trim_end_matches('/');
-    let secure = if scheme == "https" { "; Secure" } else { "" };
-    let name = cookie_name(state);
+    let is_secure = scheme == "https";
+    // The prefix asks for this path.
+    let path = if is_secure { "/" } else { rest.find('/').map_or("/", |at| &rest[at..]).trim_end_matches('/') };
+    let secure = if is_secure { "; Secure" } else { "" };
+    let name = cookie_name(state, is_secure);
     let text = format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     (header::SET_COOKIE, HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("")))
 }

@@ -53,7 +53,7 @@ async fn a_sign_in_that_began_on_the_page_ends_in_the_console() {
         assert_eq!((reply.status, reply.header("location"), reply.text.as_str()), (303, led_to, ""));
         let all = cookies(&reply);
         assert!(all.len() == 2 && all[0].contains(kept) && all[0].contains("SameSite=Strict; Secure"), "{all:?}");
-        assert!(all[1].starts_with("chancery_sso_") && all[1].contains("; Max-Age=0; "), "{all:?}");
+        assert!(all[1].starts_with("__Host-chancery_sso_") && all[1].contains("; Max-Age=0; "), "{all:?}");
         let session = with_session(&browser, &reply);
         assert_eq!(token(&session).await["user"]["username"], "ann@example.com");
         assert_eq!(last_event(&server).await.2, json!("single_sign_on"));
@@ -196,4 +196,28 @@ async fn signing_out_goes_on_at_the_provider() {
     let there = browser.get(logout_url.strip_prefix("https://a.example").unwrap()).await;
     assert!(there.header("location").starts_with(&format!("{}/end?", forger.issuer())), "{:?}", there.headers);
     session.with_token(&access).get("/api/users/me/").await.is(401, message::bad_token());
+}
+
+#[tokio::test]
+async fn a_sign_in_ends_the_session_that_the_browser_had() {
+    let (server, forger, _) = with_forger(json!({})).await;
+    let browser = browser(&server);
+    let begun = begin_on_page(&browser, &[]).await;
+    let before = with_session(&browser, &come_back(&browser, &begun, &forger.authorize(&begun.address)).await);
+    token(&before).await.ok();
+    // Browsers do not send the cookie of a session with what another site leads to, as the callback.
+    let begun = begin_on_page(&before, &[]).await;
+    let after = with_session(&browser, &come_back(&browser, &begun, &forger.authorize(&begun.address)).await);
+    token(&before).await.is(401, message::bad_token());
+    token(&after).await.ok();
+}
+
+#[tokio::test]
+async fn a_cookie_that_a_neighbouring_name_could_have_set_counts_for_nothing() {
+    let (server, forger, _) = with_forger(json!({})).await;
+    let browser = browser(&server);
+    let mut begun = begin_on_page(&browser, &[]).await;
+    begun.cookie = begun.cookie.replace("__Host-", "");
+    let reply = come_back(&browser, &begun, &forger.authorize(&begun.address)).await;
+    assert!(reply.status == 400 && cookies(&reply).is_empty(), "{reply:?}");
 }

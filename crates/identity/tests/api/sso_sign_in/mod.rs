@@ -125,8 +125,8 @@ async fn the_authorization_address_has_everything_and_the_cookie_binds_the_brows
         assert_eq!(begun.query[name].len(), 43, "{name}");
     }
     let cookie = reply.header("set-cookie");
-    let attributes = "; Path=/api/single-sign-on/1/callback; Max-Age=600; HttpOnly; SameSite=Lax; Secure";
-    assert!(cookie.starts_with("chancery_sso_") && cookie.ends_with(attributes), "{cookie}");
+    let attributes = "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure";
+    assert!(cookie.starts_with("__Host-chancery_sso_") && cookie.ends_with(attributes), "{cookie}");
     for secret in ["state", "nonce"] {
         assert!(!cookie.contains(&begun.query[secret]), "{secret}");
     }

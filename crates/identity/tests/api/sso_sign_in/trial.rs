@@ -50,8 +50,8 @@ async fn a_trial_shows_the_claims_and_the_account_and_does_nothing() {
     let reply = api.post(TRY, json!({})).await;
     let begun = begun(&reply);
     assert_eq!(begun.query["redirect_uri"], "https://a.example/api/single-sign-on/1/callback/");
-    let attributes = "; Path=/api/single-sign-on/1/callback; Max-Age=600; HttpOnly; SameSite=Lax; Secure";
-    assert!(begun.cookie.starts_with("chancery_sso_") && reply.header("set-cookie").ends_with(attributes));
+    let attributes = "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure";
+    assert!(begun.cookie.starts_with("__Host-chancery_sso_") && reply.header("set-cookie").ends_with(attributes));
 
     let page = come_back(&server.anonymous(), &begun, &forger.authorize(&begun.address)).await;
 
@@ -60,7 +60,7 @@ async fn a_trial_shows_the_claims_and_the_account_and_does_nothing() {
     tells(&page, &[would, ann, "<dt>email_verified</dt><dd><code>true</code></dd>"]);
     // The one cookie that it sets ends its own.
     let cookies: Vec<&str> = page.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
-    assert!(matches!(cookies[..], [one] if one.starts_with("chancery_sso_") && one.contains("; Max-Age=0; ")));
+    assert!(matches!(cookies[..], [one] if one.starts_with("__Host-chancery_sso_") && one.contains("; Max-Age=0; ")));
     // Somebody who would get an account.
     forger.state().claims = json!({"sub": "new", "email": "new@example.com"});
     tells(&try_as(&api, &forger).await, &["The person would be signed in: an account would be made."]);
