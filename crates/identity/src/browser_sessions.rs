@@ -52,12 +52,16 @@ fn start_schema() -> Json {
     let permissions =
         or_null(permissions_schema(), "As `/api/users/permissions/`; null while the password must be changed");
     let text = |text: &str| json!({"type": "string", "description": text});
+    let names = json!({"type": "array", "items": {"type": "string"}});
+    let ui_config =
+        or_null(names, "The components that have a UI configuration; null while the password must be changed");
     let fields = [
         ("access_token", json!({"type": "string"})),
         ("expires_in", json!({"type": "integer", "description": "Seconds until the access token ends"})),
         ("password_change_required", json!({"type": "boolean"})),
         ("user", user),
         ("permissions", permissions),
+        ("ui_config", ui_config),
         ("build", text("The domain of the build")),
         ("version", text("That of the console's files; empty where the console is switched off")),
     ];
@@ -179,9 +183,10 @@ fn start(request: &Request, conn: &mut Conn) -> Result<Start, Refusal> {
     let claims = Claims { user: found.user, session: found.session, expires_at };
     let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(Start::Over) };
     let must_change_password = caller.must_change_password(request.now);
-    let (mut user, mut permissions) = (Json::Null, Json::Null);
+    let (mut user, mut permissions, mut ui_config) = (Json::Null, Json::Null, Json::Null);
     if !must_change_password {
         permissions = caller.permissions.to_json();
+        ui_config = ui_configurations(conn)?.into();
         let instance = view::instance(&request.by(Arc::new(caller)), conn, found.user)?;
         user = serde_json::from_slice(&instance).map_err(|error| Error::Db(format!("a user is no JSON: {error}")))?;
     }
@@ -192,6 +197,7 @@ fn start(request: &Request, conn: &mut Conn) -> Result<Start, Refusal> {
         "password_change_required": must_change_password,
         "user": user,
         "permissions": permissions,
+        "ui_config": ui_config,
         "build": request.build.domain,
         "version": front_end(&request.app).map_or("", |front_end| front_end.version),
     }));
@@ -200,6 +206,11 @@ fn start(request: &Request, conn: &mut Conn) -> Result<Start, Refusal> {
         answer.headers.push(cookie(request, value, kept_for(request, true)));
     }
     Ok(Start::With(answer))
+}
+
+/// The components that have a configuration, so that a front end need not ask for those that have none.
+fn ui_configurations(conn: &mut Conn) -> Result<Vec<String>, Error> {
+    conn.all(&Sql::new("SELECT component FROM ui_configs ORDER BY component"), |row| Ok(row.text(0)?.to_owned()))
 }
 
 fn logout(request: &Request, conn: &mut Conn) -> Outcome {

@@ -10,17 +10,18 @@ mod serve;
 pub use import::{IMPORT, INSTALL};
 pub use repository::TOKEN_COLUMN;
 
+use http::Method;
 use kit::answer::{Answer, Outcome};
 use kit::jobs;
 use kit::limits::{Limit, LimitSummary};
 use kit::permissions::PermissionResource;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::Route;
+use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
 use resource::{Errors, Field, Key, Kind, Object, Resource, Target, Value, message, openapi, options};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
@@ -42,6 +43,7 @@ const ACTIONS: &[&str] = &["list", "view", "create", "edit"];
 
 const COLLECTION: &str = "/api/custom-components/";
 const ONE: &str = "/api/custom-components/{id}/";
+const FRAME: &str = "/api/custom-components/{id}/frame/";
 
 static NAME: Key<String> = Key::new("name");
 static REPOSITORY: Key<i64> = Key::new("repository");
@@ -134,6 +136,8 @@ pub fn routes() -> Vec<Route> {
         Route::view(ONE, &COMPONENT, view).needs(PERMISSIONS.name, "view"),
         Route::edit(ONE, &COMPONENT, edit).needs(PERMISSIONS.name, "edit"),
         Route::delete(ONE, delete).needs(PERMISSIONS.name, "edit"),
+        Route::new(Method::GET, FRAME, "What a frame shows", Handler::Read(frame))
+            .answers(200, Schema::Json(frame_schema)),
     ];
     routes.extend(repository::routes());
     routes.extend(serve::routes());
@@ -158,6 +162,27 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::instance(http::StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
+}
+
+/// The address of an enabled component, for whoever is signed in: forms and pages of everybody show it in a frame.
+fn frame(request: &Request, conn: &mut Conn) -> Outcome {
+    let sql = Sql::new(
+        "SELECT t.name, r.commit_id FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
+         WHERE t.id = $1 AND t.is_enabled = 1 AND r.commit_id IS NOT NULL",
+    );
+    let found = conn.opt(&sql.arg(request.id()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
+    let (name, commit) = found.ok_or_else(Refusal::not_found)?;
+    let index_url = serve::address(request, request.id(), &commit, config::INDEX);
+    Ok(Answer::value(&json!({"id": request.id(), "name": name, "index_url": index_url})))
+}
+
+fn frame_schema() -> Json {
+    let fields = [
+        ("id", json!({"type": "integer"})),
+        ("name", json!({"type": "string"})),
+        ("index_url", json!({"type": "string", "format": "uri"})),
+    ];
+    openapi::titled("CustomComponentFrame", openapi::object(fields))
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {

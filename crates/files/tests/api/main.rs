@@ -19,12 +19,13 @@ pub fn stored(tenant: &Tenant) -> Vec<String> {
     names
 }
 
-/// Waits until so many files are stored.
+/// Waits until so many files are stored. The clock of a test may have moved on since the jobs were looked at last.
 pub async fn wait_for_stored(server: &Server, count: usize) {
     for _ in 0..1000 {
         if stored(server).len() == count {
             return;
         }
+        platform::kit::jobs::wake(&server.app, &server.build);
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     panic!("{:?} are stored instead of {count}", stored(server));

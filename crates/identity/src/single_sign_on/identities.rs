@@ -47,7 +47,7 @@ pub fn routes() -> Vec<Route> {
             delete(request, conn, request.caller()?.user, request.id())
         }),
         Route::list(OTHERS, &IDENTITY, list_of_other).needs("users", "edit"),
-        Route::options_below(OTHERS, document).needs("users", "edit"),
+        Route::options_below(OTHERS, document),
         Route::delete("/api/users/{user_id}/identities/{id}/", |request, conn| {
             delete(request, conn, request.id(), request.second_id())
         })

@@ -85,8 +85,16 @@ async fn a_cookie_is_exchanged_for_all_that_a_front_end_needs_to_start() {
     let shell = browser.get("/console/").await.text;
     assert!(shell.contains(&format!("/console/assets/{}/app.js", text(&started, "version"))), "{shell}");
     let names: Vec<_> = started.ok().as_object().unwrap().keys().cloned().collect();
-    let expected =
-        ["access_token", "expires_in", "password_change_required", "user", "permissions", "build", "version"];
+    let expected = [
+        "access_token",
+        "expires_in",
+        "password_change_required",
+        "user",
+        "permissions",
+        "ui_config",
+        "build",
+        "version",
+    ];
     assert_eq!(names, expected);
     // It is not kept, so it is not sent again.
     assert_eq!(started.header("set-cookie"), "");
