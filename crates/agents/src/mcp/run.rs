@@ -12,6 +12,7 @@ use kit::domain::registered;
 use kit::inner_call::{Admitted, Around, InnerCall, call};
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::route::Route;
 use kit::table::Table;
 use kit::{of_answer, work_on};
 use resource::Body;
@@ -19,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, OnceLock};
 use store::{Conn, Error, Sql};
 
 /// What a tool answers: JSON.
@@ -220,9 +221,7 @@ impl Call {
     /// A page of a list whose filters are the same for all, of which others are refused: the API ignores parameters that it does not
     /// know, and an agent would take the answer for that of its question.
     pub async fn list_checked(&self, path: String, arguments: &Arguments, names: &[Name]) -> Result<Ran, Refusal> {
-        let known = parameters(&path);
-        let is_known = |name: &str| known.contains(name.strip_suffix("__exact").unwrap_or(name));
-        match arguments.filters()?.into_iter().find(|(name, _)| !is_known(name)) {
+        match arguments.filters()?.into_iter().find(|(name, _)| !has_parameter(&path, name)) {
             Some((unknown, _)) => Err(no_filter(&unknown, "The tool's description names those that there are.")),
             None => self.list(path, arguments, names).await,
         }
@@ -235,19 +234,21 @@ pub fn no_filter(unknown: &str, advice: &str) -> Refusal {
     Refusal::field("filters", format!("There is no filter {unknown}. {advice}"))
 }
 
-/// The parameters of a list that its route declares.
-fn parameters(path: &str) -> Arc<HashSet<String>> {
-    static KNOWN: LazyLock<Mutex<HashMap<&'static str, Arc<HashSet<String>>>>> = LazyLock::new(Mutex::default);
-    let found = ROUTES.find(path);
-    let route = found.and_then(|found| found.routes.iter().copied().find(|route| route.method == Method::GET));
-    let Some(route) = route else { return Arc::default() };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let declared = || {
-        let declared = route.parameters.map(|parameters| parameters()).unwrap_or_default();
-        let names = declared.iter().filter_map(|parameter| parameter["name"].as_str());
-        Arc::new(names.map(str::to_owned).collect())
+/// The parameters that routes declare for their lists, by their paths.
+static PARAMETERS: LazyLock<HashMap<&'static str, HashSet<String>>> = LazyLock::new(|| {
+    let names = |route: &Route| -> Option<HashSet<String>> {
+        let declared = (route.parameters?)();
+        Some(declared.iter().filter_map(|parameter| parameter["name"].as_str()).map(str::to_owned).collect())
     };
-    known.entry(route.path).or_insert_with(declared).clone()
+    let lists = ROUTES.routes().filter(|route| route.method == Method::GET);
+    lists.filter_map(|route| Some((route.path, names(route)?))).collect()
+});
+
+/// Whether a list has a parameter.
+fn has_parameter(path: &str, name: &str) -> bool {
+    let found = ROUTES.find(path);
+    let known = found.and_then(|found| PARAMETERS.get(found.routes.first()?.path));
+    known.is_some_and(|known| known.contains(name.strip_suffix("__exact").unwrap_or(name)))
 }
 
 fn unmade(error: std::io::Error) -> Refusal {
