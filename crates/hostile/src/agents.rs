@@ -1,27 +1,29 @@
 //! What agents send: calls of tools, and the parameters of their sign-in.
 
 use platform::agents::mcp::arguments::{Arguments, text};
-use platform::agents::mcp::run::{Page, filters, shortened};
-use platform::agents::mcp::tools::TOOLS;
+use platform::agents::mcp::message::{Called, Message};
+use platform::agents::mcp::pages::{Page, shortened};
+use platform::agents::mcp::tools::{TOOLS, ToolKind};
+use platform::agents::oauth::authorization::{Named, back, challenge, written};
 use platform::agents::oauth::client::{allows, basic};
 use platform::kit::refusal::Refusal;
-use resource::Query;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
+use resource::{Body, Query};
+use rmcp::model::{CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, RequestId};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
-use url::Url;
+use std::collections::HashMap;
+use url::{Url, form_urlencoded};
 
 /// A message of the protocol, the arguments of a tool, and an item of a list.
 pub fn messages(data: &[u8]) {
-    if let Ok(ClientJsonRpcMessage::Request(request)) = serde_json::from_slice(data)
-        && let ClientRequest::CallToolRequest(call) = request.request
-    {
-        tools(&call.params.arguments.unwrap_or_default());
+    // What is no JSON, or too deep, does not come to the server of agents.
+    let Ok(body) = Body::parse(data.to_vec(), usize::MAX) else { return };
+    let sent = body.sent().text();
+    message(sent);
+    if object(sent).is_ok() {
+        TOOLS.iter().for_each(|tool| tool_takes(tool, sent));
     }
-    if let Ok(sent) = serde_json::from_slice::<Map<String, Json>>(data) {
-        tools(&sent);
-    }
-    if let Ok(item) = serde_json::from_slice::<&RawValue>(data)
+    if let Ok(item) = serde_json::from_str::<&RawValue>(sent)
         && let Ok(short) = shortened(item)
     {
         let (Ok(whole), Ok(short)) = (object(item.get()), object(&short)) else { panic!("{item} became {short}") };
@@ -33,38 +35,84 @@ pub fn messages(data: &[u8]) {
     }
 }
 
+/// What the library makes of a message, if it is a call of a tool.
+fn by_library(message: &str) -> Option<(RequestId, CallToolRequestParams)> {
+    let Ok(ClientJsonRpcMessage::Request(request)) = serde_json::from_str(message) else { return None };
+    match request.request {
+        ClientRequest::CallToolRequest(call) => Some((request.id, call.params)),
+        _ => None,
+    }
+}
+
+/// Whatever is read of a message without the library is what the library reads.
+fn message(sent: &str) {
+    match Message::of(sent, true) {
+        Ok(Message::Plain(id, called)) => {
+            let (known, params) = by_library(sent).unwrap_or_else(|| panic!("the library knows no call in {sent}"));
+            assert_eq!(serde_json::from_str::<RequestId>(&id).ok(), Some(known), "{sent}");
+            are_alike(&called, &params, sent);
+            assert!(params.meta.is_none(), "{sent}");
+        }
+        Ok(Message::Other(rest, called)) => {
+            let (whole, rest) = (by_library(sent), by_library(&rest));
+            assert_eq!(whole.is_some(), rest.is_some(), "{sent}");
+            let Some(((id, params), (of_rest, params_of_rest))) = whole.zip(rest) else { return };
+            assert_eq!((id, &params.name), (of_rest, &params_of_rest.name), "{sent}");
+            match called {
+                Some(called) if called.tool.name == params.name => are_alike(&called, &params, sent),
+                Some(called) => panic!("{} is not {} in {sent}", called.tool.name, params.name),
+                None => assert!(params.arguments.is_none() || TOOLS.iter().all(|of| of.name != params.name), "{sent}"),
+            }
+            assert!(params_of_rest.arguments.unwrap_or_default().is_empty(), "{sent}");
+        }
+        Err(why) => assert!(!why.is_empty()),
+    }
+}
+
+/// Whether a call is the one that the library has read.
+fn are_alike(called: &Called, params: &CallToolRequestParams, sent: &str) {
+    assert_eq!(called.tool.name, params.name, "{sent}");
+    let read: Map<String, Json> = object(&called.arguments.text()).unwrap_or_default();
+    let known = params.arguments.clone().unwrap_or_default();
+    let is_known = |name: &String| called.tool.arguments.iter().any(|of| of.name == name.as_str());
+    assert_eq!(called.arguments.check().is_ok(), known.keys().all(is_known), "{sent}");
+    let known: Map<String, Json> = known.into_iter().filter(|(name, _)| is_known(name)).collect();
+    assert_eq!(read, known, "{sent}");
+}
+
 fn object(text: &str) -> serde_json::Result<Map<String, Json>> {
     serde_json::from_str(text)
 }
 
-/// What every tool makes of arguments: a request that says the same, or a refusal that names one of them.
-fn tools(sent: &Map<String, Json>) {
-    for tool in TOOLS {
-        let arguments = match Arguments::of(sent.clone(), tool.arguments) {
-            Ok(arguments) => arguments,
-            Err(refusal) => {
-                names(&refusal, |name| sent.contains_key(name));
-                continue;
-            }
-        };
-        let query = Query::parse(&arguments.query(tool.arguments));
-        let said: Vec<(&str, &str)> = query.pairs().collect();
-        let meant: Vec<(&str, String)> =
-            tool.arguments.iter().filter_map(|name| Some((name.name, text(arguments.get(name.name)?)))).collect();
-        assert_eq!(said.len(), meant.len(), "{sent:?}");
-        assert!(said.iter().zip(&meant).all(|(said, meant)| said.0 == meant.0 && said.1 == meant.1), "{sent:?}");
-        match Page::of(&arguments) {
-            Ok(page) => assert!((1..=100).contains(&page.limit) && page.offset >= 0, "{sent:?}"),
-            Err(refusal) => names(&refusal, |name| ["limit", "cursor"].contains(&name)),
-        }
-        if let Err(refusal) = filters(&arguments) {
-            names(&refusal, |name| name == "filters");
-        }
-        for name in tool.arguments {
-            match arguments.id(name) {
-                Ok(id) => assert!(id > 0, "{sent:?}"),
-                Err(refusal) => names(&refusal, |named| named == name.name),
-            }
+/// What a tool makes of arguments: a request that says the same, or a refusal that names one of them.
+fn tool_takes(tool: &'static ToolKind, text_of_all: &str) {
+    let Ok(sent) = object(text_of_all) else { return };
+    let body = Body::of_text(text_of_all.to_owned());
+    let Some(arguments) = Arguments::of(body.sent(), tool.arguments) else { panic!("{text_of_all} is an object") };
+    if let Err(refusal) = arguments.check() {
+        let is_of = |named: &str| sent.keys().any(|name| name.chars().take(100).eq(named.chars()));
+        names(&refusal, is_of);
+    }
+    let query = Query::parse(&arguments.query(tool.arguments));
+    let said: Vec<(&str, &str)> = query.pairs().collect();
+    let meant: Vec<(&str, String)> =
+        tool.arguments.iter().filter_map(|name| Some((name.name, text(arguments.get(name.name)?)))).collect();
+    assert_eq!(said.len(), meant.len(), "{sent:?}");
+    assert!(said.iter().zip(&meant).all(|(said, meant)| said.0 == meant.0 && said.1 == meant.1), "{sent:?}");
+    let all = object(arguments.body(tool.arguments).sent().text()).unwrap_or_default();
+    let known = sent.iter().filter(|(name, _)| tool.arguments.iter().any(|of| of.name == name.as_str()));
+    assert!(known.clone().count() == all.len() && known.clone().all(|(name, value)| all[name] == *value), "{sent:?}");
+    match Page::of(&arguments) {
+        Ok(page) => assert!((1..=100).contains(&page.limit) && page.offset >= 0, "{sent:?}"),
+        Err(refusal) => names(&refusal, |name| ["limit", "cursor"].contains(&name)),
+    }
+    if let Err(refusal) = arguments.filters() {
+        names(&refusal, |name| ["filters", "detail"].contains(&name));
+    }
+    for name in tool.arguments {
+        match arguments.id(name) {
+            Ok(id) => assert!(id > 0, "{sent:?}"),
+            Err(refusal) => names(&refusal, |named| named == name.name),
         }
     }
 }
@@ -80,9 +128,8 @@ pub fn sign_ins(data: &[u8]) {
     if let Some((name, password)) = basic(text) {
         assert!(text.len() >= "Basic ".len() + (name.len() + password.len()) / 3, "{text:?}");
     }
-    for known in
-        ["https://agent.example/callback", "http://localhost/callback", "http://127.0.0.1:8080/", "http://[::1]/a?b=c"]
-    {
+    parameters(text);
+    for known in LISTED {
         if !allows(known, text) || known == text {
             continue;
         }
@@ -99,4 +146,43 @@ pub fn sign_ins(data: &[u8]) {
         assert_eq!(parts(&known), parts(&asked), "{text:?}");
         assert_ne!(known.host_str(), Some("agent.example"), "{text:?}");
     }
+}
+
+/// Addresses that an integration may list.
+const LISTED: [&str; 4] =
+    ["https://agent.example/callback", "http://localhost/callback", "http://127.0.0.1:8080/", "http://[::1]/a?b=c"];
+
+/// The parameters by which an agent asks for consent. What it is told goes to an address that is listed, once.
+fn parameters(text: &str) {
+    const ISSUER: &str = "https://a.example";
+    let sent = Query::parse(text);
+    let Named { redirect_uri, state, .. } = Named::of(&sent);
+    let asked = challenge(&sent, |resource| resource == "https://a.example/mcp/1/");
+    // What the cookie of a sign-in carries says the same.
+    let carried = Query::parse(&written(&sent));
+    assert_eq!(challenge(&carried, |resource| resource == "https://a.example/mcp/1/"), asked, "{text:?}");
+    assert_eq!((Named::of(&carried).redirect_uri, Named::of(&carried).state), (redirect_uri, state), "{text:?}");
+    if !LISTED.iter().any(|known| allows(known, redirect_uri)) {
+        return;
+    }
+    let told = match &asked {
+        Ok(challenge) => {
+            assert_eq!(challenge.len(), 43, "{text:?}");
+            vec![("code", "a code")]
+        }
+        Err((error, why)) => vec![("error", *error), ("error_description", *why)],
+    };
+    let address = back(redirect_uri, &told, state, ISSUER);
+    assert!(http::HeaderValue::from_str(&address).is_ok(), "{address:?}");
+    let query = address.strip_prefix(redirect_uri).unwrap_or_else(|| panic!("{address:?} is elsewhere"));
+    let query = query.strip_prefix(if redirect_uri.contains('?') { '&' } else { '?' });
+    let query = query.unwrap_or_else(|| panic!("{address:?} goes on otherwise"));
+    let mut read: HashMap<String, Vec<String>> = HashMap::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        read.entry(name.into_owned()).or_default().push(value.into_owned());
+    }
+    let expected = told.into_iter().chain(state.map(|state| ("state", state))).chain([("iss", ISSUER)]);
+    let expected: HashMap<String, Vec<String>> =
+        expected.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).collect();
+    assert_eq!(read, expected, "{address:?}");
 }

@@ -3,6 +3,7 @@
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use http_body_util::BodyExt;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::pin::Pin;
-use web::content::Producer;
+use web::content::{self, Producer};
 pub use web::tag::{Tag, etag};
 
 /// The outcome of a handler.
@@ -58,6 +59,40 @@ impl AnswerBody {
         match self {
             AnswerBody::Whole(bytes) => bytes,
             _ => &[],
+        }
+    }
+    /// The bytes of a body, which is made if it is to be made while it is sent; `None` where there are more than `most`, or where
+    /// it is a file.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub async fn gathered(self, most: usize) -> io::Result<Option<Bytes>> {
+        let (length, produce) = match self {
+            AnswerBody::Whole(bytes) => return Ok((bytes.len() <= most).then_some(bytes)),
+            AnswerBody::File { .. } => return Ok(None),
+            AnswerBody::Pieces { length, produce } => (length, produce),
+        };
+        let (producer, mut body) = content::pieces(length);
+        let making = async move {
+            produce(producer.clone()).await?;
+            producer.finish().await;
+            Ok(())
+        };
+        let gathering = async move {
+            let mut bytes = Vec::new();
+            while let Some(frame) = body.frame().await {
+                bytes.extend_from_slice(&frame?.into_data().unwrap_or_default());
+                if bytes.len() > most {
+                    // Nobody takes what is still to come.
+                    drop(body);
+                    return Ok(None);
+                }
+            }
+            Ok(Some(Bytes::from(bytes)))
+        };
+        match tokio::join!(making, gathering) {
+            (_, Ok(None)) => Ok(None),
+            (made, gathered) => made.and(gathered),
         }
     }
     /// The length of a body that is not in memory, if it is known.
@@ -167,5 +202,28 @@ impl Answer {
             (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_is_made_while_it_is_sent_is_gathered_up_to_a_bound() {
+        let answer = |fails: bool| {
+            let produce = async move |producer: Producer| {
+                for _ in 0..10 {
+                    producer.send("0123456789").await?;
+                }
+                if fails { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+            };
+            Answer::pieces("text/plain", None, produce).body
+        };
+        assert_eq!(answer(false).gathered(100).await.unwrap().unwrap(), "0123456789".repeat(10));
+        assert_eq!(answer(false).gathered(99).await.unwrap(), None);
+        assert!(answer(true).gathered(100).await.is_err());
+        assert_eq!(Answer::json(StatusCode::OK, "{}").body.gathered(1).await.unwrap(), None);
+        assert_eq!(Answer::json(StatusCode::OK, "{}").body.gathered(2).await.unwrap().unwrap(), "{}");
     }
 }

@@ -16,6 +16,7 @@ use hyper::body::{Body as _, Incoming};
 use resource::{Body, Query};
 use serde_json::{Map, Value as Json};
 use std::time::Duration;
+use tokio::task::JoinError;
 use web::listener::{BodyError, BodyReader};
 use web::room::Taken;
 
@@ -132,19 +133,29 @@ async fn rest(mut reader: BodyReader, mut bytes: Vec<u8>) -> Result<Vec<u8>, Bod
     Ok(bytes)
 }
 
+/// Does work on a text of so many bytes: on the thread of its request, or, where it would block other requests, elsewhere, with few
+/// others at a time. Such work owns all that it needs, since it goes on when the client disconnects.
+pub async fn work_on<T: Send + 'static>(
+    app: &App,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    if bytes <= MAX_PARSED_INLINE {
+        return Ok(work());
+    }
+    // The semaphore is never closed.
+    let permit = app.bodies.parsing.clone().acquire_owned().await;
+    let working = tokio::task::spawn_blocking(move || {
+        let done = work();
+        drop(permit);
+        done
+    });
+    working.await
+}
+
 async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, taken: Taken) -> Read {
-    let (parsed, taken) = if bytes.len() <= MAX_PARSED_INLINE {
-        (Body::parse(bytes, most_values), taken)
-    } else {
-        // The semaphore is never closed. The task owns permit and memory, since it goes on when the client disconnects.
-        let permit = app.bodies.parsing.clone().acquire_owned().await;
-        let parsing = tokio::task::spawn_blocking(move || {
-            let parsed = Body::parse(bytes, most_values);
-            drop(permit);
-            (parsed, taken)
-        });
-        parsing.await.unwrap_or_else(|error| (Err(error.to_string()), Taken::default()))
-    };
+    let parsing = work_on(app, bytes.len(), move || (Body::parse(bytes, most_values), taken));
+    let (parsed, taken) = parsing.await.unwrap_or_else(|error| (Err(error.to_string()), Taken::default()));
     (parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}"))), taken)
 }
 

@@ -12,16 +12,15 @@ use crate::serve;
 use crate::table::{Found, Table, allowed};
 use http::{HeaderMap, Method};
 use resource::{Body, Query};
-use serde_json::Value as Json;
 use std::sync::Arc;
 use store::Conn;
 
-/// A call of a route: its method, path, query string and body, which is null where there is none.
+/// A call of a route: its method, path, query string and body, which is `null` where there is none.
 pub struct InnerCall {
     pub method: Method,
     pub path: String,
     pub query: String,
-    pub body: Json,
+    pub body: Body,
 }
 
 /// Whom a call is made for, and how he was admitted, by which he is read again in the transaction of a write.
@@ -48,7 +47,7 @@ pub async fn call(outer: &Request, by: &Admitted, table: &'static Table, call: I
         path_values,
         path: call.path,
         query: Query::parse(&call.query),
-        body: Ok(Body::of(&call.body)),
+        body: Ok(call.body),
         room: Default::default(),
         address: outer.address,
         origin: outer.origin.clone(),

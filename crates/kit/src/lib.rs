@@ -44,4 +44,5 @@ pub mod table;
 pub mod unnamed_proxy;
 pub mod upload;
 
+pub use body::{of_answer, work_on};
 pub use resource::account_type;

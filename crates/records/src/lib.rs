@@ -12,7 +12,7 @@ pub mod named_components;
 mod object_classes;
 mod object_records;
 mod owners;
-mod record_permission_sets;
+pub mod record_permission_sets;
 pub mod record_values;
 pub mod rights;
 mod search;

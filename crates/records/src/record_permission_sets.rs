@@ -4,7 +4,10 @@
 //! What a connector has is always within its set: both are changed with the row of the set locked.
 
 use crate::object_records::leaving;
-use crate::rights::{ALL, CLASS_EDIT_PERM_SET, ClassRights, RECORD_VOCABULARY, lock_class, of_class, rights_on_class};
+use crate::rights::{
+    ALL, CLASS_EDIT_PERM_SET, ClassRights, EDIT, RECORD_VOCABULARY, TASKS_CREATE, VIEW, lock_class, of_class,
+    rights_on_class,
+};
 use kit::answer::{Answer, Outcome};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{GRANTS, NAME, PERMISSIONS, PermissionSets, grants_schema};
@@ -185,6 +188,53 @@ fn connectors(conn: &mut Conn, class: i64, set: Option<i64>) -> Result<BTreeMap<
         Ok(())
     })?;
     Ok(of_sets)
+}
+
+/// What a connector has of a set.
+pub struct OfConnector {
+    pub id: i64,
+    pub name: String,
+    /// The actions, as bits.
+    grants: i64,
+    /// Whether the set assigns a person to a record.
+    is_assigned: bool,
+}
+
+impl OfConnector {
+    /// The actions, as sets show them.
+    pub fn permissions(&self) -> Json {
+        RECORD_VOCABULARY.to_json(self.grants)
+    }
+}
+
+/// The sets of a class that give something to a connector, in their order, for an agent of a person.
+pub fn sets_of_connector(conn: &mut Conn, class: i64, connector: i64, person: i64) -> Result<Vec<OfConnector>, Error> {
+    let mut sql = Sql::new("SELECT s.id, s.name, s.permissions & x.permissions, CASE WHEN EXISTS (SELECT 1 ");
+    from_assignments(&mut sql, person).push(" AND a.permission_set = s.id) THEN 1 ELSE 0 END ");
+    sql.push(
+        "FROM record_permission_sets s JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ",
+    );
+    sql.bind(connector).push(" WHERE s.class_id = ").bind(class);
+    sql.push(" AND (s.permissions & x.permissions) <> 0 ORDER BY s.id");
+    conn.all(&sql, |row| {
+        let (id, name) = (row.int(0)?, row.text(1)?.to_owned());
+        Ok(OfConnector { id, name, grants: row.int(2)?, is_assigned: row.flag(3)? })
+    })
+}
+
+/// A record for which an agent may make tasks by one of these sets, and change it if there is one.
+pub fn record_for_tasks(conn: &mut Conn, sets: &[OfConnector], person: i64) -> Result<Option<i64>, Error> {
+    let makes = |set: &&OfConnector| set.is_assigned && set.grants & (VIEW | TASKS_CREATE) == VIEW | TASKS_CREATE;
+    let Some(set) = sets.iter().filter(makes).max_by_key(|set| set.grants & EDIT) else { return Ok(None) };
+    let mut sql = Sql::new("SELECT a.record ");
+    from_assignments(&mut sql, person).push(" AND a.permission_set = ").bind(set.id).push(" LIMIT 1");
+    conn.opt(&sql, |row| row.int(0))
+}
+
+/// Appends the assignments of a person, his own and those of his groups.
+fn from_assignments(sql: &mut Sql, person: i64) -> &mut Sql {
+    sql.push("FROM record_assignees a WHERE a.principal IN (SELECT CAST(").bind(person).push(" AS BIGINT) UNION ALL ");
+    sql.push("SELECT -m.group_id FROM user_group_members m WHERE m.user_id = ").bind(person).push(")")
 }
 
 /// What the caller holds on the path's class, whose row is locked and whose sets he may change.

@@ -101,6 +101,47 @@ fn column(field: &Field, resource: &Resource) -> Json {
     column
 }
 
+/// How many of a field's values a reader with little room is told, and how many bytes of them for all fields together.
+const FEW_VALUES: usize = 100;
+/// See [`FEW_VALUES`].
+const ROOM_FOR_VALUES: usize = 256 * 1024;
+
+/// Writes entries of fields for a reader with little room, such as a model: of a field with many values the first ones, and how many
+/// were left out (`values_left_out`).
+pub struct BriefEntries {
+    /// How many bytes of values may still be told.
+    room: usize,
+}
+
+impl Default for BriefEntries {
+    fn default() -> BriefEntries {
+        BriefEntries { room: ROOM_FOR_VALUES }
+    }
+}
+
+impl BriefEntries {
+    /// The entry of the next field.
+    pub fn entry(&mut self, field: &Field) -> Json {
+        let mut entry = declared_schema(field);
+        let Some(values) = entry.get_mut("values").and_then(Json::as_array_mut) else { return entry };
+        let mut told = 0;
+        for value in values.iter().take(FEW_VALUES) {
+            let bytes = value.to_string().len();
+            if bytes > self.room {
+                break;
+            }
+            self.room -= bytes;
+            told += 1;
+        }
+        let left_out = values.len() - told;
+        values.truncate(told);
+        if left_out > 0 {
+            entry["values_left_out"] = left_out.into();
+        }
+        entry
+    }
+}
+
 /// The entry of a field of a group, which a tenant declares: what it is for stands nowhere else.
 pub fn declared_schema(field: &Field) -> Json {
     let mut schema = schema(field);

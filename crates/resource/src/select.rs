@@ -210,6 +210,12 @@ pub fn is_filter(resource: &Resource, parameter: &str) -> bool {
     filtered(resource, &|_| None, parameter).is_some()
 }
 
+/// Whether a parameter behind a relation filters by a field of the related rows, which are of this resource.
+pub fn is_filter_of_related(resource: &Resource, parameter: &str) -> bool {
+    let found = filtered(resource, &|_| None, parameter).and_then(|filtered| filtered.field);
+    found.is_some_and(|field| matches!(field.source, Source::Column(_)))
+}
+
 /// Checks the parameters of a list. All wrong ones are reported.
 pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, SelectError> {
     select_related(resource, query, |_| None, resource.max_filters)

@@ -262,6 +262,12 @@ impl<'de> Visitor<'de> for Canonical<'_> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent<'a>(&'a str);
 
+impl<'a> From<&'a RawValue> for Sent<'a> {
+    fn from(value: &'a RawValue) -> Sent<'a> {
+        Sent(value.get())
+    }
+}
+
 impl<'a> Sent<'a> {
     /// The text, as it was sent.
     pub fn text(self) -> &'a str {

@@ -1,8 +1,9 @@
 //! The arguments of a tool: their names and schemas, and what of a call of this API they become.
 
 use kit::refusal::Refusal;
-use resource::message;
-use serde_json::{Map, Value as Json};
+use resource::{Body, Sent, message};
+use serde_json::Value as Json;
+use std::cell::{Cell, RefCell};
 
 /// The name of an argument, with its description for the model and its schema.
 #[derive(Clone, Copy)]
@@ -25,26 +26,62 @@ impl Name {
     }
 }
 
-/// What was sent to a tool.
-pub struct Arguments(Map<String, Json>);
+/// The longest name that a refusal repeats, in characters.
+const MAX_NAMED: usize = 100;
+/// How many filters are read at most. Lists take fewer.
+const MAX_FILTERS: usize = 1_000;
+/// Parameters of lists that are no filters.
+const NO_FILTERS: [&str; 5] = ["limit", "offset", "ordering", "search", "fields"];
+
+/// What was sent to a tool: each argument as its text, since a tree of values takes up to a hundred times as much
+/// (`docs/decisions/0009-bodies-are-kept-as-text.md`).
+#[derive(Default)]
+pub struct Arguments {
+    sent: Vec<(&'static str, Body)>,
+    /// The first name that the tool does not take.
+    unknown: Option<String>,
+}
 
 impl Arguments {
-    /// The arguments; refuses one that the tool does not take, since it may have been meant to narrow what the tool does.
-    pub fn of(sent: Map<String, Json>, known: &[Name]) -> Result<Arguments, Refusal> {
-        match sent.keys().find(|sent| known.iter().all(|known| known.name != *sent)) {
+    /// The arguments that were sent to a tool that takes these; `None` when it is no object. Of one that was sent twice the last
+    /// counts.
+    pub fn of(sent: Sent<'_>, known: &'static [Name]) -> Option<Arguments> {
+        let unknown = RefCell::new(None);
+        let is_known = |name: &str| {
+            let is_known = known.iter().any(|known| known.name == name);
+            if !is_known {
+                unknown.borrow_mut().get_or_insert_with(|| name.chars().take(MAX_NAMED).collect());
+            }
+            is_known
+        };
+        let object = sent.as_object(is_known)?;
+        let sent = object.iter().filter_map(|(name, value)| {
+            let known = known.iter().find(|known| known.name == name)?;
+            Some((known.name, Body::of_text(value.text().to_owned())))
+        });
+        Some(Arguments { sent: sent.collect(), unknown: unknown.take() })
+    }
+
+    /// Refuses an argument that the tool does not take, since it may have been meant to narrow what the tool does.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match &self.unknown {
             Some(unknown) => Err(Refusal::field(unknown, message::NO_FIELD)),
-            None => Ok(Arguments(sent)),
+            None => Ok(()),
         }
     }
 
-    /// All that was sent, as JSON.
+    /// All of them, as JSON.
     pub fn text(&self) -> String {
-        Json::Object(self.0.clone()).to_string()
+        object(self.sent.iter().map(|(name, value)| (*name, value.sent().text())))
     }
 
     /// What was sent under a name, if it is not null.
-    pub fn get(&self, name: &str) -> Option<&Json> {
-        self.0.get(name).filter(|value| !value.is_null())
+    pub fn get(&self, name: &str) -> Option<Sent<'_>> {
+        self.sent_as(name).filter(|value| !value.is_null())
+    }
+
+    fn sent_as(&self, name: &str) -> Option<Sent<'_>> {
+        self.sent.iter().find(|(known, _)| *known == name).map(|(_, value)| value.sent())
     }
 
     /// A required id.
@@ -54,9 +91,9 @@ impl Arguments {
     }
 
     /// A body with these arguments, as far as they were sent.
-    pub fn body(&self, names: &[Name]) -> Json {
-        let sent = |name: &Name| Some((name.name.to_owned(), self.0.get(name.name)?.clone()));
-        Json::Object(names.iter().filter_map(sent).collect())
+    pub fn body(&self, names: &[Name]) -> Body {
+        let sent = names.iter().filter_map(|name| Some((name.name, self.sent_as(name.name)?.text())));
+        Body::of_text(object(sent))
     }
 
     /// A query string with these arguments.
@@ -69,18 +106,51 @@ impl Arguments {
         }
         query.finish()
     }
+
+    /// The filters that were sent, each with its value as a parameter has it.
+    pub fn filters(&self) -> Result<Vec<(String, String)>, Refusal> {
+        let Some(sent) = self.get("filters") else { return Ok(Vec::new()) };
+        let count = Cell::new(0);
+        let is_read = |_: &str| {
+            count.set(count.get() + 1);
+            count.get() <= MAX_FILTERS
+        };
+        let wrong = || Refusal::field("filters", "Expected an object of `field__operator` and value.");
+        let filters = sent.as_object(is_read).ok_or_else(wrong)?;
+        if count.get() > MAX_FILTERS {
+            return Err(Refusal::bad(message::too_many_filters(MAX_FILTERS)));
+        }
+        if let Some((name, _)) = filters.iter().find(|(name, _)| NO_FILTERS.contains(name)) {
+            return Err(Refusal::field("filters", format!("`{name}` is an argument beside `filters`.")));
+        }
+        Ok(filters.iter().map(|(name, value)| (name.to_owned(), text(value))).collect())
+    }
+}
+
+/// The text of an object with these members, whose names need no escapes.
+pub fn object<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut text = String::from("{");
+    for (name, value) in members {
+        let comma = if text.len() > 1 { "," } else { "" };
+        text.extend([comma, "\"", name, "\":", value]);
+    }
+    text.push('}');
+    text
 }
 
 /// An id that was sent as a number or as a text.
-pub fn id(sent: &Json) -> Option<i64> {
+pub fn id(sent: Sent<'_>) -> Option<i64> {
     sent.as_i64().or_else(|| sent.as_str()?.parse().ok())
 }
 
 /// A value as a parameter of a query string has it: arrays with commas between their items.
-pub fn text(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
+pub fn text(value: Sent<'_>) -> String {
+    if let Some(text) = value.as_str() {
+        return text.into_owned();
+    }
+    let mut items = Vec::new();
+    match value.for_each_item(|item| items.push(text(item))) {
+        Some(()) => items.join(","),
+        None => value.compact(),
     }
 }

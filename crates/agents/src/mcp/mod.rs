@@ -3,7 +3,9 @@
 
 pub mod arguments;
 mod classes;
-pub mod run;
+pub mod message;
+pub mod pages;
+mod run;
 mod server;
 pub mod tools;
 
@@ -16,7 +18,6 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use resource::openapi::titled;
 use serde_json::{Value as Json, json};
-use server::Agent;
 use std::sync::Arc;
 use url::{Host, Url};
 
@@ -42,8 +43,7 @@ async fn post(request: Arc<Request>) -> Outcome {
     }
     let answer = async {
         let admitted = grants::of_request(&request).await?;
-        let body = request.sent_text()?.to_owned();
-        server::answer(Arc::new(Agent::of(request.clone(), admitted)), body).await
+        server::answer(request.clone(), admitted).await
     };
     // What ended meanwhile is refused as it is before.
     let refused = |refusal| (grants::ADMISSION.refuse)(refusal, &request.app, &request.build, &request.path_values);

@@ -1,6 +1,7 @@
 //! How tools run: as calls of this API in the name of an agent, whose answers are cut to what a model needs.
 
-use super::arguments::{Arguments, Name, text};
+use super::arguments::{Arguments, Name};
+use super::pages::{MAX_ANSWER, Page, broken, too_long};
 use super::tools::ToolKind;
 use crate::activity::notes::{self, Line};
 use bytes::Bytes;
@@ -11,14 +12,13 @@ use kit::domain::registered;
 use kit::inner_call::{Admitted, Around, InnerCall, call};
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::route::Route;
 use kit::table::Table;
-use resource::message;
+use kit::{of_answer, work_on};
+use resource::Body;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
-use std::borrow::Cow;
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::{Conn, Error, Sql};
@@ -26,11 +26,8 @@ use store::{Conn, Error, Sql};
 /// What a tool answers: JSON.
 pub type Ran = String;
 
-/// How many results a list has, unless told, and at most.
-const USUAL_LIMIT: i64 = 10;
-const MAX_LIMIT: i64 = 100;
-/// Parameters of lists that are no filters.
-const NO_FILTERS: [&str; 5] = ["limit", "offset", "ordering", "search", "fields"];
+/// The longest arguments of a tool that only reads, in bytes. They become parameters, of which requests have no more either.
+const MAX_ASKED: usize = 64 * 1024;
 
 /// The routes that tools call.
 static ROUTES: LazyLock<Table> =
@@ -45,6 +42,8 @@ pub struct Call {
     pub object_class: OnceLock<i64>,
     /// Whether the call was noted with what it wrote.
     pub is_noted: Arc<AtomicBool>,
+    /// Whether the connector did not offer the tool any more when its write was to take effect.
+    pub is_withdrawn: Arc<AtomicBool>,
     /// Until when the answer of the API behind a tool is given again ([`Answer::cacheable_until`]); 0 where that is not known.
     pub cacheable_until: AtomicI64,
 }
@@ -58,7 +57,7 @@ pub struct Told {
 }
 
 /// Runs a tool.
-pub async fn run(call: &Call, tool: &'static ToolKind, arguments: Arguments) -> Result<Told, Refusal> {
+pub async fn run(call: &Call, tool: &'static ToolKind, arguments: &Arguments) -> Result<Told, Refusal> {
     let answer = (tool.run)(call, arguments).await?;
     let about: About = serde_json::from_str(&answer).map_err(broken)?;
     let object_class = call.object_class.get().copied().or(about.object_class.as_i64());
@@ -77,8 +76,11 @@ fn members(mut to: Vec<u8>, answer: &str) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Runs a tool that only reads. What it answered before it answers again, as long as nothing was written.
-pub async fn read(call: &Call, tool: &'static ToolKind, arguments: Arguments) -> Result<Told, Refusal> {
+pub async fn read(call: &Call, tool: &'static ToolKind, arguments: &Arguments) -> Result<Told, Refusal> {
     let (request, sent) = (Arc::new(call.as_agent()), arguments.text());
+    if sent.len() > MAX_ASKED {
+        return Err(Refusal::bad("The arguments are too long: together they may have 64 KiB."));
+    }
     let look = async |_| {
         let told = run(call, tool, arguments).await?;
         // What it is about stands before it.
@@ -105,38 +107,14 @@ const NUMBERS: usize = 16;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct About {
+    id: Json,
     object_class: Json,
     object_record: Json,
 }
 
-fn broken(error: serde_json::Error) -> Refusal {
-    Error::Db(format!("an answer is no JSON: {error}")).into()
-}
-
-/// A page of results that is asked for.
-pub struct Page {
-    pub limit: i64,
-    pub offset: i64,
-}
-
-impl Page {
-    pub fn of(arguments: &Arguments) -> Result<Page, Refusal> {
-        let limit = arguments.get("limit").map_or(Some(USUAL_LIMIT), Json::as_i64);
-        let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
-        let offset = arguments.get("cursor").map_or(Some(0), |cursor| cursor.as_str()?.parse().ok());
-        let offset = offset.filter(|offset| *offset >= 0);
-        let limit =
-            limit.ok_or_else(|| Refusal::field("limit", format!("Ensure this value is from 1 to {MAX_LIMIT}.")))?;
-        let offset = offset.ok_or_else(|| Refusal::field("cursor", message::VALUE))?;
-        Ok(Page { limit, offset })
-    }
-
-    /// The answer with these results, each as JSON.
-    pub fn answer(&self, results: &[String], total: i64, filtered: i64) -> Ran {
-        let end = self.offset + results.len() as i64;
-        let next = (end < filtered && !results.is_empty()).then(|| end.to_string());
-        let (results, next) = (results.join(","), json!(next));
-        format!(r#"{{"results":[{results}],"total_count":{total},"filtered_count":{filtered},"next_cursor":{next}}}"#)
+impl About {
+    fn of(answer: &[u8]) -> About {
+        serde_json::from_slice(answer).unwrap_or_default()
     }
 }
 
@@ -155,20 +133,49 @@ impl Call {
         self.request.build.db.read(move |conn| script(&request, conn)).await
     }
 
-    async fn call(&self, method: Method, path: String, query: String, body: Json) -> Result<Ran, Refusal> {
+    async fn answer(&self, method: Method, path: String, query: String, body: Body) -> Result<Answer, Refusal> {
         let inner = InnerCall { method, path, query, body };
         let answer = call(&self.request, &self.by, &ROUTES, inner, self.note()).await?;
         self.cacheable_until.store(answer.cacheable_until.unwrap_or(0), Ordering::Relaxed);
+        Ok(answer)
+    }
+
+    /// Reads what a model has use for; refuses what is longer.
+    pub async fn get(&self, path: String, query: String) -> Result<Ran, Refusal> {
+        let answer = self.answer(Method::GET, path, query, Body::of(&Json::Null)).await?;
+        let body = answer.body.gathered(MAX_ANSWER).await.map_err(unmade)?;
+        text(body.ok_or_else(too_long)?)
+    }
+
+    /// Writes, and answers what came of it. What is committed is never told as refused, however long the answer is.
+    pub async fn send(&self, method: Method, path: String, body: Body) -> Result<Ran, Refusal> {
+        let answer = self.answer(method, path, String::new(), body).await?;
         if answer.status == StatusCode::NO_CONTENT {
             return Ok(r#"{"done":true}"#.to_owned());
         }
-        let text = String::from_utf8(answer.body.whole().to_vec());
-        text.map_err(|error| broken(serde::de::Error::custom(error)))
+        let whole = match &answer.body {
+            AnswerBody::Whole(bytes) => bytes.clone(),
+            _ => Bytes::new(),
+        };
+        if let Ok(Some(body)) = answer.body.gathered(MAX_ANSWER).await {
+            return text(body);
+        }
+        let about = work_on(&self.request.app, whole.len(), move || About::of(&whole)).await.unwrap_or_default();
+        let mut told = json!({"left_out": "It was done. What it is now is too long to be told as a whole."});
+        let known = [("id", about.id), ("object_class", about.object_class), ("object_record", about.object_record)];
+        for (name, value) in known.into_iter().filter(|(_, value)| value.is_number()) {
+            told[name] = value;
+        }
+        Ok(told.to_string())
+    }
+
+    pub async fn delete(&self, path: String) -> Result<Ran, Refusal> {
+        self.send(Method::DELETE, path, Body::of(&Json::Null)).await
     }
 
     /// Notes a write in its transaction.
     fn note(&self) -> Around {
-        let (line, is_noted) = (self.line.clone(), self.is_noted.clone());
+        let (line, is_noted, is_withdrawn) = (self.line.clone(), self.is_noted.clone(), self.is_withdrawn.clone());
         Arc::new(move |request, conn, handler| {
             // What is deleted is looked at before.
             let before = match request.path.strip_prefix("/api/tasks/") {
@@ -177,10 +184,15 @@ impl Call {
             };
             let class = class_of_record(conn, before)?;
             let answer = handler(request, conn)?;
-            let shown: Json = serde_json::from_slice(answer.body.whole()).unwrap_or_default();
-            let of_new = if line.tool == "create_record" { &shown["id"] } else { &shown["object_record"] };
+            // Behind the write, which may have waited while an administrator took the tool away.
+            is_withdrawn.store(!offers(conn, &line)?, Ordering::Relaxed);
+            if is_withdrawn.load(Ordering::Relaxed) {
+                return Err(Refusal::forbidden());
+            }
+            let shown = About::of(answer.body.whole());
+            let of_new = if line.tool == "create_record" { shown.id } else { shown.object_record };
             let record = before.or(of_new.as_i64());
-            let object_class = class.or(shown["object_class"].as_i64()).or(class_of_record(conn, record)?);
+            let object_class = class.or(shown.object_class.as_i64()).or(class_of_record(conn, record)?);
             notes::note_write(conn, &Line { record, object_class, ..line.clone() })?;
             request.effects.after_commit(kit::jobs::wake);
             is_noted.store(true, Ordering::Relaxed);
@@ -188,97 +200,71 @@ impl Call {
         })
     }
 
-    pub async fn get(&self, path: String, query: String) -> Result<Ran, Refusal> {
-        self.call(Method::GET, path, query, Json::Null).await
-    }
-
-    pub async fn options(&self, path: String) -> Result<Json, Refusal> {
-        let document = self.call(Method::OPTIONS, path, String::new(), Json::Null).await?;
-        serde_json::from_str(&document).map_err(broken)
-    }
-
-    pub async fn send(&self, method: Method, path: String, body: Json) -> Result<Ran, Refusal> {
-        self.call(method, path, String::new(), body).await
-    }
-
-    pub async fn delete(&self, path: String) -> Result<Ran, Refusal> {
-        self.call(Method::DELETE, path, String::new(), Json::Null).await
-    }
-
     /// A page of a list, filtered by `filters`, with these parameters besides.
-    pub async fn list(&self, path: String, arguments: &mut Arguments, names: &[Name]) -> Result<Ran, Refusal> {
+    pub async fn list(&self, path: String, arguments: &Arguments, names: &[Name]) -> Result<Ran, Refusal> {
         let page = Page::of(arguments)?;
         let query = {
             let mut query = form_urlencoded::Serializer::new(arguments.query(names));
             query.append_pair("limit", &page.limit.to_string()).append_pair("offset", &page.offset.to_string());
-            for (name, value) in filters(arguments)? {
-                query.append_pair(name, &text(value));
-            }
+            query.extend_pairs(arguments.filters()?);
             query.finish()
         };
-        let answer = self.get(path, query).await?;
-        let listed: Listed<'_> = serde_json::from_str(&answer).map_err(broken)?;
-        let results: Result<Vec<String>, _> = listed.results.into_iter().map(shortened).collect();
-        Ok(page.answer(&results.map_err(broken)?, listed.total_count, listed.filtered_count))
+        let answer = self.answer(Method::GET, path, query, Body::of(&Json::Null)).await?;
+        let AnswerBody::Whole(list) = answer.body else { return Err(Error::Db("a list is no text".to_owned()).into()) };
+        // A page may be much longer than what is told of it.
+        let app = &self.request.app;
+        let room = of_answer(app, &self.request.build, list.len(), true).await?;
+        let cut = work_on(app, list.len(), move || (page.cut(&list), room));
+        cut.await.map_err(|error| Error::Db(error.to_string()))?.0
     }
-}
 
-/// A list of the API, whose items are taken as they are.
-#[derive(Deserialize)]
-struct Listed<'a> {
-    total_count: i64,
-    filtered_count: i64,
-    #[serde(borrow)]
-    results: Vec<&'a RawValue>,
-}
-
-/// The members of an object, in their order.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members<'a>, D::Error> {
-        struct Visit;
-        impl<'de> Visitor<'de> for Visit {
-            type Value = Members<'de>;
-            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-                to.write_str("an object")
-            }
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
-                let mut members = Vec::with_capacity(16);
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
+    /// A page of a list whose filters are the same for all, of which others are refused: the API ignores parameters that it does not
+    /// know, and an agent would take the answer for that of its question.
+    pub async fn list_checked(&self, path: String, arguments: &Arguments, names: &[Name]) -> Result<Ran, Refusal> {
+        match arguments.filters()?.into_iter().find(|(name, _)| !has_parameter(&path, name)) {
+            Some((unknown, _)) => Err(no_filter(&unknown, "The tool's description names those that there are.")),
+            None => self.list(path, arguments, names).await,
         }
-        deserializer.deserialize_map(Visit)
     }
 }
 
-/// An item of a list without what its instance tells when it is asked for.
-pub fn shortened(item: &RawValue) -> Result<String, serde_json::Error> {
-    without(item, &["created_by", "modified_at", "modified_by"], |name, value| match name {
-        "_meta" => without(value, &["permissions"], |_, value| Ok(value.get().to_owned())),
-        _ => Ok(value.get().to_owned()),
-    })
+/// The refusal of a filter.
+pub fn no_filter(unknown: &str, advice: &str) -> Refusal {
+    let unknown: String = unknown.chars().take(100).collect();
+    Refusal::field("filters", format!("There is no filter {unknown}. {advice}"))
 }
 
-/// An object without the members of these names, the others as they are `shown`.
-fn without(
-    object: &RawValue,
-    names: &[&str],
-    shown: impl Fn(&str, &RawValue) -> Result<String, serde_json::Error>,
-) -> Result<String, serde_json::Error> {
-    let Members(members) = serde_json::from_str(object.get())?;
-    let mut text = String::with_capacity(object.get().len());
-    for (name, value) in members.iter().filter(|(name, _)| !names.contains(&name.as_ref())) {
-        text.push(if text.is_empty() { '{' } else { ',' });
-        text.push_str(&serde_json::to_string(name)?);
-        text.push(':');
-        text.push_str(&shown(name, value)?);
-    }
-    text.push_str(if text.is_empty() { "{}" } else { "}" });
-    Ok(text)
+/// The parameters that routes declare for their lists, by their paths.
+static PARAMETERS: LazyLock<HashMap<&'static str, HashSet<String>>> = LazyLock::new(|| {
+    let names = |route: &Route| -> Option<HashSet<String>> {
+        let declared = (route.parameters?)();
+        Some(declared.iter().filter_map(|parameter| parameter["name"].as_str()).map(str::to_owned).collect())
+    };
+    let lists = ROUTES.routes().filter(|route| route.method == Method::GET);
+    lists.filter_map(|route| Some((route.path, names(route)?))).collect()
+});
+
+/// Whether a list has a parameter.
+fn has_parameter(path: &str, name: &str) -> bool {
+    let found = ROUTES.find(path);
+    let known = found.and_then(|found| PARAMETERS.get(found.routes.first()?.path));
+    known.is_some_and(|known| known.contains(name.strip_suffix("__exact").unwrap_or(name)))
+}
+
+fn unmade(error: std::io::Error) -> Refusal {
+    Error::Db(format!("an answer could not be made: {error}")).into()
+}
+
+fn text(body: Bytes) -> Result<Ran, Refusal> {
+    String::from_utf8(body.into()).map_err(|error| broken(serde::de::Error::custom(error)))
+}
+
+/// Whether the connector of a call offers its tool now.
+fn offers(conn: &mut Conn, line: &Line) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT allowed_tools FROM mcp_connectors WHERE id = $1").arg(line.connector);
+    let offered = conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.unwrap_or_default();
+    let offered: Vec<&str> = serde_json::from_str(&offered).unwrap_or_default();
+    Ok(offered.contains(&line.tool))
 }
 
 fn record_of_task(conn: &mut Conn, task: i64) -> Result<Option<i64>, Error> {
@@ -289,15 +275,4 @@ fn record_of_task(conn: &mut Conn, task: i64) -> Result<Option<i64>, Error> {
 fn class_of_record(conn: &mut Conn, record: Option<i64>) -> Result<Option<i64>, Error> {
     let Some(record) = record else { return Ok(None) };
     conn.opt(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
-}
-
-/// The filters that were sent.
-pub fn filters(arguments: &Arguments) -> Result<Vec<(&str, &Json)>, Refusal> {
-    let Some(sent) = arguments.get("filters") else { return Ok(Vec::new()) };
-    let wrong = || Refusal::field("filters", "Expected an object of `field__operator` and value.");
-    let filters = sent.as_object().ok_or_else(wrong)?;
-    match filters.keys().find(|name| NO_FILTERS.contains(&name.as_str())) {
-        Some(name) => Err(Refusal::field("filters", format!("`{name}` is an argument beside `filters`."))),
-        None => Ok(filters.iter().map(|(name, value)| (name.as_str(), value)).collect()),
-    }
 }

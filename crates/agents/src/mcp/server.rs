@@ -1,6 +1,7 @@
 //! The MCP server: the messages of the protocol on the library `rmcp`, without sessions. Who calls is known before.
 
 use super::arguments::{self, Arguments};
+use super::message::{Called, Message};
 use super::run::{self, Call};
 use super::tools::{self, Effect, TOOLS, ToolKind};
 use crate::activity::notes::{self, Line, Outcome};
@@ -14,6 +15,7 @@ use kit::commit::write;
 use kit::inner_call::Admitted;
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::{of_answer, work_on};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
@@ -23,12 +25,12 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::Deserialize;
 use serde_json::Value as Json;
-use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::Error;
+use web::room::Taken;
 
 /// What the server tells of itself.
 const INSTRUCTIONS: &str = "Records, tasks and their history of one organisation, for the person who has signed you in. You see and may do \
@@ -40,16 +42,45 @@ pub struct Agent {
     request: Arc<Request>,
     by: Admitted,
     agent: Arc<grants::Agent>,
+    /// The name and version that the client tells with the request.
+    client: OnceLock<Arc<str>>,
+    /// The tool that is called by a message for the library, which has its other parts alone.
+    called: Option<Called>,
     /// Whether a tool that ran found that the agent's grant or connector is over.
     is_over: AtomicBool,
-    /// What the tool answered that ran, as members of a result.
-    answer: OnceLock<Bytes>,
+    /// What the tool answered that ran.
+    answer: OnceLock<Ran>,
+}
+
+/// The members of a result that a tool has made, and the memory that is counted for them.
+struct Ran(Bytes, #[expect(dead_code, reason = "it is given back when this is dropped")] Taken);
+
+/// Why a tool has made no result.
+enum Ended {
+    Refused(Refusal),
+    /// The connector does not offer it any more.
+    Withdrawn,
+}
+
+impl<E: Into<Refusal>> From<E> for Ended {
+    fn from(refusal: E) -> Ended {
+        Ended::Refused(refusal.into())
+    }
 }
 
 impl Agent {
-    pub fn of(request: Arc<Request>, admitted: grants::Admitted) -> Agent {
+    fn of(request: Arc<Request>, admitted: grants::Admitted, called: Option<Called>) -> Agent {
         let by = Admitted { caller: admitted.agent.caller.clone(), admission: admitted.admission };
-        Agent { request, by, agent: admitted.agent, is_over: AtomicBool::new(false), answer: OnceLock::new() }
+        let agent = admitted.agent;
+        Agent {
+            request,
+            by,
+            agent,
+            client: OnceLock::new(),
+            called,
+            is_over: AtomicBool::new(false),
+            answer: OnceLock::new(),
+        }
     }
 
     fn allows(&self, tool: &str) -> bool {
@@ -59,9 +90,11 @@ impl Agent {
     /// Notes the name and version that a client tells of itself. It works without.
     async fn name(&self, client: &Implementation) {
         let name = format!("{} {}", client.name, client.version);
-        if grants::client_name(&name) == self.agent.client {
+        let told = grants::client_name(&name);
+        if told == self.agent.client {
             return;
         }
+        self.client.get_or_init(|| told.into());
         let grant = self.by.caller.session;
         let noted = write(&self.request, move |_, conn| Ok(grants::name_client(conn, grant, &name)?)).await;
         match noted {
@@ -71,12 +104,12 @@ impl Agent {
     }
 
     /// What is noted of a call of a tool.
-    fn line(&self, tool: &'static ToolKind, arguments: &JsonObject) -> Line {
+    fn line(&self, tool: &'static ToolKind, arguments: &Arguments) -> Line {
         Line {
             connector: self.agent.connector.id,
             at: self.request.now,
             user: self.by.caller.user,
-            client: self.agent.client.as_str().into(),
+            client: self.client.get().cloned().unwrap_or_else(|| self.agent.client.as_str().into()),
             tool: tool.name,
             object_class: None,
             record: arguments.get("object_record").and_then(arguments::id),
@@ -85,7 +118,7 @@ impl Agent {
     }
 
     /// Notes that a tool was called which the connector does not offer.
-    async fn note_refused(&self, tool: &'static ToolKind, arguments: &JsonObject) {
+    async fn note_refused(&self, tool: &'static ToolKind, arguments: &Arguments) {
         let line = Line { outcome: Outcome::Refused, ..self.line(tool, arguments) };
         if let Err(error) = notes::note(&self.request.app, &self.request.build, line).await {
             tracing::error!(%error, "a refused call of a tool was not noted");
@@ -93,48 +126,116 @@ impl Agent {
     }
 
     /// Runs a tool, and notes that.
-    async fn run(&self, tool: &'static ToolKind, arguments: JsonObject) -> Result<Bytes, Refusal> {
-        let line = self.line(tool, &arguments);
+    async fn run(&self, tool: &'static ToolKind, arguments: &Arguments) -> Result<Ran, Ended> {
+        if !self.allows(tool.name) {
+            self.note_refused(tool, arguments).await;
+            return Err(Ended::Withdrawn);
+        }
+        let (app, build) = (&self.request.app, &self.request.build);
         let call = Call {
             request: self.request.clone(),
             by: self.by.clone(),
-            line,
+            line: self.line(tool, arguments),
             object_class: OnceLock::new(),
             is_noted: Arc::default(),
+            is_withdrawn: Arc::default(),
             cacheable_until: AtomicI64::new(0),
         };
-        let ran = match Arguments::of(arguments, tool.arguments) {
-            Ok(arguments) if tool.effect == Effect::Reads => run::read(&call, tool, arguments).await,
-            Ok(arguments) => run::run(&call, tool, arguments).await,
+        let reads = tool.effect == Effect::Reads;
+        let ran = match arguments.check() {
+            Ok(()) if reads => run::read(&call, tool, arguments).await,
+            Ok(()) => run::run(&call, tool, arguments).await,
+            Err(refusal) => Err(refusal),
+        };
+        // What is written is told even where there is no room.
+        let ran = match ran {
+            Ok(told) => of_answer(app, build, told.members.len(), reads).await.map(|room| (told, room)),
             Err(refusal) => Err(refusal),
         };
         if ran.as_ref().is_err_and(|refusal| refusal.status == StatusCode::UNAUTHORIZED) {
             self.is_over.store(true, Ordering::Relaxed);
         }
+        let is_withdrawn = ran.is_err() && call.is_withdrawn.load(Ordering::Relaxed);
         if !call.is_noted.load(Ordering::Relaxed) || ran.is_err() {
             let outcome = match &ran {
                 Ok(_) => Outcome::Done,
                 Err(refusal) if refusal.status.is_server_error() => Outcome::Failed,
                 Err(_) => Outcome::Refused,
             };
-            let told = ran.as_ref().ok();
+            let told = ran.as_ref().ok().map(|(told, _)| told);
             let line = Line {
                 object_class: told.map_or(call.object_class.get().copied(), |told| told.object_class),
                 record: told.map_or(call.line.record, |told| told.record),
                 outcome,
                 ..call.line
             };
-            notes::note(&self.request.app, &self.request.build, line).await?;
+            notes::note(app, build, line).await?;
         }
-        ran.map(|told| told.members)
+        match ran {
+            Ok((told, room)) => Ok(Ran(told.members, room)),
+            Err(_) if is_withdrawn => Err(Ended::Withdrawn),
+            Err(refusal) => Err(Ended::Refused(refusal)),
+        }
+    }
+
+    /// Answers a call that needs nothing of the library, with its id as it was sent.
+    async fn answer_plain(&self, id: &str, called: &Called) -> kit::answer::Outcome {
+        let unwritten = |error: serde_json::Error| Refusal::from(Error::Db(error.to_string()));
+        let (member, value): (&str, Cow<'_, [u8]>) = match self.run(called.tool, &called.arguments).await {
+            Ok(ran) => return Ok(plain(id, &[r#""result":{"#.as_bytes(), &ran.0, br#","isError":false}"#])),
+            Err(Ended::Withdrawn) => {
+                ("error", serde_json::to_vec(&not_allowed(called.tool.name)).map_err(unwritten)?.into())
+            }
+            Err(Ended::Refused(refusal)) if refusal.status == StatusCode::UNAUTHORIZED => {
+                return Err(Refusal::bad_token());
+            }
+            Err(Ended::Refused(refusal)) => {
+                let mut result = refused(&refusal);
+                result.result_type = None;
+                ("result", serde_json::to_vec(&result).map_err(unwritten)?.into())
+            }
+        };
+        Ok(plain(id, &[format!("\"{member}\":").as_bytes(), &value]))
     }
 }
 
-/// Answers one message.
-pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
-    if let Some((call, tool)) = PlainCall::of(&agent, &body) {
-        return call.answer(&agent, tool).await;
+/// The answer to a request with this id: a message with these parts.
+fn plain(id: &str, parts: &[&[u8]]) -> Answer {
+    let head = [br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), b","];
+    let whole: Vec<u8> = [&head[..], parts, &[b"}"]].concat().concat();
+    Answer::json(StatusCode::OK, whole)
+}
+
+/// The error of a call of a tool that there is not, or that the connector does not offer.
+fn not_allowed(tool: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("The tool {tool} is not allowed."), None)
+}
+
+/// Answers one message of an agent: the body of its request.
+pub async fn answer(request: Arc<Request>, admitted: grants::Admitted) -> kit::answer::Outcome {
+    let (sent, may_be_plain) = (request.clone(), is_plain(&request));
+    let read = move || Ok::<_, Refusal>(Message::of(sent.sent_text()?, may_be_plain));
+    let read = work_on(&request.app, request.sent_text()?.len(), read).await;
+    let message = read.map_err(|error| Error::Db(error.to_string()))??;
+    match message.map_err(Refusal::bad)? {
+        Message::Plain(id, called) => Agent::of(request, admitted, None).answer_plain(&id, &called).await,
+        Message::Other(message, called) => {
+            answer_by_library(Arc::new(Agent::of(request, admitted, called)), message).await
+        }
     }
+}
+
+/// Whether the headers of a request are as they mostly are.
+fn is_plain(request: &Request) -> bool {
+    let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted = header("accept");
+    ["2025-06-18", "2025-11-25"].contains(&header("mcp-protocol-version"))
+        && header("content-type") == "application/json"
+        && ["application/json", "text/event-stream"].iter().all(|taken| accepted.contains(taken))
+        && !request.headers.contains_key("mcp-session-id")
+}
+
+async fn answer_by_library(agent: Arc<Agent>, message: String) -> kit::answer::Outcome {
     static SERVICE: LazyLock<StreamableHttpService<Server, NeverSessionManager>> = LazyLock::new(|| {
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -144,7 +245,7 @@ pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
             .disable_allowed_origins();
         StreamableHttpService::new(|| Ok(Server), Arc::default(), config)
     });
-    let mut request = http::Request::new(Full::<Bytes>::from(body));
+    let mut request = http::Request::new(Full::<Bytes>::from(message));
     *request.method_mut() = Method::POST;
     *request.headers_mut() = agent.request.headers.clone();
     request.extensions_mut().insert(agent.clone());
@@ -164,7 +265,7 @@ pub async fn answer(agent: Arc<Agent>, body: String) -> kit::answer::Outcome {
         Some(_) => Some("text/plain; charset=utf-8"),
     };
     let body = match agent.answer.get() {
-        Some(answer) => with_answer(&body, answer)?,
+        Some(Ran(answer, _)) => with_answer(&body, answer)?,
         None => body,
     };
     Ok(Answer { content_type, ..Answer::json(parts.status, body) })
@@ -178,58 +279,6 @@ fn with_answer(body: &[u8], answer: &[u8]) -> Result<Bytes, Refusal> {
     let at = body.windows(EMPTY.len()).position(|part| part == EMPTY);
     let at = at.ok_or_else(|| Refusal::from(Error::Db("a result has no content".to_owned())))?;
     Ok([&body[..at], answer, &body[at + EMPTY.len()..]].concat().into())
-}
-
-/// A call of a tool with nothing but its name and arguments, as clients send nearly all that they send. It is answered as the library
-/// would, without the task and the channels that the library has for each message, which cost more than the call.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlainCall<'a> {
-    jsonrpc: &'a str,
-    #[serde(borrow)]
-    id: &'a RawValue,
-    method: &'a str,
-    params: PlainParams,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlainParams {
-    name: String,
-    #[serde(default)]
-    arguments: JsonObject,
-}
-
-impl<'a> PlainCall<'a> {
-    /// The call and its tool, if a request is one whose every part is as it mostly is, and the tool is offered.
-    fn of(agent: &Agent, body: &'a str) -> Option<(PlainCall<'a>, &'static ToolKind)> {
-        let header = |name: &str| agent.request.headers.get(name).and_then(|value| value.to_str().ok());
-        let accepted = header("accept")?;
-        let is_plain = ["2025-06-18", "2025-11-25"].contains(&header("mcp-protocol-version")?)
-            && header("content-type")? == "application/json"
-            && ["application/json", "text/event-stream"].iter().all(|taken| accepted.contains(taken))
-            && header("mcp-session-id").is_none();
-        let call: PlainCall<'a> = if is_plain { serde_json::from_str(body).ok()? } else { return None };
-        let id = call.id.get();
-        let is_call = call.jsonrpc == "2.0" && call.method == "tools/call";
-        let tool = tools::named(&call.params.name).filter(|tool| agent.allows(tool.name))?;
-        (is_call && (id.starts_with('"') || id.parse::<i64>().is_ok())).then_some((call, tool))
-    }
-
-    async fn answer(self, agent: &Agent, tool: &'static ToolKind) -> kit::answer::Outcome {
-        let id = self.id.get().as_bytes();
-        let result = match agent.run(tool, self.params.arguments).await {
-            Ok(answer) => [b"{", &answer[..], br#","isError":false}"#].concat(),
-            Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => return Err(Refusal::bad_token()),
-            Err(refusal) => {
-                let mut result = refused(&refusal);
-                result.result_type = None;
-                serde_json::to_vec(&result).map_err(|error| Refusal::from(Error::Db(error.to_string())))?
-            }
-        };
-        let whole = [br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#, &result, b"}"].concat();
-        Ok(Answer::json(StatusCode::OK, whole))
-    }
 }
 
 struct Server;
@@ -279,22 +328,27 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let agent = Server::agent(&context)?;
-        let unknown = || ErrorData::invalid_params(format!("The tool {} is not allowed.", request.name), None);
-        let tool = tools::named(&request.name).ok_or_else(unknown)?;
-        if !agent.allows(tool.name) {
-            agent.note_refused(tool, &request.arguments.unwrap_or_default()).await;
-            return Err(unknown());
-        }
+        let tool = tools::named(&request.name).ok_or_else(|| not_allowed(&request.name))?;
+        let nothing = Arguments::default();
+        let arguments = match &agent.called {
+            Some(called) if called.tool.name == tool.name => &called.arguments,
+            None if request.arguments.is_none_or(|arguments| arguments.is_empty()) => &nothing,
+            // The library has read another call, of a message with members that are there twice.
+            _ => return Err(ErrorData::invalid_params("The message can be read in two ways.", None)),
+        };
         // Clients of the protocol without `initialize` tell it with each request.
-        if let Some(client) = context.meta.client_info() {
+        if agent.allows(tool.name)
+            && let Some(client) = context.meta.client_info()
+        {
             agent.name(&client).await;
         }
-        Ok(match agent.run(tool, request.arguments.unwrap_or_default()).await {
-            Ok(answer) => {
-                agent.answer.get_or_init(|| answer);
+        Ok(match agent.run(tool, arguments).await {
+            Ok(ran) => {
+                agent.answer.get_or_init(|| ran);
                 CallToolResult::success(Vec::new()).into()
             }
-            Err(refusal) => refused(&refusal).into(),
+            Err(Ended::Withdrawn) => return Err(not_allowed(tool.name)),
+            Err(Ended::Refused(refusal)) => refused(&refusal).into(),
         })
     }
 }

@@ -24,7 +24,7 @@ pub struct ToolKind {
     pub arguments: &'static [Name],
     /// The members of its answer, each with its schema.
     pub answers: fn() -> Json,
-    pub run: for<'a> fn(&'a Call, Arguments) -> Running<'a>,
+    pub run: for<'a> fn(&'a Call, &'a Arguments) -> Running<'a>,
 }
 
 /// What a tool does to records and tasks.
@@ -86,6 +86,12 @@ const FIELDS_SHOWN: Name = Name::new(
     "The aliases of the only fields to answer; all of them unless told. Name the few that you need",
     || json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}),
 );
+const FIELDS_TOLD: Name = Name::new(
+    "fields",
+    "The aliases of the only fields to tell, with all of their values; all fields unless told, with the first 100 values of each at most: \
+     `values_left_out` says how many more there are",
+    || json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}),
+);
 const FIELDS_SET: Name = Name::new(
     "fields",
     "Values by the aliases of describe_object_class; a field that is not named keeps its value, or gets its default in a new record",
@@ -93,19 +99,21 @@ const FIELDS_SET: Name = Name::new(
 );
 const PERMISSION_SETS: Name = Name::new(
     "permission_sets",
-    "Who is assigned to the new record by its class's record permission sets: an array of {permission_set, users, user_groups}, all by \
-     ids. Without one that assigns the person for whom you work and allows this connector to view, you cannot see the record afterwards",
+    "The record permission sets that assign the new record to the person for whom you work, and to nobody else: an array of \
+     {permission_set}, by the ids of `permission_sets` in describe_object_class. Without one whose `permissions` hold view you cannot see \
+     the record afterwards",
     || {
-        let ids = json!({"type": "array", "items": {"type": "integer"}});
         let item = json!({
-            "type": "object", "properties": {"permission_set": {"type": "integer"}, "users": ids, "user_groups": ids},
-            "required": ["permission_set"],
+            "type": "object", "properties": {"permission_set": {"type": "integer"}}, "required": ["permission_set"],
         });
         json!({"type": "array", "items": item, "maxItems": 10})
     },
 );
-const TASK_TEMPLATE: Name =
-    Name::new("task_template", "The id of the template that the task is made of", || json!({"type": "integer"}));
+const TASK_TEMPLATE: Name = Name::new(
+    "task_template",
+    "The id of the template that the task is made of: one of `task_templates` in describe_object_class",
+    || json!({"type": "integer"}),
+);
 const NAME: Name = Name::new("name", "What the task is called", || json!({"type": "string", "maxLength": 100}));
 const DESCRIPTION: Name = Name::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
 const DUE_AT: Name = Name::new(
@@ -120,12 +128,12 @@ const EXPIRES_AT: Name = Name::new(
 );
 const ASSIGNEES: Name = Name::new(
     "assignees",
-    "The ids of all users to whom it is assigned",
+    "The ids of all users to whom it is to be assigned",
     || json!({"type": "array", "items": {"type": "integer"}, "maxItems": 100}),
 );
 const ASSIGNEE_GROUPS: Name = Name::new(
     "assignee_groups",
-    "The ids of all groups to which it is assigned",
+    "The ids of all groups to which it is to be assigned",
     || json!({"type": "array", "items": {"type": "integer"}, "maxItems": 10}),
 );
 const RESPONSE: Name = Name::new(
@@ -158,13 +166,17 @@ pub static TOOLS: &[ToolKind] = &[
         name: "describe_object_class",
         title: "Describe a class",
         description: "Tells the fields of a class: alias, type, what values they take, by which operators they can be filtered, whether \
-                      they sort; and whether you may create records. Call it before you filter, create or update records of a class.",
+                      they sort; whether you may create records, and by which sets these are assigned; and of which templates you may make tasks. \
+                      Call it before you filter, create or update records of a class.",
         effect: Effect::Reads,
-        arguments: &[OBJECT_CLASS],
+        arguments: &[OBJECT_CLASS, FIELDS_TOLD],
         answers: || {
-            object(
-                json!({"id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "may_create": {"type": "boolean"}, "fields": {"type": "array", "items": {"type": "object"}}}),
-            )
+            object(json!({
+                "id": INTEGER(), "alias": TEXT(), "name": TEXT(), "description": TEXT(), "may_create": {"type": "boolean"},
+                "fields": {"type": "array", "items": {"type": "object"}},
+                "permission_sets": {"type": "array", "items": object(json!({"id": INTEGER(), "name": TEXT(), "permissions": {"type": "object"}}))},
+                "task_templates": {"type": "array", "items": object(json!({"id": INTEGER(), "name": TEXT(), "task_type": TEXT()}))},
+            }))
         },
         run: |call, arguments| Box::pin(classes::describe(call, arguments)),
     },
@@ -176,11 +188,11 @@ pub static TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         arguments: &[OBJECT_CLASS, FILTERS, SEARCH, ORDERING, FIELDS_SHOWN, LIMIT, CURSOR],
         answers: || page(record()),
-        run: |call, mut arguments| {
+        run: |call, arguments| {
             Box::pin(async move {
-                let class = classes::of_argument(call, &arguments).await?;
+                let class = classes::of_argument(call, arguments).await?;
                 let path = format!("/api/object-classes/{class}/object-records/");
-                call.list(path, &mut arguments, &[SEARCH, ORDERING, FIELDS_SHOWN]).await
+                call.list(path, arguments, &[SEARCH, ORDERING, FIELDS_SHOWN]).await
             })
         },
     },
@@ -242,8 +254,8 @@ pub static TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         arguments: &[TASK_FILTERS, ORDERING, LIMIT, CURSOR],
         answers: || page(task()),
-        run: |call, mut arguments| {
-            Box::pin(async move { call.list("/api/tasks/".to_owned(), &mut arguments, &[ORDERING]).await })
+        run: |call, arguments| {
+            Box::pin(async move { call.list_checked("/api/tasks/".to_owned(), arguments, &[ORDERING]).await })
         },
     },
     ToolKind {
@@ -290,7 +302,8 @@ pub static TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "assign_task",
         title: "Assign a task",
-        description: "Assigns a task to these users and groups, and to no others.",
+        description: "Says to which users and groups a task is assigned: `assignees` replaces the users, `assignee_groups` the groups. What \
+                      you do not send stays as it is; an empty array takes all away.",
         effect: Effect::Changes,
         arguments: &[TASK, ASSIGNEES, ASSIGNEE_GROUPS],
         answers: || object(task()),
@@ -338,10 +351,10 @@ pub static TOOLS: &[ToolKind] = &[
                 json!({"event_id": TEXT(), "event_datetime": TEXT(), "event_type": TEXT(), "event_data": {}, "source_type": TEXT()}),
             )
         },
-        run: |call, mut arguments| {
+        run: |call, arguments| {
             Box::pin(async move {
                 let path = format!("/api/object-records/{}/history/", arguments.id(&OBJECT_RECORD)?);
-                call.list(path, &mut arguments, &[]).await
+                call.list_checked(path, arguments, &[]).await
             })
         },
     },

@@ -52,59 +52,26 @@ impl Asked {
         if query.len() > MAX_QUERY {
             return Ok(Err(Wrong::Page("What the agent sent is too long.")));
         }
-        let client_id = single(sent, "client_id").unwrap_or(None).unwrap_or("");
+        let Named { client_id, redirect_uri, state } = Named::of(sent);
         let Some(client) = Client::find(conn, client_id, lock)? else {
             return Ok(Err(Wrong::Page("This agent is not known here.")));
         };
         if !client.is_enabled {
             return Ok(Err(Wrong::Page("This agent's connector is disabled.")));
         }
-        let redirect_uri = single(sent, "redirect_uri").unwrap_or(None).unwrap_or("").to_owned();
-        if !client.may_return_to(&redirect_uri) {
+        if !client.may_return_to(redirect_uri) {
             return Ok(Err(Wrong::Page("This agent may not return to the address that it named.")));
         }
-        let state = single(sent, "state").unwrap_or(None).map(str::to_owned);
+        let (redirect_uri, state) = (redirect_uri.to_owned(), state.map(str::to_owned));
         let mut asked = Asked { client, redirect_uri, challenge: String::new(), query, state };
-        Ok(match asked.check_rest(request, sent) {
+        let is_own = |resource: &str| are_resource(request, &asked.client, std::iter::once(resource));
+        Ok(match challenge(sent, is_own) {
             Ok(challenge) => {
                 asked.challenge = challenge;
                 Ok(asked)
             }
             Err((error, why)) => Err(Wrong::Redirect(asked.refused(request, error, why))),
         })
-    }
-
-    /// Checks what the agent may be told of, and returns the challenge.
-    fn check_rest(&self, request: &Request, sent: &Query) -> Result<String, (&'static str, &'static str)> {
-        let one = |name| single(sent, name).map_err(|()| ("invalid_request", "A parameter was sent twice."));
-        one("state")?;
-        match one("response_type")? {
-            None => return Err(("invalid_request", "response_type is required.")),
-            Some("code") => {}
-            Some(_) => return Err(("unsupported_response_type", "response_type must be code.")),
-        }
-        if one("request")?.is_some() {
-            return Err(("request_not_supported", "request is not supported."));
-        }
-        if one("request_uri")?.is_some() {
-            return Err(("request_uri_not_supported", "request_uri is not supported."));
-        }
-        if one("response_mode")?.is_some_and(|mode| mode != "query") {
-            return Err(("invalid_request", "response_mode must be query."));
-        }
-        let challenge = one("code_challenge")?.ok_or(("invalid_request", "code_challenge is required."))?;
-        if one("code_challenge_method")? != Some("S256") {
-            return Err(("invalid_request", "code_challenge_method must be S256."));
-        }
-        let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if challenge.len() != 43 || !challenge.bytes().all(is_encoded) {
-            return Err(("invalid_request", "code_challenge is not that of S256."));
-        }
-        let resources = sent.pairs().filter(|(name, _)| *name == "resource").map(|(_, value)| value);
-        match are_resource(request, &self.client, resources) {
-            true => Ok(challenge.to_owned()),
-            false => Err(("invalid_target", "resource is not the address of the agent's connector.")),
-        }
     }
 
     /// The address to which the agent is told of an error.
@@ -119,15 +86,7 @@ impl Asked {
 
     fn told(&self, request: &Request, what: &[(&str, &str)]) -> String {
         let issuer = request.app.address_of(&request.build);
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(what);
-        self.state.iter().for_each(|state| {
-            query.append_pair("state", state);
-        });
-        // So that the agent notices an answer of another server (RFC 9207).
-        query.append_pair("iss", &issuer);
-        let joint = if self.redirect_uri.contains('?') { '&' } else { '?' };
-        format!("{}{joint}{}", self.redirect_uri, query.finish())
+        back(&self.redirect_uri, what, self.state.as_deref(), &issuer)
     }
 
     /// The host that the person is sent back to, with its port, in the form that shows what it is.
@@ -144,6 +103,68 @@ impl Asked {
     pub fn returns_to_loopback(&self) -> bool {
         is_loopback(&self.redirect_uri)
     }
+}
+
+/// The parameters by which it is known whom an answer goes to. One that is sent twice counts as none.
+pub struct Named<'a> {
+    pub client_id: &'a str,
+    pub redirect_uri: &'a str,
+    pub state: Option<&'a str>,
+}
+
+impl Named<'_> {
+    pub fn of(sent: &Query) -> Named<'_> {
+        let named = |name| single(sent, name).unwrap_or(None);
+        Named {
+            client_id: named("client_id").unwrap_or(""),
+            redirect_uri: named("redirect_uri").unwrap_or(""),
+            state: named("state"),
+        }
+    }
+}
+
+/// Checks what the agent may be told of, and returns the challenge; else the error and why, as OAuth has them.
+pub fn challenge(sent: &Query, is_own_resource: impl Fn(&str) -> bool) -> Result<String, (&'static str, &'static str)> {
+    let one = |name| single(sent, name).map_err(|()| ("invalid_request", "A parameter was sent twice."));
+    one("state")?;
+    match one("response_type")? {
+        None => return Err(("invalid_request", "response_type is required.")),
+        Some("code") => {}
+        Some(_) => return Err(("unsupported_response_type", "response_type must be code.")),
+    }
+    if one("request")?.is_some() {
+        return Err(("request_not_supported", "request is not supported."));
+    }
+    if one("request_uri")?.is_some() {
+        return Err(("request_uri_not_supported", "request_uri is not supported."));
+    }
+    if one("response_mode")?.is_some_and(|mode| mode != "query") {
+        return Err(("invalid_request", "response_mode must be query."));
+    }
+    let challenge = one("code_challenge")?.ok_or(("invalid_request", "code_challenge is required."))?;
+    if one("code_challenge_method")? != Some("S256") {
+        return Err(("invalid_request", "code_challenge_method must be S256."));
+    }
+    let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if challenge.len() != 43 || !challenge.bytes().all(is_encoded) {
+        return Err(("invalid_request", "code_challenge is not that of S256."));
+    }
+    let mut resources = sent.pairs().filter(|(name, _)| *name == "resource").map(|(_, value)| value);
+    match resources.all(is_own_resource) {
+        true => Ok(challenge.to_owned()),
+        false => Err(("invalid_target", "resource is not the address of the agent's connector.")),
+    }
+}
+
+/// The address by which an agent is told something, with the state that it sent.
+pub fn back(redirect_uri: &str, what: &[(&str, &str)], state: Option<&str>, issuer: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(what);
+    query.extend_pairs(state.map(|state| ("state", state)));
+    // So that the agent notices an answer of another server (RFC 9207).
+    query.append_pair("iss", issuer);
+    let joint = if redirect_uri.contains('?') { '&' } else { '?' };
+    format!("{redirect_uri}{joint}{}", query.finish())
 }
 
 /// Whether every one of these texts is the address of a client's connector, with or without its last slash.
@@ -164,12 +185,13 @@ fn single<'a>(sent: &'a Query, name: &str) -> Result<Option<&'a str>, ()> {
 }
 
 /// The parameters that are read, as a query.
-fn written(sent: &Query) -> String {
+pub fn written(sent: &Query) -> String {
     let known = sent.pairs().filter(|(name, _)| PARAMETERS.contains(name));
     form_urlencoded::Serializer::new(String::new()).extend_pairs(known).finish()
 }
 
-/// A redirect that is not cached, and does not tell the other side where it comes from.
+/// A redirect that is not cached, and does not tell the other side where it comes from. Its address can stand in a header: it is one that
+/// a client may return to ([`super::client::allows`]), with parameters that are encoded, or one of this server.
 pub fn redirect(status: StatusCode, address: &str) -> Answer {
     let mut answer = Answer::empty();
     answer.status = status;

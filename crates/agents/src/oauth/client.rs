@@ -65,9 +65,11 @@ impl Client {
     }
 }
 
-/// Whether an address that an integration names allows a return to another.
+/// Whether an address that an integration names allows a return to another. One that cannot stand in a header is none, though it may
+/// have been stored before that was asked.
 pub fn allows(known: &str, uri: &str) -> bool {
-    known == uri || is_loopback(known) && is_same_but_port(known, uri)
+    let is_same = known == uri || is_loopback(known) && is_same_but_port(known, uri);
+    is_same && uri.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Whether an address is one of the computer on which it is opened.
@@ -148,6 +150,8 @@ mod tests {
             "http://127.0.0.1/callback",
             "http://localhost:3000/cb?x=1",
             "http://[::1]/cb",
+            "https://agent.example/ü",
+            "https://agent.example/\n",
         ]);
         for uri in [
             "https://agent.example/callback",
@@ -188,6 +192,8 @@ mod tests {
             "http://localhost:3000/cb",
             "http://[::1]:9:9/cb",
             "http://[::2]/cb",
+            "https://agent.example/ü",
+            "https://agent.example/\n",
         ] {
             assert!(!client.may_return_to(uri), "{uri}");
         }

@@ -12,6 +12,7 @@ mod dance;
 mod hidden_work;
 mod mcp;
 mod mcp_attacks;
+mod mcp_large;
 mod mcp_reach;
 mod mcp_tools;
 mod oauth_attacks;

@@ -278,7 +278,7 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_waits_does_not_outlive_its_agent() {
-    for how in ["disabled", "integration", "grant", "person"] {
+    for how in ["disabled", "integration", "grant", "person", "tools"] {
         let scene = Scene::new().await;
         // Somebody else holds the record, and ends the agent while its write waits.
         let (held, is_held) = mpsc::channel();
@@ -293,6 +293,7 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
                 "disabled" => "UPDATE mcp_connectors SET is_enabled = 0",
                 "integration" => "UPDATE integrations SET is_enabled = 0",
                 "grant" => "UPDATE sessions SET ended_at = 1 WHERE connector IS NOT NULL",
+                "tools" => "UPDATE mcp_connectors SET allowed_tools = '[\"get_record\"]'",
                 _ => "UPDATE users SET status = 'deactivated' WHERE account_type = 'internal'",
             }))?;
             conn.exec(&Sql::new("UPDATE versions SET n = n + 1 WHERE name = 'rights'")).map(drop)
@@ -307,8 +308,15 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
         go_on.send(()).unwrap();
         holder.await.unwrap().unwrap();
         let reply = call.await.unwrap();
-        assert_eq!(reply.status, 401, "{how}: {reply:?}");
-        assert!(reply.header("www-authenticate").contains("error=\"invalid_token\""), "{how}: {reply:?}");
+        if how == "tools" {
+            let error = json!({"code": -32602, "message": "The tool update_record is not allowed."});
+            assert_eq!((reply.status, &reply.json["error"]), (200, &error), "{reply:?}");
+            let activity = scene.api.get(&format!("{CONNECTORS}1/activity/")).await.ok();
+            assert_eq!((&activity["total_count"], &activity["results"][0]["outcome"]), (&json!(1), &json!("refused")));
+        } else {
+            assert_eq!(reply.status, 401, "{how}: {reply:?}");
+            assert!(reply.header("www-authenticate").contains("error=\"invalid_token\""), "{how}: {reply:?}");
+        }
         assert_eq!(scene.title().await, "Before", "{how}");
     }
 }

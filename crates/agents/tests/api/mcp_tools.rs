@@ -66,11 +66,11 @@ impl Scene {
         self.api.post(RECORDS, body).await.id()
     }
 
-    async fn run(&self, tool: &str, arguments: Value) -> Value {
+    pub async fn run(&self, tool: &str, arguments: Value) -> Value {
         self.agent.run(&self.server, &self.tokens, tool, arguments).await
     }
 
-    async fn refused(&self, tool: &str, arguments: Value) -> Value {
+    pub async fn refused(&self, tool: &str, arguments: Value) -> Value {
         self.agent.refused(&self.server, &self.tokens, tool, arguments).await
     }
 }

@@ -153,34 +153,56 @@ async fn an_agent_on_the_python_sdk_works() {
     }
 }
 
+/// The commands of MCP Inspector in a page, each as its words.
+fn commands(page: &str) -> Vec<Vec<String>> {
+    let page = page.replace("\\\n", " ");
+    let lines = page.lines().map(|line| line.trim().trim_start_matches("$ "));
+    lines
+        .filter_map(|line| line.strip_prefix("npx @modelcontextprotocol/inspector "))
+        .map(|words| words.split_whitespace().map(str::to_owned).collect())
+        .collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_inspector_connects_with_a_token_and_signs_in_by_itself() {
+async fn mcp_inspector_connects_as_the_documentation_says() {
     let scene = Scene::on(Server::at_its_address(|_| {}).await).await;
     let record = scene.record(json!({"title": "One"}), true).await;
     let callback = json!({"redirect_uris": ["http://127.0.0.1/oauth/callback"]});
     scene.api.patch(&format!("{INTEGRATIONS}{}/", scene.agent.integration), callback).await.ok();
     let person = Person { server: &scene.server, username: "internal@example.com", decision: "allow" };
     let home = tempfile::tempdir().unwrap();
-    let run = async |arguments: &[&str]| -> Value {
+    let run = async |words: &[String], more: &[&str]| -> Value {
         let mut inspector = Command::new(packages().join("node_modules/.bin/mcp-inspector"));
-        inspector.args(["--cli", &scene.agent.server_url, "--transport", "http", "--quiet", "--format", "json"]);
+        for word in words {
+            inspector.arg(match word.as_str() {
+                "<server_url>" => &scene.agent.server_url,
+                "<client_id>" => &scene.agent.client_id,
+                "<client_secret>" => &scene.agent.secret,
+                word => word,
+            });
+        }
+        inspector.args(["--quiet", "--format", "json"]).args(more);
         // It keeps what it is told there, and prints the address of the page to sign in where it finds no browser.
-        inspector.args(arguments).env("HOME", home.path()).env("MCP_AUTO_OPEN_ENABLED", "true");
+        inspector.env("HOME", home.path()).env("MCP_AUTO_OPEN_ENABLED", "true");
         inspector.env("PATH", std::env::var("PATH").unwrap()).env("MCP_INSPECTOR_SECRET_STORE", "memory");
         let (succeeds, output) = run_with(&person, inspector).await;
-        assert!(succeeds, "{arguments:?}: {output}");
+        assert!(succeeds, "{words:?}: {output}");
         let answer: Value = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
         answer["result"].clone()
     };
-    let bearer = format!("Authorization: Bearer {}", scene.tokens.access);
-    let listed = run(&["--header", &bearer, "--method", "tools/list", "--strict"]).await;
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 15, "{listed}");
-    let argument = format!("object_record={record}");
-    let call = ["--method", "tools/call", "--tool-name", "get_record", "--tool-arg", &argument];
-    let shown = run(&[&["--header", &bearer], &call[..]].concat()).await;
-    assert_eq!(shown["structuredContent"]["fields"]["title"], "One");
-    let client = ["--client-id", &scene.agent.client_id, "--client-secret", &scene.agent.secret];
+    let documented = commands(include_str!("../../../../docs/agents.md"));
+    assert_eq!(commands(include_str!("../../../../README.md")), documented[..1], "the README has the first of them");
+    let [list, search] = &documented[..] else { panic!("there are other commands: {documented:?}") };
+    // Any port, as tests run beside each other.
     let callback = ["--callback-url", "http://127.0.0.1:0/oauth/callback"];
-    let shown = run(&[&client[..], &callback[..], &call[..]].concat()).await;
-    assert_eq!(shown["structuredContent"]["fields"]["title"], "One");
+    let listed = run(list, &callback).await;
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 15, "{listed}");
+    let found = run(search, &callback).await;
+    assert_eq!(found["structuredContent"]["results"][0]["id"], record, "{found}");
+
+    // With a token in place of client and secret.
+    let bearer = format!("Authorization: Bearer {}", scene.tokens.access);
+    let of_client = list.iter().position(|word| word == "--client-id").unwrap();
+    let listed = run(&[&list[..of_client], &list[of_client + 4..]].concat(), &["--header", &bearer, "--strict"]).await;
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 15, "{listed}");
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, parameters};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -32,6 +32,12 @@ const TARGETS: [(&str, &str, bool); 7] = [
     ("POST", "/api/object-classes/1/object-records/batch/", true),
 ];
 
+/// The headers of a message of an agent, for the tools of the first revisions and those of the newest, beside its token.
+const OF_MESSAGES: [&str; 2] = [
+    "MCP-Protocol-Version: 2025-06-18\r\n",
+    "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: update_record\r\n",
+];
+
 /// What is sent: its name, and a body that is just small enough.
 fn shapes() -> Vec<(&'static str, Vec<u8>)> {
     let repeated = |begin: &str, part: &str, end: &str| {
@@ -54,10 +60,83 @@ fn shapes() -> Vec<(&'static str, Vec<u8>)> {
         ("numbers in a field of a record", repeated("{\"fields\":{\"kinds\":[", "0,", "]}}")),
         ("escapes in a field of a record", repeated("{\"fields\":{\"title\":\"", "\\u0041", "\"}}")),
         ("unknown fields of a record", format!("{{\"fields\":{{{}}}}}", keys.trim_end_matches(',')).into_bytes()),
+        (
+            "arguments of a tool",
+            repeated(&format!("{}{{\"object_record\":1,\"fields\":{{\"title\":[", CALL), "[0],", "]}}}}"),
+        ),
+        ("arguments that no tool takes", repeated(&format!("{}{{\"x\":[", CALL), "{},", "]}}}")),
+        ("around the arguments of a tool", repeated(&format!("{}{{}},\"_meta\":{{\"x\":[", CALL), "[0],", "]}}}")),
         ("many records", repeated("{\"items\":[", "{},", "]}")),
         ("many keys", format!("{{{}}}", keys.trim_end_matches(',')).into_bytes()),
         ("no JSON", vec![b'{'; LARGEST]),
     ]
+}
+
+/// How a call of a tool begins.
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"update_record","arguments":"#;
+
+/// The value of a hidden field of a page, in which only `&` is escaped here.
+fn hidden(page: &Reply, name: &str) -> String {
+    let rest = page.text.split_once(&format!("<input name=\"{name}\" type=\"hidden\" value=\"")).unwrap().1;
+    rest.split_once('"').unwrap().0.replace("&amp;", "&")
+}
+
+/// The path of a connector's server, and the token of an agent of the super admin.
+async fn agent(process: &Process, admin: &Client) -> (String, String) {
+    const CALLBACK: &str = "https://agent.example/callback";
+    // A verifier and its challenge (RFC 7636).
+    const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";
+    const CHALLENGE: &str = "OxMXhuY6OY0ynrxoYA9X_dVrrN-jG5wV3XHj98ltTyY";
+    let integration = json!({"type": "ai_mcp", "name": "Agents", "is_enabled": true, "redirect_uris": [CALLBACK]});
+    let integration = admin.post("/api/integrations/", integration).await.created()["uuid"].clone();
+    let connector = json!({"name": "Assistant", "integration": integration, "allowed_tools": ["update_record"]});
+    let made = admin.post("/api/mcp/connectors/", connector).await.created();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let client = process.client("localhost");
+    let cookie = |reply: &Reply| reply.header("set-cookie").split(';').next().unwrap().to_owned();
+    let send = async |path: &str, page: &Reply, cookie: &str, more: &[(&str, &str)]| {
+        let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+        let form = [&[("request", request.as_str()), ("token", &token)], more].concat();
+        client.call("POST", path).header("cookie", cookie).form(&form).send().await
+    };
+    let query = format!(
+        "client_id={}&redirect_uri=https%3A%2F%2Fagent.example%2Fcallback&response_type=code&code_challenge={CHALLENGE}\
+         &code_challenge_method=S256",
+        text("client_id")
+    );
+    let page = client.get(&format!("/oauth/authorize?{query}")).await;
+    let person = [("username", ADMIN), ("password", PASSWORD)];
+    let led = send("/oauth/authorize/sign-in/", &page, &cookie(&page), &person).await;
+    let cookie = cookie(&led);
+    let page = client.call("GET", led.header("location")).header("cookie", &cookie).send().await;
+    let told = send("/oauth/authorize/consent/", &page, &cookie, &[("decision", "allow")]).await;
+    let code = parameters(told.header("location"))["code"].clone();
+    let form = [
+        ("grant_type", "authorization_code"),
+        ("code", &code),
+        ("redirect_uri", CALLBACK),
+        ("code_verifier", VERIFIER),
+        ("client_id", &text("client_id")),
+        ("client_secret", &text("client_secret")),
+    ];
+    let tokens = client.call("POST", "/oauth/token").form(&form).send().await.ok();
+    let path = format!("/mcp/{}", text("server_url").split_once("/mcp/").unwrap().1);
+    (path, tokens["access_token"].as_str().unwrap().to_owned())
+}
+
+/// The beginnings of the requests that a body is sent in, without its length.
+fn heads(caller: &Client, (path, token): &(String, String)) -> Vec<String> {
+    let head = |method: &str, path: &str, more: &str| {
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}")
+    };
+    let authorization = format!("Authorization: JWT {}\r\n", caller.token);
+    let of_api =
+        TARGETS.map(|(method, path, is_signed_in)| head(method, path, if is_signed_in { &authorization } else { "" }));
+    let of_agents = OF_MESSAGES.map(|headers| {
+        let accept = "Accept: application/json, text/event-stream\r\n";
+        head("POST", path, &format!("{accept}{headers}Authorization: Bearer {token}\r\n"))
+    });
+    of_api.into_iter().chain(of_agents).collect()
 }
 
 /// Sends what there is of a body and waits so long; the status, 0 when the connection was closed without one.
@@ -99,20 +178,21 @@ struct Seen {
 
 /// Sends so many of a body to each target: whole ones to one target after the other, or, when `held` says how long,
 /// halves to all of them at once, of which the rest never comes.
-async fn attack(process: &Process, caller: &Client, count: usize, body: Vec<u8>, held: Option<Duration>) -> Seen {
+async fn attack(
+    process: &Process,
+    (caller, heads): (&Client, &[String]),
+    count: usize,
+    body: Vec<u8>,
+    held: Option<Duration>,
+) -> Seen {
     let (tell, done) = watch::channel(false);
     let honest = tokio::spawn(honest(caller.clone(), done));
     let body = Arc::new(body);
     let length = if held.is_some() { 2 * body.len() } else { body.len() };
     let mut statuses = BTreeMap::new();
     let mut sending = JoinSet::new();
-    for (method, path, is_signed_in) in TARGETS {
-        let authorization =
-            if is_signed_in { format!("Authorization: JWT {}\r\n", caller.token) } else { String::new() };
-        let head = Arc::new(format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{authorization}\
-             Content-Length: {length}\r\n\r\n"
-        ));
+    for head in heads {
+        let head = Arc::new(format!("{head}Content-Length: {length}\r\n\r\n"));
         for _ in 0..count {
             sending.spawn(send(process.api(), head.clone(), body.clone(), held.unwrap_or(PATIENCE)));
         }
@@ -141,12 +221,13 @@ async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Durat
     {
         caller.post("/api/object-classes/1/fields/", field).await.created();
     }
+    let heads = heads(&caller, &agent(&process, &caller).await);
     let before = process.peak_memory();
     let mut times = Vec::new();
     let shapes = shapes().into_iter().map(|(shape, body)| (shape, body, None));
     let halves = [("half of a body", vec![b' '; LARGEST / 2], Some(held))];
     for (shape, body, held) in shapes.chain(halves) {
-        let mut seen = attack(&process, &caller, count, body, held).await;
+        let mut seen = attack(&process, (&caller, &heads), count, body, held).await;
         seen.honest.sort();
         println!(
             "{count} at once, {shape}: {:?}; memory has grown by {} MiB so far; {} honest calls, p99 {:.1} ms",

@@ -175,7 +175,8 @@ fn is_folder(folder: &str) -> bool {
         && folder.strip_suffix('/').unwrap_or(folder).split('/').all(is_part)
 }
 
-/// Whether agents' sign-ins may return to these addresses: `https`, or `http` of this computer.
+/// Whether agents' sign-ins may return to these addresses: `https`, or `http` of this computer, and as they stand in a header, since what
+/// a parser of addresses would mend or strip stays in the text.
 pub fn are_redirect_uris(all: &[String]) -> bool {
     all.iter().all(|uri| {
         let Ok(url) = Url::parse(uri) else { return false };
@@ -187,7 +188,8 @@ pub fn are_redirect_uris(all: &[String]) -> bool {
         };
         let is_web = url.scheme() == "https" || url.scheme() == "http" && is_loopback;
         let is_plain = url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
-        is_web && is_plain && uri.chars().count() <= MAX_REDIRECT_URI
+        let is_printable = uri.bytes().all(|byte| byte.is_ascii_graphic());
+        is_web && is_plain && is_printable && uri.len() <= MAX_REDIRECT_URI
     })
 }
 
@@ -229,8 +231,16 @@ mod tests {
             "http://10.0.0.1/",
             "agent.example",
             "",
+            "https://agent.example/ü",
+            "https://ägent.example/",
+            "https://agent.example/a b",
+            " https://agent.example/",
+            "https://agent.example/\n",
+            "https://agent.example/a\r\nSet-Cookie: x",
+            "https://agent.exam\tple/",
+            "https://agent.example/\u{7f}",
         ] {
-            assert!(!is_good(bad), "{bad}");
+            assert!(!is_good(bad), "{bad:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use kit::request::Request;
 use records::classes::Class;
 use records::single_records::{look_up, shown_values};
 use resource::json::Writer;
-use resource::options;
+use resource::options::{self, BriefEntries};
 use std::sync::Arc;
 use store::{Conn, Sql};
 
@@ -23,6 +23,8 @@ struct Fields {
     aliases: Vec<String>,
     /// What stands behind their entries.
     after: Vec<u8>,
+    /// Whether an agent asks, who is told the first options of each field.
+    is_brief: bool,
 }
 
 /// Reads the form of a task. Whoever may view the task sees what the record holds, whether or not he may view the record.
@@ -57,25 +59,31 @@ fn fields_of(request: &Request, conn: &mut Conn, form: &Form, record: i64) -> Re
     let (values, labels) = shown_values(request, conn, &held, &aliases)?;
     let mut out = Writer::default();
     out.raw("]").name("values").value(&values).name("labels").value(&labels).raw("}");
-    Ok(Some(Fields { class: held.class, aliases, after: out.into_bytes() }))
+    let is_brief = request.caller()?.agent.is_some();
+    Ok(Some(Fields { class: held.class, aliases, after: out.into_bytes(), is_brief }))
 }
 
 impl FormJson {
     /// Whether it is too long to be in memory as a whole.
     pub fn is_long(&self) -> bool {
-        self.fields.as_ref().is_some_and(|fields| fields.class.has_many_options())
+        self.fields.as_ref().is_some_and(|fields| fields.class.has_many_options() && !fields.is_brief)
     }
 
     /// Its pieces, one after the other.
     pub fn pieces(self) -> impl Iterator<Item = Vec<u8>> + Send {
         let FormJson { before, fields } = self;
         let (of, after) = match fields {
-            Some(Fields { class, aliases, after }) => (Some((class, aliases)), Some(after)),
+            Some(Fields { class, aliases, after, is_brief }) => (Some((class, aliases, is_brief)), Some(after)),
             None => (None, None),
         };
-        let entries = of.into_iter().flat_map(|(class, aliases)| {
+        let entries = of.into_iter().flat_map(|(class, aliases, is_brief)| {
+            let mut brief = is_brief.then(BriefEntries::default);
             aliases.into_iter().enumerate().filter_map(move |(n, alias)| {
-                let entry = options::declared_schema(class.declared(&alias)?).to_string();
+                let field = class.declared(&alias)?;
+                let entry = match &mut brief {
+                    Some(brief) => brief.entry(field).to_string(),
+                    None => options::declared_schema(field).to_string(),
+                };
                 Some(if n > 0 { format!(",{entry}") } else { entry }.into_bytes())
             })
         });
