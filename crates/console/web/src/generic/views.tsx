@@ -28,10 +28,12 @@ const MOST = 50
 /** As many views stand on the home page. */
 const PINS = 20
 
-/** Offers a view to everybody, in the place of one of the same name. */
+/** Offers a view to everybody, in the place of one of the same name. What is not understood would be lost, so it is refused then. */
 async function publish(component: string, { name, search }: View) {
   const before = await readShared(component)
-  const others = readViews(before.content).content.views.filter((view) => view.name !== name)
+  const { content, flaws } = readViews(before.content)
+  if (flaws.length > 0) throw new Error(t('views.publish-unclear'))
+  const others = content.views.filter((view) => view.name !== name)
   await keepShared(component, written({ views: [...others, { name, ...selectionOf(search) }] }), before)
 }
 

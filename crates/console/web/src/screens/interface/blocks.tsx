@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { lazy, type ReactNode, Suspense, useMemo } from 'react'
 import { Refusal } from '../../api/refusal.ts'
 import type { Column, Instance } from '../../api/shapes.ts'
+import { messages } from '../../generic/changes.ts'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { LineTable } from '../../generic/line-table.tsx'
@@ -65,8 +66,8 @@ function One({ block }: { block: Block }) {
 /** A class that is gone, or that the caller may not see, has no block; administrators are told. */
 function Missing({ alias, error }: { alias: string; error: unknown }) {
   if (!mayConfigure()) return null
-  const reason =
-    error instanceof Refusal ? error.message : error ? t('failure.other') : t('interface.class.gone', { alias })
+  const said = error instanceof Refusal ? Object.values(messages(error.body)).join(' ') || error.message : undefined
+  const reason = said ?? (error ? t('failure.other') : t('interface.class.gone', { alias }))
   return (
     <p className={css.notice} data-tone="warn">
       {t('interface.block.failed', { reason })}

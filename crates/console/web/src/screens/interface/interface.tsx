@@ -1,7 +1,7 @@
 // What everybody finds in the console: menu, home page, views of lists, pages of records, and how it looks.
 
 import { Refusal } from '../../api/refusal.ts'
-import { FailurePage } from '../../generic/failure.tsx'
+import { Failure, FailurePage } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { mayConfigure } from '../../generic/ui-config.ts'
@@ -72,7 +72,7 @@ function OfClass({ editor: One }: { editor: (props: { found: OpenClass }) => Rea
           onChoose={(one) => go(`${path}?class=${one.id}`)}
         />
       </div>
-      {error !== undefined && <FailurePage error={error} />}
+      {error !== undefined && <Failure error={error} />}
       {id === undefined && <p className={generic.none}>{t('interface.class.choose')}</p>}
       {found && <One key={found.id} found={found} />}
     </>
