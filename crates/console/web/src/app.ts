@@ -1,7 +1,9 @@
 // Where the browser begins: the session is asked for before anything else is fetched.
 
 import { begin } from './api/session.ts'
+import { beginTheme } from './api/theme.ts'
 
 const start = begin()
+beginTheme()
 const main = import('./main.tsx')
 void start.then(async () => (await main).show())

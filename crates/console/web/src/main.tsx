@@ -90,6 +90,13 @@ const screens = [
     path: '/admin/files',
     component: lazyRouteComponent(() => import('./screens/public-files.tsx'), 'PublicFiles'),
   }),
+  ...['/admin/interface', '/admin/interface/$part'].map((path) =>
+    createRoute({
+      getParentRoute: () => root,
+      path,
+      component: lazyRouteComponent(() => import('./screens/interface/interface.tsx'), 'Interface'),
+    }),
+  ),
   createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
   createRoute({
     getParentRoute: () => root,

@@ -5,9 +5,16 @@ import type { MouseEvent, ReactNode, Ref } from 'react'
 
 export const BASE = '/console'
 
+/** An address of somebody else's, which opens beside the console. */
+const isElsewhere = (to: string) => to.startsWith('https://')
+
 export function useGo(): (to: string, replace?: boolean) => void {
   const { history } = useRouter()
-  return (to, replace = false) => (replace ? history.replace(BASE + to) : history.push(BASE + to))
+  return (to, replace = false) => {
+    if (isElsewhere(to)) window.open(to, '_blank', 'noopener,noreferrer')
+    else if (replace) history.replace(BASE + to)
+    else history.push(BASE + to)
+  }
 }
 
 /** Where we are, below `/console`: path and search. */
@@ -36,14 +43,16 @@ export interface LinkProps {
 export function Link({ to, className, children, label, isCurrent, linkRef }: LinkProps) {
   const go = useGo()
   const follow = (event: MouseEvent) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0) return
+    if (isElsewhere(to) || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0)
+      return
     event.preventDefault()
     go(to)
   }
   return (
     <a
       ref={linkRef}
-      href={BASE + to}
+      href={isElsewhere(to) ? to : BASE + to}
+      {...(isElsewhere(to) && { target: '_blank', rel: 'noopener noreferrer' })}
       className={className}
       onClick={follow}
       aria-label={label}

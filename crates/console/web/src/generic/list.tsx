@@ -116,7 +116,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         <Popup label={t('views')} text={t('views')} isOpen={isChoosingView} onOpenChange={setIsChoosingView}>
           {(close) => (
             <Suspense>
-              <Views name={resource.route} onDone={close} />
+              <Views name={resource.route} shared={resource.sharedViews} onDone={close} />
             </Suspense>
           )}
         </Popup>

@@ -16,6 +16,7 @@ import css from '../kit/controls.module.css'
 import { ForWhom, Select, TextField } from '../kit/fields.tsx'
 import { named, t } from '../texts.ts'
 import { Changes } from './changes.tsx'
+import { serverOf, useSettings } from './settings.ts'
 
 const holds = (resource: string, action: string) => session()?.permissions?.[resource]?.[action] === true
 
@@ -102,6 +103,7 @@ function MailTest({ instance }: { instance: Instance }) {
   const [outcome, setOutcome] = useState<string | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
+  const [{ guide }, change] = useSettings()
   const needsPassword = instance.authorization_method !== 'vendor_client_credentials'
   const run = async () => {
     setIsBusy(true)
@@ -116,10 +118,10 @@ function MailTest({ instance }: { instance: Instance }) {
       authorization_method,
       ...(needsPassword ? { password } : { authentication_object }),
     }
-    await call<{ msg: string }>('POST', '/api/administration/smtp-settings/test/', { body }).then(
-      ({ data }) => setOutcome(data.msg),
-      setError,
-    )
+    await call<{ msg: string }>('POST', '/api/administration/smtp-settings/test/', { body }).then(({ data }) => {
+      setOutcome(data.msg)
+      change({ guide: { ...guide, tested: serverOf(instance) } })
+    }, setError)
     setIsBusy(false)
   }
   return (

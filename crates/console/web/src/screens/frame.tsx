@@ -2,6 +2,7 @@
 
 import { lazy, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
+import { onTheme, theme } from '../api/theme.ts'
 import { Link, useGo, useHere } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
 import { Icon } from '../kit/icons.tsx'
@@ -20,11 +21,12 @@ const Shortcuts = lazy(() => import('./shortcuts.tsx'))
 export function Frame({ children }: { children: ReactNode }) {
   const [isOpen, setIsOpen] = useState(false)
   const [shown, setShown] = useState<'palette' | 'shortcuts' | undefined>()
-  const { path } = useHere()
+  const { path, search } = useHere()
   const go = useGo()
   const main = useRef<HTMLElement>(null)
   const parts = useMenu()
   const isOver = useSyncExternalStore(onSession, sessionIsOver)
+  const { name = session()?.build ?? '', logo } = useSyncExternalStore(onTheme, theme)
   useShortcuts([
     { keys: 'Ctrl+K', text: t('palette'), run: () => setShown('palette') },
     { keys: '?', text: t('shortcuts'), run: () => setShown('shortcuts') },
@@ -32,7 +34,7 @@ export function Frame({ children }: { children: ReactNode }) {
       .flatMap(({ entries }) => entries)
       .flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
   ])
-  useHeading(main, path)
+  useHeading(main, path, name)
   useEffect(() => {
     if (path) setIsOpen(false)
   }, [path])
@@ -54,7 +56,8 @@ export function Frame({ children }: { children: ReactNode }) {
           />
         </span>
         <Link to="/" className={look.brand}>
-          {start?.build ?? ''}
+          {logo && <img key={logo} src={logo} alt="" onError={({ currentTarget }) => currentTarget.remove()} />}
+          <span>{name}</span>
         </Link>
         <div className={look.spacer} />
         <button type="button" className={look.palette} onClick={() => setShown('palette')}>
@@ -73,15 +76,17 @@ export function Frame({ children }: { children: ReactNode }) {
         />
       </header>
       <nav className={look.menu} data-open={isOpen} aria-label={t('menu')}>
-        {parts.map(({ title, entries }) => (
-          <div key={title ?? ''} className={look.part}>
-            {title && <h2 className={look.title}>{t(title)}</h2>}
+        {parts.map(({ title, heading, entries }, n) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a menu for everybody may have the same title twice
+          <div key={`${title ?? heading ?? ''} ${n}`} className={look.part}>
+            {(title || heading) && <h2 className={look.title}>{heading ?? (title && t(title))}</h2>}
             <ul>
-              {entries.map(({ to, text, icon }) => {
+              {entries.map(({ to, text, icon }, at) => {
                 const isWhole = to === '/' || to === '/records'
-                const isCurrent = path === to || (!isWhole && path.startsWith(`${to}/`))
+                const isCurrent = path === to || path + search === to || (!isWhole && path.startsWith(`${to}/`))
                 return (
-                  <li key={to}>
+                  // biome-ignore lint/suspicious/noArrayIndexKey: or the same place
+                  <li key={`${to} ${at}`}>
                     <Link to={to} isCurrent={isCurrent} className={look.entry}>
                       <Icon name={icon} />
                       <span title={text}>{text}</span>
@@ -111,7 +116,7 @@ export function Frame({ children }: { children: ReactNode }) {
 }
 
 /** On a new page the focus moves to its heading, which is the title of the window, too. */
-function useHeading(main: { current: HTMLElement | null }, path: string) {
+function useHeading(main: { current: HTMLElement | null }, path: string, name: string) {
   const first = useRef(true)
   useEffect(() => {
     let isNew = !first.current
@@ -119,7 +124,7 @@ function useHeading(main: { current: HTMLElement | null }, path: string) {
     const look = () => {
       const heading = main.current?.querySelector('h1')
       if (!heading) return
-      document.title = `${heading.textContent} · ${session()?.build ?? ''}`
+      document.title = `${heading.textContent} · ${name}`
       const active = document.activeElement
       if (isNew && path && (active === document.body || active?.closest('nav, header') || !active?.isConnected))
         heading.focus({ preventScroll: true })
@@ -129,7 +134,7 @@ function useHeading(main: { current: HTMLElement | null }, path: string) {
     const seen = new MutationObserver(look)
     if (main.current) seen.observe(main.current, { childList: true, subtree: true, characterData: true })
     return () => seen.disconnect()
-  }, [main, path])
+  }, [main, path, name])
 }
 
 /** Nothing else works until the password is changed; then everything is asked for anew. */

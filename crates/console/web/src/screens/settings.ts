@@ -5,7 +5,7 @@ import { useQuery } from '@tanstack/react-query'
 import { queries } from '../api/query.ts'
 import { call, get } from '../api/request.ts'
 import { session } from '../api/session.ts'
-import type { Page } from '../api/shapes.ts'
+import type { Fields, Page } from '../api/shapes.ts'
 import { switchSingleKeys } from '../kit/keys.ts'
 
 export interface Settings {
@@ -14,9 +14,31 @@ export interface Settings {
   singleKeys: boolean
   /** Classes that stand in the menu before all others. */
   pinned: { alias: string; name: string }[]
+  /** Views of lists that stand on the home page, by their addresses below `/console`. */
+  pinnedViews: { name: string; to: string }[]
+  guide: Guide
 }
 
-const DEFAULTS: Settings = { theme: 'system', density: 'compact', singleKeys: true, pinned: [] }
+/** What of the first steps the API does not tell. */
+export interface Guide {
+  isDismissed?: boolean
+  /** The mail server by which a test was sent last, as `serverOf` names it. */
+  tested?: string
+  /** The rules for signing in are right as they came. */
+  isSignInRight?: boolean
+}
+
+const DEFAULTS: Settings = {
+  theme: 'system',
+  density: 'compact',
+  singleKeys: true,
+  pinned: [],
+  pinnedViews: [],
+  guide: {},
+}
+/** A mail server by its settings; empty while there is none. */
+export const serverOf = ({ host, port, username }: Fields): string => (host ? `${username}@${host}:${port}` : '')
+
 const ALL = '/api/users/me/preferences/'
 const PATH = `${ALL}console/`
 

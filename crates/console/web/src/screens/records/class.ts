@@ -3,10 +3,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { get } from '../../api/request.ts'
-import type { Field, Fields, Instance, Options, Page } from '../../api/shapes.ts'
+import type { Field, Fields, Instance, Options } from '../../api/shapes.ts'
 import { limit } from '../../generic/limit.ts'
 import type { Action, Resource } from '../../generic/resource.ts'
 import { describedBy } from '../../generic/shape.ts'
+import { classByAlias } from '../menu.ts'
 import { RECORD } from './shape.ts'
 
 export const CLASSES = '/api/object-classes/'
@@ -61,6 +62,7 @@ function opened(one: Instance, described: Options, actions: Action[] | undefined
       label: (record) => (label && record[label] ? `${record[label]}` : `#${record.id}`),
       columns: [...first.slice(0, AT_FIRST), 'modified_at'],
       search: 'search',
+      sharedViews: `list-${id}`,
       sections: [{ title: 'records.fields', fields: aliases }],
       hidden: ['owner', 'object_class'],
       deletes: 'records.deletes',
@@ -71,12 +73,6 @@ function opened(one: Instance, described: Options, actions: Action[] | undefined
     },
   }
 }
-
-const byAlias = (alias: string) => ({
-  queryKey: [CLASSES, 'alias', alias],
-  queryFn: async () => (await get<Page>(`${CLASSES}?alias=${encodeURIComponent(alias)}&limit=1`)).results[0] ?? null,
-  staleTime: 60_000,
-})
 
 const byId = (id: number) => ({
   queryKey: [`${CLASSES}${id}/`, 'class'],
@@ -94,7 +90,7 @@ export interface Opening {
 /** A class by its alias, or by its id, with what the API says of its records. */
 export function useClass(name: string | number | undefined, actions?: Action[]): Opening {
   const isId = typeof name === 'number'
-  const named = useQuery({ ...byAlias(`${name}`), enabled: typeof name === 'string' })
+  const named = useQuery({ ...classByAlias(`${name}`), enabled: typeof name === 'string' })
   const numbered = useQuery({ ...byId(Number(name)), enabled: isId })
   const one = (isId ? numbered.data : named.data) ?? undefined
   const path = listOf(Number(one?.id))

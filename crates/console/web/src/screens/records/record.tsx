@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
-import { useEffect, useMemo } from 'react'
+import { lazy, Suspense, useEffect, useMemo } from 'react'
 import { instance as instanceQuery } from '../../api/query.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
@@ -10,9 +10,14 @@ import { Create, Detail } from '../../generic/detail.tsx'
 import { FailurePage } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
-import type { Parts } from '../../generic/resource.ts'
+import { NotUnderstood } from '../../generic/not-understood.tsx'
+import { type PanelProps, type Parts, pathOf, type Resource, routeOf } from '../../generic/resource.ts'
+import { instanceOf } from '../../generic/shape.ts'
+import { useConfiguration } from '../../generic/ui-config.ts'
+import { type RecordPage, readRecord } from '../../generic/ui-contents.ts'
 import { t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
+import { useOpened } from '../recent-records.ts'
 import { mayRecords, type OpenClass, RECORDS, useClass } from './class.ts'
 import { Documents } from './documents.tsx'
 import { FileInput, Files } from './files.tsx'
@@ -22,6 +27,10 @@ import { People } from './people.tsx'
 import { Related } from './related.tsx'
 import { Tasks } from './tasks.tsx'
 
+const ComponentFrame = lazy(() =>
+  import('../../generic/component-frame.tsx').then(({ ComponentFrame: part }) => ({ default: part })),
+)
+
 /** A link to the record at which a relation points, whichever class it is of. */
 function RelatedRecord({ value, instance, field }: { value: Json; instance: Instance; field: Field }) {
   if (value === null) return <span className={generic.none}>{t('none')}</span>
@@ -29,6 +38,31 @@ function RelatedRecord({ value, instance, field }: { value: Json; instance: Inst
   if (label === null) return t('records.hidden', { id: `${value}` })
   const text = typeof label === 'string' ? label : `#${value}`
   return <Link to={`/records/-/${value}`}>{text}</Link>
+}
+
+/** Fields in the sections that the interface gives them. */
+export const arranged = (resource: Resource, { sections }: RecordPage): Resource =>
+  sections.length === 0
+    ? resource
+    : {
+        ...resource,
+        sections: sections.map(({ title, fields }) => ({ title: 'records.fields', heading: title, fields })),
+      }
+
+/** What a component shows of a record, where the interface names one. */
+function Summary({ instance }: PanelProps) {
+  const { content } = useConfiguration(`record-${instance.object_class}`, readRecord)
+  if (!content.summary) return null
+  const { component, parameters = {} } = content.summary
+  return (
+    <Suspense>
+      <ComponentFrame
+        component={component}
+        use="object_class_summary_form"
+        parameters={{ ...parameters, record: Number(instance.id) }}
+      />
+    </Suspense>
+  )
 }
 
 function partsOf({ fields }: OpenClass): Parts {
@@ -40,19 +74,34 @@ function partsOf({ fields }: OpenClass): Parts {
       ...Object.fromEntries(files.map(({ alias }) => [alias, Files])),
       ...Object.fromEntries(relations.map(({ alias }) => [alias, RelatedRecord])),
     },
-    panels: [Tasks, Documents, Related, People],
+    panels: [Summary, Tasks, Documents, Related, People],
     side: [History],
   }
+}
+
+/** Notes that the record was opened. */
+function Noted({ resource, id }: { resource: Resource; id: string }) {
+  const { data } = useQuery(instanceOf(pathOf(resource, id), resource.shape))
+  useOpened(routeOf(resource, id), data && resource.label(data.instance))
+  return null
 }
 
 export function OneRecord() {
   const { alias, id } = useParams({ strict: false }) as { alias: string; id: string }
   const { found, isMissing, error } = useClass(alias)
+  const { content, flaws, isKnown } = useConfiguration(`record-${found?.id}`, readRecord, found !== undefined)
   const parts = useMemo(() => found && partsOf(found), [found])
+  const resource = useMemo(() => found && arranged(found.resource, content), [found, content])
   if (error) return <FailurePage error={error} />
   if (isMissing || !/^\d+$/.test(id)) return <NotFound />
-  if (!found || !parts) return null
-  return <Detail key={id} resource={found.resource} parts={parts} id={id} />
+  if (!found || !parts || !resource || !isKnown) return null
+  return (
+    <>
+      <NotUnderstood component={`record-${found.id}`} flaws={flaws} to={`/admin/interface/records?class=${found.id}`} />
+      <Detail key={id} resource={resource} parts={parts} id={id} />
+      <Noted resource={resource} id={id} />
+    </>
+  )
 }
 
 export function NewRecord() {
