@@ -90,6 +90,11 @@ const screens = [
     path: '/admin/files',
     component: lazyRouteComponent(() => import('./screens/public-files.tsx'), 'PublicFiles'),
   }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/components/repositories',
+    component: lazyRouteComponent(() => import('./screens/components/repositories.tsx'), 'Repositories'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
   createRoute({
     getParentRoute: () => root,

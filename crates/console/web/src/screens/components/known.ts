@@ -1,0 +1,70 @@
+// Which repositories there are. The API lists components alone, so the log is asked, too, which forgets nothing.
+
+import { useQuery } from '@tanstack/react-query'
+import { page, wrote } from '../../api/query.ts'
+import { session } from '../../api/session.ts'
+import type { Instance, Use } from '../../api/shapes.ts'
+
+export const COMPONENTS = '/api/custom-components/'
+export const REPOSITORIES = `${COMPONENTS}repository/`
+export const ROUTE = '/admin/components'
+const LOG = '/api/administration/log/'
+/** As many lines as the API gives at once; a build has 100 components and 200 repositories. */
+const MOST = 1000
+
+export const USES: Use[] = [
+  'landing_page',
+  'object_class_create_form',
+  'object_class_summary_form',
+  'object_class_standalone_form',
+  'task_template_form',
+]
+
+export interface Known {
+  id: number
+  address: string
+  /** The component that uses it. */
+  component: { id: number; name: string } | undefined
+}
+
+/** Components, and what the log says of repositories, newest first: those that were made and not deleted. */
+export function known(components: Instance[], made: Instance[], deleted: Instance[]): Known[] {
+  const found = new Map<number, Known>()
+  for (const { id, name, repository, repository_url } of components) {
+    if (typeof repository !== 'number') continue
+    found.set(repository, {
+      id: repository,
+      address: `${repository_url}`,
+      component: { id: Number(id), name: `${name}` },
+    })
+  }
+  const gone = new Set(deleted.map(({ object_id }) => object_id))
+  for (const { object_id: id, object_name } of made) {
+    if (typeof id === 'number' && !gone.has(id) && !found.has(id))
+      found.set(id, { id, address: `${object_name}`, component: undefined })
+  }
+  return [...found.values()].toSorted((a, b) => b.id - a.id)
+}
+
+const ofLog = (action: string) =>
+  page(LOG, `resource=custom_component_repositories&action=${action}&ordering=-id&limit=${MOST}`)
+
+export function useComponents() {
+  return useQuery(page(COMPONENTS, `ordering=name&limit=${MOST}`))
+}
+
+export function useRepositories() {
+  const mayReadLog = session()?.permissions?.administration_log?.list === true
+  const components = useComponents()
+  const made = useQuery({ ...ofLog('create'), enabled: mayReadLog })
+  const deleted = useQuery({ ...ofLog('delete'), enabled: mayReadLog })
+  const isThere = components.data && (!mayReadLog || (made.data && deleted.data))
+  return {
+    data: isThere
+      ? known(components.data?.results ?? [], made.data?.results ?? [], deleted.data?.results ?? [])
+      : undefined,
+    error: components.error ?? made.error ?? deleted.error,
+  }
+}
+
+export const wroteRepository = () => wrote(COMPONENTS, LOG)

@@ -1,0 +1,54 @@
+// A custom component in a form: one that asks for a field, and one that only shows something.
+
+import { lazy, Suspense, useContext } from 'react'
+import type { Field, Json, Placed } from '../../api/shapes.ts'
+import { ObjectionsContext } from '../../generic/form.tsx'
+import generic from '../../generic/generic.module.css'
+import { FieldInput } from '../../generic/input.tsx'
+import { Fieldset } from '../../kit/fields.tsx'
+import { labelOf } from '../../texts.ts'
+
+const ComponentFrame = lazy(() =>
+  import('../../generic/component-frame.tsx').then(({ ComponentFrame: part }) => ({ default: part })),
+)
+
+export function ComponentInput({
+  field,
+  custom,
+  name,
+  value,
+  onChange,
+}: {
+  field: Field
+  custom: Placed
+  name: string
+  value: Json | undefined
+  onChange: (value: Json) => void
+}) {
+  const object = useContext(ObjectionsContext)
+  return (
+    <Fieldset name={name} label={labelOf(field)} hint={field.description || undefined} isRequired={field.required}>
+      <Suspense>
+        <ComponentFrame
+          {...custom}
+          value={value ?? null}
+          onValue={(now) => onChange(now as Json)}
+          onErrors={(errors) => object(name, errors)}
+          fallback={<FieldInput field={field} name={name} value={value} onChange={onChange} />}
+        />
+      </Suspense>
+    </Fieldset>
+  )
+}
+
+/** Nothing that it says is kept. */
+export function ShownComponent({ custom, label }: { custom: Placed; label: string | undefined }) {
+  return (
+    <div className={generic.section}>
+      {label && <h3>{label}</h3>}
+      <Suspense>
+        <ComponentFrame {...custom} />
+      </Suspense>
+    </div>
+  )
+}
