@@ -45,3 +45,15 @@ export const given = (parameters: Json | undefined): Fields =>
   Object.fromEntries(
     Object.entries(isObject(parameters) ? parameters : {}).filter(([, value]) => value !== null && value !== ''),
   )
+
+/** The parameters whose value is none of their type, or beyond their limit. */
+export const unfit = (fields: Field[], values: Fields): string[] =>
+  fields
+    .filter(({ alias, type, validators }) => {
+      const value = values[alias] ?? null
+      if (value === null || value === '') return false
+      const most = Number(validators?.[0]?.value ?? Number.POSITIVE_INFINITY)
+      if (type === 'integer') return typeof value !== 'number' || value > most
+      return typeof value === 'string' && value.length > most
+    })
+    .map(({ alias }) => alias)

@@ -7,6 +7,7 @@ import { Link } from '../../generic/go.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { t } from '../../texts.ts'
+import own from './components.module.css'
 import { ROUTE, useRepositories } from './known.ts'
 import { MakeRepository, mayChange, Repository } from './repository.tsx'
 
@@ -35,7 +36,7 @@ export function Repositories() {
         {error && <Failure error={error} />}
         {data?.length === 0 && <p className={look.nothing}>{t('repositories.none')}</p>}
         {data && (
-          <ul className={look.plain}>
+          <ul className={own.repositories}>
             {data.slice(0, count).map((repository) => (
               <Repository key={repository.id} {...repository} />
             ))}
