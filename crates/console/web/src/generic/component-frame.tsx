@@ -25,6 +25,8 @@ export interface ComponentFrameProps {
   record?: unknown
   onValue?: (value: unknown) => void
   onErrors?: (errors: string[]) => void
+  /** Where somebody else tells them already. */
+  hidesErrors?: boolean
   /** What does its work where it cannot be shown, or does not answer. */
   fallback?: ReactNode
 }
@@ -86,6 +88,7 @@ function Frame({
   record = null,
   onValue,
   onErrors,
+  hidesErrors,
   fallback,
 }: Omit<ComponentFrameProps, 'component'> & { address: string; name: string }) {
   const frame = useRef<HTMLIFrameElement>(null)
@@ -152,13 +155,15 @@ function Frame({
           onLoad={begin}
         />
       )}
-      {errors.length > 0 && (
-        <ul className={`${css.error} ${look.errors}`} role="status">
-          {errors.map((error) => (
-            <li key={error}>{error}</li>
-          ))}
-        </ul>
-      )}
+      <div role="status">
+        {!hidesErrors && errors.length > 0 && (
+          <ul className={`${css.error} ${look.errors}`}>
+            {errors.map((error) => (
+              <li key={error}>{error}</li>
+            ))}
+          </ul>
+        )}
+      </div>
     </div>
   )
 }

@@ -6,6 +6,7 @@ import { ObjectionsContext } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { FieldInput } from '../../generic/input.tsx'
 import { Fieldset } from '../../kit/fields.tsx'
+import { useMessages } from '../../kit/messages.ts'
 import { labelOf } from '../../texts.ts'
 
 const ComponentFrame = lazy(() =>
@@ -26,6 +27,7 @@ export function ComponentInput({
   onChange: (value: Json) => void
 }) {
   const object = useContext(ObjectionsContext)
+  const message = useMessages(name)
   return (
     <Fieldset name={name} label={labelOf(field)} hint={field.description || undefined} isRequired={field.required}>
       <Suspense>
@@ -34,6 +36,7 @@ export function ComponentInput({
           value={value ?? null}
           onValue={(now) => onChange(now as Json)}
           onErrors={(errors) => object(name, errors)}
+          hidesErrors={message !== undefined}
           fallback={<FieldInput field={field} name={name} value={value} onChange={onChange} />}
         />
       </Suspense>

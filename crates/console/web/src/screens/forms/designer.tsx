@@ -94,7 +94,8 @@ export const Designer = memo(function Designer({
                     <span>
                       {nameOf(item, fields)}{' '}
                       <span className={look.quiet}>
-                        {kindOf(item) !== 'field' && t(`forms.kind.${kindOf(item) ?? 'text'}`)}{' '}
+                        {kindOf(item) !== 'field' && t(`forms.kind.${kindOf(item) ?? 'text'}`)}
+                        {kindOf(item) === 'component' && typeof item.field === 'string' && ', '}
                         {typeof item.field === 'string' && item.field}
                         {item.required === true && `, ${t('flag.required')}`}
                         {item.width === 'half' && `, ${t('forms.half')}`}
