@@ -50,7 +50,10 @@ export function Preview({ component }: { component: Instance }) {
         ) : (
           <>
             <p className={css.hint}>{t('custom-components.preview.value')}</p>
-            <pre className={css.json}>{JSON.stringify(value, null, 2)}</pre>
+            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
+            <pre className={css.json} tabIndex={0} role="region" aria-label={t('custom-components.preview.value')}>
+              {JSON.stringify(value, null, 2)}
+            </pre>
           </>
         )}
       </div>
