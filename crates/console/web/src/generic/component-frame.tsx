@@ -4,12 +4,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { page } from '../api/query.ts'
-import { session } from '../api/session.ts'
 import type { Instance, Use } from '../api/shapes.ts'
 import css from '../kit/controls.module.css'
 import { type Key, LANGUAGE, t } from '../texts.ts'
 import look from './component-frame.module.css'
 import { said } from './component-messages.ts'
+import { maySeeComponents } from './component-rights.ts'
 import { Failure } from './failure.tsx'
 
 const COMPONENTS = '/api/custom-components/'
@@ -39,8 +39,8 @@ function addressOf({ id, index_url: url }: Instance): string | undefined {
 }
 
 export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
-  // Where it is, the API tells to few. The list is asked, since an answer of 404 would be an error.
-  const mayAsk = session()?.permissions?.custom_component?.view === true
+  const mayAsk = maySeeComponents()
+  // The list is asked, since an answer of 404 would be an error.
   const found = useQuery({
     ...page(COMPONENTS, `id=${component}&limit=1`),
     enabled: mayAsk,

@@ -67,4 +67,7 @@ export function useRepositories() {
   }
 }
 
+/** After a repository was made or imported again. */
 export const wroteRepository = () => wrote(COMPONENTS, LOG)
+/** After one was deleted: what is asked for anew is the log alone, since the repository itself is no more. */
+export const deletedRepository = () => wrote(LOG)

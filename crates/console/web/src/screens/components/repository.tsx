@@ -17,7 +17,7 @@ import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
 import { Moment, Tag } from '../../kit/values.tsx'
 import { t } from '../../texts.ts'
-import { COMPONENTS, type Known, REPOSITORIES, ROUTE, wroteRepository } from './known.ts'
+import { COMPONENTS, deletedRepository, type Known, REPOSITORIES, ROUTE, wroteRepository } from './known.ts'
 
 const PAUSE = 3000
 
@@ -118,7 +118,7 @@ export function Repository({ id, address, component }: Known) {
             await call('DELETE', `${REPOSITORIES}${id}/`)
             setAsked(undefined)
             say(t('deleted'))
-            await wroteRepository()
+            await deletedRepository()
           }}
           onClose={() => setAsked(undefined)}
         />

@@ -2,6 +2,7 @@
 
 import { lazy, Suspense, useContext } from 'react'
 import type { Field, Json, Placed } from '../../api/shapes.ts'
+import { maySeeComponents } from '../../generic/component-rights.ts'
 import { ObjectionsContext } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { FieldInput } from '../../generic/input.tsx'
@@ -28,6 +29,8 @@ export function ComponentInput({
 }) {
   const object = useContext(ObjectionsContext)
   const message = useMessages(name)
+  const plain = <FieldInput field={field} name={name} value={value} onChange={onChange} />
+  if (!maySeeComponents()) return plain
   return (
     <Fieldset name={name} label={labelOf(field)} hint={field.description || undefined} isRequired={field.required}>
       <Suspense>
@@ -37,7 +40,7 @@ export function ComponentInput({
           onValue={(now) => onChange(now as Json)}
           onErrors={(errors) => object(name, errors)}
           hidesErrors={message !== undefined}
-          fallback={<FieldInput field={field} name={name} value={value} onChange={onChange} />}
+          fallback={plain}
         />
       </Suspense>
     </Fieldset>
